@@ -1,0 +1,54 @@
+# The two ways in which every target of ours is made, and the warnings that all of them share.
+
+add_library(outrider_warnings INTERFACE)
+target_compile_options(outrider_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+
+add_library(outrider_flags INTERFACE)
+target_include_directories(outrider_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(OUTRIDER_SANITIZE STREQUAL "address")
+  target_compile_options(outrider_flags INTERFACE -O1 -fsanitize=address,undefined
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(outrider_flags INTERFACE -fsanitize=address,undefined)
+elseif(OUTRIDER_SANITIZE STREQUAL "thread")
+  target_compile_options(outrider_flags INTERFACE -O1 -fsanitize=thread)
+  target_link_options(outrider_flags INTERFACE -fsanitize=thread)
+endif()
+
+# outrider_library(name SRCS a.cc b.cc DEPS x y): a static library. Without SRCS: header only.
+function(outrider_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(ARG_SRCS)
+    add_library(${name} STATIC ${ARG_SRCS})
+    target_link_libraries(${name} PUBLIC outrider_flags ${ARG_DEPS}
+                                  PRIVATE outrider_warnings ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE outrider_flags ${ARG_DEPS})
+  endif()
+endfunction()
+
+# outrider_program(name SRCS main.cc DEPS x)
+function(outrider_program name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS})
+endfunction()
+
+# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds): one test program,
+# each of its cases a ctest entry.
+function(outrider_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS}
+                                        GTest::gmock_main)
+  target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             OUTRIDER_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,125 @@
+// The batched operations that a transformer is made of, on one device. The model file is written
+// once against this interface. All float pointers are memory of this backend (Allocate);
+// activations are f32, row-major [rows, n]. Calls enqueue work in order; Wait() is the only
+// synchronisation point (a no-op on the CPU, where calls run at once).
+//
+// Determinism: a row's result does not depend on how many other rows are in the call (batch
+// invariance), so that a ragged batch gives bit-equal logits to a batch of one.
+//
+// Thread: the owner of the Model; an implementation may use its own pool inside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/tensor/tensor.h"
+
+namespace outrider {
+
+// How a weight matrix is kept. kInt8: symmetric, one scale per output row.
+enum class WeightType { kBf16, kF32, kInt8 };
+
+// A matrix re-laid once for this backend's product: y[out] = W[out, in] x[in].
+class PackedMatrix {
+ public:
+  virtual ~PackedMatrix() = default;
+  virtual int out_features() const = 0;
+  virtual int in_features() const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+// Device memory; zero-filled when new.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual void* data() = 0;
+  virtual size_t bytes() const = 0;
+  float* floats() { return static_cast<float*>(data()); }
+};
+
+// One layer's paged keys and values: [pages, page_tokens, kv_heads, head_dim] each, of `dtype`.
+struct KvLayer {
+  void* keys = nullptr;
+  void* values = nullptr;
+  Dtype dtype = Dtype::kF32;  // kF32 or kBf16
+};
+
+struct AttentionShape {
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int page_tokens = 0;
+  int sliding_window = 0;  // 0: none
+};
+
+// The ragged batch as the kernels read it; host arrays, flattened by model/ragged_batch.h.
+// Rows of all sequences stand one behind another.
+struct BatchLayout {
+  int rows = 0;
+  int sequences = 0;
+  const TokenId* tokens = nullptr;     // [rows]
+  const int32_t* positions = nullptr;  // [rows] RoPE position: length + depth
+  const int32_t* slots = nullptr;  // [rows] where the row's K/V goes: page * page_tokens + offset
+  const int32_t* row_sequence = nullptr;  // [rows]
+  const int32_t* row_begin = nullptr;     // [sequences + 1]
+  const int32_t* context = nullptr;       // [sequences] tokens held before this batch
+  const int32_t* page_begin = nullptr;    // [sequences + 1] into pages
+  const int32_t* pages = nullptr;         // page indexes of each sequence in order
+  // [rows] parent row within the sequence's share or -1; nullptr when every sequence is a chain.
+  const int32_t* parents = nullptr;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // "cpu (avx512, 1 thread)"
+  virtual std::string Describe() const = 0;
+
+  virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
+  virtual void CopyIn(void* device, const void* host, size_t bytes) = 0;
+  virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
+  // Copies KV slot `from` to `to` (token granularity) in one layer's keys and values.
+  virtual void CopyKvSlot(const KvLayer& kv, const AttentionShape& shape, int32_t from,
+                          int32_t to) = 0;
+  virtual void Wait() = 0;
+
+  // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
+  virtual Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) = 0;
+
+  // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
+  virtual void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) = 0;
+  // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
+  virtual void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
+                      bool accumulate, float* out) = 0;
+  // out = x / rms(x) * gain, each row of n. `stride` is the distance of rows in x and out.
+  virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
+                       float* out) = 0;
+  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim]. Rotates q in place and k on its way
+  // into the cache (HF's rotate-half); v is stored as it is. cos_sin is [max_positions, head_dim]:
+  // head_dim/2 cosines, then head_dim/2 sines.
+  virtual void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape,
+                              const float* cos_sin, float* qkv, const KvLayer& kv) = 0;
+  // out[rows, num_heads * head_dim]: each row attends to its sequence's context and to itself and
+  // its ancestors among the new rows (all earlier ones in a chain).
+  virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,
+                              const float* qkv, const KvLayer& kv, float* out) = 0;
+  // gate_up is [rows, 2n]: out[rows, n] = silu(gate) * up.
+  virtual void SwiGlu(const float* gate_up, int rows, int n, float* out) = 0;
+  // out[i] = x[rows[i]], rows of n.
+  virtual void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) = 0;
+};
+
+struct CpuBackendOptions {
+  int threads = 1;
+  // Cores to pin the threads to, in order; empty: not pinned.
+  std::vector<int> cores;
+};
+Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options);
+
+}  // namespace outrider

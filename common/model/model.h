@@ -1,0 +1,81 @@
+// What the services know of a model: a forward pass over a ragged batch of sequences, each with its
+// own new tokens (a chain or a tree), on top of a paged KV cache. Both backends implement it;
+// nothing here says where the memory is but the logits, which come back to the host.
+//
+// Thread: one owner thread per Model (the engine thread); not synchronised.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/model/config.h"
+
+namespace outrider {
+
+// Names one sequence's KV. Never reused while alive.
+using SequenceId = int32_t;
+
+// One sequence's share of a forward pass. The spans must outlive the call.
+struct ForwardSequence {
+  SequenceId sequence = -1;
+  // [n], n >= 1: appended behind the sequence's length.
+  std::span<const TokenId> tokens;
+  // [n], or empty for a chain. parents[i] < i is the node before token i; -1 stands for the last
+  // token that the sequence held before this call. A token attends to the sequence and to its
+  // ancestors, and its position is the sequence's length plus its depth.
+  std::span<const int32_t> parents;
+  // Ascending indices into `tokens` whose logits are wanted; may be empty (prefill).
+  std::span<const int32_t> logit_rows;
+};
+
+struct ForwardOutput {
+  // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows. Owned by
+  // the model, valid until its next Forward; the caller may overwrite it.
+  float* logits = nullptr;
+  // [rows, hidden_size]: last hidden states (after the final norm) of the same rows, if asked for.
+  const float* hidden = nullptr;
+  int rows = 0;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelConfig& config() const = 0;
+
+  // Pages are the unit of KV memory.
+  virtual int page_tokens() const = 0;
+  virtual int total_pages() const = 0;
+  virtual int free_pages() const = 0;
+
+  // An empty sequence without pages.
+  virtual SequenceId NewSequence() = 0;
+  // Makes room for `tokens` tokens in all (the ones held included). kResourceExhausted when the
+  // pages are out; nothing changes then.
+  virtual Status Reserve(SequenceId sequence, int tokens) = 0;
+  // A second sequence with the first `length` tokens of this one. Full pages are shared, the last
+  // partial one is copied.
+  virtual Result<SequenceId> Fork(SequenceId sequence, int length) = 0;
+  // Tokens held.
+  virtual int length(SequenceId sequence) const = 0;
+
+  // Runs all of the batch's tokens and appends them to their sequences (a tree in node order).
+  // Takes the pages that Reserve did not. At most max_batch_tokens() tokens; each sequence at most
+  // once. kInvalidArgument for ids outside of the vocabulary, a bad tree or more than
+  // max_position_embeddings; kResourceExhausted when pages are out. Nothing changes on an error.
+  virtual Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
+                         ForwardOutput* output) = 0;
+  virtual int max_batch_tokens() const = 0;
+
+  // Keeps of the tokens that the last Forward appended to `sequence` only those of `path`:
+  // ascending indices from a root to a node. Moves the path's KV together; nothing else is copied.
+  virtual void KeepPath(SequenceId sequence, std::span<const int32_t> path) = 0;
+  // Drops all tokens from `length` on. Pages stay reserved.
+  virtual void Truncate(SequenceId sequence, int length) = 0;
+  // Ends the sequence; its pages go back unless a fork still holds them.
+  virtual void Release(SequenceId sequence) = 0;
+};
+
+}  // namespace outrider

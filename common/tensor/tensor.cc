@@ -1,0 +1,79 @@
+#include "common/tensor/tensor.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace outrider {
+
+const char* DtypeName(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32: return "f32";
+    case Dtype::kF16: return "f16";
+    case Dtype::kBf16: return "bf16";
+  }
+  return "unknown";
+}
+
+size_t TensorView::elements() const {
+  size_t n = 1;
+  for (const int64_t d : shape) n *= static_cast<size_t>(d);
+  return n;
+}
+
+std::string TensorView::Describe() const {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += std::to_string(shape[i]);
+  }
+  return out + "] " + DtypeName(dtype);
+}
+
+float LoadElement(const TensorView& tensor, size_t index) {
+  const char* bytes = static_cast<const char*>(tensor.data) + index * DtypeBytes(tensor.dtype);
+  if (tensor.dtype == Dtype::kF32) {
+    float value;
+    std::memcpy(&value, bytes, sizeof value);  // checkpoint data need not be aligned
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, bytes, sizeof bits);
+  return tensor.dtype == Dtype::kBf16 ? Bf16ToFloat(bits) : F16ToFloat(bits);
+}
+
+float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+uint16_t FloatToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+float F16ToFloat(uint16_t bits) {
+  const float sign = (bits & 0x8000) != 0 ? -1.f : 1.f;
+  const int exponent = (bits >> 10) & 0x1f;
+  const int mantissa = bits & 0x3ff;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
+  return sign * std::ldexp(static_cast<float>(mantissa | 0x400), exponent - 25);
+}
+
+uint16_t FloatToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  const float magnitude = std::fabs(value);
+  if (magnitude >= 65520.f) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < std::ldexp(1.f, -14)) {  // subnormal: steps of 2^-24
+    return static_cast<uint16_t>(sign |
+                                 static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))));
+  }
+  int exponent;
+  const float fraction = std::frexp(magnitude, &exponent);  // in [0.5, 1)
+  const auto mantissa =
+      static_cast<uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));  // [1024, 2048]
+  return static_cast<uint16_t>(sign + (static_cast<uint32_t>(exponent + 13) << 10) + mantissa);
+}
+
+}  // namespace outrider

@@ -1,0 +1,35 @@
+// Element types and views of tensors in host memory: what a checkpoint file holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace outrider {
+
+enum class Dtype { kF32, kF16, kBf16 };
+
+constexpr size_t DtypeBytes(Dtype dtype) { return dtype == Dtype::kF32 ? 4 : 2; }
+const char* DtypeName(Dtype dtype);
+
+// A dense row-major tensor that somebody else owns (the mapped file).
+struct TensorView {
+  const void* data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  std::vector<int64_t> shape;
+
+  size_t elements() const;
+  // "[2048, 512] bf16"
+  std::string Describe() const;
+};
+
+// The value of element `index`, widened to float.
+float LoadElement(const TensorView& tensor, size_t index);
+
+float Bf16ToFloat(uint16_t bits);
+uint16_t FloatToBf16(float value);  // round to nearest even; NaN stays NaN
+float F16ToFloat(uint16_t bits);
+uint16_t FloatToF16(float value);  // round to nearest even, overflow to infinity
+
+}  // namespace outrider

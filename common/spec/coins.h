@@ -1,0 +1,21 @@
+// Every random draw of both services, by counter (Philox 4x32-10, Salmon et al. 2011): keyed by
+// (seed, round, row, purpose), so that no draw is ever used twice, whatever order things run in.
+// Block verification reads coins behind the last accepted token; a coin that a later round saw
+// again would couple rounds and bend the output law.
+#pragma once
+
+#include <cstdint>
+
+namespace outrider {
+
+enum class Purpose : uint32_t {
+  kPlainToken = 1,  // a token drawn without a draft
+  kDraftToken = 2,  // the drafter's draw of a draft token
+  kAccept = 3,      // the verifier's coin of a draft token
+  kNextToken = 4,   // the correction or bonus token behind the accepted ones
+};
+
+// A double in [0, 1), 53 random bits. `row`: the depth within the round, 0 for the first token.
+double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose);
+
+}  // namespace outrider

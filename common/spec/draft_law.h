@@ -1,0 +1,43 @@
+// The law that a draft token is drawn from, as it travels: "what you sample is what you send". The
+// drafter truncates its own law to the top entries, rounds it to integer weights that sum to
+// kDraftLawTotal and samples from those integers; the verifier rebuilds the very same law.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+inline constexpr uint32_t kDraftLawTotal = 65536;
+
+// Entries in falling order of weight as the drafter made them; every weight >= 1, ids distinct.
+// Empty: a point mass on the drafted token (greedy drafts carry no rows).
+struct DraftLaw {
+  std::vector<TokenId> ids;
+  std::vector<uint32_t> weights;  // sum: kDraftLawTotal
+};
+
+struct DraftLawLimits {
+  float mass = 0.9995f;  // stop once the entries hold this much
+  int max_entries = 64;  // M
+};
+
+// The top entries of `probs` [vocab] until limits, rounded by largest remainders. Deterministic;
+// ties go to the lower id.
+DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits);
+
+// The token at `coin` in [0, 1) of the law's cumulative weights.
+TokenId SampleDraftLaw(const DraftLaw& law, double coin);
+
+// A law from a peer: sizes equal, ids distinct and in [0, vocab_size), weights >= 1 that sum to
+// kDraftLawTotal, and `token` among them (an empty law passes: a point mass).
+Status Validate(const DraftLaw& law, TokenId token, int vocab_size);
+
+// q(token): 0 outside of the support.
+double Probability(const DraftLaw& law, TokenId token);
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// How a request samples: the field's usual transforms, in the order in which they are applied.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+// Applied in this order: repetition, frequency and presence penalty, logit bias, temperature,
+// top-k, top-p, min-p (the order of vLLM and Hugging Face's samplers).
+struct SamplingParams {
+  float temperature = 1.f;         // 0: greedy (the argmax, lowest id on ties)
+  int top_k = 0;                   // 0: off
+  float top_p = 1.f;               // (0, 1]; 1: off
+  float min_p = 0.f;               // [0, 1]; 0: off
+  float repetition_penalty = 1.f;  // > 0; over prompt and output (Keskar et al. 2019, section 4.1)
+  float presence_penalty = 0.f;    // over the output, as OpenAI's API defines it
+  float frequency_penalty = 0.f;   // over the output
+  std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logit
+
+  bool greedy() const { return temperature == 0.f; }
+  bool has_penalties() const {
+    return repetition_penalty != 1.f || presence_penalty != 0.f || frequency_penalty != 0.f;
+  }
+};
+
+// kInvalidArgument with the field named.
+Status Validate(const SamplingParams& params, int vocab_size);
+
+}  // namespace outrider

@@ -1,0 +1,57 @@
+#include "common/rpc/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// A client that pings more often than this is told to stop (ENHANCE_YOUR_CALM).
+constexpr int kMinPingIntervalMs = 5000;
+constexpr int kKeepaliveTimeMs = 20000;
+constexpr int kKeepaliveTimeoutMs = 10000;
+
+}  // namespace
+
+Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
+                                                    const std::vector<grpc::Service*>& services) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.SetMaxSendMessageSize(options.max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinPingIntervalMs);
+  // Two servers must not share a port by accident: requests would go to either.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return Unavailable("cannot listen on " + options.listen +
+                       ": the address is malformed or taken; choose another --listen");
+  }
+  return std::unique_ptr<RpcServer>(new RpcServer(std::move(server), port));
+}
+
+RpcServer::RpcServer(std::unique_ptr<grpc::Server> server, int port)
+    : server_(std::move(server)), port_(port) {}
+
+RpcServer::~RpcServer() { Shutdown(Duration::zero()); }
+
+void RpcServer::SetServing(const std::string& service, bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(service, serving);
+}
+
+void RpcServer::Shutdown(Duration grace) {
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    std::chrono::duration_cast<std::chrono::microseconds>(grace));
+}
+
+}  // namespace outrider

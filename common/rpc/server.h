@@ -1,0 +1,47 @@
+// One gRPC server as both services set it up: health (grpc.health.v1: "" alive, a service's full
+// name ready), reflection, keepalive and message limits.
+//
+// Thread: the thread that started it.
+#pragma once
+
+#include <grpcpp/impl/service_type.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace outrider {
+
+struct RpcServerOptions {
+  std::string listen;  // "host:port"; port 0 takes a free one
+  int max_message_bytes = 16 << 20;
+};
+
+class RpcServer {
+ public:
+  // kUnavailable when the address cannot be taken. The services must outlive the server.
+  static Result<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options,
+                                                  const std::vector<grpc::Service*>& services);
+  ~RpcServer();
+
+  int port() const { return port_; }
+  // Health of a service by its full name ("outrider.v1.Generation").
+  void SetServing(const std::string& service, bool serving);
+  // Calls still running at `deadline` are cancelled.
+  void Shutdown(Duration grace);
+
+ private:
+  RpcServer(std::unique_ptr<grpc::Server> server, int port);
+
+  std::unique_ptr<grpc::Server> server_;
+  int port_;
+};
+
+}  // namespace outrider

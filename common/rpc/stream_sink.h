@@ -1,0 +1,82 @@
+// The write half of one server stream. Outlives its reactor: whoever sends holds a shared_ptr, and
+// after OnDone every call is ignored. Keeps gRPC's two rules in one place: one write in flight, one
+// Finish.
+//
+// Thread: any, any time.
+// When full (the peer does not read): Send drops the message, the stream is closed with
+// RESOURCE_EXHAUSTED, and false comes back.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace outrider {
+
+// Reactor: grpc::ServerWriteReactor<Message> or grpc::ServerBidiReactor<..., Message>.
+template <class Reactor, class Message>
+class StreamSink {
+ public:
+  StreamSink(Reactor* reactor, size_t capacity) : reactor_(reactor), capacity_(capacity) {}
+
+  // False: the stream is over.
+  bool Send(Message message) OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (reactor_ == nullptr || status_.has_value()) return false;
+    if (queue_.size() >= capacity_) {
+      status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                             "the peer does not read: too many messages wait");
+      return false;  // finishes when the write in flight is done
+    }
+    queue_.push_back(std::move(message));
+    if (queue_.size() == 1) reactor_->StartWrite(&queue_.front());
+    return true;
+  }
+
+  // Ends the stream behind what is queued. The first caller wins.
+  void Close(grpc::Status status) OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (reactor_ == nullptr || status_.has_value()) return;
+    status_ = std::move(status);
+    if (queue_.empty()) Finish();
+  }
+
+  // From OnWriteDone.
+  void WriteDone(bool ok) OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (reactor_ == nullptr) return;
+    if (ok) {
+      queue_.pop_front();
+    } else {  // the transport is gone: nothing more can be sent
+      queue_.clear();
+      if (!status_.has_value()) status_ = grpc::Status::CANCELLED;
+    }
+    if (!queue_.empty()) {
+      reactor_->StartWrite(&queue_.front());
+    } else if (status_.has_value()) {
+      Finish();
+    }
+  }
+
+  // From OnDone, before the reactor deletes itself.
+  void Detach() OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    reactor_ = nullptr;
+  }
+
+ private:
+  void Finish() OUTRIDER_REQUIRES(mu_) { reactor_->Finish(*status_); }
+
+  Mutex mu_;
+  Reactor* reactor_ OUTRIDER_GUARDED_BY(mu_);
+  const size_t capacity_;
+  std::deque<Message> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
+  std::optional<grpc::Status> status_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

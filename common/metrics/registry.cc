@@ -1,0 +1,100 @@
+#include "common/metrics/registry.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+prometheus::Labels ToPrometheus(const MetricLabels& labels) {
+  return prometheus::Labels(labels.begin(), labels.end());
+}
+
+// The library throws for malformed or clashing names. Those are constants in our code, so a throw
+// here is a bug of ours.
+template <class Register>
+auto* CheckedRegister(const Register& registration) {
+  decltype(registration()) metric = nullptr;
+  try {
+    metric = registration();
+  } catch (const std::exception&) {
+  }
+  OUTRIDER_CHECK(metric != nullptr && "malformed or clashing metric name or labels");
+  return metric;
+}
+
+}  // namespace
+
+void Counter::Increment(double amount) { counter_->Increment(amount); }
+double Counter::value() const { return counter_->Value(); }
+
+void Gauge::Set(double value) { gauge_->Set(value); }
+void Gauge::Add(double amount) { gauge_->Increment(amount); }
+double Gauge::value() const { return gauge_->Value(); }
+
+void Histogram::Observe(double value) { histogram_->Observe(value); }
+uint64_t Histogram::count() const { return histogram_->Collect().histogram.sample_count; }
+
+MetricsRegistry::MetricsRegistry() : registry_(std::make_shared<prometheus::Registry>()) {}
+MetricsRegistry::~MetricsRegistry() = default;
+
+Counter MetricsRegistry::MakeCounter(const std::string& name, const std::string& help,
+                                     const MetricLabels& labels) {
+  return Counter(CheckedRegister([&] {
+    return &prometheus::BuildCounter()
+                .Name(name)
+                .Help(help)
+                .Register(*registry_)
+                .Add(ToPrometheus(labels));
+  }));
+}
+
+Gauge MetricsRegistry::MakeGauge(const std::string& name, const std::string& help,
+                                 const MetricLabels& labels) {
+  return Gauge(CheckedRegister([&] {
+    return &prometheus::BuildGauge()
+                .Name(name)
+                .Help(help)
+                .Register(*registry_)
+                .Add(ToPrometheus(labels));
+  }));
+}
+
+Histogram MetricsRegistry::MakeHistogram(const std::string& name, const std::string& help,
+                                         const std::vector<double>& buckets,
+                                         const MetricLabels& labels) {
+  return Histogram(CheckedRegister([&] {
+    return &prometheus::BuildHistogram()
+                .Name(name)
+                .Help(help)
+                .Register(*registry_)
+                .Add(ToPrometheus(labels), buckets);
+  }));
+}
+
+std::vector<std::string> MetricsRegistry::Names() const {
+  std::vector<std::string> names;
+  for (const prometheus::MetricFamily& family : registry_->Collect()) names.push_back(family.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<double> RequestSecondsBuckets() {
+  return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+}
+
+std::vector<double> StepSecondsBuckets() {
+  return {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5};
+}
+
+std::vector<double> RowCountBuckets() { return {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}; }
+
+}  // namespace outrider

@@ -1,0 +1,94 @@
+// The metrics of one process. Handles are made once, at start-up, with their labels resolved; what
+// runs per token or step is an atomic add (Counter, Gauge) or a short uncontended lock (Histogram).
+//
+// Owner: main; passed to whoever registers. Outlives every handle that it gave out.
+// Thread: any.
+// Names and labels are constants of ours: a bad name, or one name with two types, is a bug (CHECK).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace prometheus {
+class Counter;
+class Gauge;
+class Histogram;
+class Registry;
+}  // namespace prometheus
+
+namespace outrider {
+
+using MetricLabels = std::vector<std::pair<std::string, std::string>>;
+
+// Handles are small values: copy them freely.
+class Counter {
+ public:
+  void Increment(double amount = 1);  // amount >= 0
+  double value() const;
+
+ private:
+  friend class MetricsRegistry;
+  explicit Counter(prometheus::Counter* counter) : counter_(counter) {}
+  prometheus::Counter* counter_;
+};
+
+class Gauge {
+ public:
+  void Set(double value);
+  void Add(double amount);
+  double value() const;
+
+ private:
+  friend class MetricsRegistry;
+  explicit Gauge(prometheus::Gauge* gauge) : gauge_(gauge) {}
+  prometheus::Gauge* gauge_;
+};
+
+class Histogram {
+ public:
+  void Observe(double value);
+  // How many values were observed.
+  uint64_t count() const;
+
+ private:
+  friend class MetricsRegistry;
+  explicit Histogram(prometheus::Histogram* histogram) : histogram_(histogram) {}
+  prometheus::Histogram* histogram_;
+};
+
+class MetricsRegistry {
+ public:
+  MetricsRegistry();
+  ~MetricsRegistry();
+  MetricsRegistry(const MetricsRegistry&) = delete;
+  MetricsRegistry& operator=(const MetricsRegistry&) = delete;
+
+  // The same name and labels give the same metric; the same name with other labels another one of
+  // the same family.
+  Counter MakeCounter(const std::string& name, const std::string& help,
+                      const MetricLabels& labels = {});
+  Gauge MakeGauge(const std::string& name, const std::string& help,
+                  const MetricLabels& labels = {});
+  // `buckets`: rising upper bounds; the one to infinity is added.
+  Histogram MakeHistogram(const std::string& name, const std::string& help,
+                          const std::vector<double>& buckets, const MetricLabels& labels = {});
+
+  // Every registered name, sorted.
+  std::vector<std::string> Names() const;
+
+ private:
+  friend class MetricsExporter;
+  const std::shared_ptr<prometheus::Registry> registry_;
+};
+
+// Bounds from 1 ms to 1 min: what a request or one of its phases takes.
+std::vector<double> RequestSecondsBuckets();
+// Bounds from 0.1 ms to 5 s: what one forward pass or one token takes.
+std::vector<double> StepSecondsBuckets();
+// Powers of two from 1 to 1024: token rows of a forward pass.
+std::vector<double> RowCountBuckets();
+
+}  // namespace outrider

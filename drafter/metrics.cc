@@ -1,0 +1,26 @@
+#include "drafter/metrics.h"
+
+namespace outrider {
+
+DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& model_name)
+    : draft_tokens_total(registry.MakeCounter("outrider_drafter_draft_tokens_total",
+                                              "Draft tokens made", {{"model_name", model_name}})),
+      drafts_sent_total(registry.MakeCounter("outrider_drafter_drafts_sent_total",
+                                             "Drafts sent, one a session and round",
+                                             {{"model_name", model_name}})),
+      forward_seconds(registry.MakeHistogram("outrider_drafter_forward_seconds",
+                                             "One forward pass of the draft model",
+                                             StepSecondsBuckets(), {{"model_name", model_name}})),
+      batch_rows(registry.MakeHistogram("outrider_drafter_batch_rows",
+                                        "Token rows of one forward pass", RowCountBuckets(),
+                                        {{"model_name", model_name}})),
+      sessions(registry.MakeGauge("outrider_drafter_sessions", "Sessions mirrored",
+                                  {{"model_name", model_name}})),
+      reconnects_total(registry.MakeCounter("outrider_drafter_reconnects_total",
+                                            "Attachments that ended and were dialled again",
+                                            {{"model_name", model_name}})),
+      attached(registry.MakeGauge("outrider_drafter_attached",
+                                  "Verifiers that this drafter is attached to",
+                                  {{"model_name", model_name}})) {}
+
+}  // namespace outrider

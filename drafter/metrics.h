@@ -1,0 +1,24 @@
+// What a drafter counts; docs/metrics.md lists every one.
+//
+// Owner: main; outlives the loop and the link. Thread: any.
+#pragma once
+
+#include <string>
+
+#include "common/metrics/registry.h"
+
+namespace outrider {
+
+struct DrafterMetrics {
+  DrafterMetrics(MetricsRegistry& registry, const std::string& model_name);
+
+  Counter draft_tokens_total;
+  Counter drafts_sent_total;
+  Histogram forward_seconds;
+  Histogram batch_rows;  // token rows of one forward pass
+  Gauge sessions;
+  Counter reconnects_total;
+  Gauge attached;  // verifiers that this drafter is attached to
+};
+
+}  // namespace outrider

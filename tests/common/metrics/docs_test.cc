@@ -1,0 +1,54 @@
+// docs/metrics.md against the code: every metric is on the page, and the page lists no other.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "common/metrics/registry.h"
+#include "drafter/metrics.h"
+#include "verifier/engine/metrics.h"
+
+namespace outrider {
+namespace {
+
+// The names in the first column of the page's tables: lines that begin with "| `outrider_".
+std::set<std::string> DocumentedNames() {
+  std::ifstream page(OUTRIDER_SOURCE_DIR "/docs/metrics.md");
+  EXPECT_TRUE(page.is_open());
+  const std::string start = "| `outrider_";
+  std::set<std::string> names;
+  for (std::string line; std::getline(page, line);) {
+    if (line.compare(0, start.size(), start) != 0) continue;
+    const size_t from = 3;
+    names.insert(line.substr(from, line.find_first_of("`{", from) - from));
+  }
+  return names;
+}
+
+TEST(MetricsPage, ListsEveryMetricAndNoOther) {
+  MetricsRegistry registry;
+  VerifierMetrics verifier(registry, "m");
+  DrafterMetrics drafter(registry, "m");
+  EXPECT_THAT(DocumentedNames(), testing::ElementsAreArray(registry.Names()));
+}
+
+TEST(VerifierMetrics, AcceptedPositionsAreCountedFromTheFirst) {
+  MetricsRegistry registry;
+  VerifierMetrics metrics(registry, "m");
+  metrics.CountAcceptedPositions(0);
+  metrics.CountAcceptedPositions(2);
+  metrics.CountAcceptedPositions(1000);  // longer than any position that is kept
+  const auto position = [&](const char* label) {
+    return registry
+        .MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total", "",
+                     {{"model_name", "m"}, {"position", label}})
+        .value();
+  };
+  EXPECT_EQ(position("0"), 2);
+  EXPECT_EQ(position("1"), 2);
+  EXPECT_EQ(position("2"), 1);
+}
+
+}  // namespace
+}  // namespace outrider

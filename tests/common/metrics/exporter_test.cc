@@ -1,0 +1,75 @@
+#include "common/metrics/exporter.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+// The whole answer to GET `path` on 127.0.0.1:port; "" when nobody listens.
+std::string HttpGet(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string answer;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+    EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+    char buffer[4096];
+    ssize_t n = 0;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0) answer.append(buffer, static_cast<size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST(MetricsExporter, ServesWhatIsRegisteredBeforeAndAfterTheStart) {
+  MetricsRegistry registry;
+  registry.MakeCounter("outrider_early_total", "early", {{"model_name", "a\"b"}}).Increment(3);
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(exporter.ok()) << exporter.status().ToString();
+  registry.MakeGauge("outrider_late", "late").Set(0.5);
+
+  const std::string page = HttpGet((*exporter)->port(), "/metrics");
+  EXPECT_THAT(page, HasSubstr("200 OK"));
+  EXPECT_THAT(page, HasSubstr("outrider_early_total{model_name=\"a\\\"b\"} 3"));
+  EXPECT_THAT(page, HasSubstr("outrider_late 0.5"));
+}
+
+TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {
+  MetricsRegistry registry;
+  auto first = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(first.ok());
+  const std::string address = "127.0.0.1:" + std::to_string((*first)->port());
+  auto second = MetricsExporter::Start(address, registry);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kUnavailable);
+  EXPECT_THAT(second.status().message(), HasSubstr(address));
+}
+
+TEST(MetricsExporter, AMalformedAddressIsAnError) {
+  MetricsRegistry registry;
+  EXPECT_EQ(MetricsExporter::Start("nowhere at all", registry).status().code(), Code::kUnavailable);
+}
+
+TEST(MetricsExporter, StopsListeningWhenItDies) {
+  MetricsRegistry registry;
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(exporter.ok());
+  const int port = (*exporter)->port();
+  { const std::unique_ptr<MetricsExporter> dying = std::move(exporter).value(); }
+  EXPECT_EQ(HttpGet(port, "/metrics"), "");
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,97 @@
+#include "verifier/engine/metrics.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// The longest draft that the contract plans for; more positions would only cost series.
+constexpr int kPositions = 16;
+
+}  // namespace
+
+VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& model_name)
+    : time_to_first_token_seconds(registry.MakeHistogram(
+          "outrider_time_to_first_token_seconds", "From a request's arrival to its first token",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      inter_token_latency_seconds(
+          registry.MakeHistogram("outrider_inter_token_latency_seconds",
+                                 "Time between two chunks over the tokens of the later one",
+                                 StepSecondsBuckets(), {{"model_name", model_name}})),
+      e2e_request_latency_seconds(registry.MakeHistogram(
+          "outrider_e2e_request_latency_seconds", "From a request's arrival to its end",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      request_queue_time_seconds(registry.MakeHistogram(
+          "outrider_request_queue_time_seconds", "From a request's arrival to its admission",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      request_prefill_time_seconds(registry.MakeHistogram(
+          "outrider_request_prefill_time_seconds", "From a request's admission to its first token",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      request_decode_time_seconds(registry.MakeHistogram(
+          "outrider_request_decode_time_seconds", "From a request's first token to its last one",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      num_requests_running(registry.MakeGauge("outrider_num_requests_running", "Admitted requests",
+                                              {{"model_name", model_name}})),
+      num_requests_waiting(registry.MakeGauge("outrider_num_requests_waiting",
+                                              "Requests that wait for admission",
+                                              {{"model_name", model_name}})),
+      kv_cache_usage_perc(registry.MakeGauge("outrider_kv_cache_usage_perc",
+                                             "Share of the KV pages in use, 1 is all",
+                                             {{"model_name", model_name}})),
+      prompt_tokens_total(registry.MakeCounter("outrider_prompt_tokens_total",
+                                               "Prompt tokens of admitted requests",
+                                               {{"model_name", model_name}})),
+      generation_tokens_total(registry.MakeCounter(
+          "outrider_generation_tokens_total", "Tokens produced", {{"model_name", model_name}})),
+      request_success_stop(
+          registry.MakeCounter("outrider_request_success_total", "Finished requests",
+                               {{"model_name", model_name}, {"finished_reason", "stop"}})),
+      request_success_length(
+          registry.MakeCounter("outrider_request_success_total", "Finished requests",
+                               {{"model_name", model_name}, {"finished_reason", "length"}})),
+      request_success_abort(
+          registry.MakeCounter("outrider_request_success_total", "Finished requests",
+                               {{"model_name", model_name}, {"finished_reason", "abort"}})),
+      spec_decode_num_drafts_total(registry.MakeCounter("outrider_spec_decode_num_drafts_total",
+                                                        "Rounds with a draft",
+                                                        {{"model_name", model_name}})),
+      spec_decode_num_draft_tokens_total(
+          registry.MakeCounter("outrider_spec_decode_num_draft_tokens_total", "Draft tokens scored",
+                               {{"model_name", model_name}})),
+      spec_decode_num_accepted_tokens_total(
+          registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_total",
+                               "Draft tokens accepted", {{"model_name", model_name}})),
+      drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
+                                            {{"model_name", model_name}})),
+      drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
+                                                  "Drafters turned away at their hello",
+                                                  {{"model_name", model_name}})),
+      rounds_total(registry.MakeCounter("outrider_rounds_total",
+                                        "Rounds decided, plain ones included",
+                                        {{"model_name", model_name}})),
+      plain_rounds_total(registry.MakeCounter(
+          "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
+      draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
+                                                "Rounds whose draft did not come in time",
+                                                {{"model_name", model_name}})),
+      engine_step_seconds(
+          registry.MakeHistogram("outrider_engine_step_seconds",
+                                 "One step of the engine: batch, forward pass, verification",
+                                 StepSecondsBuckets(), {{"model_name", model_name}})),
+      batch_rows(registry.MakeHistogram("outrider_batch_rows", "Token rows of one forward pass",
+                                        RowCountBuckets(), {{"model_name", model_name}})) {
+  for (int position = 0; position < kPositions; ++position) {
+    accepted_per_pos_.push_back(
+        registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total",
+                             "Draft tokens accepted by position in the draft, the first is 0",
+                             {{"model_name", model_name}, {"position", std::to_string(position)}}));
+  }
+}
+
+void VerifierMetrics::CountAcceptedPositions(int accepted) {
+  for (int position = 0; position < std::min(accepted, kPositions); ++position) {
+    accepted_per_pos_[static_cast<size_t>(position)].Increment();
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,57 @@
+// What the verifier counts. Names and meaning follow vLLM's metrics where those exist, under our
+// own prefix; docs/metrics.md lists every one.
+//
+// Owner: main; outlives the engine. Thread: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/metrics/registry.h"
+
+namespace outrider {
+
+struct VerifierMetrics {
+  VerifierMetrics(MetricsRegistry& registry, const std::string& model_name);
+
+  // A request's life, in seconds; each value is observed once, when it is known.
+  Histogram time_to_first_token_seconds;
+  Histogram inter_token_latency_seconds;  // time between chunks over the tokens of the later one
+  Histogram e2e_request_latency_seconds;
+  Histogram request_queue_time_seconds;
+  Histogram request_prefill_time_seconds;
+  Histogram request_decode_time_seconds;
+
+  Gauge num_requests_running;
+  Gauge num_requests_waiting;
+  Gauge kv_cache_usage_perc;  // in [0, 1], as vLLM has it
+
+  Counter prompt_tokens_total;
+  Counter generation_tokens_total;
+  // outrider_request_success_total by finished_reason.
+  Counter request_success_stop;
+  Counter request_success_length;
+  Counter request_success_abort;  // the client cancelled or went away
+
+  // Rounds with a draft, the tokens drafted in them and the ones that stood.
+  Counter spec_decode_num_drafts_total;
+  Counter spec_decode_num_draft_tokens_total;
+  Counter spec_decode_num_accepted_tokens_total;
+
+  // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
+  void CountAcceptedPositions(int accepted);
+
+  Gauge drafters_connected;
+  Counter drafters_refused_total;
+  Counter rounds_total;          // plain ones included
+  Counter plain_rounds_total;    // without a draft
+  Counter draft_timeouts_total;  // rounds whose draft did not come in time
+  Histogram engine_step_seconds;
+  Histogram batch_rows;  // token rows of one forward pass
+
+ private:
+  // By position within the draft; the first is 0.
+  std::vector<Counter> accepted_per_pos_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,200 @@
+// RopeAndWriteKv, PagedAttention and CopyKvSlot together: what stands in the cache shows only
+// through attention, so that a backend may lay out a page as it likes.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/conformance/attention_cases.h"
+#include "tests/conformance/backends.h"
+
+namespace outrider {
+namespace {
+
+using AttentionTest = ConformanceTest;
+
+constexpr int kPages = 512;
+
+struct Case {
+  AttentionShape shape;  // heads, kv heads, head_dim, page_tokens, window
+  Dtype dtype;
+  std::vector<int> contexts;  // per sequence
+  std::vector<int> rows;
+};
+
+const Case kCases[] = {
+    {{1, 1, 8, 1, 0}, Dtype::kF32, {0}, {1}},
+    {{2, 1, 8, 3, 0}, Dtype::kF32, {5}, {4}},
+    {{4, 2, 16, 4, 0}, Dtype::kF32, {0, 17}, {5, 1}},
+    {{4, 4, 24, 5, 0}, Dtype::kF32, {31, 0, 2}, {1, 33, 7}},
+    {{6, 2, 32, 16, 0}, Dtype::kF32, {63, 64, 65}, {1, 1, 1}},
+    {{4, 2, 64, 16, 0}, Dtype::kF32, {200, 7}, {8, 70}},
+    {{8, 1, 72, 8, 0}, Dtype::kF32, {100}, {9}},
+    {{3, 3, 128, 16, 0}, Dtype::kF32, {129}, {17}},
+    {{2, 1, 256, 32, 0}, Dtype::kF32, {40, 300}, {3, 2}},
+    {{4, 2, 32, 16, 7}, Dtype::kF32, {3, 100}, {20, 5}},
+    {{4, 2, 32, 16, 70}, Dtype::kF32, {200}, {90}},
+    {{2, 2, 16, 4, 1}, Dtype::kF32, {9}, {6}},
+    {{4, 2, 64, 16, 0}, Dtype::kBf16, {200, 7}, {8, 70}},
+    {{4, 1, 40, 7, 33}, Dtype::kBf16, {50, 0}, {12, 3}},
+};
+
+std::string Describe(const Case& c) {
+  const AttentionShape& s = c.shape;
+  return std::to_string(s.num_heads) + " heads, " + std::to_string(s.num_kv_heads) +
+         " kv heads of " + std::to_string(s.head_dim) + ", pages of " +
+         std::to_string(s.page_tokens) + ", window " + std::to_string(s.sliding_window) + ", " +
+         DtypeName(c.dtype);
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, Dtype dtype,
+                const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  // f32: scores of about 6 with a few 2^-24 each, through exp into values of about 4. bf16: a key
+  // whose rotation rounds the other way is off by 2^-8 of itself, and hardly any does.
+  const double tolerance = dtype == Dtype::kF32 ? 2e-5 : 2e-2;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], tolerance) << what << " at " << i;
+  }
+}
+
+TEST_P(AttentionTest, ChainsEqualDouble) {
+  std::mt19937 random(1);
+  for (const Case& c : kCases) {
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 1);
+    ReferenceCache reference(c.shape, c.dtype);
+    std::vector<NewRows> prefix, batch;
+    for (int s = 0; s < static_cast<int>(c.rows.size()); ++s) {
+      if (c.contexts[s] > 0) prefix.push_back(RandomRows(c.shape, s, c.contexts[s], random));
+      batch.push_back(RandomRows(c.shape, s, c.rows[s], random));
+    }
+    for (const auto& step : {prefix, batch}) {
+      if (step.empty()) continue;
+      const auto got = cache.Append(step);
+      for (size_t i = 0; i < step.size(); ++i) {
+        ExpectNear(got[i], reference.Append(step[i]), c.dtype, Describe(c));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, TreesEqualDouble) {
+  std::mt19937 random(2);
+  for (const Case& c : kCases) {
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 2);
+    ReferenceCache reference(c.shape, c.dtype);
+    std::vector<NewRows> batch;
+    for (int s = 0; s < static_cast<int>(c.rows.size()); ++s) {
+      if (c.contexts[s] > 0) {
+        const NewRows prefix = RandomRows(c.shape, s, c.contexts[s], random);
+        cache.Append({prefix});
+        reference.Append(prefix);
+      }
+      batch.push_back(RandomRows(c.shape, s, c.rows[s], random));
+      batch.back().parents = RandomTree(c.rows[s], random);
+    }
+    const auto got = cache.Append(batch);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      ExpectNear(got[i], reference.Append(batch[i]), c.dtype, Describe(c));
+    }
+  }
+}
+
+// Prompt in one call or token by token, alone or beside other sequences: the same bits.
+TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
+  std::mt19937 random(3);
+  for (const Case& c : kCases) {
+    const int sequences = static_cast<int>(c.rows.size());
+    std::vector<NewRows> prefix, batch;
+    for (int s = 0; s < sequences; ++s) {
+      prefix.push_back(RandomRows(c.shape, s, c.contexts[s] + 1, random));
+      batch.push_back(RandomRows(c.shape, s, c.rows[s], random));
+    }
+    PagedCache together(backend_.get(), c.shape, c.dtype, kPages, 3);
+    together.Append(prefix);
+    const auto want = together.Append(batch);
+    PagedCache alone(backend_.get(), c.shape, c.dtype, kPages, 4);
+    for (int s = 0; s < sequences; ++s) {
+      for (int r = 0; r <= c.contexts[s]; ++r) {
+        alone.Append({TakePath(prefix[s], c.shape, {r})});
+      }
+      std::vector<float> got;
+      for (int r = 0; r < c.rows[s]; ++r) {
+        const auto row = alone.Append({TakePath(batch[s], c.shape, {r})});
+        got.insert(got.end(), row[0].begin(), row[0].end());
+      }
+      EXPECT_EQ(got, want[s]) << Describe(c) << " sequence " << s;
+    }
+  }
+}
+
+TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
+  std::mt19937 random(5);
+  for (const Case& c : kCases) {
+    const int rows = 13;
+    const int context = c.contexts[0];
+    const NewRows prefix = RandomRows(c.shape, 0, context + 1, random);
+    NewRows tree = RandomRows(c.shape, 0, rows, random);
+    tree.parents = RandomTree(rows, random);
+    // A chain beside the tree takes the layout of trees.
+    const NewRows beside = RandomRows(c.shape, 1, 3, random);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 5);
+    cache.Append({prefix});
+    const auto all = cache.Append({tree, beside});
+    const size_t width = static_cast<size_t>(c.shape.num_heads) * c.shape.head_dim;
+    for (int node = 0; node < rows; ++node) {
+      const std::vector<int> path = PathTo(tree.parents, node);
+      PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 6);
+      chain.Append({prefix});
+      const auto got = chain.Append({TakePath(tree, c.shape, path)})[0];
+      EXPECT_TRUE(std::equal(got.end() - width, got.end(), all[0].begin() + node * width))
+          << Describe(c) << " node " << node;
+    }
+    PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 7);
+    EXPECT_EQ(chain.Append({{0, beside.qkv, {}}})[0], all[1]);
+  }
+}
+
+TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
+  std::mt19937 random(6);
+  for (const Case& c : kCases) {
+    const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 1, random);
+    NewRows tree = RandomRows(c.shape, 0, 9, random);
+    tree.parents = {-1, -1, 0, 1, 1, 4, 2, 5, 7};
+    const std::vector<int> path = {1, 4, 5, 7};
+    const NewRows next = RandomRows(c.shape, 0, 2, random);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 8);
+    cache.Append({prefix});
+    cache.Append({tree});
+    cache.KeepPath(0, 9, path);
+    PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 9);
+    chain.Append({prefix});
+    chain.Append({TakePath(tree, c.shape, path)});
+    EXPECT_EQ(cache.Append({next}), chain.Append({next})) << Describe(c);
+  }
+}
+
+TEST_P(AttentionTest, ThePagesDoNotShowInTheBits) {
+  std::mt19937 random(7);
+  for (const Case& c : kCases) {
+    const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 80, random);
+    const NewRows next = RandomRows(c.shape, 0, 5, random);
+    std::vector<std::vector<float>> want;
+    for (const int page_tokens : {c.shape.page_tokens, 1, 5, 8, 16, 32}) {
+      AttentionShape shape = c.shape;
+      shape.page_tokens = page_tokens;
+      PagedCache cache(backend_.get(), shape, c.dtype, kPages, 10 + page_tokens);
+      const auto first = cache.Append({prefix})[0];
+      const auto second = cache.Append({next})[0];
+      if (want.empty()) {
+        want = {first, second};
+      } else {
+        EXPECT_EQ(first, want[0]) << Describe(c) << " in pages of " << page_tokens;
+        EXPECT_EQ(second, want[1]) << Describe(c) << " in pages of " << page_tokens;
+      }
+    }
+  }
+}
+
+OUTRIDER_FOR_ALL_BACKENDS(AttentionTest);
+
+}  // namespace
+}  // namespace outrider

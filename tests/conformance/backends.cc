@@ -1,0 +1,57 @@
+#include "tests/conformance/backends.h"
+
+#include <limits>
+
+namespace outrider {
+namespace {
+
+std::unique_ptr<Backend> Cpu(int threads) {
+  Result<std::unique_ptr<Backend>> backend = CreateCpuBackend({.threads = threads, .cores = {}});
+  return backend.ok() ? std::move(backend).value() : nullptr;
+}
+
+}  // namespace
+
+std::vector<BackendEntry> AllBackends() {
+  return {
+      {"Cpu", [] { return Cpu(1); }},
+      {"CpuThreeThreads", [] { return Cpu(3); }},
+  };
+}
+
+void ConformanceTest::SetUp() {
+  backend_ = GetParam().create();
+  if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " does not run here";
+}
+
+float* ConformanceTest::Upload(const std::vector<float>& values) {
+  Result<std::unique_ptr<Buffer>> buffer = backend_->Allocate(values.size() * sizeof(float));
+  EXPECT_TRUE(buffer.ok()) << buffer.status().ToString();
+  buffers_.push_back(std::move(buffer).value());
+  backend_->CopyIn(buffers_.back()->data(), values.data(), values.size() * sizeof(float));
+  return buffers_.back()->floats();
+}
+
+float* ConformanceTest::Poisoned(size_t count) {
+  return Upload(std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()));
+}
+
+std::vector<float> ConformanceTest::Download(const float* device, size_t count) {
+  backend_->Wait();
+  std::vector<float> values(count);
+  backend_->CopyOut(values.data(), device, count * sizeof(float));
+  return values;
+}
+
+std::string BackendName(const testing::TestParamInfo<BackendEntry>& info) {
+  return info.param.name;
+}
+
+std::vector<float> RandomValues(size_t count, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random) * (random() % 16 == 0 ? 10.f : 1.f);
+  return values;
+}
+
+}  // namespace outrider

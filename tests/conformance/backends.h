@@ -1,0 +1,52 @@
+// The backends that every conformance test runs on, and what the tests need to talk to one: a new
+// backend is one more entry of AllBackends().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+
+struct BackendEntry {
+  std::string name;
+  // Null when this machine cannot run it: the test is skipped.
+  std::function<std::unique_ptr<Backend>()> create;
+};
+
+inline void PrintTo(const BackendEntry& entry, std::ostream* out) { *out << entry.name; }
+
+std::vector<BackendEntry> AllBackends();
+
+// A fixture parameterised by backend.
+class ConformanceTest : public testing::TestWithParam<BackendEntry> {
+ protected:
+  void SetUp() override;
+
+  // Device memory that holds `values`.
+  float* Upload(const std::vector<float>& values);
+  // `count` floats of device memory, all NaN: an op that leaves or reads one shows.
+  float* Poisoned(size_t count);
+  std::vector<float> Download(const float* device, size_t count);
+
+  std::unique_ptr<Backend> backend_;
+
+ private:
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+
+std::string BackendName(const testing::TestParamInfo<BackendEntry>& info);
+
+// Normal values, one in sixteen of them ten times larger: outliers show a loss of precision.
+std::vector<float> RandomValues(size_t count, std::mt19937& random);
+
+#define OUTRIDER_FOR_ALL_BACKENDS(suite) \
+  INSTANTIATE_TEST_SUITE_P(On, suite, testing::ValuesIn(AllBackends()), BackendName)
+
+}  // namespace outrider

@@ -19,7 +19,7 @@ struct SamplingParams {
   float repetition_penalty = 1.f;  // > 0; over prompt and output (Keskar et al. 2019, section 4.1)
   float presence_penalty = 0.f;    // over the output, as OpenAI's API defines it
   float frequency_penalty = 0.f;   // over the output
-  std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logit
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to the logit
 
   bool greedy() const { return temperature == 0.f; }
   bool has_penalties() const {

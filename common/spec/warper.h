@@ -11,11 +11,20 @@
 namespace outrider {
 
 // One session's transforms with the token counts that its penalties need.
+//
+// Semantics (those of vLLM and Hugging Face where both agree): each filter sees what the one before
+// it left. top-k keeps k tokens; top-p keeps the smallest set whose share of the mass reaches
+// top_p, the token that crosses it included; min-p keeps what has at least min_p times the largest
+// probability. Ties go to the lower id. The most likely token always stays.
+//
+// A NaN logit is a token that is never sampled; a row without any logit above -infinity becomes a
+// point mass on token 0: a broken model makes bad text, not a crash.
+//
 // Thread: the owner of the session.
 class Warper {
  public:
   // `vocab_size`: entries of a logits row. Ids from `allowed` on are never sampled (rows padded
-  // beyond the tokenizer).
+  // beyond the tokenizer). REQUIRES: 0 < allowed <= vocab_size, params valid for vocab_size.
   Warper(const SamplingParams& params, int vocab_size, int allowed);
 
   void ObservePrompt(std::span<const TokenId> tokens);
@@ -31,16 +40,25 @@ class Warper {
   const SamplingParams& params() const { return params_; }
 
  private:
+  void Count(TokenId token, int change);
+  // Penalties and bias, in place on the allowed part of a row.
+  void AdjustLogits(std::span<float> logits, std::span<const TokenId> pending);
+  void Truncate(std::span<float> probs) const;
+
   SamplingParams params_;
   int vocab_size_;
   int allowed_;
-  // Per-token counts, empty without penalties.
+  // What the penalties read; empty without penalties. `seen_`: every token of prompt and output,
+  // once, possibly with some that were only pending once and have count 0 now.
   std::vector<int> prompt_counts_;
   std::vector<int> output_counts_;
+  std::vector<TokenId> seen_;
+  std::vector<bool> is_seen_;
   std::vector<float> scratch_;
 };
 
 // The token at `coin` in [0, 1) of a law of probabilities; never one of probability 0.
+// -1 if all are 0.
 TokenId SampleRow(std::span<const float> probs, double coin);
 
 }  // namespace outrider

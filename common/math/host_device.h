@@ -1,0 +1,8 @@
+// OUTRIDER_HD marks a row function that both the host's compiler and nvcc build.
+#pragma once
+
+#if defined(__CUDACC__)
+#define OUTRIDER_HD __host__ __device__
+#else
+#define OUTRIDER_HD
+#endif

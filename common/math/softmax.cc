@@ -1,0 +1,226 @@
+#include "common/math/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+// Highway compiles this file once for each instruction set; HWY_DYNAMIC_DISPATCH picks one.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/math/softmax.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, as Highway demands.
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace outrider::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// exp of less is 0 in float; hn::Exp is defined from here on.
+constexpr float kExpFloor = -103.f;
+// Entries whose sum a float lane holds before it is added to the double total.
+constexpr size_t kTile = 2048;
+
+// Below max, not NaN: the comparison is false for NaN.
+HWY_INLINE V MaxIgnoringNan(V best, V x) { return hn::IfThenElse(hn::Gt(x, best), x, best); }
+
+float RowMaxT(const float* x, size_t n) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const float none = -std::numeric_limits<float>::infinity();
+  V best0 = hn::Set(d, none), best1 = best0, best2 = best0, best3 = best0;
+  size_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    best0 = MaxIgnoringNan(best0, hn::LoadU(d, x + i));
+    best1 = MaxIgnoringNan(best1, hn::LoadU(d, x + i + lanes));
+    best2 = MaxIgnoringNan(best2, hn::LoadU(d, x + i + 2 * lanes));
+    best3 = MaxIgnoringNan(best3, hn::LoadU(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) best0 = MaxIgnoringNan(best0, hn::LoadU(d, x + i));
+  best0 = hn::Max(hn::Max(best0, best1), hn::Max(best2, best3));
+  float best = hn::GetLane(hn::MaxOfLanes(d, best0));
+  for (; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+// The first index whose entry equals `value`, n if none.
+size_t FindFirst(const float* x, size_t n, float value) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V wanted = hn::Set(d, value);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const intptr_t at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
+    if (at >= 0) return i + static_cast<size_t>(at);
+  }
+  while (i < n && x[i] != value) ++i;
+  return i;
+}
+
+HWY_INLINE V ExpOrZero(D d, V x, V max, V inverse) {
+  const V t = hn::Mul(hn::Sub(x, max), inverse);
+  return hn::IfThenElseZero(hn::Ge(t, hn::Set(d, kExpFloor)), hn::Exp(d, t));
+}
+
+// x -> exp((x - max) * inverse); returns the sum.
+double ExpT(float* x, size_t n, float max, float inverse) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V vmax = hn::Set(d, max), vinverse = hn::Set(d, inverse);
+  double total = 0;
+  size_t i = 0;
+  while (i + lanes <= n) {
+    const size_t end = std::min(n, i + kTile);
+    V sum0 = hn::Zero(d), sum1 = sum0;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const V e0 = ExpOrZero(d, hn::LoadU(d, x + i), vmax, vinverse);
+      const V e1 = ExpOrZero(d, hn::LoadU(d, x + i + lanes), vmax, vinverse);
+      hn::StoreU(e0, d, x + i);
+      hn::StoreU(e1, d, x + i + lanes);
+      sum0 = hn::Add(sum0, e0);
+      sum1 = hn::Add(sum1, e1);
+    }
+    for (; i + lanes <= end; i += lanes) {
+      const V e = ExpOrZero(d, hn::LoadU(d, x + i), vmax, vinverse);
+      hn::StoreU(e, d, x + i);
+      sum0 = hn::Add(sum0, e);
+    }
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1))));
+  }
+  if (i < n) {  // by the same hn::Exp: equal entries stay equal wherever they stand
+    HWY_ALIGN float tail[hn::MaxLanes(d)] = {};
+    std::copy(x + i, x + n, tail);
+    hn::Store(ExpOrZero(d, hn::Load(d, tail), vmax, vinverse), d, tail);
+    for (size_t k = 0; i < n; ++i, ++k) total += static_cast<double>(x[i] = tail[k]);
+  }
+  return total;
+}
+
+void ScaleT(float* x, size_t n, float factor) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V f = hn::Set(d, factor);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), f), d, x + i);
+  for (; i < n; ++i) x[i] *= factor;
+}
+
+double ZeroBelowT(float* x, size_t n, float floor) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V f = hn::Set(d, floor);
+  double total = 0;
+  size_t i = 0;
+  while (i + lanes <= n) {
+    const size_t end = std::min(n, i + kTile);
+    V sum = hn::Zero(d);
+    for (; i + lanes <= end; i += lanes) {
+      const V v = hn::LoadU(d, x + i);
+      const V kept = hn::IfThenElseZero(hn::Ge(v, f), v);
+      hn::StoreU(kept, d, x + i);
+      sum = hn::Add(sum, kept);
+    }
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  }
+  for (; i < n; ++i) {
+    if (!(x[i] >= floor)) x[i] = 0.f;
+    total += static_cast<double>(x[i]);
+  }
+  return total;
+}
+
+// Appends the entries above `threshold` from `begin` on until `out` holds `capacity`; returns where
+// it stopped.
+size_t CollectAboveT(const float* x, size_t begin, size_t n, float threshold, size_t capacity,
+                     std::vector<RowEntry>& out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V t = hn::Set(d, threshold);
+  size_t i = begin;
+  for (; i + lanes <= n && out.size() + lanes <= capacity; i += lanes) {
+    if (HWY_LIKELY(hn::AllFalse(d, hn::Gt(hn::LoadU(d, x + i), t)))) continue;
+    for (size_t k = i; k < i + lanes; ++k) {
+      if (x[k] > threshold) out.push_back({static_cast<TokenId>(k), x[k]});
+    }
+  }
+  for (; n - i < lanes && i < n && out.size() < capacity; ++i) {
+    if (x[i] > threshold) out.push_back({static_cast<TokenId>(i), x[i]});
+  }
+  return i;
+}
+
+}  // namespace outrider::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace outrider {
+
+HWY_EXPORT(RowMaxT);
+HWY_EXPORT(FindFirst);
+HWY_EXPORT(ExpT);
+HWY_EXPORT(ScaleT);
+HWY_EXPORT(ZeroBelowT);
+HWY_EXPORT(CollectAboveT);
+
+float RowMax(std::span<const float> row) {
+  return HWY_DYNAMIC_DISPATCH(RowMaxT)(row.data(), row.size());
+}
+
+TokenId RowArgmax(std::span<const float> row) {
+  const float max = RowMax(row);
+  if (max == -std::numeric_limits<float>::infinity()) return 0;
+  return static_cast<TokenId>(HWY_DYNAMIC_DISPATCH(FindFirst)(row.data(), row.size(), max));
+}
+
+void Scale(std::span<float> row, float factor) {
+  HWY_DYNAMIC_DISPATCH(ScaleT)(row.data(), row.size(), factor);
+}
+
+double ZeroBelow(std::span<float> row, float floor) {
+  return HWY_DYNAMIC_DISPATCH(ZeroBelowT)(row.data(), row.size(), floor);
+}
+
+void Softmax(std::span<float> row, float temperature) {
+  if (row.empty()) return;
+  const float max = RowMax(row);
+  if (!std::isfinite(max)) {
+    for (float& x : row) x = max > 0 && x == max ? 1.f : 0.f;
+    const auto tops = std::count(row.begin(), row.end(), 1.f);
+    if (tops == 0) row[0] = 1.f;
+    Scale(row, 1.f / static_cast<float>(std::max<std::ptrdiff_t>(tops, 1)));
+    return;
+  }
+  // A temperature near 0 must not make 0 * infinity of the largest entry.
+  const float inverse = std::min(1.f / temperature, std::numeric_limits<float>::max());
+  const double sum = HWY_DYNAMIC_DISPATCH(ExpT)(row.data(), row.size(), max, inverse);
+  Scale(row, static_cast<float>(1.0 / sum));
+}
+
+std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
+  std::vector<RowEntry> held;
+  if (count <= 0) return held;
+  const auto before = [](const RowEntry& a, const RowEntry& b) {
+    return a.value != b.value ? a.value > b.value : a.id < b.id;
+  };
+  const size_t wanted = std::min(static_cast<size_t>(count), row.size());
+  const size_t capacity = 4 * wanted + 64;  // 64: no instruction set has more lanes
+  held.reserve(capacity);
+  float threshold = 0;
+  for (size_t at = 0; at < row.size();) {
+    at = HWY_DYNAMIC_DISPATCH(CollectAboveT)(row.data(), at, row.size(), threshold, capacity, held);
+    if (held.size() <= wanted) continue;
+    // Later entries have higher ids, so one that only equals the last kept value has lost the tie.
+    std::nth_element(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(wanted) - 1,
+                     held.end(), before);
+    held.resize(wanted);
+    threshold = held.back().value;
+  }
+  std::sort(held.begin(), held.end(), before);
+  return held;
+}
+
+}  // namespace outrider
+#endif  // HWY_ONCE

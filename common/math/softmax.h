@@ -1,0 +1,42 @@
+// Whole-row operations on float rows of up to a vocabulary, vectorised for the machine at run time
+// (Highway). A NaN never wins a comparison and gets probability 0, so that a broken model's row
+// stays a row.
+//
+// Thread: any; no state.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+
+namespace outrider {
+
+// The largest entry; -infinity for a row of none (or of NaN only).
+float RowMax(std::span<const float> row);
+
+// The index of the largest entry, the lowest on ties; 0 when RowMax is -infinity.
+TokenId RowArgmax(std::span<const float> row);
+
+// In place: x -> exp((x - max) / temperature) / sum. temperature > 0. The sum is taken in float
+// over tiles and in double over the row: relative error below 1e-6 at 262,144 entries.
+// Entries of +infinity share the mass; a row without any entry above -infinity becomes a point mass
+// on token 0.
+void Softmax(std::span<float> row, float temperature);
+
+// In place: entries below `floor` become 0; returns the sum of the rest.
+double ZeroBelow(std::span<float> row, float floor);
+
+// In place: x -> x * factor.
+void Scale(std::span<float> row, float factor);
+
+struct RowEntry {
+  TokenId id = 0;
+  float value = 0;
+};
+
+// The `count` largest positive entries (fewer if there are not as many) in falling order, ties by
+// rising id. One vectorised scan against a rising threshold; few entries reach the sort.
+std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
+
+}  // namespace outrider

@@ -1,0 +1,12 @@
+#include "common/spec/coins.h"
+
+#include "common/math/philox.h"
+
+namespace outrider {
+
+double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose) {
+  return UnitInterval(Philox({{round, row, static_cast<uint32_t>(purpose), 0}},
+                             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)));
+}
+
+}  // namespace outrider

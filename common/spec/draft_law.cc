@@ -1,0 +1,98 @@
+#include "common/spec/draft_law.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "common/math/softmax.h"
+
+namespace outrider {
+
+DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits) {
+  std::vector<RowEntry> entries = TopEntries(probs, limits.max_entries);
+  double mass = 0;
+  size_t kept = 0;
+  while (kept < entries.size() && mass < static_cast<double>(limits.mass)) {
+    mass += static_cast<double>(entries[kept++].value);
+  }
+  entries.resize(kept);
+
+  // Largest remainders: round down, then give what is left over to the largest fractions. Weights
+  // keep the falling order: of two equal floors the larger entry has the larger fraction.
+  DraftLaw law;
+  std::vector<double> fractions(kept);
+  uint32_t given = 0;
+  for (size_t i = 0; i < kept; ++i) {
+    const double exact = static_cast<double>(entries[i].value) / mass * kDraftLawTotal;
+    law.ids.push_back(entries[i].id);
+    law.weights.push_back(static_cast<uint32_t>(exact));
+    given += law.weights.back();
+    fractions[i] = exact - law.weights.back();
+  }
+  std::vector<size_t> order(kept);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return fractions[a] > fractions[b]; });
+  for (size_t i = 0; i < kept && given < kDraftLawTotal; ++i, ++given) ++law.weights[order[i]];
+
+  while (!law.weights.empty() && law.weights.back() == 0) {
+    law.ids.pop_back();
+    law.weights.pop_back();
+  }
+  return law;
+}
+
+TokenId SampleDraftLaw(const DraftLaw& law, double coin) {
+  OUTRIDER_CHECK(!law.ids.empty());
+  const auto goal = static_cast<uint32_t>(coin * kDraftLawTotal);
+  uint32_t reached = 0;
+  size_t i = 0;
+  while (i + 1 < law.ids.size() && (reached += law.weights[i]) <= goal) ++i;
+  return law.ids[i];
+}
+
+Status Validate(const DraftLaw& law, TokenId token, int vocab_size) {
+  const auto in_vocab = [&](TokenId id) { return id >= 0 && id < vocab_size; };
+  if (!in_vocab(token)) {
+    return InvalidArgument("draft token " + std::to_string(token) +
+                           " is not below the vocabulary's " + std::to_string(vocab_size));
+  }
+  if (law.ids.size() != law.weights.size()) {
+    return InvalidArgument("draft law: " + std::to_string(law.ids.size()) + " ids, " +
+                           std::to_string(law.weights.size()) + " weights");
+  }
+  if (law.ids.empty()) return Status();
+  uint64_t sum = 0;
+  for (size_t i = 0; i < law.ids.size(); ++i) {
+    if (!in_vocab(law.ids[i])) {
+      return InvalidArgument("draft law: id " + std::to_string(law.ids[i]) +
+                             " is not below the vocabulary's " + std::to_string(vocab_size));
+    }
+    if (law.weights[i] == 0) {
+      return InvalidArgument("draft law: id " + std::to_string(law.ids[i]) + " has weight 0");
+    }
+    sum += law.weights[i];
+  }
+  if (sum != kDraftLawTotal) {
+    return InvalidArgument("draft law: weights sum to " + std::to_string(sum) + ", not " +
+                           std::to_string(kDraftLawTotal));
+  }
+  std::vector<TokenId> sorted = law.ids;
+  std::sort(sorted.begin(), sorted.end());
+  if (const auto twin = std::adjacent_find(sorted.begin(), sorted.end()); twin != sorted.end()) {
+    return InvalidArgument("draft law: id " + std::to_string(*twin) + " occurs twice");
+  }
+  if (!std::binary_search(sorted.begin(), sorted.end(), token)) {
+    return InvalidArgument("draft law: token " + std::to_string(token) + " is not among its ids");
+  }
+  return Status();
+}
+
+double Probability(const DraftLaw& law, TokenId token) {
+  const auto at = std::find(law.ids.begin(), law.ids.end(), token);
+  if (at == law.ids.end()) return 0;
+  return static_cast<double>(law.weights[static_cast<size_t>(at - law.ids.begin())]) /
+         kDraftLawTotal;
+}
+
+}  // namespace outrider

@@ -1,0 +1,169 @@
+#include "common/spec/warper.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "common/base/check.h"
+#include "common/math/accept.h"
+#include "common/math/softmax.h"
+
+namespace outrider {
+namespace {
+
+// The last entry of a prefix of a row in falling order (ties by rising id).
+struct Cut {
+  float value = 0.f;
+  TokenId id = 0;
+};
+
+// The shortest prefix of the row in falling order whose weights add up to `goal`; an entry weighs
+// its probability, or 1 with `by_count`. Linear: one histogram over the leading bits of the floats
+// (of the same order as the floats, which are not negative) finds the bucket where the sum crosses
+// the goal, and only that bucket is sorted.
+Cut ShortestPrefix(std::span<const float> probs, double goal, bool by_count) {
+  constexpr int kDroppedBits = 20;  // leaves sign, exponent and 3 bits of mantissa
+  constexpr int kBuckets = 1 << (31 - kDroppedBits);
+  const auto bucket_of = [](float p) {
+    return static_cast<int>(std::bit_cast<uint32_t>(p) >> kDroppedBits);
+  };
+  const auto weight = [by_count](float p) { return by_count ? 1.0 : static_cast<double>(p); };
+
+  std::array<double, kBuckets> sums{};
+  for (const float p : probs) {
+    if (p > 0.f) sums[static_cast<size_t>(bucket_of(p))] += weight(p);
+  }
+  int bucket = kBuckets - 1;
+  double sum = 0;
+  while (bucket > 0 && sum + sums[static_cast<size_t>(bucket)] < goal) {
+    sum += sums[static_cast<size_t>(bucket--)];
+  }
+
+  std::vector<Cut> entries;
+  for (size_t i = 0; i < probs.size(); ++i) {
+    if (probs[i] > 0.f && bucket_of(probs[i]) == bucket) {
+      entries.push_back({probs[i], static_cast<TokenId>(i)});
+    }
+  }
+  std::sort(entries.begin(), entries.end(), [](const Cut& a, const Cut& b) {
+    return a.value != b.value ? a.value > b.value : a.id < b.id;
+  });
+  Cut cut;  // stays (0, 0) when the whole row falls short of the goal: everything is kept
+  for (const Cut& entry : entries) {
+    cut = entry;
+    sum += weight(entry.value);
+    if (sum >= goal) break;
+  }
+  return cut;
+}
+
+// Zeroes everything behind `cut`; returns the mass that stays.
+double KeepPrefix(std::span<float> probs, const Cut& cut) {
+  for (size_t i = static_cast<size_t>(cut.id) + 1; i < probs.size(); ++i) {
+    if (probs[i] == cut.value) probs[i] = 0.f;
+  }
+  return ZeroBelow(probs, cut.value);
+}
+
+}  // namespace
+
+Warper::Warper(const SamplingParams& params, int vocab_size, int allowed)
+    : params_(params), vocab_size_(vocab_size), allowed_(allowed) {
+  OUTRIDER_CHECK(allowed > 0 && allowed <= vocab_size);
+  if (params_.has_penalties()) {
+    prompt_counts_.resize(static_cast<size_t>(vocab_size));
+    output_counts_.resize(static_cast<size_t>(vocab_size));
+    is_seen_.resize(static_cast<size_t>(vocab_size));
+  }
+}
+
+void Warper::ObservePrompt(std::span<const TokenId> tokens) {
+  if (!params_.has_penalties()) return;
+  for (const TokenId token : tokens) {
+    Count(token, 0);
+    if (token >= 0 && token < vocab_size_) ++prompt_counts_[static_cast<size_t>(token)];
+  }
+}
+
+void Warper::ObserveOutput(TokenId token) {
+  if (params_.has_penalties()) Count(token, 1);
+}
+
+void Warper::Count(TokenId token, int change) {
+  if (token < 0 || token >= vocab_size_) return;
+  const auto at = static_cast<size_t>(token);
+  output_counts_[at] += change;
+  if (is_seen_[at]) return;
+  is_seen_[at] = true;
+  seen_.push_back(token);
+}
+
+void Warper::AdjustLogits(std::span<float> logits, std::span<const TokenId> pending) {
+  if (params_.has_penalties()) {
+    for (const TokenId token : pending) Count(token, 1);
+    for (const TokenId token : seen_) {
+      const auto at = static_cast<size_t>(token);
+      const int in_output = output_counts_[at];
+      if (at >= logits.size() || in_output + prompt_counts_[at] == 0) continue;
+      float& logit = logits[at];
+      logit = logit > 0.f ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
+      logit -= params_.frequency_penalty * static_cast<float>(in_output);
+      if (in_output > 0) logit -= params_.presence_penalty;
+    }
+    for (const TokenId token : pending) Count(token, -1);
+  }
+  for (const auto& [token, bias] : params_.logit_bias) {
+    if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] += bias;
+  }
+}
+
+void Warper::Truncate(std::span<float> probs) const {
+  double mass = 1;
+  bool cut = false;
+  if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < probs.size()) {
+    mass = KeepPrefix(probs, ShortestPrefix(probs, params_.top_k, true));
+    cut = true;
+  }
+  if (params_.top_p < 1.f) {
+    const double goal = static_cast<double>(params_.top_p) * mass;
+    mass = KeepPrefix(probs, ShortestPrefix(probs, goal, false));
+    cut = true;
+  }
+  if (params_.min_p > 0.f) {
+    mass = ZeroBelow(probs, params_.min_p * RowMax(probs));
+    cut = true;
+  }
+  if (cut) Scale(probs, static_cast<float>(1.0 / mass));
+}
+
+void Warper::Warp(std::span<float> row, std::span<const TokenId> pending) {
+  OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
+  const std::span<float> logits = row.first(static_cast<size_t>(allowed_));
+  std::fill(row.begin() + allowed_, row.end(), 0.f);
+  AdjustLogits(logits, pending);
+  if (params_.greedy()) {
+    const TokenId best = RowArgmax(logits);
+    std::fill(logits.begin(), logits.end(), 0.f);
+    logits[static_cast<size_t>(best)] = 1.f;
+    return;
+  }
+  Softmax(logits, params_.temperature);
+  Truncate(logits);
+}
+
+TokenId Warper::Argmax(std::span<const float> row, std::span<const TokenId> pending) {
+  OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
+  row = row.first(static_cast<size_t>(allowed_));
+  if (!params_.has_penalties() && params_.logit_bias.empty()) return RowArgmax(row);
+  scratch_.assign(row.begin(), row.end());
+  AdjustLogits(scratch_, pending);
+  return RowArgmax(scratch_);
+}
+
+TokenId SampleRow(std::span<const float> probs, double coin) {
+  return ResidualRow<float, uint32_t>{
+      .target = probs.data(), .vocab = static_cast<int>(probs.size()), .draft = {}}
+      .Draw(coin);
+}
+
+}  // namespace outrider

@@ -1,0 +1,29 @@
+#include "common/math/philox.h"
+
+#include <gmock/gmock.h>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+
+// The known answers of the Random123 distribution (Salmon et al. 2011).
+TEST(Philox, GivesTheKnownAnswers) {
+  EXPECT_THAT(Philox({{0, 0, 0, 0}}, 0, 0).word,
+              ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));
+  EXPECT_THAT(Philox({{~0u, ~0u, ~0u, ~0u}}, ~0u, ~0u).word,
+              ElementsAre(0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu));
+  EXPECT_THAT(
+      Philox({{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}}, 0xa4093822u, 0x299f31d0u).word,
+      ElementsAre(0xd16cfe09u, 0x94fdcceb, 0x5001e420u, 0x24126ea1u));
+}
+
+TEST(Philox, MapsBitsToTheHalfOpenUnitInterval) {
+  EXPECT_EQ(UnitInterval({{0, 0, 0, 0}}), 0.0);
+  EXPECT_EQ(UnitInterval({{0x80000000u, 0, 0, 0}}), 0.5);
+  EXPECT_LT(UnitInterval({{~0u, ~0u, ~0u, ~0u}}), 1.0);
+  EXPECT_EQ(UnitInterval({{~0u, ~0u, 0, 0}}), 1.0 - 0x1p-53);
+}
+
+}  // namespace
+}  // namespace outrider

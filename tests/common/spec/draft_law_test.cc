@@ -1,0 +1,114 @@
+#include "common/spec/draft_law.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+uint32_t Total(const DraftLaw& law) {
+  return std::accumulate(law.weights.begin(), law.weights.end(), 0u);
+}
+
+TEST(MakeDraftLaw, RoundsByLargestRemainders) {
+  // Thirds: two fractions of 1/3 wait for the one unit that is left over; the lowest id gets it.
+  const std::vector<float> thirds(3, 1.f / 3);
+  const DraftLaw law = MakeDraftLaw(thirds, {.mass = 1.f, .max_entries = 8});
+  EXPECT_THAT(law.ids, ElementsAre(0, 1, 2));
+  EXPECT_THAT(law.weights, ElementsAre(21846u, 21845u, 21845u));
+}
+
+TEST(MakeDraftLaw, StopsOnceTheMassIsHeld) {
+  const std::vector<float> probs = {0.125f, 0.5f, 0.25f, 0.125f};
+  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.75f, .max_entries = 8});
+  EXPECT_THAT(law.ids, ElementsAre(1, 2));
+  EXPECT_EQ(Total(law), kDraftLawTotal);
+}
+
+TEST(MakeDraftLaw, HoldsNoMoreThanItsLimitOfEntriesLowestIdsOnTies) {
+  const std::vector<float> probs(1000, 0.001f);
+  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.9995f, .max_entries = 4});
+  EXPECT_THAT(law.ids, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(law.weights, ElementsAre(16384u, 16384u, 16384u, 16384u));
+}
+
+TEST(MakeDraftLaw, DropsWhatRoundsToNothing) {
+  const std::vector<float> probs = {1.f - 1e-6f, 1e-6f, 0.f};
+  const DraftLaw law = MakeDraftLaw(probs, {.mass = 1.f, .max_entries = 8});
+  EXPECT_THAT(law.ids, ElementsAre(0));
+  EXPECT_THAT(law.weights, ElementsAre(kDraftLawTotal));
+}
+
+TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
+  std::mt19937 rng(11);
+  std::normal_distribution<float> normal(0.f, 3.f);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int vocab = 1 + trial * 7;
+    std::vector<float> probs(static_cast<size_t>(vocab));
+    float sum = 0;
+    for (float& p : probs) sum += p = std::exp(normal(rng));
+    for (float& p : probs) p /= sum;
+    const DraftLaw law = MakeDraftLaw(probs, {});
+    ASSERT_FALSE(law.ids.empty());
+    EXPECT_TRUE(Validate(law, law.ids[0], vocab).ok());
+    EXPECT_TRUE(std::is_sorted(law.weights.rbegin(), law.weights.rend()));
+    double held = 0;
+    for (const TokenId id : law.ids) held += static_cast<double>(probs[static_cast<size_t>(id)]);
+    for (const TokenId id : law.ids) {
+      // Entries that rounded to nothing are among `held` for the maker only: hence 2 units.
+      EXPECT_NEAR(Probability(law, id), static_cast<double>(probs[static_cast<size_t>(id)]) / held,
+                  2.0 / kDraftLawTotal);
+    }
+  }
+}
+
+TEST(SampleDraftLaw, GivesEachTokenItsShareOfTheInterval) {
+  const DraftLaw law{{7, 2, 9}, {32768, 32767, 1}};
+  EXPECT_EQ(SampleDraftLaw(law, 0.0), 7);
+  EXPECT_EQ(SampleDraftLaw(law, 32767.99 / 65536), 7);
+  EXPECT_EQ(SampleDraftLaw(law, 0.5), 2);
+  EXPECT_EQ(SampleDraftLaw(law, 65534.99 / 65536), 2);
+  EXPECT_EQ(SampleDraftLaw(law, 65535.0 / 65536), 9);
+  EXPECT_EQ(SampleDraftLaw(law, std::nextafter(1.0, 0.0)), 9);
+}
+
+TEST(DraftLaw, GivesProbabilitiesAndZeroOutside) {
+  const DraftLaw law{{7, 2}, {49152, 16384}};
+  EXPECT_EQ(Probability(law, 7), 0.75);
+  EXPECT_EQ(Probability(law, 2), 0.25);
+  EXPECT_EQ(Probability(law, 0), 0.0);
+}
+
+TEST(ValidateDraftLaw, PassesAnEmptyLawForATokenOfTheVocabulary) {
+  EXPECT_TRUE(Validate(DraftLaw{}, 9, 10).ok());
+  EXPECT_FALSE(Validate(DraftLaw{}, 10, 10).ok());
+  EXPECT_FALSE(Validate(DraftLaw{}, -1, 10).ok());
+}
+
+TEST(ValidateDraftLaw, NamesWhatIsWrong) {
+  const auto message = [](DraftLaw law, TokenId token) {
+    const Status status = Validate(law, token, 10);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_TRUE(Validate({{1, 2}, {1, 65535}}, 2, 10).ok());
+  EXPECT_THAT(message({{1, 2}, {65536}}, 1), HasSubstr("2 ids, 1 weights"));
+  EXPECT_THAT(message({{1, 10}, {1, 65535}}, 1), HasSubstr("id 10"));
+  EXPECT_THAT(message({{1, -1}, {1, 65535}}, 1), HasSubstr("id -1"));
+  EXPECT_THAT(message({{1, 2}, {0, 65536}}, 1), HasSubstr("weight 0"));
+  EXPECT_THAT(message({{1, 2}, {1, 65536}}, 1), HasSubstr("65537"));
+  // 2^32 + 65536 wraps to the right sum in 32 bits.
+  EXPECT_THAT(message({{1, 2, 3}, {0x80000000u, 0x80000000u, 65536}}, 1), HasSubstr("4295032832"));
+  EXPECT_THAT(message({{1, 1}, {1, 65535}}, 1), HasSubstr("twice"));
+  EXPECT_THAT(message({{1, 2}, {1, 65535}}, 3), HasSubstr("not among"));
+}
+
+}  // namespace
+}  // namespace outrider

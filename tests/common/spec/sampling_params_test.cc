@@ -1,0 +1,55 @@
+#include "common/spec/sampling_params.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+void ExpectRefused(const SamplingParams& params, const char* field) {
+  const Status status = Validate(params, 100);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << field;
+  EXPECT_THAT(status.message(), HasSubstr(field));
+}
+
+TEST(ValidateSamplingParams, AcceptsTheDefaultsAndTheEdges) {
+  EXPECT_TRUE(Validate(SamplingParams{}, 100).ok());
+  EXPECT_TRUE(
+      Validate({.temperature = 0.f, .top_k = 1000, .top_p = 1e-6f, .min_p = 1.f}, 100).ok());
+  EXPECT_TRUE(
+      Validate({.repetition_penalty = 0.1f, .presence_penalty = -2.f, .frequency_penalty = 2.f},
+               100)
+          .ok());
+  EXPECT_TRUE(Validate({.logit_bias = {{0, -100.f}, {99, 100.f}}}, 100).ok());
+}
+
+TEST(ValidateSamplingParams, NamesTheBadField) {
+  for (const float bad : {-0.1f, kInf, kNan}) {
+    ExpectRefused({.temperature = bad}, "temperature");
+    ExpectRefused({.top_p = bad}, "top_p");
+    ExpectRefused({.min_p = bad}, "min_p");
+    ExpectRefused({.repetition_penalty = bad}, "repetition_penalty");
+  }
+  ExpectRefused({.top_k = -1}, "top_k");
+  ExpectRefused({.top_p = 0.f}, "top_p");
+  ExpectRefused({.top_p = 1.01f}, "top_p");
+  ExpectRefused({.min_p = 1.01f}, "min_p");
+  ExpectRefused({.repetition_penalty = 0.f}, "repetition_penalty");
+  for (const float bad : {-2.1f, 2.1f, kInf, kNan}) {
+    ExpectRefused({.presence_penalty = bad}, "presence_penalty");
+    ExpectRefused({.frequency_penalty = bad}, "frequency_penalty");
+  }
+  ExpectRefused({.logit_bias = {{100, 0.f}}}, "logit_bias of token 100");
+  ExpectRefused({.logit_bias = {{-1, 0.f}}}, "logit_bias of token -1");
+  ExpectRefused({.logit_bias = {{5, kNan}}}, "logit_bias of token 5");
+  ExpectRefused({.logit_bias = {{5, 101.f}}}, "logit_bias of token 5");
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,211 @@
+#include "common/spec/warper.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+std::vector<float> Warped(const SamplingParams& params, std::vector<float> row,
+                          std::vector<TokenId> pending = {}) {
+  Warper warper(params, static_cast<int>(row.size()), static_cast<int>(row.size()));
+  warper.Warp(row, pending);
+  return row;
+}
+
+std::vector<float> Logs(std::vector<float> probs) {
+  for (float& p : probs) p = std::log(p);
+  return probs;
+}
+
+void ExpectRow(const std::vector<float>& got, const std::vector<float>& want) {
+  EXPECT_THAT(got, Pointwise(FloatNear(1e-6f), want));
+}
+
+// The transforms as their definitions say, by a full sort and in double.
+std::vector<double> Reference(const SamplingParams& params, std::vector<float> logits) {
+  const size_t n = logits.size();
+  std::vector<double> p(n);
+  const double max = *std::max_element(logits.begin(), logits.end());
+  for (size_t i = 0; i < n; ++i) p[i] = std::exp((logits[i] - max) / params.temperature);
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  size_t kept = n;
+  if (params.top_k > 0) kept = std::min(kept, static_cast<size_t>(params.top_k));
+  const auto mass = [&](size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += p[order[i]];
+    return sum;
+  };
+  if (params.top_p < 1.f) {
+    const double goal = static_cast<double>(params.top_p) * mass(kept);
+    size_t count = 1;
+    while (count < kept && mass(count) < goal) ++count;
+    kept = count;
+  }
+  while (kept > 1 && p[order[kept - 1]] < params.min_p * p[order[0]]) --kept;
+  const double total = mass(kept);
+  std::vector<double> out(n, 0.0);
+  for (size_t i = 0; i < kept; ++i) out[order[i]] = p[order[i]] / total;
+  return out;
+}
+
+TEST(Warper, AgreesWithItsDefinitionOnRandomRows) {
+  std::mt19937 rng(17);
+  std::normal_distribution<float> normal(0.f, 2.f);
+  std::uniform_real_distribution<float> uniform(0.f, 1.f);
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<float> logits(static_cast<size_t>(2 + trial));
+    // A quarter of the trials has coarse logits, hence ties.
+    for (float& x : logits) x = trial % 4 == 0 ? std::round(normal(rng)) : normal(rng);
+    SamplingParams params{.temperature = 0.3f + 2 * uniform(rng)};
+    if (trial % 2 == 0) params.top_k = 1 + static_cast<int>(uniform(rng) * 40);
+    if (trial % 3 == 0) params.top_p = 0.01f + 0.98f * uniform(rng);
+    if (trial % 5 == 0) params.min_p = 0.3f * uniform(rng);
+    const std::vector<double> want = Reference(params, logits);
+    const std::vector<float> got = Warped(params, logits);
+    double sum = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], 2e-6) << "trial " << trial << " token " << i;
+      sum += static_cast<double>(got[i]);
+    }
+    EXPECT_NEAR(sum, 1.0, 1e-6);
+  }
+}
+
+TEST(Warper, AppliesTemperature) {
+  ExpectRow(Warped({.temperature = 0.5f}, Logs({0.6f, 0.3f, 0.1f})),
+            {0.36f / 0.46f, 0.09f / 0.46f, 0.01f / 0.46f});
+}
+
+TEST(Warper, TopKKeepsTheLowerIdOfATie) {
+  ExpectRow(Warped({.top_k = 2}, Logs({0.2f, 0.4f, 0.2f, 0.2f})), {1.f / 3, 2.f / 3, 0, 0});
+}
+
+TEST(Warper, TopPKeepsTheTokenThatCrosses) {
+  const std::vector<float> logits = Logs({0.05f, 0.5f, 0.3f, 0.15f});
+  ExpectRow(Warped({.top_p = 0.6f}, logits), {0, 0.625f, 0.375f, 0});
+  ExpectRow(Warped({.top_p = 0.4f}, logits), {0, 1, 0, 0});
+  ExpectRow(Warped({.top_p = 1e-6f}, logits), {0, 1, 0, 0});
+}
+
+TEST(Warper, TopPMeasuresWhatTopKLeft) {
+  // Of 0.4, 0.3 top-p 0.55 needs one token (4/7), of the whole row it would need two.
+  ExpectRow(Warped({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})), {1, 0, 0, 0});
+}
+
+TEST(Warper, MinPIsRelativeToTheMostLikely) {
+  ExpectRow(Warped({.min_p = 0.5f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})), {4.f / 7, 3.f / 7, 0, 0});
+  // Relative to the probability after temperature: squared, 0.3 falls below 0.6 * 0.4.
+  ExpectRow(Warped({.temperature = 0.5f, .min_p = 0.6f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
+            {1, 0, 0, 0});
+}
+
+TEST(Warper, RepetitionPenaltySeesPromptAndOutput) {
+  Warper warper({.repetition_penalty = 2.f}, 4, 4);
+  warper.ObservePrompt(std::vector<TokenId>{0, 0});
+  warper.ObserveOutput(1);
+  std::vector<float> row = {2.f, -1.f, 2.f, -1.f};
+  const std::vector<float> want = Warped({}, {1.f, -2.f, 2.f, -1.f});
+  warper.Warp(row, {});
+  ExpectRow(row, want);
+}
+
+TEST(Warper, PresenceAndFrequencySeeTheOutputOnly) {
+  Warper warper({.presence_penalty = 0.5f, .frequency_penalty = 0.25f}, 4, 4);
+  warper.ObservePrompt(std::vector<TokenId>{0});
+  for (const TokenId t : {1, 1, 2}) warper.ObserveOutput(t);
+  std::vector<float> row = {0.f, 0.f, 0.f, 0.f};
+  warper.Warp(row, {});
+  ExpectRow(row, Warped({}, {0.f, -1.f, -0.75f, 0.f}));
+}
+
+TEST(Warper, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
+  const SamplingParams params{
+      .repetition_penalty = 1.5f, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
+  Warper warper(params, 4, 4);
+  warper.ObserveOutput(1);
+  const std::vector<float> logits = {1.f, 1.f, -1.f, 0.5f};
+  for (const std::vector<TokenId>& pending :
+       {std::vector<TokenId>{2, 1, 2}, {}, {3}, {0, 0, 0, 0}}) {
+    Warper fresh(params, 4, 4);
+    fresh.ObserveOutput(1);
+    for (const TokenId t : pending) fresh.ObserveOutput(t);
+    std::vector<float> want = logits, got = logits;
+    fresh.Warp(want, {});
+    warper.Warp(got, pending);
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(warper.Argmax(logits, pending), fresh.Argmax(logits, {}));
+  }
+}
+
+TEST(Warper, AddsBiasBeforeTemperature) {
+  ExpectRow(Warped({.temperature = 2.f, .logit_bias = {{1, 2.f}, {2, -1.f}}}, {0.f, 0.f, 0.f}),
+            Warped({}, {0.f, 1.f, -0.5f}));
+}
+
+TEST(Warper, GreedyIsAPointMassOnTheLowestBest) {
+  EXPECT_THAT(Warped({.temperature = 0.f}, {1.f, 3.f, 3.f, 2.f}), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(Warped({.temperature = 0.f, .logit_bias = {{3, 5.f}}}, {1.f, 3.f, 3.f, 2.f}),
+              ElementsAre(0, 0, 0, 1));
+}
+
+TEST(Warper, ArgmaxSeesBiasAndLeavesTheRow) {
+  Warper warper({.logit_bias = {{0, 5.f}}}, 3, 3);
+  const std::vector<float> row = {0.f, 1.f, 2.f};
+  EXPECT_EQ(warper.Argmax(row, {}), 0);
+  EXPECT_THAT(row, ElementsAre(0.f, 1.f, 2.f));
+}
+
+TEST(Warper, NeverSamplesThePadding) {
+  for (const float temperature : {0.f, 1.f}) {
+    Warper warper({.temperature = temperature, .logit_bias = {{3, 100.f}}}, 4, 2);
+    std::vector<float> row = {0.f, 0.f, 9.f, 9.f};
+    EXPECT_EQ(warper.Argmax(row, {}), 0);
+    warper.Warp(row, {});
+    EXPECT_EQ(row[2] + row[3], 0.f);
+    EXPECT_FLOAT_EQ(row[0] + row[1], 1.f);
+  }
+}
+
+TEST(Warper, MakesALawOfABrokenRow) {
+  const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
+  for (const float bad : {kNan, -kInf, kInf}) {
+    for (const SamplingParams& params : {SamplingParams{}, every, {.temperature = 0.f}}) {
+      const std::vector<float> row = Warped(params, std::vector<float>(5, bad), {2});
+      float sum = 0;
+      for (const float p : row) {
+        EXPECT_GE(p, 0.f);
+        sum += p;
+      }
+      EXPECT_FLOAT_EQ(sum, 1.f);
+    }
+  }
+  EXPECT_THAT(Warped({}, {kNan, kNan, kNan}), ElementsAre(1.f, 0.f, 0.f));
+  EXPECT_THAT(Warped({.temperature = 0.f}, {kNan, kNan, 0.f}), ElementsAre(0.f, 0.f, 1.f));
+}
+
+TEST(SampleRow, InvertsTheCumulativeLawAndSkipsZeros) {
+  const std::vector<float> probs = {0.f, 0.25f, 0.f, 0.75f, 0.f};
+  EXPECT_EQ(SampleRow(probs, 0.0), 1);
+  EXPECT_EQ(SampleRow(probs, 0.2499), 1);
+  EXPECT_EQ(SampleRow(probs, 0.25), 3);
+  EXPECT_EQ(SampleRow(probs, std::nextafter(1.0, 0.0)), 3);
+}
+
+}  // namespace
+}  // namespace outrider

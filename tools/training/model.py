@@ -1,0 +1,154 @@
+"""A Llama in plain PyTorch: the arithmetic of HF's LlamaForCausalLM.
+
+RMSNorm, rotate-half RoPE, grouped-query attention, SwiGLU, no biases, tied
+embeddings. Query/key/value and gate/up are one matrix each here, for speed;
+`export.py` splits them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+@dataclass(frozen=True)
+class Config:
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    max_positions: int = 512
+    rope_theta: float = 10000.0
+    eps: float = 1e-5
+
+
+TARGET = Config(vocab=4096, hidden=256, layers=6, heads=4, kv_heads=2, head_dim=64,
+                intermediate=704)
+DRAFTER = Config(vocab=4096, hidden=96, layers=2, heads=3, kv_heads=1, head_dim=32,
+                 intermediate=256)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, eps: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight
+
+
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, c: Config):
+        super().__init__()
+        self.c = c
+        self.qkv = nn.Linear(c.hidden, (c.heads + 2 * c.kv_heads) * c.head_dim, bias=False)
+        self.out = nn.Linear(c.heads * c.head_dim, c.hidden, bias=False)
+
+    def forward(self, x, cos, sin, mask, cache):
+        c, (batch, steps, _) = self.c, x.shape
+        group = c.heads // c.kv_heads
+        qkv = self.qkv(x).view(batch, steps, -1, c.head_dim)
+        qk, v = qkv.split([c.heads + c.kv_heads, c.kv_heads], dim=2)
+        q, k = rotate(qk, cos, sin).split([c.heads, c.kv_heads], dim=2)
+        # The query heads that share a key/value head become rows of one product.
+        q = q.view(batch, steps, c.kv_heads, group, c.head_dim).permute(0, 2, 3, 1, 4)
+        q = q.reshape(batch * c.kv_heads, group * steps, c.head_dim)
+        k = k.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
+        v = v.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        scores = torch.bmm(q, k.transpose(1, 2)).float() * c.head_dim ** -0.5
+        if mask is not None:
+            scores = scores + mask.repeat(group, 1)
+        y = torch.bmm(scores.softmax(-1).to(v.dtype), v)
+        y = y.view(batch, c.kv_heads, group, steps, c.head_dim).permute(0, 3, 1, 2, 4)
+        return self.out(y.reshape(batch, steps, -1))
+
+
+class Block(nn.Module):
+    def __init__(self, c: Config):
+        super().__init__()
+        self.attention_norm = RMSNorm(c.hidden, c.eps)
+        self.attention = Attention(c)
+        self.mlp_norm = RMSNorm(c.hidden, c.eps)
+        self.gate_up = nn.Linear(c.hidden, 2 * c.intermediate, bias=False)
+        self.down = nn.Linear(c.intermediate, c.hidden, bias=False)
+
+    def forward(self, x, cos, sin, mask, cache):
+        x = x + self.attention(self.attention_norm(x), cos, sin, mask, cache)
+        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class LayerCache:
+    """One layer's keys and values, of `batch` texts that grow together."""
+
+    def __init__(self, c: Config, batch: int, capacity: int):
+        shape = (batch * c.kv_heads, capacity, c.head_dim)
+        self.k, self.v, self.length = torch.zeros(shape), torch.zeros(shape), 0
+
+    def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        end = self.length + k.shape[1]
+        self.k[:, self.length:end] = k
+        self.v[:, self.length:end] = v
+        self.length = end
+        return self.k[:, :end], self.v[:, :end]
+
+
+class Llama(nn.Module):
+    def __init__(self, c: Config):
+        super().__init__()
+        self.c = c
+        self.embedding = nn.Embedding(c.vocab, c.hidden)
+        self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
+        self.norm = RMSNorm(c.hidden, c.eps)
+        frequency = c.rope_theta ** -(torch.arange(0, c.head_dim, 2).float() / c.head_dim)
+        angle = torch.outer(torch.arange(c.max_positions).float(), frequency)[:, None, :]
+        self.register_buffer("cos", angle.cos(), persistent=False)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                residual = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(p, std=0.02 / ((2 * c.layers) ** 0.5 if residual else 1))
+
+    def hidden(self, ids: torch.Tensor, cache: list[LayerCache] | None = None) -> torch.Tensor:
+        """The final normalised states; `ids` go on where the cache ends."""
+        first, steps = cache[0].length if cache else 0, ids.shape[1]
+        cos, sin = self.cos[first:first + steps], self.sin[first:first + steps]
+        mask = None
+        if steps > 1:
+            mask = torch.full((steps, first + steps), float("-inf")).triu(first + 1)
+        x = self.embedding(ids)
+        for n, block in enumerate(self.blocks):
+            x = block(x, cos, sin, mask, cache[n] if cache else None)
+        return self.norm(x)
+
+    def forward(self, ids: torch.Tensor, cache: list[LayerCache] | None = None) -> torch.Tensor:
+        return F.linear(self.hidden(ids, cache), self.embedding.weight)
+
+    def next_logits(self, ids: torch.Tensor, cache: list[LayerCache]) -> torch.Tensor:
+        """The logits of the last position alone."""
+        return F.linear(self.hidden(ids, cache)[:, -1], self.embedding.weight)
+
+    def new_cache(self, batch: int, capacity: int) -> list[LayerCache]:
+        return [LayerCache(self.c, batch, capacity) for _ in self.blocks]
+
+
+def round_weights(model: Llama) -> Llama:
+    """Rounds the weights to bfloat16 in place; they stay float32 tensors."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.bfloat16().float())
+    return model

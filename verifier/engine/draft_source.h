@@ -1,0 +1,71 @@
+// The drafters as the engine sees them: sessions are opened, decided round by round and closed;
+// drafts come back through DraftConsumer. pool/ implements it over many drafters, tests by hand.
+//
+// Thread: the engine thread, both ways. A source never calls the consumer from within a call of the
+// engine's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/types.h"
+#include "common/spec/draft.h"
+#include "common/spec/sampling_params.h"
+
+namespace outrider {
+
+// A plan with the round that it is for. Rounds rise; the drafter's answer names the round. A
+// drafter may draft fewer tokens than `length`.
+struct RoundPlan {
+  uint32_t round = 0;
+  int length = 0;
+};
+
+struct SessionStart {
+  uint64_t session = 0;
+  std::span<const TokenId> tokens;  // prompt and output so far
+  int prompt_tokens = 0;
+  const SamplingParams* sampling = nullptr;
+  uint64_t seed = 0;
+  RoundPlan plan;
+};
+
+struct RoundDecision {
+  uint64_t session = 0;
+  uint32_t round = 0;             // of the last plan sent
+  int accepted = 0;               // draft tokens of it that stand
+  std::span<const TokenId> next;  // what follows them
+  RoundPlan plan;
+};
+
+class DraftSource {
+ public:
+  virtual ~DraftSource() = default;
+
+  // False: no drafter has room.
+  virtual bool Open(const SessionStart& start) = 0;
+  virtual void Decide(const RoundDecision& decision) = 0;
+  virtual void Close(uint64_t session) = 0;
+  // Sends what Open, Decide and Close have gathered: one message a drafter and step.
+  virtual void Flush() = 0;
+
+  // How long a draft is worth waiting for, from what this drafter has shown.
+  virtual Duration Patience(uint64_t session) const = 0;
+  // The drafter's name, "" without one.
+  virtual std::string DrafterName(uint64_t session) const = 0;
+};
+
+class DraftConsumer {
+ public:
+  virtual ~DraftConsumer() = default;
+
+  // The draft of a plan, already validated; empty when the drafter could not draft.
+  virtual void OnDraft(uint64_t session, uint32_t round, DraftPath path) = 0;
+  // The session's drafter is gone.
+  virtual void OnDrafterLost(uint64_t session) = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,495 @@
+#include "verifier/engine/engine.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/spec/coins.h"
+#include "verifier/rules/verify.h"
+
+namespace outrider {
+namespace {
+
+// A seeded request waits this long for a draft: its text must not depend on how fast the drafter
+// happens to be, only on whether it is there.
+constexpr Duration kSeededPatience = std::chrono::seconds(10);
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+// `waited`: since the request came (first) or since the chunk before.
+void CountRound(VerifierMetrics& metrics, const Chunk& chunk, bool first, double waited) {
+  metrics.rounds_total.Increment();
+  metrics.generation_tokens_total.Increment(static_cast<double>(chunk.tokens.size()));
+  if (chunk.drafted == 0) {
+    metrics.plain_rounds_total.Increment();
+  } else {
+    metrics.spec_decode_num_drafts_total.Increment();
+    metrics.spec_decode_num_draft_tokens_total.Increment(chunk.drafted);
+    metrics.spec_decode_num_accepted_tokens_total.Increment(chunk.accepted);
+    metrics.CountAcceptedPositions(chunk.accepted);
+  }
+  if (first) {
+    metrics.time_to_first_token_seconds.Observe(waited);
+    return;
+  }
+  // A round's tokens arrive together: each has its share of the wait.
+  const auto n = static_cast<double>(chunk.tokens.size());
+  for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+    metrics.inter_token_latency_seconds.Observe(waited / n);
+  }
+}
+
+void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seconds) {
+  (summary.reason == FinishReason::kStop ? metrics.request_success_stop
+                                         : metrics.request_success_length)
+      .Increment();
+  metrics.e2e_request_latency_seconds.Observe(seconds);
+  metrics.request_prefill_time_seconds.Observe(summary.prefill_seconds);
+  metrics.request_decode_time_seconds.Observe(summary.decode_seconds);
+}
+
+std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelConfig& config) {
+  std::vector<TokenId> stops = request.stop_tokens;
+  if (!request.ignore_eos) {
+    stops.insert(stops.end(), config.eos_token_ids.begin(), config.eos_token_ids.end());
+  }
+  return stops;
+}
+
+}  // namespace
+
+RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
+                               const Tokenizer& tokenizer) {
+  return {.vocab_size = std::min(model.config().vocab_size, tokenizer.vocab_size()),
+          .max_context = model.config().max_position_embeddings,
+          .kv_tokens = model.total_pages() * model.page_tokens(),
+          .max_draft_length = options.max_draft_length};
+}
+
+Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
+               DraftSource* drafts, VerifierMetrics* metrics, const Clock* clock)
+    : options_(options),
+      model_(model),
+      tokenizer_(tokenizer),
+      drafts_(drafts),
+      metrics_(metrics),
+      clock_(clock),
+      limits_(LimitsOf(options, *model, *tokenizer)) {}
+
+Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
+
+Status Engine::Submit(uint64_t id, GenerationRequest request,
+                      std::shared_ptr<GenerationSink> sink) {
+  if (draining_) return Unavailable("the verifier is draining and takes no new requests");
+  OUTRIDER_TRY(Validate(request, limits_));
+  const auto waiting = std::count_if(sessions_.begin(), sessions_.end(),
+                                     [](const auto& s) { return s.second->sequence < 0; });
+  if (waiting >= options_.max_waiting) {
+    return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
+                             " requests wait; try again later");
+  }
+  auto session = std::make_unique<Session>();
+  session->id = id;
+  session->sink = std::move(sink);
+  session->tokens = request.prompt;
+  session->prompt_tokens = static_cast<int>(request.prompt.size());
+  session->max_new_tokens = MaxNewTokens(request, limits_);
+  session->seed = request.seed.value_or(RandomSeed());
+  session->warper =
+      std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
+  session->warper->ObservePrompt(session->tokens);
+  session->output = std::make_unique<OutputStream>(
+      *tokenizer_, OutputOptions{.stop_strings = request.stop_strings,
+                                 .stop_tokens = StopTokens(request, model_->config()),
+                                 .max_tokens = session->max_new_tokens});
+  if (request.speculation.enabled && drafts_ != nullptr) {
+    session->draft_state = DraftState::kUnattached;
+  }
+  session->request = std::move(request);
+  session->submitted = clock_->Now();
+  sessions_.emplace(id, std::move(session));
+  return Status();
+}
+
+void Engine::Cancel(uint64_t id, const Status& reason) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  if (metrics_ != nullptr) metrics_->request_success_abort.Increment();
+  const std::shared_ptr<GenerationSink> sink = it->second->sink;
+  Remove(*it->second);
+  sink->Fail(reason);
+}
+
+void Engine::CancelAll(const Status& reason) {
+  while (!sessions_.empty()) Cancel(sessions_.begin()->first, reason);
+}
+
+void Engine::Admit() {
+  int running = 0;
+  for (const auto& [id, session] : sessions_) running += session->sequence >= 0 ? 1 : 0;
+  for (const auto& [id, session] : sessions_) {
+    if (running >= options_.max_sessions) return;
+    if (session->sequence >= 0) continue;
+    const SequenceId sequence = model_->NewSequence();
+    // All that the session can ever need, so that a running session never runs out of pages. Drafts
+    // fit in it: a plan is never longer than what is left to produce.
+    if (!model_->Reserve(sequence, session->prompt_tokens + session->max_new_tokens).ok()) {
+      model_->Release(sequence);
+      return;  // in order of arrival: a small request does not overtake a large one for ever
+    }
+    session->sequence = sequence;
+    session->admitted = clock_->Now();
+    if (metrics_ != nullptr) {
+      metrics_->prompt_tokens_total.Increment(session->prompt_tokens);
+      metrics_->request_queue_time_seconds.Observe(Seconds(session->admitted - session->submitted));
+    }
+    ++running;
+    PlanNext(*session);
+  }
+}
+
+void Engine::Expire(Time now) {
+  std::vector<uint64_t> late;
+  for (const auto& [id, session] : sessions_) {
+    if (session->request.deadline.has_value() && now >= *session->request.deadline) {
+      late.push_back(id);
+    } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
+      if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
+      MissDraft(*session);
+    }
+  }
+  for (const uint64_t id : late) {
+    Cancel(id, Status(Code::kDeadlineExceeded, "the request's deadline has passed"));
+  }
+}
+
+// Whether the session may take its next step now. Not while a draft is awaited, but for the first
+// round, where time to first token counts more (a seeded request waits there too).
+bool Engine::Ready(const Session& session) const {
+  if (session.draft_state != DraftState::kPlanned) return true;
+  return session.round == 1 && !session.request.seed.has_value();
+}
+
+bool Engine::Step() {
+  Admit();
+  Expire(clock_->Now());
+  std::vector<Session*> running;
+  std::vector<Candidate> candidates;
+  for (const auto& [id, session] : sessions_) {
+    if (session->sequence < 0) continue;
+    // A session that waits for its draft can still prefill, all but the token before the draft.
+    const int pending = session->pending() - (Ready(*session) ? 0 : 1);
+    if (pending == 0) continue;
+    candidates.push_back({.index = static_cast<int>(running.size()),
+                          .pending = pending,
+                          .draft = static_cast<int>(session->draft.tokens.size()),
+                          .served = session->served,
+                          .arrival = id});
+    running.push_back(session.get());
+  }
+  const std::vector<Share> shares = PickShares(std::move(candidates), options_.scheduler);
+  if (!shares.empty()) {
+    ++step_;
+    if (const Status status = RunBatch(running, shares); !status.ok()) {
+      Log(LogLevel::kError, "forward pass failed", {{"status", status.ToString()}});
+      std::vector<uint64_t> ids;
+      for (const Share& share : shares) {
+        ids.push_back(running[static_cast<size_t>(share.index)]->id);
+      }
+      for (const uint64_t id : ids) Cancel(id, status.Annotate("forward pass"));
+    }
+  }
+  if (drafts_ != nullptr) drafts_->Flush();
+  UpdateGauges();
+  return !shares.empty();
+}
+
+Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
+  struct Work {
+    Session* session;
+    bool last;
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> logit_rows;
+  };
+  std::vector<Work> work;
+  work.reserve(shares.size());
+  int rows = 0;
+  for (const Share& share : shares) {
+    Session& s = *running[static_cast<size_t>(share.index)];
+    Work& w =
+        work.emplace_back(Work{.session = &s, .last = share.last && share.pending == s.pending()});
+    const auto begin = s.tokens.begin() + s.computed;
+    w.tokens.assign(begin, begin + share.pending);
+    if (w.last) {
+      w.tokens.insert(w.tokens.end(), s.draft.tokens.begin(), s.draft.tokens.end());
+      for (int row = share.pending - 1; row < static_cast<int>(w.tokens.size()); ++row) {
+        w.logit_rows.push_back(row);
+      }
+    }
+    rows += static_cast<int>(w.tokens.size());
+  }
+  std::vector<ForwardSequence> batch;
+  batch.reserve(work.size());
+  for (const Work& w : work) {
+    batch.push_back({.sequence = w.session->sequence,
+                     .tokens = w.tokens,
+                     .parents = {},
+                     .logit_rows = w.logit_rows});
+  }
+  const Time start = clock_->Now();
+  ForwardOutput output;
+  OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
+  if (metrics_ != nullptr) {
+    metrics_->engine_step_seconds.Observe(Seconds(clock_->Now() - start));
+    metrics_->batch_rows.Observe(rows);
+  }
+
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  float* logits = output.logits;
+  for (Work& w : work) {
+    Session& s = *w.session;
+    s.served = step_;
+    if (!w.last) {
+      s.computed += static_cast<int>(w.tokens.size());
+      continue;
+    }
+    s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
+    const auto drafted = static_cast<int>(s.draft.tokens.size());
+    const Verdict verdict = Verify(s, logits);
+    logits += w.logit_rows.size() * vocab;
+    Advance(s, verdict, drafted);
+  }
+  return Status();
+}
+
+Verdict Engine::Verify(Session& session, float* rows) {
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  const std::vector<TokenId>& draft = session.draft.tokens;
+  const auto row = [&](size_t i) { return std::span<float>(rows + i * vocab, vocab); };
+  const auto prefix = [&](size_t i) { return std::span<const TokenId>(draft).first(i); };
+  if (session.request.sampling.greedy()) {
+    std::vector<TokenId> argmax;
+    for (size_t i = 0; i <= draft.size(); ++i) {
+      argmax.push_back(session.warper->Argmax(row(i), prefix(i)));
+    }
+    return VerifyGreedy(draft, argmax);
+  }
+  for (size_t i = 0; i <= draft.size(); ++i) session.warper->Warp(row(i), prefix(i));
+  if (draft.empty()) {
+    const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
+    return {.accepted = 0, .next = SampleRow(row(0), coin)};
+  }
+  return VerifyRound(session.request.speculation.rule, draft, session.draft.laws,
+                     std::span<const float>(rows, (draft.size() + 1) * vocab),
+                     static_cast<int>(vocab), session.seed, session.round);
+}
+
+bool Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
+  std::vector<TokenId> emitted(session.draft.tokens.begin(),
+                               session.draft.tokens.begin() + verdict.accepted);
+  emitted.push_back(verdict.next);
+  const int computed = session.computed;
+  Chunk chunk{.drafted = drafted};
+  std::optional<FinishReason> end;
+  for (const TokenId token : emitted) {
+    session.tokens.push_back(token);
+    session.warper->ObserveOutput(token);
+    chunk.tokens.push_back(token);
+    end = session.output->Push(token, &chunk.text);
+    if (end.has_value()) break;
+  }
+  // What a stop cut off was never output: it does not count as accepted.
+  chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
+  session.computed = computed + chunk.accepted;
+  model_->Truncate(session.sequence, session.computed);
+
+  const Time now = clock_->Now();
+  Summary& stats = session.summary;
+  ++stats.rounds;
+  if (drafted > 0) {
+    ++stats.drafted_rounds;
+    stats.drafted_tokens += drafted;
+    stats.accepted_tokens += chunk.accepted;
+    if (static_cast<int>(stats.accepted_per_position.size()) < drafted) {
+      stats.accepted_per_position.resize(static_cast<size_t>(drafted));
+    }
+    for (int i = 0; i < chunk.accepted; ++i) ++stats.accepted_per_position[static_cast<size_t>(i)];
+  }
+  const bool first = session.round == 1;
+  if (first) session.first_token = now;
+  if (metrics_ != nullptr) {
+    const Duration waited = now - (first ? session.submitted : session.last_token);
+    CountRound(*metrics_, chunk, first, Seconds(waited));
+  }
+  session.last_token = now;
+
+  if (drafted > 0) {
+    session.untold_accepted = verdict.accepted;
+    session.untold.assign(1, verdict.next);
+  } else {
+    session.untold.push_back(verdict.next);
+  }
+  session.draft = {};
+  if (session.draft_state == DraftState::kArrived) session.draft_state = DraftState::kResting;
+  ++session.round;
+  session.sink->Send(std::move(chunk));
+  if (end.has_value()) {
+    Finish(session, *end);
+    return true;
+  }
+  PlanNext(session);
+  return false;
+}
+
+int Engine::DraftLength(const Session& session) const {
+  const int asked = session.request.speculation.draft_length;
+  const int length = asked > 0 ? asked : options_.draft_length;
+  // The last token of a round is the target's own: a draft of all that remains would waste one.
+  return std::min(length, session.remaining() - 1);
+}
+
+void Engine::PlanNext(Session& session) {
+  if (session.draft_state == DraftState::kOff) return;
+  if (DraftLength(session) <= 0) {  // never again: what remains only shrinks
+    if (session.draft_state != DraftState::kUnattached) drafts_->Close(session.id);
+    session.draft_state = DraftState::kOff;
+    return;
+  }
+  if (session.draft_state == DraftState::kResting && session.round < session.rest_until) return;
+  const uint32_t last_round = session.plan.round;
+  session.plan = {.round = session.round, .length = DraftLength(session)};
+  if (session.draft_state == DraftState::kUnattached) {
+    if (!drafts_->Open({.session = session.id,
+                        .tokens = session.tokens,
+                        .prompt_tokens = session.prompt_tokens,
+                        .sampling = &session.request.sampling,
+                        .seed = session.seed,
+                        .plan = session.plan})) {
+      return;
+    }
+  } else {
+    drafts_->Decide({.session = session.id,
+                     .round = last_round,
+                     .accepted = session.untold_accepted,
+                     .next = session.untold,
+                     .plan = session.plan});
+  }
+  session.untold.clear();
+  session.untold_accepted = 0;
+  session.draft_state = DraftState::kPlanned;
+  if (session.request.seed.has_value()) {
+    session.plan_deadline = clock_->Now() + kSeededPatience;
+  } else if (session.round == 1) {
+    session.plan_deadline = Time::max();  // nobody waits for it
+  } else {
+    session.plan_deadline = clock_->Now() + drafts_->Patience(session.id);
+  }
+}
+
+void Engine::MissDraft(Session& session) {
+  // Twice as long a rest with every draft missed in a row: a drafter that cannot keep up costs
+  // little.
+  constexpr int kMaxDoublings = 6;
+  session.rest_until = session.round + (1u << std::min(session.missed, kMaxDoublings));
+  ++session.missed;
+  session.draft_state = DraftState::kResting;
+}
+
+void Engine::OnDraft(uint64_t id, uint32_t round, DraftPath path) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& session = *it->second;
+  if (session.draft_state != DraftState::kPlanned || session.plan.round != round ||
+      session.round != round) {
+    return;  // too late: the round went on without it
+  }
+  if (path.tokens.empty()) {
+    MissDraft(session);
+    return;
+  }
+  session.missed = 0;
+  session.draft = std::move(path);
+  session.draft_state = DraftState::kArrived;
+}
+
+void Engine::OnDrafterLost(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& session = *it->second;
+  if (session.draft_state == DraftState::kOff) return;
+  // A draft that has arrived in full is as good as any; it is scored and the session opened anew.
+  session.draft_state = DraftState::kUnattached;
+}
+
+void Engine::Finish(Session& session, FinishReason reason) {
+  const Time now = clock_->Now();
+  Summary& s = session.summary;
+  s.reason = reason;
+  s.prompt_tokens = session.prompt_tokens;
+  s.completion_tokens = session.output->tokens();
+  s.seed = session.seed;
+  s.queue_seconds = Seconds(session.admitted - session.submitted);
+  s.prefill_seconds = Seconds(session.first_token - session.admitted);
+  s.decode_seconds = Seconds(now - session.first_token);
+  if (metrics_ != nullptr) CountFinished(*metrics_, s, Seconds(now - session.submitted));
+  const std::shared_ptr<GenerationSink> sink = session.sink;
+  const Summary summary = s;
+  Remove(session);
+  sink->Finish(summary);
+}
+
+void Engine::Remove(Session& session) {
+  if (session.sequence >= 0) model_->Release(session.sequence);
+  if (session.draft_state != DraftState::kOff && session.draft_state != DraftState::kUnattached) {
+    drafts_->Close(session.id);
+  }
+  sessions_.erase(session.id);
+}
+
+std::optional<Time> Engine::NextDeadline() const {
+  std::optional<Time> next;
+  const auto consider = [&next](Time t) {
+    if (t != Time::max()) next = std::min(t, next.value_or(t));
+  };
+  for (const auto& [id, session] : sessions_) {
+    if (session->request.deadline.has_value()) consider(*session->request.deadline);
+    if (session->draft_state == DraftState::kPlanned) consider(session->plan_deadline);
+  }
+  return next;
+}
+
+EngineSnapshot Engine::Snapshot() const {
+  EngineSnapshot snapshot{.total_pages = model_->total_pages(),
+                          .free_pages = model_->free_pages(),
+                          .draining = draining_};
+  for (const auto& [id, session] : sessions_) {
+    const bool running = session->sequence >= 0;
+    ++(running ? snapshot.running : snapshot.waiting);
+    snapshot.sessions.push_back({.id = id,
+                                 .phase = !running              ? "waiting"
+                                          : session->round == 1 ? "prefill"
+                                                                : "decode",
+                                 .prompt_tokens = session->prompt_tokens,
+                                 .completion_tokens = session->output->tokens(),
+                                 .drafter = drafts_ != nullptr ? drafts_->DrafterName(id) : "",
+                                 .drafted_tokens = session->summary.drafted_tokens,
+                                 .accepted_tokens = session->summary.accepted_tokens});
+  }
+  return snapshot;
+}
+
+void Engine::UpdateGauges() {
+  if (metrics_ == nullptr) return;
+  int running = 0;
+  for (const auto& [id, session] : sessions_) running += session->sequence >= 0 ? 1 : 0;
+  metrics_->num_requests_running.Set(running);
+  metrics_->num_requests_waiting.Set(static_cast<double>(sessions_.size()) - running);
+  metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /
+                                              model_->total_pages());
+}
+
+}  // namespace outrider

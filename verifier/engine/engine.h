@@ -1,0 +1,120 @@
+// The verifier's heart: owns the target model and every session, runs one ragged forward pass after
+// another over whatever is ready (prefill chunks, plain steps, drafts to score), verifies, streams.
+// Knows no thread, socket or drafter: requests come by Submit, drafts by DraftConsumer, time by
+// Clock.
+//
+// Thread: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/text/tokenizer.h"
+#include "verifier/engine/draft_source.h"
+#include "verifier/engine/metrics.h"
+#include "verifier/engine/request.h"
+#include "verifier/engine/scheduler.h"
+#include "verifier/engine/session.h"
+#include "verifier/engine/sink.h"
+
+namespace outrider {
+
+struct EngineOptions {
+  int max_sessions = 256;  // running at once
+  int max_waiting = 1024;  // queued for a place
+  int draft_length = 4;    // draft tokens per round unless the request says otherwise
+  int max_draft_length = 16;
+  SchedulerOptions scheduler;
+};
+
+struct SessionSnapshot {
+  uint64_t id = 0;
+  const char* phase = "";  // "waiting", "prefill", "decode"
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  std::string drafter;
+  int drafted_tokens = 0;
+  int accepted_tokens = 0;
+};
+
+struct EngineSnapshot {
+  int running = 0;
+  int waiting = 0;
+  int total_pages = 0;
+  int free_pages = 0;
+  bool draining = false;
+  std::vector<SessionSnapshot> sessions;
+};
+
+class Engine final : public DraftConsumer {
+ public:
+  // All must outlive the engine. `drafts` and `metrics` may be nullptr.
+  Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
+         DraftSource* drafts, VerifierMetrics* metrics, const Clock* clock);
+  ~Engine() override;
+
+  const RequestLimits& limits() const { return limits_; }
+  // What a request must keep to, from what is loaded. Pure: any thread may validate against a copy.
+  static RequestLimits LimitsOf(const EngineOptions& options, const Model& model,
+                                const Tokenizer& tokenizer);
+
+  // Queues a request under an id that the caller has not used before. kInvalidArgument,
+  // kResourceExhausted (queue full) or kUnavailable (draining): the sink hears nothing then.
+  Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
+  // Ends a session and frees its pages at once; its sink fails with `reason`. Unknown ids are
+  // ignored.
+  void Cancel(uint64_t id, const Status& reason);
+  void CancelAll(const Status& reason);
+  // No new requests from now on; what was accepted runs to its end.
+  void Drain() { draining_ = true; }
+  bool idle() const { return sessions_.empty(); }
+
+  // One forward pass over what is ready. False: nothing was.
+  bool Step();
+  // When to call Step again although nothing arrived; nullopt: never.
+  std::optional<Time> NextDeadline() const;
+
+  void OnDraft(uint64_t session, uint32_t round, DraftPath path) override;
+  void OnDrafterLost(uint64_t session) override;
+
+  EngineSnapshot Snapshot() const;
+
+ private:
+  using Table = std::map<uint64_t, std::unique_ptr<Session>>;
+
+  void Admit();
+  void Expire(Time now);
+  bool Ready(const Session& session) const;
+  std::vector<Session*> RunningSessions() const;
+  Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
+  Verdict Verify(Session& session, float* rows);
+  // Applies a verdict: tokens out, KV cut, next plan. True: the session is over (and gone).
+  bool Advance(Session& session, const Verdict& verdict, int drafted);
+  void PlanNext(Session& session);
+  int DraftLength(const Session& session) const;
+  void MissDraft(Session& session);
+  void Finish(Session& session, FinishReason reason);
+  // Takes the session out of the table and frees what it holds. The reference dies.
+  void Remove(Session& session);
+  void UpdateGauges();
+
+  EngineOptions options_;
+  Model* model_;
+  const Tokenizer* tokenizer_;
+  DraftSource* drafts_;
+  VerifierMetrics* metrics_;
+  const Clock* clock_;
+  RequestLimits limits_;
+  bool draining_ = false;
+  uint64_t step_ = 0;
+  Table sessions_;  // by id: order of arrival
+};
+
+}  // namespace outrider

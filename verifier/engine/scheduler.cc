@@ -1,0 +1,49 @@
+#include "verifier/engine/scheduler.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+// A session this close to its next token counts as decoding (a short prompt does too).
+constexpr int kDecodePending = 4;
+
+bool IsPrefill(const Candidate& c) { return c.pending > kDecodePending; }
+
+}  // namespace
+
+std::vector<Share> PickShares(std::vector<Candidate> candidates, const SchedulerOptions& options) {
+  std::vector<Share> shares;
+  const auto prefill = std::partition(candidates.begin(), candidates.end(),
+                                      [](const Candidate& c) { return !IsPrefill(c); });
+  std::sort(candidates.begin(), prefill, [](const Candidate& a, const Candidate& b) {
+    return a.served != b.served ? a.served < b.served : a.arrival < b.arrival;
+  });
+  std::sort(prefill, candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.arrival < b.arrival; });
+
+  const bool any_prefill = prefill != candidates.end();
+  int decode_left = any_prefill ? options.token_budget * 3 / 4 : options.token_budget;
+  int left = options.token_budget;
+  for (auto c = candidates.begin(); c != prefill; ++c) {
+    const int rows = c->pending + c->draft;
+    if (rows > decode_left) break;  // a later one must not overtake for ever
+    shares.push_back({.index = c->index, .pending = c->pending, .last = true});
+    decode_left -= rows;
+    left -= rows;
+  }
+  int prefill_left = std::min(left, options.prefill_chunk);
+  for (auto c = prefill; c != candidates.end() && prefill_left > 0; ++c) {
+    int rows = std::min(c->pending, prefill_left);
+    const bool last = rows == c->pending && rows + c->draft <= left;
+    // The draft must be scored with the last pending token; without room for it that token waits.
+    if (rows == c->pending && !last) --rows;
+    if (rows == 0) break;
+    shares.push_back({.index = c->index, .pending = rows, .last = last});
+    prefill_left -= rows;
+    left -= rows + (last ? c->draft : 0);
+  }
+  return shares;
+}
+
+}  // namespace outrider

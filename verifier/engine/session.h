@@ -1,0 +1,70 @@
+// What the engine knows of one generation. The engine thread owns it; sessions live in the engine's
+// table from Submit to their end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/model/model.h"
+#include "common/spec/draft.h"
+#include "common/spec/warper.h"
+#include "verifier/engine/draft_source.h"
+#include "verifier/engine/output.h"
+#include "verifier/engine/request.h"
+#include "verifier/engine/sink.h"
+
+namespace outrider {
+
+// Where a session stands with its drafter. Valid transitions:
+//   kUnattached -> kPlanned (Open) -> kArrived (OnDraft) -> kPlanned (next plan) ...
+//   kPlanned -> kResting (no draft in time) -> kPlanned (rested); any -> kUnattached (drafter lost)
+//   any -> kOff (speculation is over for this session)
+enum class DraftState {
+  kOff,         // never: switched off, or nothing is left to draft
+  kUnattached,  // no drafter holds the session
+  kPlanned,     // a plan is under way
+  kArrived,     // its draft is here
+  kResting,     // the drafter holds the session, but no plan is under way
+};
+
+struct Session {
+  uint64_t id = 0;
+  GenerationRequest request;
+  std::shared_ptr<GenerationSink> sink;
+
+  std::vector<TokenId> tokens;  // prompt and output
+  int prompt_tokens = 0;
+  int max_new_tokens = 0;
+  uint64_t seed = 0;
+  SequenceId sequence = -1;  // -1: waits for pages
+  int computed = 0;          // of `tokens`, those whose KV is held
+  uint32_t round = 1;        // the round under way: every step that yields tokens ends one
+  uint64_t served = 0;       // the step that served it last
+  std::unique_ptr<Warper> warper;
+  std::unique_ptr<OutputStream> output;
+
+  DraftState draft_state = DraftState::kOff;
+  RoundPlan plan;               // the last one sent
+  Time plan_deadline;           // kPlanned: when to go on without
+  bool first_plan = true;       // the first round does not wait: time to first token comes first
+  DraftPath draft;              // kArrived
+  std::vector<TokenId> untold;  // tokens behind the last verdict told
+  int untold_accepted = 0;      // draft tokens of `plan` that stand, before `untold`
+  int missed = 0;               // drafts in a row that did not come in time
+  uint32_t rest_until = 0;      // kResting: plan again from this round on
+
+  Time submitted;
+  Time admitted;
+  Time first_token;
+  Time last_token;
+  Summary summary;
+
+  int pending() const { return static_cast<int>(tokens.size()) - computed; }
+  int remaining() const {
+    return max_new_tokens - (static_cast<int>(tokens.size()) - prompt_tokens);
+  }
+};
+
+}  // namespace outrider

@@ -1,0 +1,47 @@
+// Where a generation's events go. The rpc folder implements it over a stream, tests by recording.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+// The tokens of one round.
+struct Chunk {
+  std::string text;  // whole characters only; may lag behind the ids
+  std::vector<TokenId> tokens;
+  int accepted = 0;  // the first of `tokens` that had been drafted
+  int drafted = 0;
+};
+
+enum class FinishReason { kStop, kLength };
+
+struct Summary {
+  FinishReason reason = FinishReason::kStop;
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+  uint64_t seed = 0;
+  int rounds = 0;
+  int drafted_rounds = 0;
+  int drafted_tokens = 0;
+  int accepted_tokens = 0;
+  std::vector<int> accepted_per_position;
+  double queue_seconds = 0;
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+};
+
+// Calls come from the engine thread and must not wait. Exactly one of Finish and Fail ends it.
+class GenerationSink {
+ public:
+  virtual ~GenerationSink() = default;
+  virtual void Send(Chunk chunk) = 0;
+  virtual void Finish(const Summary& summary) = 0;
+  virtual void Fail(const Status& status) = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,261 @@
+#include "verifier/pool/drafter_pool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace outrider {
+namespace {
+
+// Before the first measurement, and as a bound for a drafter that got slow.
+constexpr double kInitialPatienceSeconds = 0.25;
+constexpr double kMinPatienceSeconds = 0.02;  // five scheduler slices of 4 ms
+constexpr double kMaxPatienceSeconds = 1.0;
+
+// RFC 6298: gains of the smoothed mean and deviation, and how many deviations are waited for.
+constexpr double kMeanGain = 1.0 / 8;
+constexpr double kDeviationGain = 1.0 / 4;
+constexpr double kDeviations = 4;
+
+Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+DrafterPool::DrafterPool(TargetIdentity target, const DraftLawLimits& law_limits,
+                         VerifierMetrics* metrics, const Clock* clock)
+    : target_(std::move(target)), law_limits_(law_limits), metrics_(metrics), clock_(clock) {}
+
+Status DrafterPool::Check(const DrafterHello& hello) const {
+  if (hello.protocol_version != kDraftingProtocolVersion) {
+    return FailedPrecondition("protocol version: the verifier speaks " +
+                              std::to_string(kDraftingProtocolVersion) + ", the drafter " +
+                              std::to_string(hello.protocol_version));
+  }
+  if (const std::string mismatch = DescribeMismatch(target_.tokenizer, hello.tokenizer);
+      !mismatch.empty()) {
+    return FailedPrecondition("tokenizer of " + hello.model + " differs from that of " +
+                              target_.model + ": " + mismatch);
+  }
+  if (hello.vocab_size < 1 || hello.max_sessions < 1 || hello.max_draft_length < 1 ||
+      hello.max_context < 2) {
+    return FailedPrecondition(
+        "hello: vocab_size, max_sessions, max_draft_length and max_context must be positive");
+  }
+  return Status();
+}
+
+Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
+                         std::shared_ptr<DrafterLink> link) {
+  if (draining_) return Unavailable("the verifier is draining");
+  if (const Status status = Check(hello); !status.ok()) {
+    if (metrics_ != nullptr) metrics_->drafters_refused_total.Increment();
+    Log(LogLevel::kWarning, "drafter refused",
+        {{"drafter", hello.name}, {"reason", status.message()}});
+    return status;
+  }
+  Drafter& drafter = drafters_[id];
+  drafter.hello = hello;
+  drafter.link = std::move(link);
+  drafter.joined = clock_->Now();
+  drafter.link->SendWelcome({.model = target_.model,
+                             .vocab_limit = std::min({target_.tokenizer.vocab_size,
+                                                      target_.vocab_size, hello.vocab_size}),
+                             .law_limits = law_limits_});
+  if (metrics_ != nullptr) {
+    metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
+  }
+  Log(LogLevel::kInfo, "drafter joined", {{"drafter", hello.name}, {"model", hello.model}});
+  return Status();
+}
+
+void DrafterPool::Leave(uint64_t id) {
+  const auto it = drafters_.find(id);
+  if (it == drafters_.end()) return;
+  Log(LogLevel::kWarning, "drafter left",
+      {{"drafter", it->second.hello.name}, {"sessions", it->second.sessions}});
+  Drop(id);
+}
+
+void DrafterPool::Drop(uint64_t id) {
+  drafters_.erase(id);
+  std::vector<uint64_t> lost;
+  for (const auto& [session, assignment] : assignments_) {
+    if (assignment.drafter == id) lost.push_back(session);
+  }
+  for (const uint64_t session : lost) {
+    assignments_.erase(session);
+    consumer_->OnDrafterLost(session);
+  }
+  if (metrics_ != nullptr) {
+    metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
+  }
+}
+
+Status DrafterPool::CheckDraft(const Assignment& assignment, const ArrivedDraft& draft) const {
+  const auto reject = [&draft](const std::string& what) {
+    return InvalidArgument("session " + std::to_string(draft.session) + ", round " +
+                           std::to_string(draft.round) + ": " + what);
+  };
+  if (draft.paths.empty()) return Status();
+  if (draft.paths.size() > 1) {
+    return reject(std::to_string(draft.paths.size()) + " draft sequences, asked for 1");
+  }
+  const DraftPath& path = draft.paths[0];
+  const auto length = static_cast<int>(path.tokens.size());
+  if (length > assignment.plan.length) {
+    return reject(std::to_string(length) + " tokens drafted, asked for " +
+                  std::to_string(assignment.plan.length));
+  }
+  const int vocab = std::min(target_.tokenizer.vocab_size, target_.vocab_size);
+  for (size_t i = 0; i < path.tokens.size(); ++i) {
+    if (path.tokens[i] < 0 || path.tokens[i] >= vocab) {
+      return reject("token id " + std::to_string(path.tokens[i]) + " is not in the vocabulary");
+    }
+    if (path.laws.empty()) continue;
+    if (const Status status = Validate(path.laws[i], path.tokens[i], vocab); !status.ok()) {
+      return reject("row " + std::to_string(i) + ": " + status.message());
+    }
+  }
+  // A greedy request has no laws and a sampled one needs them: a sampled token called a point mass
+  // would bend the output law.
+  if (!path.tokens.empty() && path.laws.empty() != assignment.greedy) {
+    return reject(assignment.greedy ? "rows for a greedy request"
+                                    : "no rows for a sampled request");
+  }
+  return Status();
+}
+
+void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts) {
+  for (ArrivedDraft& draft : drafts) {
+    const auto it = drafters_.find(id);
+    if (it == drafters_.end()) return;
+    const auto found = assignments_.find(draft.session);
+    // Closed or reopened meanwhile, or an old round: the answer crossed our message.
+    if (found == assignments_.end() || found->second.drafter != id ||
+        found->second.plan.round != draft.round) {
+      continue;
+    }
+    Assignment& assignment = found->second;
+    if (const Status status = CheckDraft(assignment, draft); !status.ok()) {
+      Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
+          {{"drafter", it->second.hello.name}, {"reason", status.message()}});
+      it->second.link->Close(status);
+      Drop(id);
+      return;
+    }
+    if (!assignment.fresh) Measure(it->second, clock_->Now() - assignment.sent);
+    assignment.fresh = false;
+    DraftPath path = draft.paths.empty() ? DraftPath{} : std::move(draft.paths[0]);
+    it->second.drafted_tokens += path.tokens.size();
+    consumer_->OnDraft(draft.session, draft.round, std::move(path));
+  }
+}
+
+void DrafterPool::Measure(Drafter& drafter, Duration round_trip) {
+  const double seconds = Seconds(round_trip);
+  if (!drafter.measured) {
+    drafter.measured = true;
+    drafter.mean = seconds;
+    drafter.deviation = seconds / 2;
+    return;
+  }
+  drafter.deviation += kDeviationGain * (std::fabs(seconds - drafter.mean) - drafter.deviation);
+  drafter.mean += kMeanGain * (seconds - drafter.mean);
+}
+
+void DrafterPool::Drain() {
+  draining_ = true;
+  for (const auto& [id, drafter] : drafters_) drafter.link->SendDrain();
+}
+
+bool DrafterPool::Open(const SessionStart& start) {
+  if (draining_) return false;
+  Drafter* best = nullptr;
+  uint64_t best_id = 0;
+  for (auto& [id, drafter] : drafters_) {
+    if (drafter.sessions >= drafter.hello.max_sessions) continue;
+    const auto tokens = static_cast<int>(start.tokens.size()) + start.plan.length;
+    if (tokens > drafter.hello.max_context) continue;
+    if (best == nullptr || drafter.sessions < best->sessions) {
+      best = &drafter;
+      best_id = id;
+    }
+  }
+  if (best == nullptr) return false;
+  ++best->sessions;
+  SessionStart bounded = start;
+  bounded.plan.length = std::min(start.plan.length, best->hello.max_draft_length);
+  assignments_[start.session] = {.drafter = best_id,
+                                 .plan = bounded.plan,
+                                 .sent = clock_->Now(),
+                                 .greedy = start.sampling->greedy()};
+  best->link->SendOpen(bounded);
+  return true;
+}
+
+void DrafterPool::Decide(const RoundDecision& decision) {
+  const auto it = assignments_.find(decision.session);
+  if (it == assignments_.end()) return;
+  Drafter& drafter = drafters_.at(it->second.drafter);
+  // The storage of an inner vector stays where it is when the outer one grows.
+  drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
+  RoundDecision& queued = drafter.decisions.emplace_back(decision);
+  queued.next = drafter.tokens.back();
+  queued.plan.length = std::min(decision.plan.length, drafter.hello.max_draft_length);
+  it->second.plan = queued.plan;
+  it->second.sent = clock_->Now();
+}
+
+void DrafterPool::Close(uint64_t session) {
+  const auto it = assignments_.find(session);
+  if (it == assignments_.end()) return;
+  Drafter& drafter = drafters_.at(it->second.drafter);
+  --drafter.sessions;
+  std::erase_if(drafter.decisions,
+                [session](const RoundDecision& d) { return d.session == session; });
+  drafter.link->SendClose(session);
+  assignments_.erase(it);
+}
+
+void DrafterPool::Flush() {
+  for (auto& [id, drafter] : drafters_) {
+    if (drafter.decisions.empty()) continue;
+    drafter.link->SendDecisions(drafter.decisions);
+    drafter.decisions.clear();
+    drafter.tokens.clear();
+  }
+}
+
+Duration DrafterPool::Patience(uint64_t session) const {
+  const auto it = assignments_.find(session);
+  if (it == assignments_.end()) return Duration::zero();
+  const Drafter& drafter = drafters_.at(it->second.drafter);
+  if (!drafter.measured || it->second.fresh) return FromSeconds(kInitialPatienceSeconds);
+  return FromSeconds(std::clamp(drafter.mean + kDeviations * drafter.deviation, kMinPatienceSeconds,
+                                kMaxPatienceSeconds));
+}
+
+std::string DrafterPool::DrafterName(uint64_t session) const {
+  const auto it = assignments_.find(session);
+  return it == assignments_.end() ? "" : drafters_.at(it->second.drafter).hello.name;
+}
+
+std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
+  std::vector<DrafterSnapshot> out;
+  for (const auto& [id, drafter] : drafters_) {
+    out.push_back({.name = drafter.hello.name,
+                   .model = drafter.hello.model,
+                   .sessions = drafter.sessions,
+                   .max_sessions = drafter.hello.max_sessions,
+                   .connected_seconds = Seconds(clock_->Now() - drafter.joined),
+                   .drafted_tokens = drafter.drafted_tokens,
+                   .round_trip_ms = drafter.mean * 1e3});
+  }
+  return out;
+}
+
+}  // namespace outrider

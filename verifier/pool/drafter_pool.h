@@ -1,0 +1,142 @@
+// The drafters that are connected, which of them serves which session, and what each has shown of
+// its speed. Pure: a drafter is a DrafterLink, time is a Clock.
+//
+// Thread: the engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/spec/draft.h"
+#include "common/text/tokenizer.h"
+#include "verifier/engine/draft_source.h"
+#include "verifier/engine/metrics.h"
+
+namespace outrider {
+
+inline constexpr int kDraftingProtocolVersion = 1;
+
+struct DrafterHello {
+  int protocol_version = 0;
+  std::string name;
+  std::string model;
+  TokenizerFingerprint tokenizer;
+  int vocab_size = 0;  // rows of its logits, padding included
+  int max_sessions = 0;
+  int max_draft_length = 0;
+  int max_context = 0;
+};
+
+struct DrafterWelcome {
+  std::string model;
+  int vocab_limit = 0;  // draft only ids below
+  DraftLawLimits law_limits;
+};
+
+// A session's draft as it came: one path, or none when the drafter could not draft.
+struct ArrivedDraft {
+  uint64_t session = 0;
+  uint32_t round = 0;
+  std::vector<DraftPath> paths;
+};
+
+// What the pool sends to one drafter. Calls must not wait.
+class DrafterLink {
+ public:
+  virtual ~DrafterLink() = default;
+  virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
+  virtual void SendOpen(const SessionStart& start) = 0;
+  virtual void SendDecisions(const std::vector<RoundDecision>& decisions) = 0;
+  virtual void SendClose(uint64_t session) = 0;
+  virtual void SendDrain() = 0;
+  // Ends the stream with a reason.
+  virtual void Close(const Status& reason) = 0;
+};
+
+struct TargetIdentity {
+  std::string model;
+  TokenizerFingerprint tokenizer;
+  int vocab_size = 0;  // rows of the target's logits
+};
+
+struct DrafterSnapshot {
+  std::string name;
+  std::string model;
+  int sessions = 0;
+  int max_sessions = 0;
+  double connected_seconds = 0;
+  uint64_t drafted_tokens = 0;
+  double round_trip_ms = 0;
+};
+
+class DrafterPool final : public DraftSource {
+ public:
+  DrafterPool(TargetIdentity target, const DraftLawLimits& law_limits, VerifierMetrics* metrics,
+              const Clock* clock);
+
+  // Where drafts go; set before the first Join.
+  void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
+
+  // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
+  // caller closes the stream); else it is welcomed and takes sessions from now on.
+  Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
+  // Its stream is over.
+  void Leave(uint64_t drafter);
+  // Drafts from its stream. Nonsense closes the stream with a reason and frees its sessions.
+  void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts);
+  void Drain();
+
+  bool Open(const SessionStart& start) override;
+  void Decide(const RoundDecision& decision) override;
+  void Close(uint64_t session) override;
+  void Flush() override;
+  Duration Patience(uint64_t session) const override;
+  std::string DrafterName(uint64_t session) const override;
+
+  std::vector<DrafterSnapshot> Snapshot() const;
+
+ private:
+  struct Drafter {
+    DrafterHello hello;
+    std::shared_ptr<DrafterLink> link;
+    Time joined;
+    int sessions = 0;
+    uint64_t drafted_tokens = 0;
+    // Plan sent to draft received: smoothed mean and deviation, seconds (RFC 6298, section 2).
+    bool measured = false;
+    double mean = 0;
+    double deviation = 0;
+    // Decisions of this step, sent as one message. Their spans point into `tokens`.
+    std::vector<RoundDecision> decisions;
+    std::vector<std::vector<TokenId>> tokens;
+  };
+  struct Assignment {
+    uint64_t drafter = 0;
+    RoundPlan plan;  // the last one sent
+    Time sent;
+    bool greedy = false;
+    bool fresh = true;  // the first draft behind Open prefills: it says little about later ones
+  };
+
+  Status Check(const DrafterHello& hello) const;
+  Status CheckDraft(const Assignment& assignment, const ArrivedDraft& draft) const;
+  // Frees a drafter's sessions and forgets it.
+  void Drop(uint64_t drafter);
+  void Measure(Drafter& drafter, Duration round_trip);
+
+  TargetIdentity target_;
+  DraftLawLimits law_limits_;
+  VerifierMetrics* metrics_;
+  const Clock* clock_;
+  DraftConsumer* consumer_ = nullptr;
+  bool draining_ = false;
+  std::map<uint64_t, Drafter> drafters_;
+  std::map<uint64_t, Assignment> assignments_;  // by session
+};
+
+}  // namespace outrider

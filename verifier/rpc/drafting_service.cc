@@ -1,0 +1,132 @@
+#include "verifier/rpc/drafting_service.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/rpc/status_map.h"
+#include "common/rpc/stream_sink.h"
+#include "verifier/rpc/wire.h"
+
+namespace outrider {
+namespace {
+
+using AttachStream = grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>;
+using AttachSink = StreamSink<AttachStream, v1::FromVerifier>;
+
+// Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
+// rounds of every session. Then the stream is closed; the drafter dials again when it is well.
+constexpr size_t kMaxQueuedMessages = 4096;
+
+class StreamedDrafter final : public DrafterLink {
+ public:
+  explicit StreamedDrafter(std::shared_ptr<AttachSink> sink) : sink_(std::move(sink)) {}
+
+  void SendWelcome(const DrafterWelcome& welcome) override { sink_->Send(ToWire(welcome)); }
+  void SendOpen(const SessionStart& start) override { sink_->Send(ToWire(start)); }
+  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
+    sink_->Send(ToWire(decisions));
+  }
+  void SendClose(uint64_t session) override {
+    v1::FromVerifier message;
+    message.mutable_close()->set_session(session);
+    sink_->Send(std::move(message));
+  }
+  void SendDrain() override {
+    v1::FromVerifier message;
+    message.mutable_drain();
+    sink_->Send(std::move(message));
+  }
+  void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
+
+ private:
+  std::shared_ptr<AttachSink> sink_;
+};
+
+class AttachReactor final : public AttachStream {
+ public:
+  AttachReactor(uint64_t id, DrafterPool* pool, EngineThread* thread)
+      : id_(id),
+        pool_(pool),
+        thread_(thread),
+        sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)) {
+    StartRead(&message_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {  // the drafter closed its half or is gone
+      Leave();
+      sink_->Close(grpc::Status::OK);
+      return;
+    }
+    if (const Status status = Handle(); !status.ok()) {
+      Leave();
+      sink_->Close(ToGrpc(status));
+      return;
+    }
+    message_.Clear();
+    StartRead(&message_);
+  }
+
+  void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
+
+  void OnCancel() override {
+    Leave();
+    sink_->Close(grpc::Status::CANCELLED);
+  }
+
+  void OnDone() override {
+    sink_->Detach();
+    Leave();  // a stream that our side closed ends here without a failed read
+    delete this;
+  }
+
+ private:
+  Status Handle() {
+    switch (message_.message_case()) {
+      case v1::FromDrafter::kHello: {
+        if (greeted_) return FailedPrecondition("a second Hello on one stream");
+        greeted_ = true;
+        return Post([pool = pool_, id = id_, hello = FromWire(message_.hello()), sink = sink_] {
+          const Status status = pool->Join(id, hello, std::make_shared<StreamedDrafter>(sink));
+          if (!status.ok()) sink->Close(ToGrpc(status));
+        });
+      }
+      case v1::FromDrafter::kDrafts: {
+        if (!greeted_) return FailedPrecondition("the first message must be Hello");
+        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts, FromWire(message_.drafts()));
+        return Post([pool = pool_, id = id_, drafts = std::move(drafts)]() mutable {
+          pool->OnDrafts(id, std::move(drafts));
+        });
+      }
+      case v1::FromDrafter::kLoad: return Status();  // for people; assignment counts sessions
+      case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
+    }
+    return Status();
+  }
+
+  Status Post(EngineThread::Task task) {
+    if (thread_->TryPost(std::move(task))) return Status();
+    return ResourceExhausted("the verifier is overloaded; dial again later");
+  }
+
+  void Leave() {
+    thread_->Post([pool = pool_, id = id_] { pool->Leave(id); });
+  }
+
+  const uint64_t id_;
+  DrafterPool* pool_;
+  EngineThread* thread_;
+  std::shared_ptr<AttachSink> sink_;
+  v1::FromDrafter message_;
+  bool greeted_ = false;  // reads come one at a time
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>* DraftingService::Attach(
+    grpc::CallbackServerContext* /*context*/) {
+  return new AttachReactor(next_id_++, pool_, thread_);
+}
+
+}  // namespace outrider

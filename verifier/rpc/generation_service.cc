@@ -1,0 +1,179 @@
+#include "verifier/rpc/generation_service.h"
+
+#include <memory>
+#include <utility>
+
+#include "common/rpc/status_map.h"
+#include "common/rpc/stream_sink.h"
+#include "verifier/rpc/wire.h"
+
+namespace outrider {
+namespace {
+
+using GenerateStream = grpc::ServerWriteReactor<v1::GenerateResponse>;
+using GenerateSink = StreamSink<GenerateStream, v1::GenerateResponse>;
+
+// Chunks that may wait for a slow client: one a token of the longest context planned for.
+constexpr size_t kMaxQueuedChunks = 131072;
+
+// The engine's sink over one stream.
+class StreamedGeneration final : public GenerationSink {
+ public:
+  explicit StreamedGeneration(std::shared_ptr<GenerateSink> stream) : stream_(std::move(stream)) {}
+
+  void Send(Chunk chunk) override { stream_->Send(ToWire(chunk)); }
+  void Finish(const Summary& summary) override {
+    stream_->Send(ToWire(summary));
+    stream_->Close(grpc::Status::OK);
+  }
+  void Fail(const Status& status) override { stream_->Close(ToGrpc(status)); }
+
+ private:
+  std::shared_ptr<GenerateSink> stream_;
+};
+
+class GenerateReactor final : public GenerateStream {
+ public:
+  GenerateReactor(uint64_t id, Engine* engine, EngineThread* thread)
+      : id_(id),
+        engine_(engine),
+        thread_(thread),
+        sink_(std::make_shared<GenerateSink>(this, kMaxQueuedChunks)) {}
+
+  void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
+
+  void Submit(GenerationRequest request) {
+    auto generation = std::make_shared<StreamedGeneration>(sink_);
+    const bool posted = thread_->TryPost(
+        [engine = engine_, id = id_, request = std::move(request), generation]() mutable {
+          const Status status = engine->Submit(id, std::move(request), generation);
+          if (!status.ok()) generation->Fail(status);
+        });
+    if (!posted) Reject(ResourceExhausted("the verifier is overloaded; try again later"));
+  }
+
+  void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
+
+  // The client hung up, or its deadline passed.
+  void OnCancel() override {
+    thread_->Post([engine = engine_, id = id_, sink = sink_] {
+      engine->Cancel(id, Status(Code::kCancelled, "the client cancelled the request"));
+      sink->Close(grpc::Status::CANCELLED);  // for a request that the engine never got
+    });
+  }
+
+  void OnDone() override {
+    sink_->Detach();
+    delete this;
+  }
+
+ private:
+  const uint64_t id_;
+  Engine* engine_;
+  EngineThread* thread_;
+  std::shared_ptr<GenerateSink> sink_;
+};
+
+// gRPC's deadline on our clock; none when the client set none.
+std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto wall = context.deadline();
+  if (wall == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  const auto left = wall - std::chrono::system_clock::now();
+  // gRPC states "no deadline" as one years ahead, too.
+  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
+}
+
+}  // namespace
+
+GenerationService::GenerationService(Served served, Engine* engine, DrafterPool* pool,
+                                     EngineThread* thread)
+    : served_(std::move(served)),
+      engine_(engine),
+      pool_(pool),
+      thread_(thread),
+      started_(std::chrono::steady_clock::now()) {}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  auto* reactor = new GenerateReactor(next_id_++, engine_, thread_);
+  Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
+  const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
+  if (!status.ok()) {
+    reactor->Reject(status);
+    return reactor;
+  }
+  parsed->deadline = DeadlineOf(*context);
+  reactor->Submit(std::move(parsed).value());
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
+                                                      const v1::GetModelRequest* /*request*/,
+                                                      v1::GetModelResponse* response) {
+  const ModelConfig& config = served_.config;
+  response->set_name(config.name);
+  response->set_architecture(config.architecture);
+  response->set_vocab_size(static_cast<uint32_t>(served_.limits.vocab_size));
+  response->set_max_context(static_cast<uint32_t>(served_.limits.max_context));
+  response->mutable_eos_token_ids()->Assign(config.eos_token_ids.begin(),
+                                            config.eos_token_ids.end());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerContext* context,
+                                                       const v1::GetStatusRequest* /*request*/,
+                                                       v1::GetStatusResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const bool posted = thread_->TryPost([this, reactor, response] {
+    *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
+    response->set_model(served_.config.name);
+    response->set_version(served_.version);
+    response->set_uptime_seconds(Seconds(std::chrono::steady_clock::now() - started_));
+    reactor->Finish(grpc::Status::OK);
+  });
+  if (!posted) reactor->Finish(ToGrpc(ResourceExhausted("the verifier is overloaded")));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
+                                                      const v1::TokenizeRequest* request,
+                                                      v1::TokenizeResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Result<std::vector<TokenId>> ids =
+      served_.tokenizer->Encode(request->text(), request->parse_special());
+  if (!ids.ok()) {
+    reactor->Finish(ToGrpc(ids.status().Annotate("text")));
+    return reactor;
+  }
+  if (request->add_prefix()) {
+    const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
+    ids->insert(ids->begin(), prefix.begin(), prefix.end());
+  }
+  response->mutable_token_ids()->Assign(ids->begin(), ids->end());
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
+                                                        const v1::DetokenizeRequest* request,
+                                                        v1::DetokenizeResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  std::vector<TokenId> ids;
+  for (const uint32_t id : request->token_ids()) {
+    if (id >= static_cast<uint32_t>(served_.limits.vocab_size)) {
+      reactor->Finish(ToGrpc(InvalidArgument("token_ids: token id " + std::to_string(id) +
+                                             " is not in the vocabulary of " +
+                                             std::to_string(served_.limits.vocab_size))));
+      return reactor;
+    }
+    ids.push_back(static_cast<TokenId>(id));
+  }
+  response->set_text(served_.tokenizer->Decode(ids, request->skip_special()));
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace outrider

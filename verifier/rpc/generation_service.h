@@ -1,0 +1,53 @@
+// outrider.v1.Generation over an engine: translates, posts to the engine thread, streams back.
+//
+// Thread: gRPC's callback threads; nothing here waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "outrider/v1/generation.grpc.pb.h"
+#include "verifier/engine/engine_thread.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider {
+
+class GenerationService final : public v1::Generation::CallbackService {
+ public:
+  // What the service reads on any thread; fixed for its life.
+  struct Served {
+    const Tokenizer* tokenizer = nullptr;
+    ModelConfig config;
+    RequestLimits limits;
+    std::string version;
+  };
+
+  // All must outlive the service. `engine` and `pool` are touched on the engine thread only.
+  GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread);
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::GetModelResponse* response) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
+                                       const v1::DetokenizeRequest* request,
+                                       v1::DetokenizeResponse* response) override;
+
+ private:
+  Served served_;
+  Engine* engine_;
+  DrafterPool* pool_;
+  EngineThread* thread_;
+  Time started_;
+  std::atomic<uint64_t> next_id_{1};
+};
+
+}  // namespace outrider

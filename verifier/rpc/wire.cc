@@ -1,0 +1,200 @@
+#include "verifier/rpc/wire.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/rpc/wire.h"
+
+namespace outrider {
+namespace {
+
+// Counts of the wire are unsigned; beyond an int they are as good as "too many".
+int ToInt(uint32_t value) {
+  return static_cast<int>(std::min(value, static_cast<uint32_t>(std::numeric_limits<int>::max())));
+}
+
+uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
+
+void ToWire(const RoundPlan& plan, v1::Plan* wire) {
+  wire->set_round(plan.round);
+  wire->set_length(ToWireCount(plan.length));
+}
+
+Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
+  SpeculationOptions options;
+  switch (wire.mode()) {
+    case v1::SpeculationOptions::MODE_AUTO: break;
+    case v1::SpeculationOptions::MODE_OFF: options.enabled = false; break;
+    default: return InvalidArgument("speculation.mode: unknown value");
+  }
+  switch (wire.rule()) {
+    case v1::SpeculationOptions::RULE_DEFAULT:
+    case v1::SpeculationOptions::RULE_BLOCK: options.rule = Rule::kBlock; break;
+    case v1::SpeculationOptions::RULE_TOKEN: options.rule = Rule::kToken; break;
+    default: return InvalidArgument("speculation.rule: unknown value");
+  }
+  options.draft_length = ToInt(wire.draft_length());
+  return options;
+}
+
+}  // namespace
+
+Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer) {
+  GenerationRequest request;
+  switch (wire.prompt_case()) {
+    case v1::GenerateRequest::kText: {
+      Result<std::vector<TokenId>> ids = tokenizer.Encode(wire.text(), /*parse_special=*/false);
+      if (!ids.ok()) return ids.status().Annotate("text");
+      if (ids->empty()) return InvalidArgument("text: the prompt is empty");
+      request.prompt = tokenizer.prompt_prefix();
+      request.prompt.insert(request.prompt.end(), ids->begin(), ids->end());
+      break;
+    }
+    case v1::GenerateRequest::kTokenIds:
+      for (const uint32_t id : wire.token_ids().ids()) request.prompt.push_back(ToInt(id));
+      break;
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      return InvalidArgument("prompt: neither text nor token_ids is set");
+  }
+  request.sampling = FromWire(wire.sampling());
+  const v1::StopConditions& stop = wire.stop();
+  if (stop.has_max_tokens()) request.max_tokens = ToInt(stop.max_tokens());
+  request.stop_strings.assign(stop.stop_strings().begin(), stop.stop_strings().end());
+  for (const uint32_t id : stop.stop_token_ids()) request.stop_tokens.push_back(ToInt(id));
+  request.ignore_eos = stop.ignore_eos();
+  if (wire.has_seed()) request.seed = wire.seed();
+  OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation()));
+  return request;
+}
+
+v1::GenerateResponse ToWire(const Chunk& chunk) {
+  v1::GenerateResponse response;
+  v1::TokenChunk* wire = response.mutable_chunk();
+  wire->set_text(chunk.text);
+  wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
+  wire->set_accepted(ToWireCount(chunk.accepted));
+  wire->set_drafted(ToWireCount(chunk.drafted));
+  return response;
+}
+
+v1::GenerateResponse ToWire(const Summary& summary) {
+  v1::GenerateResponse response;
+  v1::Finished* wire = response.mutable_finished();
+  wire->set_reason(summary.reason == FinishReason::kStop ? v1::Finished::REASON_STOP
+                                                         : v1::Finished::REASON_LENGTH);
+  wire->set_prompt_tokens(ToWireCount(summary.prompt_tokens));
+  wire->set_completion_tokens(ToWireCount(summary.completion_tokens));
+  wire->set_seed(summary.seed);
+  v1::SpeculationStats* stats = wire->mutable_speculation();
+  stats->set_rounds(ToWireCount(summary.rounds));
+  stats->set_drafted_rounds(ToWireCount(summary.drafted_rounds));
+  stats->set_drafted_tokens(ToWireCount(summary.drafted_tokens));
+  stats->set_accepted_tokens(ToWireCount(summary.accepted_tokens));
+  stats->mutable_accepted_per_position()->Assign(summary.accepted_per_position.begin(),
+                                                 summary.accepted_per_position.end());
+  v1::Timing* timing = wire->mutable_timing();
+  timing->set_queue_seconds(summary.queue_seconds);
+  timing->set_prefill_seconds(summary.prefill_seconds);
+  timing->set_decode_seconds(summary.decode_seconds);
+  return response;
+}
+
+v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
+                             const std::vector<DrafterSnapshot>& drafters) {
+  v1::GetStatusResponse wire;
+  wire.set_draining(engine.draining);
+  wire.set_sessions_running(ToWireCount(engine.running));
+  wire.set_sessions_waiting(ToWireCount(engine.waiting));
+  wire.set_kv_pages_total(ToWireCount(engine.total_pages));
+  wire.set_kv_pages_free(ToWireCount(engine.free_pages));
+  for (const DrafterSnapshot& d : drafters) {
+    v1::DrafterStatus* out = wire.add_drafters();
+    out->set_name(d.name);
+    out->set_model(d.model);
+    out->set_sessions(ToWireCount(d.sessions));
+    out->set_max_sessions(ToWireCount(d.max_sessions));
+    out->set_connected_seconds(d.connected_seconds);
+    out->set_drafted_tokens(d.drafted_tokens);
+    out->set_accepted_tokens(d.accepted_tokens);
+    out->set_round_trip_ms(d.round_trip_ms);
+  }
+  for (const SessionSnapshot& s : engine.sessions) {
+    v1::SessionStatus* out = wire.add_sessions();
+    out->set_id(s.id);
+    out->set_phase(s.phase);
+    out->set_prompt_tokens(ToWireCount(s.prompt_tokens));
+    out->set_completion_tokens(ToWireCount(s.completion_tokens));
+    out->set_drafter(s.drafter);
+    out->set_drafted_tokens(ToWireCount(s.drafted_tokens));
+    out->set_accepted_tokens(ToWireCount(s.accepted_tokens));
+  }
+  return wire;
+}
+
+DrafterHello FromWire(const v1::Hello& wire) {
+  return {.protocol_version = ToInt(wire.protocol_version()),
+          .name = wire.name(),
+          .model = wire.model(),
+          .tokenizer = {.vocabulary = wire.tokenizer().vocabulary(),
+                        .merges = wire.tokenizer().merges(),
+                        .special_tokens = wire.tokenizer().special_tokens(),
+                        .vocab_size = ToInt(wire.tokenizer().vocab_size())},
+          .vocab_size = ToInt(wire.vocab_size()),
+          .max_sessions = ToInt(wire.max_sessions()),
+          .max_draft_length = ToInt(wire.max_draft_length()),
+          .max_context = ToInt(wire.max_context())};
+}
+
+Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
+  std::vector<ArrivedDraft> drafts;
+  for (const v1::Draft& draft : wire.drafts()) {
+    ArrivedDraft& out = drafts.emplace_back();
+    out.session = draft.session();
+    out.round = draft.round();
+    for (const v1::DraftPath& path : draft.paths()) {
+      OUTRIDER_ASSIGN(DraftPath converted, FromWire(path));
+      out.paths.push_back(std::move(converted));
+    }
+  }
+  return drafts;
+}
+
+v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
+  v1::FromVerifier message;
+  v1::Welcome* wire = message.mutable_welcome();
+  wire->set_protocol_version(kDraftingProtocolVersion);
+  wire->set_model(welcome.model);
+  wire->set_vocab_limit(ToWireCount(welcome.vocab_limit));
+  wire->mutable_law_limits()->set_mass(welcome.law_limits.mass);
+  wire->mutable_law_limits()->set_max_entries(ToWireCount(welcome.law_limits.max_entries));
+  return message;
+}
+
+v1::FromVerifier ToWire(const SessionStart& start) {
+  v1::FromVerifier message;
+  v1::Open* wire = message.mutable_open();
+  wire->set_session(start.session);
+  wire->mutable_token_ids()->Assign(start.tokens.begin(), start.tokens.end());
+  wire->set_prompt_tokens(ToWireCount(start.prompt_tokens));
+  ToWire(*start.sampling, wire->mutable_sampling());
+  wire->set_seed(start.seed);
+  ToWire(start.plan, wire->mutable_plan());
+  return message;
+}
+
+v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
+  v1::FromVerifier message;
+  for (const RoundDecision& d : decisions) {
+    v1::Verdict* wire = message.mutable_verdicts()->add_verdicts();
+    wire->set_session(d.session);
+    wire->set_round(d.round);
+    wire->set_accepted(ToWireCount(d.accepted));
+    wire->mutable_next()->Assign(d.next.begin(), d.next.end());
+    ToWire(d.plan, wire->mutable_plan());
+  }
+  return message;
+}
+
+}  // namespace outrider

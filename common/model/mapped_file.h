@@ -1,0 +1,32 @@
+// A file mapped into memory for reading. The owner keeps it alive as long as views into it live.
+// A file that shrinks while it is mapped raises SIGBUS on access: replace weights, do not edit
+// them.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+class MappedFile {
+ public:
+  // kNotFound without such a file, kInvalidArgument when it is not a regular one.
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+
+  const std::byte* data_ = nullptr;  // nullptr: an empty file
+  size_t size_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,61 @@
+// The plan of one forward pass, made on the host: every row's position, KV slot and parent, and
+// every sequence's pages, flattened into the arrays that the kernels read (BatchLayout). Pure: no
+// device, no model.
+//
+// Thread: the owner of the model. Use Check for all sequences, reserve their pages, then Begin and
+// one Add per sequence. The arrays keep their capacity, so a steady state allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+#include "common/kv/page_table.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+// What a model can take.
+struct BatchLimits {
+  int vocab_size = 0;
+  int max_positions = 0;
+};
+
+// Whether `share` can stand behind `length` tokens: ids within the vocabulary, a tree (or chain)
+// in node order, ascending logit rows, positions below the limit. kInvalidArgument says what not.
+Status CheckShare(const ForwardSequence& share, int length, const BatchLimits& limits);
+
+// True when the nodes form a chain, whether or not `parents` spells it out.
+bool IsChain(std::span<const int32_t> parents);
+
+class RaggedBatch {
+ public:
+  // Starts a batch. `has_tree`: some share of it is no chain.
+  void Begin(bool has_tree);
+  // REQUIRES: CheckShare has passed and the table has room for the share's tokens.
+  void Add(const ForwardSequence& share, const PageTable& table);
+
+  int rows() const { return static_cast<int>(tokens_.size()); }
+  // Valid until the next Begin or Add.
+  BatchLayout layout() const;
+  // Rows whose logits are wanted, ascending.
+  std::span<const int32_t> logit_rows() const { return logit_rows_; }
+
+ private:
+  bool has_tree_ = false;
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_;
+  std::vector<int32_t> slots_;
+  std::vector<int32_t> row_sequence_;
+  std::vector<int32_t> row_begin_;
+  std::vector<int32_t> context_;
+  std::vector<int32_t> page_begin_;
+  std::vector<int32_t> pages_;
+  std::vector<int32_t> parents_;
+  std::vector<int32_t> logit_rows_;
+};
+
+}  // namespace outrider

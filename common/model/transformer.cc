@@ -1,0 +1,386 @@
+#include "common/model/transformer.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/kv/page_pool.h"
+#include "common/kv/page_table.h"
+#include "common/model/ragged_batch.h"
+#include "common/model/rope_table.h"
+#include "common/model/safetensors.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+// Activations of one batch; `rows` stands for max_batch_tokens.
+struct Workspace {
+  std::unique_ptr<Buffer> residual;   // [rows, hidden]
+  std::unique_ptr<Buffer> normed;     // [rows, hidden]
+  std::unique_ptr<Buffer> qkv;        // [rows, (heads + 2 kv_heads) * head_dim]
+  std::unique_ptr<Buffer> attention;  // [rows, heads * head_dim]
+  std::unique_ptr<Buffer> gate_up;    // [rows, 2 * intermediate]
+  std::unique_ptr<Buffer> mlp;        // [rows, intermediate]
+  // Of the rows whose logits are wanted:
+  std::unique_ptr<Buffer> chosen_residual;   // [rows, hidden]
+  std::unique_ptr<Buffer> chosen_attention;  // [rows, heads * head_dim]
+  std::unique_ptr<Buffer> logits;            // [rows, vocab]
+};
+
+struct KvBuffers {
+  std::unique_ptr<Buffer> keys, values;
+};
+
+class Transformer : public Model {
+ public:
+  Transformer(ModelConfig config, const ModelOptions& options, std::unique_ptr<Backend> backend,
+              Weights weights, int pages)
+      : config_(std::move(config)),
+        options_(options),
+        shape_{.num_heads = config_.num_heads,
+               .num_kv_heads = config_.num_kv_heads,
+               .head_dim = config_.head_dim,
+               .page_tokens = options.page_tokens,
+               .sliding_window = config_.sliding_window},
+        backend_(std::move(backend)),
+        weights_(std::move(weights)),
+        pool_(pages) {}
+
+  Status Allocate();
+
+  const ModelConfig& config() const override { return config_; }
+  int page_tokens() const override { return options_.page_tokens; }
+  int total_pages() const override { return pool_.total_pages(); }
+  int free_pages() const override { return pool_.free_pages(); }
+  int max_batch_tokens() const override { return options_.max_batch_tokens; }
+
+  SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
+  Status Reserve(SequenceId sequence, int tokens) override;
+  Result<SequenceId> Fork(SequenceId sequence, int length) override;
+  int length(SequenceId sequence) const override { return Table(sequence).length(); }
+  Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
+                 ForwardOutput* output) override;
+  void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
+  void Truncate(SequenceId sequence, int length) override { Table(sequence).Truncate(length); }
+  void Release(SequenceId sequence) override;
+
+ private:
+  bool Holds(SequenceId sequence) const {
+    return sequence >= 0 && static_cast<size_t>(sequence) < tables_.size() &&
+           tables_[static_cast<size_t>(sequence)].has_value();
+  }
+  const PageTable& Table(SequenceId sequence) const {
+    OUTRIDER_CHECK(Holds(sequence));
+    return *tables_[static_cast<size_t>(sequence)];
+  }
+  PageTable& Table(SequenceId sequence) {
+    return const_cast<PageTable&>(std::as_const(*this).Table(sequence));
+  }
+  SequenceId Adopt(PageTable table);
+  void CarryOutCopies();
+  Status CheckBatch(std::span<const ForwardSequence> batch);
+  void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void NormHeads(Buffer& gain, int first_head, int heads, int rows, float* qkv);
+  void ReadOutput(int rows, bool want_hidden, ForwardOutput* output);
+
+  int q_width() const { return config_.num_heads * config_.head_dim; }
+  int qkv_width() const {
+    return (config_.num_heads + 2 * config_.num_kv_heads) * config_.head_dim;
+  }
+
+  const ModelConfig config_;
+  const ModelOptions options_;
+  const AttentionShape shape_;
+  // Before what holds its memory: destroyed last.
+  const std::unique_ptr<Backend> backend_;
+  const Weights weights_;
+  std::vector<KvBuffers> kv_buffers_;
+  std::vector<KvLayer> kv_;  // views of kv_buffers_
+  std::unique_ptr<Buffer> rope_;
+  Workspace work_;
+  std::unique_ptr<float[]> host_logits_;  // [max_batch_tokens, vocab]
+  std::unique_ptr<float[]> host_hidden_;  // [max_batch_tokens, hidden]
+
+  PagePool pool_;
+  std::vector<std::optional<PageTable>> tables_;  // indexed by SequenceId
+  std::vector<SequenceId> free_ids_;
+  RaggedBatch batch_;
+  std::vector<SlotCopy> copies_;
+  std::vector<SequenceId> seen_;  // scratch of CheckBatch
+};
+
+Status Transformer::Allocate() {
+  const auto rows = static_cast<size_t>(options_.max_batch_tokens);
+  const auto hidden = static_cast<size_t>(config_.hidden_size);
+  const auto vocabulary = static_cast<size_t>(config_.vocab_size);
+  const auto floats = [&](std::unique_ptr<Buffer>* out, size_t width) -> Status {
+    OUTRIDER_ASSIGN(*out, backend_->Allocate(rows * width * sizeof(float)));
+    return Status();
+  };
+  OUTRIDER_TRY(floats(&work_.residual, hidden));
+  OUTRIDER_TRY(floats(&work_.normed, hidden));
+  OUTRIDER_TRY(floats(&work_.qkv, static_cast<size_t>(qkv_width())));
+  OUTRIDER_TRY(floats(&work_.attention, static_cast<size_t>(q_width())));
+  OUTRIDER_TRY(floats(&work_.gate_up, 2 * static_cast<size_t>(config_.intermediate_size)));
+  OUTRIDER_TRY(floats(&work_.mlp, static_cast<size_t>(config_.intermediate_size)));
+  OUTRIDER_TRY(floats(&work_.chosen_residual, hidden));
+  OUTRIDER_TRY(floats(&work_.chosen_attention, static_cast<size_t>(q_width())));
+  OUTRIDER_TRY(floats(&work_.logits, vocabulary));
+  // Not zeroed: rows that no batch fills never become resident.
+  host_logits_.reset(new (std::nothrow) float[rows * vocabulary]);
+  host_hidden_.reset(new (std::nothrow) float[rows * hidden]);
+  if (host_logits_ == nullptr || host_hidden_ == nullptr) {
+    return ResourceExhausted("no memory for the logits of " + std::to_string(rows) + " rows");
+  }
+
+  // No sequence can grow past all of the pages, whatever the model allows.
+  const int64_t slots = int64_t{pool_.total_pages()} * options_.page_tokens;
+  const int64_t positions = std::min<int64_t>(config_.max_position_embeddings, slots);
+  const std::vector<float> rope = RopeTable(config_, static_cast<int>(positions));
+  OUTRIDER_ASSIGN(rope_, backend_->Allocate(rope.size() * sizeof(float)));
+  backend_->CopyIn(rope_->data(), rope.data(), rope.size() * sizeof(float));
+  backend_->Wait();
+
+  const size_t kv_bytes = static_cast<size_t>(slots) *
+                          static_cast<size_t>(config_.num_kv_heads * config_.head_dim) *
+                          DtypeBytes(options_.kv);
+  for (int i = 0; i < config_.num_layers; ++i) {
+    KvBuffers buffers;
+    OUTRIDER_ASSIGN(buffers.keys, backend_->Allocate(kv_bytes));
+    OUTRIDER_ASSIGN(buffers.values, backend_->Allocate(kv_bytes));
+    kv_.push_back({buffers.keys->data(), buffers.values->data(), options_.kv});
+    kv_buffers_.push_back(std::move(buffers));
+  }
+  return Status();
+}
+
+SequenceId Transformer::Adopt(PageTable table) {
+  if (free_ids_.empty()) {
+    free_ids_.push_back(static_cast<SequenceId>(tables_.size()));
+    tables_.emplace_back();
+  }
+  const SequenceId id = free_ids_.back();
+  free_ids_.pop_back();
+  tables_[static_cast<size_t>(id)] = std::move(table);
+  return id;
+}
+
+void Transformer::Release(SequenceId sequence) {
+  OUTRIDER_CHECK(Holds(sequence));
+  tables_[static_cast<size_t>(sequence)].reset();
+  free_ids_.push_back(sequence);
+}
+
+void Transformer::CarryOutCopies() {
+  for (const SlotCopy& copy : copies_) {
+    for (const KvLayer& layer : kv_) backend_->CopyKvSlot(layer, shape_, copy.from, copy.to);
+  }
+  copies_.clear();
+}
+
+Status Transformer::Reserve(SequenceId sequence, int tokens) {
+  OUTRIDER_TRY(Table(sequence).Reserve(tokens, &copies_));
+  CarryOutCopies();
+  return Status();
+}
+
+Result<SequenceId> Transformer::Fork(SequenceId sequence, int length) {
+  OUTRIDER_ASSIGN(PageTable fork, Table(sequence).Fork(length, &copies_));
+  CarryOutCopies();
+  return Adopt(std::move(fork));
+}
+
+void Transformer::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
+  Table(sequence).KeepPath(path, &copies_);
+  CarryOutCopies();
+}
+
+Status Transformer::CheckBatch(std::span<const ForwardSequence> batch) {
+  const BatchLimits limits = {config_.vocab_size, config_.max_position_embeddings};
+  size_t rows = 0;
+  int64_t pages = 0;
+  seen_.clear();
+  for (const ForwardSequence& share : batch) {
+    if (!Holds(share.sequence)) {
+      return InvalidArgument("sequence " + std::to_string(share.sequence) + " does not exist");
+    }
+    rows += share.tokens.size();
+    if (rows > static_cast<size_t>(options_.max_batch_tokens)) {
+      return InvalidArgument("a batch of more than " + std::to_string(options_.max_batch_tokens) +
+                             " tokens");
+    }
+    const PageTable& table = Table(share.sequence);
+    OUTRIDER_TRY(CheckShare(share, table.length(), limits));
+    pages += table.PagesNeeded(table.length() + static_cast<int>(share.tokens.size()));
+    seen_.push_back(share.sequence);
+  }
+  std::sort(seen_.begin(), seen_.end());
+  const auto twice = std::adjacent_find(seen_.begin(), seen_.end());
+  if (twice != seen_.end()) {
+    return InvalidArgument("sequence " + std::to_string(*twice) + " stands twice in a batch");
+  }
+  if (pages > pool_.free_pages()) {
+    return ResourceExhausted("KV pages: the batch needs " + std::to_string(pages) + ", " +
+                             std::to_string(pool_.free_pages()) + " of " +
+                             std::to_string(pool_.total_pages()) + " are free");
+  }
+  return Status();
+}
+
+Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
+                            ForwardOutput* output) {
+  *output = {};
+  OUTRIDER_TRY(CheckBatch(batch));
+  if (batch.empty()) return Status();
+
+  batch_.Begin(std::any_of(batch.begin(), batch.end(),
+                           [](const ForwardSequence& share) { return !IsChain(share.parents); }));
+  for (const ForwardSequence& share : batch) {
+    PageTable& table = Table(share.sequence);
+    const auto count = static_cast<int>(share.tokens.size());
+    // CheckBatch has counted the pages of all sequences together.
+    OUTRIDER_CHECK(table.Reserve(table.length() + count, &copies_).ok());
+    batch_.Add(share, table);
+    const bool chain = IsChain(share.parents);
+    table.Append(count, chain ? std::span<const int32_t>() : share.parents);
+  }
+  CarryOutCopies();
+
+  const BatchLayout layout = batch_.layout();
+  backend_->Embed(*weights_.embedding, layout.tokens, layout.rows, work_.residual->floats());
+  for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, layout, batch_.logit_rows());
+  ReadOutput(static_cast<int>(batch_.logit_rows().size()), want_hidden, output);
+  return Status();
+}
+
+// The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
+// looked at behind its attention.
+void Transformer::RunLayer(int index, const BatchLayout& batch,
+                           std::span<const int32_t> logit_rows) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const KvLayer& kv = kv_[static_cast<size_t>(index)];
+  const int hidden = config_.hidden_size;
+  int rows = batch.rows;
+  float* residual = work_.residual->floats();
+  float* attention = work_.attention->floats();
+  float* normed = work_.normed->floats();
+  float* qkv = work_.qkv->floats();
+
+  backend_->RmsNorm(residual, layer.attention_norm->floats(), rows, hidden, hidden,
+                    config_.rms_norm_eps, normed);
+  backend_->MatMul(*layer.qkv, normed, rows,
+                   layer.qkv_bias != nullptr ? layer.qkv_bias->floats() : nullptr,
+                   /*accumulate=*/false, qkv);
+  if (config_.qk_norm) {
+    NormHeads(*layer.q_norm, 0, config_.num_heads, rows, qkv);
+    NormHeads(*layer.k_norm, config_.num_heads, config_.num_kv_heads, rows, qkv);
+  }
+  backend_->RopeAndWriteKv(batch, shape_, rope_->floats(), qkv, kv);
+  const bool last = index + 1 == config_.num_layers;
+  if (last && logit_rows.empty()) return;
+  backend_->PagedAttention(batch, shape_, qkv, kv, attention);
+  if (last) {
+    rows = static_cast<int>(logit_rows.size());
+    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
+                         work_.chosen_attention->floats());
+    backend_->GatherRows(residual, logit_rows.data(), rows, hidden,
+                         work_.chosen_residual->floats());
+    attention = work_.chosen_attention->floats();
+    residual = work_.chosen_residual->floats();
+  }
+  backend_->MatMul(*layer.attention_out, attention, rows, nullptr, /*accumulate=*/true, residual);
+
+  backend_->RmsNorm(residual, layer.mlp_norm->floats(), rows, hidden, hidden, config_.rms_norm_eps,
+                    normed);
+  backend_->MatMul(*layer.gate_up, normed, rows, nullptr, /*accumulate=*/false,
+                   work_.gate_up->floats());
+  backend_->SwiGlu(work_.gate_up->floats(), rows, config_.intermediate_size, work_.mlp->floats());
+  backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
+}
+
+// Qwen3 normalises every head of q and k by itself, before the rotation.
+void Transformer::NormHeads(Buffer& gain, int first_head, int heads, int rows, float* qkv) {
+  for (int head = first_head; head < first_head + heads; ++head) {
+    float* first = qkv + static_cast<ptrdiff_t>(head) * config_.head_dim;
+    backend_->RmsNorm(first, gain.floats(), rows, config_.head_dim, qkv_width(),
+                      config_.rms_norm_eps, first);
+  }
+}
+
+void Transformer::ReadOutput(int rows, bool want_hidden, ForwardOutput* output) {
+  output->rows = rows;
+  if (rows == 0) {
+    backend_->Wait();
+    return;
+  }
+  const int hidden = config_.hidden_size;
+  float* normed = work_.normed->floats();
+  backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
+                    hidden, config_.rms_norm_eps, normed);
+  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
+                   work_.logits->floats());
+  const auto count = static_cast<size_t>(rows);
+  backend_->CopyOut(host_logits_.get(), work_.logits->data(),
+                    count * static_cast<size_t>(config_.vocab_size) * sizeof(float));
+  output->logits = host_logits_.get();
+  if (want_hidden) {
+    backend_->CopyOut(host_hidden_.get(), normed,
+                      count * static_cast<size_t>(hidden) * sizeof(float));
+    output->hidden = host_hidden_.get();
+  }
+  backend_->Wait();
+}
+
+Status CheckOptions(const ModelOptions& options) {
+  if (options.page_tokens < 1 || options.page_tokens > 1024) {
+    return InvalidArgument("page_tokens is " + std::to_string(options.page_tokens) +
+                           ", not within 1 to 1024");
+  }
+  if (options.max_batch_tokens < 1 || options.max_batch_tokens > 1 << 16) {
+    return InvalidArgument("max_batch_tokens is " + std::to_string(options.max_batch_tokens) +
+                           ", not within 1 to 65536");
+  }
+  if (options.kv == Dtype::kF16) return Unimplemented("KV in f16");
+  return Status();
+}
+
+Result<int> PagesOf(const ModelConfig& config, const ModelOptions& options) {
+  const int64_t page_bytes = int64_t{2} * config.num_layers * options.page_tokens *
+                             config.num_kv_heads * config.head_dim *
+                             static_cast<int64_t>(DtypeBytes(options.kv));
+  const int64_t pages = options.kv_pages > 0 ? options.kv_pages : options.kv_bytes / page_bytes;
+  if (pages < 1) {
+    return InvalidArgument("kv_bytes is " + std::to_string(options.kv_bytes) +
+                           ", one page of this model takes " + std::to_string(page_bytes));
+  }
+  // Slots are int32 all through the kernels.
+  const int64_t most = INT32_MAX / options.page_tokens;
+  if (options.kv_pages > most) {
+    return InvalidArgument("kv_pages is " + std::to_string(options.kv_pages) + ", more than " +
+                           std::to_string(most));
+  }
+  return static_cast<int>(std::min(pages, most));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
+                                         std::unique_ptr<Backend> backend,
+                                         const ModelOptions& options) {
+  OUTRIDER_TRY(CheckOptions(options));
+  OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
+  OUTRIDER_ASSIGN(const int pages, PagesOf(config, options));
+  OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
+  OUTRIDER_ASSIGN(Weights weights, LoadWeights(config, checkpoint, options.weights, *backend));
+  auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
+                                             std::move(weights), pages);
+  OUTRIDER_TRY(model->Allocate());
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+}  // namespace outrider

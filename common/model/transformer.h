@@ -1,0 +1,33 @@
+// The one implementation of Model: a pre-norm decoder (Llama, Mistral, Qwen2, Qwen3) written once
+// against Backend, with its paged KV cache.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+
+namespace outrider {
+
+struct ModelOptions {
+  WeightType weights = WeightType::kBf16;
+  Dtype kv = Dtype::kF32;  // or kBf16
+  // Size of the KV cache. kv_pages counts if it is above 0, kv_bytes otherwise.
+  int64_t kv_bytes = int64_t{256} << 20;
+  int kv_pages = 0;
+  int page_tokens = 16;
+  // Rows of the largest batch. The workspace grows with it, by vocab_size floats a row above all.
+  int max_batch_tokens = 512;
+};
+
+// Loads an HF directory (config.json, *.safetensors) and allocates everything that the model will
+// ever use. kNotFound, kInvalidArgument, kUnimplemented or kDataLoss for the directory's content,
+// kInvalidArgument for the options, kResourceExhausted when memory is out.
+Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
+                                         std::unique_ptr<Backend> backend,
+                                         const ModelOptions& options);
+
+}  // namespace outrider

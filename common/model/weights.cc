@@ -1,0 +1,156 @@
+#include "common/model/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+class Loader {
+ public:
+  Loader(const Checkpoint& checkpoint, WeightType type, Backend& backend)
+      : checkpoint_(checkpoint), type_(type), backend_(backend) {}
+
+  Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, const Shape& shape) {
+    OUTRIDER_ASSIGN(const TensorView view, Find(name, shape));
+    return Pack(view, name);
+  }
+
+  // The matrices named, one on top of another. All have `columns` columns.
+  Result<std::unique_ptr<PackedMatrix>> Stacked(
+      const std::vector<std::pair<std::string, int64_t>>& names_and_rows, int64_t columns) {
+    std::vector<TensorView> parts;
+    TensorView stacked;
+    stacked.shape = {0, columns};
+    bool same_dtype = true;
+    for (const auto& [name, rows] : names_and_rows) {
+      OUTRIDER_ASSIGN(TensorView part, Find(name, {rows, columns}));
+      stacked.shape[0] += rows;
+      parts.push_back(std::move(part));
+      same_dtype = same_dtype && parts.back().dtype == parts.front().dtype;
+    }
+    stacked.dtype = same_dtype ? parts.front().dtype : Dtype::kF32;
+
+    std::vector<std::byte> bytes(stacked.elements() * DtypeBytes(stacked.dtype));
+    std::byte* out = bytes.data();
+    for (const TensorView& part : parts) {
+      const size_t part_bytes = part.elements() * DtypeBytes(stacked.dtype);
+      if (same_dtype) {
+        std::memcpy(out, part.data, part_bytes);
+      } else {
+        const std::vector<float> widened = Widen(part);
+        std::memcpy(out, widened.data(), part_bytes);
+      }
+      out += part_bytes;
+    }
+    stacked.data = bytes.data();
+    return Pack(stacked, names_and_rows.front().first + " and those it is stacked with");
+  }
+
+  // The vectors named, one behind another, as f32 on the device.
+  Result<std::unique_ptr<Buffer>> Vector(
+      const std::vector<std::pair<std::string, int64_t>>& names_and_sizes) {
+    std::vector<float> values;
+    for (const auto& [name, size] : names_and_sizes) {
+      OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}));
+      const std::vector<float> part = Widen(view);
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
+                    backend_.Allocate(values.size() * sizeof(float)));
+    backend_.CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
+    backend_.Wait();
+    return buffer;
+  }
+
+ private:
+  Result<TensorView> Find(const std::string& name, const Shape& shape) {
+    Result<TensorView> view = checkpoint_.Find(name);
+    if (!view.ok()) {
+      // A file that is there but lacks a tensor is a bad model, not a missing one.
+      return view.status().code() == Code::kNotFound ? InvalidArgument(view.status().message())
+                                                     : view.status();
+    }
+    if (view->shape != shape) {
+      TensorView expected = *view;
+      expected.shape = shape;
+      return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
+                             expected.Describe());
+    }
+    return view;
+  }
+
+  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& view, const std::string& what) {
+    Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(view, type_);
+    if (!packed.ok()) return packed.status().Annotate(what);
+    backend_.Wait();
+    return packed;
+  }
+
+  static std::vector<float> Widen(const TensorView& view) {
+    std::vector<float> values(view.elements());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = LoadElement(view, i);
+    return values;
+  }
+
+  const Checkpoint& checkpoint_;
+  const WeightType type_;
+  Backend& backend_;
+};
+
+Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
+  const std::string layer = "model.layers." + std::to_string(index) + ".";
+  const std::string attention = layer + "self_attn.";
+  const int64_t hidden = config.hidden_size;
+  const int64_t intermediate = config.intermediate_size;
+  const int64_t q_rows = int64_t{config.num_heads} * config.head_dim;
+  const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
+
+  LayerWeights out;
+  OUTRIDER_ASSIGN(out.attention_norm, load.Vector({{layer + "input_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.qkv, load.Stacked({{attention + "q_proj.weight", q_rows},
+                                         {attention + "k_proj.weight", kv_rows},
+                                         {attention + "v_proj.weight", kv_rows}},
+                                        hidden));
+  if (config.qkv_bias) {
+    OUTRIDER_ASSIGN(out.qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
+                                               {attention + "k_proj.bias", kv_rows},
+                                               {attention + "v_proj.bias", kv_rows}}));
+  }
+  if (config.qk_norm) {
+    OUTRIDER_ASSIGN(out.q_norm, load.Vector({{attention + "q_norm.weight", config.head_dim}}));
+    OUTRIDER_ASSIGN(out.k_norm, load.Vector({{attention + "k_norm.weight", config.head_dim}}));
+  }
+  OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", {hidden, q_rows}));
+  OUTRIDER_ASSIGN(out.mlp_norm, load.Vector({{layer + "post_attention_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.gate_up, load.Stacked({{layer + "mlp.gate_proj.weight", intermediate},
+                                             {layer + "mlp.up_proj.weight", intermediate}},
+                                            hidden));
+  OUTRIDER_ASSIGN(out.down, load.Matrix(layer + "mlp.down_proj.weight", {hidden, intermediate}));
+  return out;
+}
+
+}  // namespace
+
+Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
+                            WeightType type, Backend& backend) {
+  Loader load(checkpoint, type, backend);
+  const Shape vocabulary = {config.vocab_size, config.hidden_size};
+  Weights weights;
+  OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));
+  for (int i = 0; i < config.num_layers; ++i) {
+    OUTRIDER_ASSIGN(LayerWeights layer, LoadLayer(config, i, load));
+    weights.layers.push_back(std::move(layer));
+  }
+  OUTRIDER_ASSIGN(weights.final_norm, load.Vector({{"model.norm.weight", config.hidden_size}}));
+  if (!config.tied_embeddings) {
+    OUTRIDER_ASSIGN(weights.head, load.Matrix("lm_head.weight", vocabulary));
+  }
+  return weights;
+}
+
+}  // namespace outrider

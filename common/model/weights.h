@@ -1,0 +1,40 @@
+// The weights of a model in the form that its backend multiplies with. Hugging Face's names are
+// known here and nowhere else.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+#include "common/model/config.h"
+#include "common/model/safetensors.h"
+
+namespace outrider {
+
+struct LayerWeights {
+  std::unique_ptr<Buffer> attention_norm;       // [hidden]
+  std::unique_ptr<PackedMatrix> qkv;            // [(heads + 2 kv_heads) * head_dim, hidden]
+  std::unique_ptr<Buffer> qkv_bias;             // [(heads + 2 kv_heads) * head_dim] or null
+  std::unique_ptr<Buffer> q_norm, k_norm;       // [head_dim] or null
+  std::unique_ptr<PackedMatrix> attention_out;  // [hidden, heads * head_dim]
+  std::unique_ptr<Buffer> mlp_norm;             // [hidden]
+  std::unique_ptr<PackedMatrix> gate_up;        // [2 * intermediate, hidden]
+  std::unique_ptr<PackedMatrix> down;           // [hidden, intermediate]
+};
+
+struct Weights {
+  std::unique_ptr<PackedMatrix> embedding;  // [vocab, hidden]
+  std::vector<LayerWeights> layers;
+  std::unique_ptr<Buffer> final_norm;  // [hidden]
+  std::unique_ptr<PackedMatrix> head;  // [vocab, hidden], or null: the embedding is the head
+
+  const PackedMatrix& output_head() const { return head != nullptr ? *head : *embedding; }
+};
+
+// Packs what `config` asks for; other tensors of the checkpoint are left alone. kInvalidArgument
+// when a tensor is missing or has another shape; nothing of the checkpoint is needed afterwards.
+Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
+                            WeightType type, Backend& backend);
+
+}  // namespace outrider

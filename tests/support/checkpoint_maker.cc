@@ -1,0 +1,310 @@
+#include "tests/support/checkpoint_maker.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <string_view>
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reproducible everywhere, unlike std::normal_distribution. (Steele et al. 2014, "SplitMix64".)
+class Normal {
+ public:
+  explicit Normal(uint64_t seed) : state_(seed) {}
+
+  double Next() {
+    const double radius = std::sqrt(-2 * std::log(1 - Uniform()));
+    return radius * std::cos(2 * std::numbers::pi * Uniform());
+  }
+
+ private:
+  double Uniform() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+
+  uint64_t state_;
+};
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+class Maker {
+ public:
+  explicit Maker(const CheckpointOptions& options)
+      : o_(options), weights_(options.seed), noise_(options.noise_seed ^ 0x5eed) {}
+
+  const std::map<std::string, Tensor>& Tensors() {
+    const int q = o_.num_heads * o_.head_dim;
+    const int kv = o_.num_kv_heads * o_.head_dim;
+    // Rows as long as 1.5 give logits of that spread on a normalised state.
+    const double embedding = 1.5 / std::sqrt(o_.hidden_size);
+    Add("model.embed_tokens.weight", {o_.vocab_size, o_.hidden_size}, 0, embedding);
+    for (int i = 0; i < o_.num_layers; ++i) {
+      const std::string layer = "model.layers." + std::to_string(i) + ".";
+      const std::string attention = layer + "self_attn.";
+      Add(layer + "input_layernorm.weight", {o_.hidden_size}, 1, 0.1);
+      AddProjection(attention + "q_proj.weight", q, o_.hidden_size);
+      AddProjection(attention + "k_proj.weight", kv, o_.hidden_size);
+      AddProjection(attention + "v_proj.weight", kv, o_.hidden_size);
+      AddProjection(attention + "o_proj.weight", o_.hidden_size, q);
+      if (o_.family == Family::kQwen2) {
+        Add(attention + "q_proj.bias", {q}, 0, 0.5);
+        Add(attention + "k_proj.bias", {kv}, 0, 0.5);
+        Add(attention + "v_proj.bias", {kv}, 0, 0.5);
+      }
+      if (o_.family == Family::kQwen3) {
+        Add(attention + "q_norm.weight", {o_.head_dim}, 1, 0.2);
+        Add(attention + "k_norm.weight", {o_.head_dim}, 1, 0.2);
+      }
+      Add(layer + "post_attention_layernorm.weight", {o_.hidden_size}, 1, 0.1);
+      AddProjection(layer + "mlp.gate_proj.weight", o_.intermediate_size, o_.hidden_size);
+      AddProjection(layer + "mlp.up_proj.weight", o_.intermediate_size, o_.hidden_size);
+      AddProjection(layer + "mlp.down_proj.weight", o_.hidden_size, o_.intermediate_size);
+    }
+    Add("model.norm.weight", {o_.hidden_size}, 1, 0.1);
+    if (!o_.tied_embeddings) {
+      Add("lm_head.weight", {o_.vocab_size, o_.hidden_size}, 0, embedding);
+    }
+    return tensors_;
+  }
+
+ private:
+  void AddProjection(const std::string& name, int out, int in) {
+    Add(name, {out, in}, 0, 1 / std::sqrt(in));
+  }
+  void Add(const std::string& name, std::vector<int64_t> shape, double mean, double spread) {
+    size_t count = 1;
+    for (const int64_t size : shape) count *= static_cast<size_t>(size);
+    Tensor tensor{std::move(shape), {}};
+    for (size_t i = 0; i < count; ++i) {
+      const double noise = o_.noise > 0 ? o_.noise * noise_.Next() : 0;
+      tensor.values.push_back(static_cast<float>(mean + spread * (weights_.Next() + noise)));
+    }
+    tensors_[name] = std::move(tensor);
+  }
+
+  const CheckpointOptions& o_;
+  Normal weights_;
+  Normal noise_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+Status WriteFile(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  return file ? Status() : Internal(path.string() + ": cannot be written");
+}
+
+std::string Encode(const Tensor& tensor, Dtype dtype) {
+  std::string bytes(tensor.values.size() * DtypeBytes(dtype), '\0');
+  for (size_t i = 0; i < tensor.values.size(); ++i) {
+    const float value = tensor.values[i];
+    if (dtype == Dtype::kF32) {
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+    } else {
+      const uint16_t half = dtype == Dtype::kF16 ? FloatToF16(value) : FloatToBf16(value);
+      std::memcpy(bytes.data() + 2 * i, &half, 2);
+    }
+  }
+  return bytes;
+}
+
+std::string Safetensors(const std::map<std::string, const Tensor*>& tensors, Dtype dtype) {
+  static const std::map<Dtype, std::string> kNames = {
+      {Dtype::kF32, "F32"}, {Dtype::kF16, "F16"}, {Dtype::kBf16, "BF16"}};
+  Json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t begin = data.size();
+    data += Encode(*tensor, dtype);
+    header[name] = {{"dtype", kNames.at(dtype)},
+                    {"shape", tensor->shape},
+                    {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  std::string length;
+  for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return length + text + data;
+}
+
+Status WriteWeights(const std::filesystem::path& directory, const CheckpointOptions& options) {
+  Maker maker(options);
+  const std::map<std::string, Tensor>& tensors = maker.Tensors();
+  std::vector<std::map<std::string, const Tensor*>> shards(static_cast<size_t>(options.shards));
+  Json weight_map;
+  const auto file_of = [&](size_t shard) {
+    const auto five = [](int n) {
+      return std::string(5 - std::to_string(n).size(), '0') + std::to_string(n);
+    };
+    return options.shards == 1 ? std::string("model.safetensors")
+                               : "model-" + five(static_cast<int>(shard) + 1) + "-of-" +
+                                     five(options.shards) + ".safetensors";
+  };
+  size_t next = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t shard = next++ % shards.size();
+    shards[shard][name] = &tensor;
+    weight_map[name] = file_of(shard);
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    OUTRIDER_TRY(WriteFile(directory / file_of(i), Safetensors(shards[i], options.dtype)));
+  }
+  if (options.shards == 1) return Status();
+  return WriteFile(directory / "model.safetensors.index.json",
+                   Json{{"metadata", Json::object()}, {"weight_map", weight_map}}.dump());
+}
+
+Json Config(const CheckpointOptions& o) {
+  static const std::map<Family, std::string> kArchitectures = {
+      {Family::kLlama, "LlamaForCausalLM"},
+      {Family::kLlama3, "LlamaForCausalLM"},
+      {Family::kMistral, "MistralForCausalLM"},
+      {Family::kQwen2, "Qwen2ForCausalLM"},
+      {Family::kQwen3, "Qwen3ForCausalLM"}};
+  Json config = {{"architectures", {kArchitectures.at(o.family)}},
+                 {"hidden_act", "silu"},
+                 {"vocab_size", o.vocab_size},
+                 {"hidden_size", o.hidden_size},
+                 {"intermediate_size", o.intermediate_size},
+                 {"num_hidden_layers", o.num_layers},
+                 {"num_attention_heads", o.num_heads},
+                 {"num_key_value_heads", o.num_kv_heads},
+                 {"head_dim", o.head_dim},
+                 {"max_position_embeddings", o.max_position_embeddings},
+                 {"rms_norm_eps", 1e-5},
+                 {"tie_word_embeddings", o.tied_embeddings},
+                 {"bos_token_id", 0},
+                 {"torch_dtype", "bfloat16"}};
+  if (o.eos_token_ids.size() == 1) {
+    config["eos_token_id"] = o.eos_token_ids[0];
+  } else {
+    config["eos_token_id"] = o.eos_token_ids;
+  }
+  const double theta = o.family == Family::kLlama3 ? 500000.0 : 10000.0;
+  Json rope = {{"rope_type", "default"}};
+  if (o.family == Family::kLlama3) {
+    // An original context short enough that small models meet all three branches of the scaling.
+    rope = {{"rope_type", "llama3"},
+            {"factor", 8.0},
+            {"low_freq_factor", 1.0},
+            {"high_freq_factor", 4.0},
+            {"original_max_position_embeddings", 128}};
+  }
+  if (o.rope_parameters) {
+    rope["rope_theta"] = theta;
+    config["rope_parameters"] = rope;
+  } else {
+    config["rope_theta"] = theta;
+    config["rope_scaling"] = o.family == Family::kLlama3 ? rope : Json();
+  }
+  if (o.family == Family::kMistral) {
+    config["sliding_window"] = o.sliding_window > 0 ? Json(o.sliding_window) : Json();
+  }
+  if (o.family == Family::kQwen2) {
+    config["use_sliding_window"] = false;
+    config["sliding_window"] = 4096;
+  }
+  return config;
+}
+
+// GPT-2's printable stand-in of a byte.
+std::string ByteSymbol(int byte) {
+  const auto printable = [](int b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
+  };
+  int code = byte;
+  if (!printable(byte)) {
+    code = 256;
+    for (int b = 0; b < byte; ++b) code += printable(b) ? 0 : 1;
+  }
+  if (code < 128) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+}
+
+Json Tokenizer(const CheckpointOptions& o) {
+  Json vocabulary = {{"<s>", 0}, {"</s>", 1}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[ByteSymbol(byte)] = 2 + byte;
+  Json merges = Json::array();
+  int next = 258;
+  const std::string letters = " etaoinshrdlucmfwypvbgkjxqz";
+  for (const char first : letters) {
+    for (const char second : letters.substr(1)) {
+      if (next >= o.vocab_size) break;
+      const std::string left = ByteSymbol(first);
+      const std::string right = ByteSymbol(second);
+      merges.push_back(left + " " + right);
+      vocabulary[left + right] = next++;
+    }
+  }
+  const auto special = [](int id, const char* content) {
+    return Json{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+                {"rstrip", false}, {"normalized", false}, {"special", true}};
+  };
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", {special(0, "<s>"), special(1, "</s>")}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", byte_level},
+          {"post_processor", nullptr},
+          {"decoder", byte_level},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", false},
+            {"vocab", vocabulary},
+            {"merges", merges}}}};
+}
+
+}  // namespace
+
+Result<Family> ParseFamily(const std::string& name) {
+  if (name == "llama") return Family::kLlama;
+  if (name == "llama3") return Family::kLlama3;
+  if (name == "mistral") return Family::kMistral;
+  if (name == "qwen2") return Family::kQwen2;
+  if (name == "qwen3") return Family::kQwen3;
+  return InvalidArgument("no family \"" + name + "\"");
+}
+
+Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOptions& options) {
+  if (options.shards < 1) return InvalidArgument("shards is " + std::to_string(options.shards));
+  if (options.tokenizer && options.vocab_size < 258) {
+    return InvalidArgument("a byte-level tokenizer needs a vocabulary of 258");
+  }
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) return Internal(directory.string() + ": " + failure.message());
+  // Either form of weights left from before would be read in place of the new one.
+  std::filesystem::remove(directory / "model.safetensors", failure);
+  std::filesystem::remove(directory / "model.safetensors.index.json", failure);
+  OUTRIDER_TRY(WriteFile(directory / "config.json", Config(options).dump(2)));
+  if (options.tokenizer) {
+    OUTRIDER_TRY(WriteFile(directory / "tokenizer.json", Tokenizer(options).dump(1)));
+  }
+  return WriteWeights(directory, options);
+}
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// Small random models as Hugging Face directories, for tests. Weights are scaled so that
+// activations keep their size through the layers and logits have a standard deviation of about 1.5:
+// the laws are neither flat nor one-hot.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/tensor/tensor.h"
+
+namespace outrider {
+
+enum class Family { kLlama, kLlama3, kMistral, kQwen2, kQwen3 };
+
+// "llama", "llama3", "mistral", "qwen2" or "qwen3".
+Result<Family> ParseFamily(const std::string& name);
+
+struct CheckpointOptions {
+  Family family = Family::kLlama;
+  int vocab_size = 320;
+  int hidden_size = 64;
+  int intermediate_size = 96;
+  int num_layers = 2;
+  int num_heads = 4;
+  int num_kv_heads = 2;
+  int head_dim = 16;
+  int max_position_embeddings = 512;
+  int sliding_window = 0;  // Mistral only
+  bool tied_embeddings = true;
+  // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
+  bool rope_parameters = false;
+  Dtype dtype = Dtype::kBf16;
+  int shards = 1;
+  std::vector<TokenId> eos_token_ids = {1};
+  uint64_t seed = 1;
+  // Adds noise of this size, relative to the weights and of its own seed: the same model disturbed,
+  // which makes a drafter that often agrees with the model of noise 0.
+  double noise = 0;
+  uint64_t noise_seed = 0;
+  // Also writes a byte-level BPE tokenizer.json: "<s>" is 0, "</s>" is 1, the bytes are 2 to 257,
+  // pairs of letters follow as far as the vocabulary reaches. Needs vocab_size >= 258.
+  bool tokenizer = false;
+};
+
+// Creates the directory where needed and overwrites what it holds of a model. The same options
+// give the same bytes on every machine.
+Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOptions& options);
+
+}  // namespace outrider

@@ -1,0 +1,48 @@
+// The oracle of the model tests: a dense decoder in plain float64 loops, with full attention over a
+// token list, straight from the files of an HF directory. Shares no code with common/model or a
+// backend, has no cache, and throws std::runtime_error on files it does not like.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace outrider {
+
+class ReferenceModel {
+ public:
+  explicit ReferenceModel(const std::filesystem::path& directory);
+
+  int vocab_size() const { return vocab_; }
+  // Logits [vocab_size] of every position of `tokens`.
+  std::vector<std::vector<double>> Logits(const std::vector<int32_t>& tokens) const;
+
+ private:
+  using Vector = std::vector<double>;
+
+  void ReadConfig(const std::filesystem::path& path);
+  void ReadWeights(const std::filesystem::path& path);
+  const Vector& Weight(const std::string& name) const;
+  // y = W x + b, W named `name`.weight and b `name`.bias where there is one.
+  Vector Linear(const std::string& name, const Vector& x) const;
+  Vector Norm(const Vector& x, const Vector& gain) const;
+  void Rotate(Vector& heads, int position) const;
+  // Attention of the last row over all rows of keys and values.
+  Vector Attend(const Vector& query, const std::vector<Vector>& keys,
+                const std::vector<Vector>& values) const;
+
+  int vocab_ = 0;
+  int layers_ = 0;
+  int heads_ = 0;
+  int kv_heads_ = 0;
+  int head_dim_ = 0;
+  int window_ = 0;  // 0: none
+  bool tied_ = false;
+  double eps_ = 0;
+  Vector frequencies_;
+  std::map<std::string, Vector> weights_;
+};
+
+}  // namespace outrider

@@ -52,7 +52,8 @@ ReferenceModel::ReferenceModel(const std::filesystem::path& directory) {
     return;
   }
   std::set<std::string> shards;
-  for (const auto& [tensor, shard] : Json::parse(ReadAll(index))["weight_map"].items()) {
+  const Json listed = Json::parse(ReadAll(index))["weight_map"];
+  for (const auto& [tensor, shard] : listed.items()) {
     shards.insert(shard);
   }
   for (const std::string& shard : shards) ReadWeights(directory / shard);

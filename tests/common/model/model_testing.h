@@ -1,0 +1,62 @@
+// What the tests of this folder share: directories that clean up, models loaded from them, and
+// forward passes in one line.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/model/model.h"
+#include "common/model/transformer.h"
+#include "tests/support/checkpoint_maker.h"
+
+namespace outrider {
+
+// A new directory, removed with everything in it at the end.
+class TempDirectory {
+ public:
+  TempDirectory();
+  ~TempDirectory();
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void Write(const std::string& name, std::string_view content) const;
+  std::string Read(const std::string& name) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Exact weights and cache: differences are those of float arithmetic alone.
+inline constexpr ModelOptions kExactOptions = {
+    .weights = WeightType::kF32, .kv = Dtype::kF32, .kv_pages = 64, .max_batch_tokens = 128};
+
+// Fails the test and returns null when the model does not load.
+std::unique_ptr<Model> LoadOnCpu(const std::filesystem::path& directory,
+                                 const ModelOptions& options = kExactOptions);
+// Of a checkpoint made for the occasion; the files are gone afterwards.
+std::unique_ptr<Model> MakeModel(const CheckpointOptions& checkpoint,
+                                 const ModelOptions& options = kExactOptions);
+
+std::vector<TokenId> RandomTokens(int count, int vocab_size, uint64_t seed);
+
+using Rows = std::vector<std::vector<float>>;
+
+// Appends the tokens in one pass and returns the logits of all of them.
+Rows Run(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
+         std::span<const int32_t> parents = {});
+// The same of a new sequence, which is released again.
+Rows RunFresh(Model& model, std::span<const TokenId> tokens);
+
+// max |a - b| / max |b|.
+double RelativeError(std::span<const float> a, std::span<const double> b);
+double RelativeError(std::span<const float> a, std::span<const float> b);
+
+}  // namespace outrider

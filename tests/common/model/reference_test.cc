@@ -1,0 +1,112 @@
+// Logits of the model against an independent float64 forward pass from the same files.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "tests/common/model/model_testing.h"
+#include "tests/support/reference_model.h"
+
+namespace outrider {
+namespace {
+
+// Float arithmetic through a few layers is off by some 1e-6; a wrong formula by 1e-2 and more.
+constexpr double kFloatTolerance = 1e-4;
+// bf16 keeps 8 bits of K and V (2^-9 relative per element), which random signs mostly cancel.
+constexpr double kBf16KvTolerance = 2e-2;
+
+struct Case {
+  std::string name;
+  CheckpointOptions checkpoint;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class ModelAgainstReference : public testing::TestWithParam<Case> {};
+
+// The largest error over all positions of a prompt, relative to the largest logit of its row.
+double WorstError(const CheckpointOptions& checkpoint, const ModelOptions& options) {
+  const TempDirectory directory;
+  EXPECT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  const std::vector<TokenId> tokens = RandomTokens(70, checkpoint.vocab_size, 5);
+  const auto expected = ReferenceModel(directory.path()).Logits(tokens);
+  const std::unique_ptr<Model> model = LoadOnCpu(directory.path(), options);
+  if (model == nullptr) return HUGE_VAL;
+  const Rows rows = RunFresh(*model, tokens);
+  EXPECT_EQ(rows.size(), tokens.size());
+  double worst = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    worst = std::max(worst, RelativeError(rows[i], expected[i]));
+  }
+  testing::Test::RecordProperty("worst_error", std::to_string(worst));
+  return worst;
+}
+
+TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {
+  EXPECT_LT(WorstError(GetParam().checkpoint, kExactOptions), kFloatTolerance);
+}
+
+// The files hold bf16, so bf16 weights lose nothing and only the cache rounds.
+TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
+  CheckpointOptions checkpoint = GetParam().checkpoint;
+  checkpoint.dtype = Dtype::kBf16;
+  ModelOptions options = kExactOptions;
+  options.weights = WeightType::kBf16;
+  EXPECT_LT(WorstError(checkpoint, options), kFloatTolerance);
+  options.kv = Dtype::kBf16;
+  EXPECT_LT(WorstError(checkpoint, options), kBf16KvTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ModelAgainstReference,
+    testing::Values(
+        Case{"Llama", {.family = Family::kLlama}},
+        Case{"LlamaUntied", {.family = Family::kLlama, .tied_embeddings = false}},
+        Case{"LlamaMultiHead", {.family = Family::kLlama, .num_kv_heads = 4}},
+        Case{"LlamaOddSizes",
+             {.family = Family::kLlama,
+              .vocab_size = 259,
+              .hidden_size = 54,
+              .intermediate_size = 75,
+              .num_layers = 3,
+              .num_heads = 3,
+              .num_kv_heads = 1,
+              .head_dim = 18}},
+        Case{"LlamaF16", {.family = Family::kLlama, .dtype = Dtype::kF16}},
+        Case{"LlamaF32", {.family = Family::kLlama, .dtype = Dtype::kF32}},
+        Case{"LlamaSharded", {.family = Family::kLlama, .dtype = Dtype::kF32, .shards = 3}},
+        Case{"Llama3", {.family = Family::kLlama3, .head_dim = 64}},
+        Case{"Llama3RopeParameters",
+             {.family = Family::kLlama3, .head_dim = 64, .rope_parameters = true}},
+        Case{"LlamaRopeParameters", {.family = Family::kLlama, .rope_parameters = true}},
+        Case{"Mistral", {.family = Family::kMistral}},
+        Case{"MistralSlidingWindow", {.family = Family::kMistral, .sliding_window = 24}},
+        Case{"Qwen2", {.family = Family::kQwen2}},
+        Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
+    [](const testing::TestParamInfo<Case>& param) { return param.param.name; });
+
+// Long positions: past the first thousand angles, where a table in float would drift.
+TEST(Model, LogitsAgreeBehindALongContext) {
+  const CheckpointOptions checkpoint = {.family = Family::kLlama3,
+                                        .hidden_size = 32,
+                                        .intermediate_size = 32,
+                                        .num_heads = 2,
+                                        .num_kv_heads = 1,
+                                        .max_position_embeddings = 2048};
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  const std::vector<TokenId> tokens = RandomTokens(1100, checkpoint.vocab_size, 6);
+  const auto expected = ReferenceModel(directory.path()).Logits(tokens);
+  ModelOptions options = kExactOptions;
+  options.kv_pages = 128;
+  options.max_batch_tokens = 2048;
+  const std::unique_ptr<Model> model = LoadOnCpu(directory.path(), options);
+  ASSERT_NE(model, nullptr);
+  const Rows rows = RunFresh(*model, tokens);
+  EXPECT_LT(RelativeError(rows.back(), expected.back()), kFloatTolerance);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -102,9 +102,7 @@ struct ResidualRow {
   // residual (P = Q up to rounding) draws from P, which is the same law there. -1 if P is all zero.
   OUTRIDER_HD TokenId Draw(double coin) const {
     const double total = Total();
-    if (!(total > kEmpty)) {
-      return draft.size == 0 ? -1 : ResidualRow{1, target, vocab, {}}.Draw(coin);
-    }
+    if (!(total > kEmpty)) return draft.size == 0 ? -1 : Plain().Draw(coin);
     const double goal = coin * total;  // < total, and tiles add up to it just as in Total()
     double weights[kTile];
     double before = 0;
@@ -125,7 +123,16 @@ struct ResidualRow {
     return drawn;
   }
 
+  // The law that Draw draws from: probabilities of all `vocab` tokens.
+  OUTRIDER_HD void Law(double* out) const {
+    const double total = Total();
+    if (!(total > kEmpty) && draft.size > 0) return Plain().Law(out);
+    for (int begin = 0; begin < vocab; begin += kTile) Tile(begin, Width(begin), out + begin);
+    for (int x = 0; x < vocab; ++x) out[x] /= total;
+  }
+
  private:
+  OUTRIDER_HD ResidualRow Plain() const { return {1, target, vocab, {}}; }
   OUTRIDER_HD int Width(int begin) const { return vocab - begin < kTile ? vocab - begin : kTile; }
 };
 

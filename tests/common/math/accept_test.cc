@@ -104,9 +104,12 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
     }
     if (total == 0) continue;
     EXPECT_NEAR(row.Total(), total, 1e-15);
+    std::vector<double> law(target.size());
+    row.Law(law.data());
     double before = 0;
     for (int x = 0; x < vocab; ++x) {
       const double w = want[static_cast<size_t>(x)];
+      EXPECT_NEAR(law[static_cast<size_t>(x)], w / total, 1e-14);
       if (w > 1e-9) {
         EXPECT_EQ(row.Draw((before + 0.5 * w) / total), x) << vocab;
       }
@@ -124,6 +127,10 @@ TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
   const ResidualRow<double, double> row{1, target, 2, {ids, target, 2, 1}};
   EXPECT_EQ(row.Draw(0.2), 0);
   EXPECT_EQ(row.Draw(0.3), 1);
+  double law[2];
+  row.Law(law);
+  EXPECT_EQ(law[0], 0.25);
+  EXPECT_EQ(law[1], 0.75);
 }
 
 TEST(ResidualRow, DrawsNothingFromARowOfZeros) {

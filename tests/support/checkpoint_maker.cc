@@ -302,7 +302,9 @@ Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOp
   std::filesystem::remove(directory / "model.safetensors.index.json", failure);
   OUTRIDER_TRY(WriteFile(directory / "config.json", Config(options).dump(2)));
   if (options.tokenizer) {
-    OUTRIDER_TRY(WriteFile(directory / "tokenizer.json", Tokenizer(options).dump(1)));
+    CheckpointOptions tokens = options;
+    if (options.tokenizer_tokens > 0) tokens.vocab_size = options.tokenizer_tokens;
+    OUTRIDER_TRY(WriteFile(directory / "tokenizer.json", Tokenizer(tokens).dump(1)));
   }
   return WriteWeights(directory, options);
 }

@@ -44,6 +44,8 @@ struct CheckpointOptions {
   // Also writes a byte-level BPE tokenizer.json: "<s>" is 0, "</s>" is 1, the bytes are 2 to 257,
   // pairs of letters follow as far as the vocabulary reaches. Needs vocab_size >= 258.
   bool tokenizer = false;
+  // Tokens of the tokenizer; 0: vocab_size. Fewer than vocab_size: padded rows of logits.
+  int tokenizer_tokens = 0;
 };
 
 // Creates the directory where needed and overwrites what it holds of a model. The same options

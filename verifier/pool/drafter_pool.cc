@@ -203,6 +203,7 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   Drafter& drafter = drafters_.at(it->second.drafter);
   // The storage of an inner vector stays where it is when the outer one grows.
   drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
+  drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
   RoundDecision& queued = drafter.decisions.emplace_back(decision);
   queued.next = drafter.tokens.back();
   queued.plan.length = std::min(decision.plan.length, drafter.hello.max_draft_length);
@@ -253,6 +254,7 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .max_sessions = drafter.hello.max_sessions,
                    .connected_seconds = Seconds(clock_->Now() - drafter.joined),
                    .drafted_tokens = drafter.drafted_tokens,
+                   .accepted_tokens = drafter.accepted_tokens,
                    .round_trip_ms = drafter.mean * 1e3});
   }
   return out;

@@ -71,6 +71,7 @@ struct DrafterSnapshot {
   int max_sessions = 0;
   double connected_seconds = 0;
   uint64_t drafted_tokens = 0;
+  uint64_t accepted_tokens = 0;
   double round_trip_ms = 0;
 };
 
@@ -107,6 +108,7 @@ class DrafterPool final : public DraftSource {
     Time joined;
     int sessions = 0;
     uint64_t drafted_tokens = 0;
+    uint64_t accepted_tokens = 0;
     // Plan sent to draft received: smoothed mean and deviation, seconds (RFC 6298, section 2).
     bool measured = false;
     double mean = 0;

@@ -1,0 +1,146 @@
+// A drafter may die at any time: that may cost speed, never a request.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::DefaultModel;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+constexpr int kRequests = 32;
+constexpr uint32_t kTokens = 440;
+
+// 32 requests that note, chunk by chunk, whether it had a draft.
+class Load {
+ public:
+  explicit Load(TestClient* client) {
+    for (int i = 0; i < kRequests; ++i) {
+      threads_.emplace_back([this, client, i] { RunOne(client, i); });
+    }
+  }
+  ~Load() { Join(); }
+
+  void Join() {
+    for (std::thread& t : threads_) {
+      if (t.joinable()) t.join();
+    }
+  }
+  // Rounds so far, of all requests.
+  int drafted() const { return drafted_; }
+  int plain() const { return plain_; }
+  int failed() const { return failed_; }
+  int finished() const { return finished_; }
+
+ private:
+  void RunOne(TestClient* client, int i) {
+    v1::GenerateRequest request;
+    request.set_text("Question: Tom has " + std::to_string(i + 2) + " apples and buys");
+    request.mutable_stop()->set_max_tokens(kTokens);
+    request.mutable_stop()->set_ignore_eos(true);
+    grpc::ClientContext context;
+    const auto reader = client->stub().Generate(&context, request);
+    v1::GenerateResponse response;
+    uint32_t tokens = 0;
+    while (reader->Read(&response)) {
+      if (!response.has_chunk()) continue;
+      tokens += static_cast<uint32_t>(response.chunk().token_ids_size());
+      ++(response.chunk().drafted() > 0 ? drafted_ : plain_);
+    }
+    const bool ok = reader->Finish().ok() && tokens == kTokens;
+    ++(ok ? finished_ : failed_);
+  }
+
+  std::atomic<int> drafted_{0};
+  std::atomic<int> plain_{0};
+  std::atomic<int> failed_{0};
+  std::atomic<int> finished_{0};
+  std::vector<std::thread> threads_;
+};
+
+template <class Condition>
+bool Await(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
+  TempDir dir;
+  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+
+  Load load(&client);
+  ASSERT_TRUE(Await([&] { return load.drafted() >= 2 * kRequests; }));
+  drafter->Signal(SIGKILL);
+  ASSERT_TRUE(client.AwaitDrafters(0));
+  const int plain = load.plain();
+  ASSERT_TRUE(Await([&] { return load.plain() >= plain + kRequests; })) << "decoding goes on";
+
+  drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter2.log");
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  EXPECT_EQ(load.finished() + load.failed(), 0) << "the load was too short to see the return";
+  const int drafted = load.drafted();
+  EXPECT_TRUE(Await([&] { return load.drafted() >= drafted + kRequests || load.finished() > 0; }));
+  EXPECT_GT(load.drafted(), drafted) << "speculation resumed for running sessions";
+
+  load.Join();
+  EXPECT_EQ(load.failed(), 0);
+  EXPECT_EQ(load.finished(), kRequests);
+  const v1::GetStatusResponse status = client.Status();
+  EXPECT_EQ(status.kv_pages_free(), status.kv_pages_total());
+}
+
+TEST(Failover, StoppedDrafterCostsNoRequest) {
+  TempDir dir;
+  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+
+  Load load(&client);
+  ASSERT_TRUE(Await([&] { return load.drafted() >= kRequests; }));
+  drafter->Signal(SIGSTOP);
+  const int plain = load.plain();
+  EXPECT_TRUE(Await([&] { return load.plain() >= plain + kRequests; }));
+  drafter->Signal(SIGCONT);
+  load.Join();
+  EXPECT_EQ(load.failed(), 0);
+}
+
+TEST(Failover, ServesWithoutAnyDrafter) {
+  TempDir dir;
+  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  v1::GenerateRequest request;
+  request.set_text("def add(a, b):");
+  request.mutable_stop()->set_max_tokens(30);
+  request.mutable_stop()->set_ignore_eos(true);
+  const TestClient::Outcome outcome = client.Generate(request);
+  EXPECT_TRUE(outcome.status.ok());
+  EXPECT_EQ(outcome.tokens.size(), 30u);
+  EXPECT_EQ(outcome.finished.speculation().rounds(), 30u);
+}
+
+}  // namespace
+}  // namespace outrider

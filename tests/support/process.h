@@ -1,0 +1,40 @@
+// A child process of a test: started with its output in a file, killed with the test at the latest.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace outrider::testing {
+
+class Process {
+ public:
+  // argv[0] is the program's path. Output (stdout and stderr) goes to `log_path`.
+  static std::unique_ptr<Process> Start(const std::vector<std::string>& argv,
+                                        const std::string& log_path);
+  ~Process();  // SIGKILL if it still runs
+
+  void Signal(int signal) const;
+  // The exit code, 128 + signal when killed by one, -1 when it still runs after `limit`.
+  int Wait(std::chrono::seconds limit = std::chrono::seconds(60));
+  bool running();
+
+  std::string Log() const;
+  // Waits for a line of the log that contains `text` and returns it; "" when the process ended or
+  // the limit passed first.
+  std::string AwaitLine(const std::string& text,
+                        std::chrono::seconds limit = std::chrono::seconds(60));
+
+ private:
+  Process(pid_t pid, std::string log_path) : pid_(pid), log_path_(std::move(log_path)) {}
+
+  pid_t pid_;
+  std::string log_path_;
+  int exit_code_ = -1;
+  bool reaped_ = false;
+};
+
+}  // namespace outrider::testing

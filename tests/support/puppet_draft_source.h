@@ -1,0 +1,57 @@
+// A DraftSource that records what the engine asks and drafts only when the test says so.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "verifier/engine/draft_source.h"
+
+namespace outrider::testing {
+
+class PuppetDraftSource final : public DraftSource {
+ public:
+  struct Opened {
+    std::vector<TokenId> tokens;
+    int prompt_tokens;
+    uint64_t seed;
+    RoundPlan plan;
+  };
+  struct Decided {
+    uint32_t round;
+    int accepted;
+    std::vector<TokenId> next;
+    RoundPlan plan;
+  };
+
+  bool accepts = true;  // what Open answers
+  Duration patience = std::chrono::milliseconds(100);
+  std::map<uint64_t, Opened> opened;
+  std::map<uint64_t, std::vector<Decided>> decided;
+  std::vector<uint64_t> closed;
+  int flushes = 0;
+
+  bool Open(const SessionStart& s) override {
+    if (!accepts) return false;
+    opened[s.session] = {{s.tokens.begin(), s.tokens.end()}, s.prompt_tokens, s.seed, s.plan};
+    return true;
+  }
+  void Decide(const RoundDecision& d) override {
+    decided[d.session].push_back({d.round, d.accepted, {d.next.begin(), d.next.end()}, d.plan});
+  }
+  void Close(uint64_t session) override { closed.push_back(session); }
+  void Flush() override { ++flushes; }
+  Duration Patience(uint64_t) const override { return patience; }
+  std::string DrafterName(uint64_t session) const override {
+    return opened.contains(session) ? "puppet" : "";
+  }
+
+  // The last plan sent for the session.
+  RoundPlan plan(uint64_t session) const {
+    const auto it = decided.find(session);
+    return it == decided.end() || it->second.empty() ? opened.at(session).plan
+                                                     : it->second.back().plan;
+  }
+};
+
+}  // namespace outrider::testing

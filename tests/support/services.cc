@@ -1,0 +1,116 @@
+#include "tests/support/services.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "common/rpc/channel.h"
+
+namespace outrider::testing {
+namespace {
+
+// The number behind "key=" in a log line; 0 when it is not there.
+int NumberIn(const std::string& line, const std::string& key) {
+  const size_t at = line.find(key + "=");
+  return at == std::string::npos ? 0 : atoi(line.c_str() + at + key.size() + 1);
+}
+
+}  // namespace
+
+TempDir::TempDir() {
+  std::string name = (std::filesystem::temp_directory_path() / "outrider-XXXXXX").string();
+  path_ = mkdtemp(name.data());
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ProgramPath(const std::string& name) {
+  return std::string(OUTRIDER_BINARY_DIR) + "/bin/" + name;
+}
+
+std::string DefaultModel(const std::string& name) {
+  return std::string(OUTRIDER_SOURCE_DIR) + "/models/default/" + name;
+}
+
+VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
+                              const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {ProgramPath("outrider-verifier"),
+                                   "--model",
+                                   model,
+                                   "--listen",
+                                   "127.0.0.1:0",
+                                   "--metrics",
+                                   "127.0.0.1:0"};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  VerifierProcess verifier{.process = Process::Start(argv, log_path)};
+  const std::string line = verifier.process->AwaitLine(" serving ");
+  verifier.port = NumberIn(line, " port");
+  verifier.metrics_port = NumberIn(line, "metrics_port");
+  if (verifier.port == 0) ADD_FAILURE() << "verifier: " << verifier.process->Log();
+  return verifier;
+}
+
+std::unique_ptr<Process> StartDrafter(const std::string& model, const std::string& verifier,
+                                      const std::string& log_path,
+                                      const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {ProgramPath("outrider-drafter"),
+                                   "--model",
+                                   model,
+                                   "--verifier",
+                                   verifier,
+                                   "--metrics",
+                                   "",
+                                   "--listen",
+                                   ""};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  return Process::Start(argv, log_path);
+}
+
+TestClient::TestClient(const std::string& address)
+    : stub_(v1::Generation::NewStub(MakeChannel(address, {}))) {}
+
+TestClient::Outcome TestClient::Generate(const v1::GenerateRequest& request) {
+  Outcome outcome;
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  const auto reader = stub_->Generate(&context, request);
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    if (response.has_finished()) {
+      outcome.finished = response.finished();
+      continue;
+    }
+    const v1::TokenChunk& chunk = response.chunk();
+    outcome.text += chunk.text();
+    outcome.tokens.insert(outcome.tokens.end(), chunk.token_ids().begin(), chunk.token_ids().end());
+    outcome.accepted_per_chunk.push_back(chunk.accepted());
+    outcome.drafted_per_chunk.push_back(chunk.drafted());
+  }
+  outcome.status = reader->Finish();
+  return outcome;
+}
+
+v1::GetStatusResponse TestClient::Status() {
+  grpc::ClientContext context;
+  v1::GetStatusResponse response;
+  const grpc::Status status = stub_->GetStatus(&context, {}, &response);
+  if (!status.ok()) ADD_FAILURE() << "GetStatus: " << status.error_message();
+  return response;
+}
+
+bool TestClient::AwaitDrafters(int count) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < until) {
+    if (Status().drafters_size() == count) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace outrider::testing

@@ -1,0 +1,68 @@
+// A real verifier and real drafters for integration tests: processes on free loopback ports.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "outrider/v1/generation.grpc.pb.h"
+#include "tests/support/process.h"
+
+namespace outrider::testing {
+
+// A folder of its own under the system's temporary one, removed at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// The programs as they were built.
+std::string ProgramPath(const std::string& name);
+// models/default/<name> of the source tree.
+std::string DefaultModel(const std::string& name);
+
+struct VerifierProcess {
+  std::unique_ptr<Process> process;
+  int port = 0;
+  int metrics_port = 0;
+  std::string address() const { return "127.0.0.1:" + std::to_string(port); }
+};
+
+// Fails the test (ADD_FAILURE) and returns port 0 when it does not come up.
+VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
+                              const std::vector<std::string>& flags = {});
+
+std::unique_ptr<Process> StartDrafter(const std::string& model, const std::string& verifier,
+                                      const std::string& log_path,
+                                      const std::vector<std::string>& flags = {});
+
+class TestClient {
+ public:
+  explicit TestClient(const std::string& address);
+
+  struct Outcome {
+    grpc::Status status;
+    std::string text;
+    std::vector<uint32_t> tokens;
+    std::vector<uint32_t> accepted_per_chunk;
+    std::vector<uint32_t> drafted_per_chunk;
+    v1::Finished finished;
+  };
+  Outcome Generate(const v1::GenerateRequest& request);
+  v1::GetStatusResponse Status();
+  // Waits (30 s at most) until `count` drafters are attached; false when they are not.
+  bool AwaitDrafters(int count);
+
+  v1::Generation::Stub& stub() { return *stub_; }
+
+ private:
+  std::unique_ptr<v1::Generation::Stub> stub_;
+};
+
+}  // namespace outrider::testing

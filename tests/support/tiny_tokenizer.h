@@ -1,0 +1,23 @@
+// A tokenizer of a few one-letter tokens ("a", "b", ...) for models with tiny vocabularies.
+#pragma once
+
+#include <string>
+
+namespace outrider::testing {
+
+// tokenizer.json of a byte-level BPE without merges; `vocab_size` at most 52.
+inline std::string TinyTokenizerJson(int vocab_size) {
+  std::string vocab;
+  for (int i = 0; i < vocab_size; ++i) {
+    const char letter = static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26);
+    if (i > 0) vocab += ",";
+    vocab += "\"" + std::string(1, letter) + "\":" + std::to_string(i);
+  }
+  return R"({"version":"1.0","added_tokens":[],"normalizer":null,)"
+         R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)"
+         R"("decoder":{"type":"ByteLevel"},)"
+         R"("model":{"type":"BPE","vocab":{)" +
+         vocab + R"(},"merges":[]}})";
+}
+
+}  // namespace outrider::testing

@@ -1,0 +1,367 @@
+#include "verifier/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/spec/coins.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/tiny_tokenizer.h"
+
+namespace outrider {
+namespace {
+
+using testing::FakeClock;
+using testing::PuppetDraftSource;
+
+constexpr int kVocab = 26;
+
+class RecordingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    text += chunk.text;
+    chunks.push_back(std::move(chunk));
+  }
+  void Finish(const Summary& s) override {
+    ASSERT_FALSE(ended);
+    ended = true;
+    summary = s;
+  }
+  void Fail(const Status& s) override {
+    ASSERT_FALSE(ended);
+    ended = true;
+    status = s;
+  }
+
+  std::vector<Chunk> chunks;
+  std::vector<TokenId> tokens;
+  std::string text;
+  bool ended = false;
+  Summary summary;
+  Status status;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() {
+    tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+    Restart({});
+  }
+
+  void Restart(const EngineOptions& options) {
+    engine_ =
+        std::make_unique<Engine>(options, &model_, tokenizer_.get(), &source_, nullptr, &clock_);
+  }
+
+  std::shared_ptr<RecordingSink> Submit(uint64_t id, GenerationRequest request) {
+    auto sink = std::make_shared<RecordingSink>();
+    const Status status = engine_->Submit(id, std::move(request), sink);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return sink;
+  }
+
+  static GenerationRequest Greedy(int max_tokens) {
+    return {.prompt = {1, 2, 3, 4, 5, 6},
+            .sampling = {.temperature = 0},
+            .max_tokens = max_tokens,
+            .seed = 11};
+  }
+
+  // What greedy decoding gives, straight from the model.
+  std::vector<TokenId> GreedyPath(std::vector<TokenId> tokens, int count) const {
+    std::vector<TokenId> out;
+    for (int i = 0; i < count; ++i) {
+      const std::vector<float> logits = model_.Logits(tokens);
+      const auto best = std::max_element(logits.begin(), logits.begin() + kVocab);
+      tokens.push_back(static_cast<TokenId>(best - logits.begin()));
+      out.push_back(tokens.back());
+    }
+    return out;
+  }
+
+  FakeModel model_{{.vocab_size = 32, .total_pages = 64}};
+  std::unique_ptr<Tokenizer> tokenizer_;
+  PuppetDraftSource source_;
+  FakeClock clock_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, DecodesGreedilyWithoutDrafter) {
+  source_.accepts = false;
+  const auto sink = Submit(1, Greedy(12));
+  while (engine_->Step()) {
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 12));
+  EXPECT_EQ(sink->summary.completion_tokens, 12);
+  EXPECT_EQ(sink->summary.rounds, 12);
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
+TEST_F(EngineTest, PaddedLogitsAreNeverSampled) {
+  source_.accepts = false;
+  GenerationRequest request = Greedy(100);
+  request.sampling.temperature = 5;
+  const auto sink = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  ASSERT_EQ(sink->tokens.size(), 100u);
+  for (const TokenId t : sink->tokens) EXPECT_LT(t, kVocab) << "the tokenizer has no such token";
+}
+
+TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
+  const auto sink = Submit(1, Greedy(20));
+  EXPECT_TRUE(engine_->Step()) << "prefill";
+  ASSERT_TRUE(source_.opened.contains(1));
+  EXPECT_EQ(source_.plan(1).length, 4);
+  EXPECT_FALSE(engine_->Step()) << "a seeded request waits for its draft";
+
+  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[0], want[1], want[2], want[3]}});
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 5));
+  ASSERT_EQ(source_.decided[1].size(), 1u);
+  EXPECT_EQ(source_.decided[1][0].accepted, 4);
+  EXPECT_EQ(source_.decided[1][0].next, std::vector<TokenId>{want[4]});
+
+  // Two right, then a wrong one.
+  const TokenId wrong = want[7] == 0 ? 1 : 0;
+  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[5], want[6], wrong, want[8]}});
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 8));
+  EXPECT_EQ(source_.decided[1][1].accepted, 2);
+  EXPECT_EQ(sink->chunks.back().accepted, 2);
+  EXPECT_EQ(sink->chunks.back().drafted, 4);
+
+  while (!sink->ended) {  // no draft any more: after its patience the session goes on alone
+    clock_.Advance(std::chrono::seconds(11));
+    ASSERT_TRUE(engine_->Step());
+  }
+  EXPECT_EQ(sink->tokens, want);
+  EXPECT_EQ(sink->summary.accepted_tokens, 6);
+  EXPECT_EQ(sink->summary.accepted_per_position, (std::vector<int>{2, 2, 1, 1}));
+}
+
+TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
+  GenerationRequest request = Greedy(10);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens.size(), 1u);
+  ASSERT_EQ(source_.decided[1].size(), 1u) << "the round went by without its draft";
+  EXPECT_EQ(source_.decided[1][0].accepted, 0);
+  EXPECT_EQ(source_.decided[1][0].next, sink->tokens);
+  EXPECT_FALSE(engine_->Step()) << "later rounds wait";
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience);
+}
+
+TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
+  GenerationRequest request = Greedy(10);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  EXPECT_TRUE(engine_->Step());
+  const RoundPlan plan = source_.plan(1);
+  clock_.Advance(std::chrono::milliseconds(150));
+  EXPECT_TRUE(engine_->Step()) << "patience is over: a plain step";
+  engine_->OnDraft(1, plan.round, {.tokens = {9, 9, 9}});
+  EXPECT_FALSE(engine_->Step()) << "the next plan is under way; the old draft is nothing";
+  EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 2));
+}
+
+TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
+  GenerationRequest request = Greedy(100);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  for (int i = 0; i < 60; ++i) {
+    if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
+  }
+  // Plans at rounds 1, 2, 3, 5, 9, 17, 33: rests of 1, 2, 4, 8, 16.
+  EXPECT_GT(sink->tokens.size(), 40u);
+  EXPECT_LE(source_.decided[1].size(), 7u);
+  // What was told in the end is the whole text.
+  std::vector<TokenId> told;
+  for (const auto& d : source_.decided[1]) told.insert(told.end(), d.next.begin(), d.next.end());
+  EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
+}
+
+TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 30);
+  const auto sink = Submit(1, Greedy(30));
+  engine_->Step();
+  source_.accepts = false;
+  engine_->OnDrafterLost(1);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 3));
+  source_.accepts = true;
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(source_.opened[1].tokens.size(), 10u);
+  EXPECT_EQ(source_.opened[1].prompt_tokens, 6);
+  EXPECT_FALSE(engine_->Step()) << "waits for the new drafter";
+  engine_->OnDraft(1, source_.opened[1].plan.round, {.tokens = {want[4], want[5]}});
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 7));
+}
+
+TEST_F(EngineTest, PlansNeverReachBeyondTheEnd) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 7);
+  const auto sink = Submit(1, Greedy(7));
+  engine_->Step();
+  engine_->OnDraft(1, 1, {.tokens = {want[0], want[1], want[2], want[3]}});
+  engine_->Step();
+  EXPECT_EQ(source_.plan(1).length, 1) << "two tokens remain";
+  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[5]}});
+  engine_->Step();
+  EXPECT_TRUE(sink->ended);
+  EXPECT_EQ(sink->tokens, want);
+  EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
+}
+
+TEST_F(EngineTest, StopInTheMiddleOfADraftCutsTheRest) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
+  GenerationRequest request = Greedy(20);
+  request.stop_tokens = {want[1]};
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  engine_->OnDraft(1, 1, {.tokens = {want[0], want[1], want[2], want[3]}});
+  engine_->Step();
+  ASSERT_TRUE(sink->ended);
+  const size_t end = want[0] == want[1] ? 1 : 2;
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + end));
+  EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
+  EXPECT_EQ(sink->summary.accepted_tokens, static_cast<int>(end));
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
+TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
+  // A point-mass law per draft token: every token is accepted with its target probability.
+  GenerationRequest request = Greedy(6);
+  request.sampling.temperature = 1;
+  request.speculation.rule = Rule::kToken;
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  const auto point = [](TokenId t) { return DraftLaw{.ids = {t}, .weights = {kDraftLawTotal}}; };
+  std::vector<TokenId> draft = {3, 4};
+  engine_->OnDraft(1, 1, {.tokens = draft, .laws = {point(3), point(4)}});
+  engine_->Step();
+  Warper warper(request.sampling, 32, kVocab);
+  std::vector<float> row = model_.Logits(request.prompt);
+  warper.Warp(row, {});
+  const bool first = Coin(11, 1, 0, Purpose::kAccept) < row[3];
+  EXPECT_EQ(sink->chunks[0].accepted >= 1, first);
+  EXPECT_EQ(sink->chunks[0].drafted, 2);
+}
+
+TEST_F(EngineTest, OffMeansNoWordToAnyDrafter) {
+  GenerationRequest request = Greedy(10);
+  request.speculation.enabled = false;
+  const auto sink = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  EXPECT_TRUE(sink->ended);
+  EXPECT_TRUE(source_.opened.empty());
+  EXPECT_TRUE(source_.decided.empty());
+  EXPECT_TRUE(source_.closed.empty());
+}
+
+TEST_F(EngineTest, SessionsShareAForwardPass) {
+  source_.accepts = false;
+  const auto a = Submit(1, Greedy(5));
+  const auto b = Submit(2, Greedy(5));
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(a->tokens, b->tokens);
+  EXPECT_EQ(model_.batches().size(), 5u);
+  for (const auto& batch : model_.batches()) EXPECT_EQ(batch.size(), 2u);
+}
+
+TEST_F(EngineTest, WaitsInOrderForPagesAndLosesNobody) {
+  // 64 pages of 4 tokens; a request of 6 + 94 tokens takes 25: two run, the others wait.
+  source_.accepts = false;
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (uint64_t id = 1; id <= 6; ++id) sinks.push_back(Submit(id, Greedy(94)));
+  engine_->Step();
+  EXPECT_EQ(engine_->Snapshot().running, 2);
+  EXPECT_EQ(engine_->Snapshot().waiting, 4);
+  while (engine_->Step()) {
+  }
+  for (const auto& sink : sinks) {
+    EXPECT_TRUE(sink->ended);
+    EXPECT_EQ(sink->tokens.size(), 94u);
+  }
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
+TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
+  Restart({.max_waiting = 2});
+  Submit(1, Greedy(5));
+  Submit(2, Greedy(5));
+  const auto sink = std::make_shared<RecordingSink>();
+  EXPECT_EQ(engine_->Submit(3, Greedy(5), sink).code(), Code::kResourceExhausted);
+  EXPECT_FALSE(sink->ended);
+}
+
+TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {
+  const auto sink = Submit(1, Greedy(50));
+  engine_->Step();
+  EXPECT_LT(model_.free_pages(), model_.total_pages());
+  engine_->Cancel(1, Status(Code::kCancelled, "gone"));
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+  EXPECT_EQ(sink->status.code(), Code::kCancelled);
+  EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
+  engine_->Cancel(1, Status(Code::kCancelled, "again"));
+  engine_->OnDraft(1, 1, {.tokens = {1}});
+  EXPECT_FALSE(engine_->Step());
+}
+
+TEST_F(EngineTest, DeadlineEndsAWaitingOrRunningRequest) {
+  GenerationRequest request = Greedy(50);
+  request.deadline = clock_.Now() + std::chrono::seconds(1);
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  clock_.Advance(std::chrono::seconds(2));
+  engine_->Step();
+  EXPECT_EQ(sink->status.code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
+TEST_F(EngineTest, DrainingRefusesNewRequestsAndFinishesTheOthers) {
+  source_.accepts = false;
+  const auto sink = Submit(1, Greedy(5));
+  engine_->Drain();
+  const auto late = std::make_shared<RecordingSink>();
+  EXPECT_EQ(engine_->Submit(2, Greedy(5), late).code(), Code::kUnavailable);
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(sink->tokens.size(), 5u);
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(EngineTest, FailedForwardPassEndsItsSessionsWithAReason) {
+  source_.accepts = false;
+  const auto sink = Submit(1, Greedy(5));
+  model_.FailNextForward(Internal("broken"));
+  engine_->Step();
+  EXPECT_EQ(sink->status.code(), Code::kInternal);
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
+TEST_F(EngineTest, PenaltiesSeeTheOutput) {
+  source_.accepts = false;
+  GenerationRequest request = Greedy(20);
+  request.sampling.presence_penalty = 1000;
+  const auto sink = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  std::vector<TokenId> sorted = sink->tokens;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end()) << "a token came twice";
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,277 @@
+#include "verifier/pool/drafter_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+
+namespace outrider {
+namespace {
+
+using testing::FakeClock;
+using ::testing::HasSubstr;
+
+class RecordingLink final : public DrafterLink {
+ public:
+  void SendWelcome(const DrafterWelcome& w) override { welcome = w; }
+  void SendOpen(const SessionStart& s) override {
+    opened.push_back(s.session);
+    plans[s.session] = s.plan;
+  }
+  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
+    ++batches;
+    for (const RoundDecision& d : decisions) {
+      next[d.session].assign(d.next.begin(), d.next.end());
+      plans[d.session] = d.plan;
+    }
+  }
+  void SendClose(uint64_t session) override { closed.push_back(session); }
+  void SendDrain() override { drained = true; }
+  void Close(const Status& reason) override { closed_with = reason; }
+
+  DrafterWelcome welcome;
+  std::vector<uint64_t> opened;
+  std::map<uint64_t, RoundPlan> plans;
+  std::map<uint64_t, std::vector<TokenId>> next;
+  std::vector<uint64_t> closed;
+  int batches = 0;
+  bool drained = false;
+  Status closed_with;
+};
+
+class RecordingConsumer final : public DraftConsumer {
+ public:
+  void OnDraft(uint64_t session, uint32_t, DraftPath path) override {
+    drafts[session] = std::move(path);
+  }
+  void OnDrafterLost(uint64_t session) override { lost.push_back(session); }
+
+  std::map<uint64_t, DraftPath> drafts;
+  std::vector<uint64_t> lost;
+};
+
+constexpr int kVocab = 100;
+
+TokenizerFingerprint Fingerprint() {
+  return {.vocabulary = 1, .merges = 2, .special_tokens = 3, .vocab_size = kVocab};
+}
+
+DrafterHello Hello(const std::string& name) {
+  return {.protocol_version = kDraftingProtocolVersion,
+          .name = name,
+          .model = "small",
+          .tokenizer = Fingerprint(),
+          .vocab_size = 128,
+          .max_sessions = 2,
+          .max_draft_length = 4,
+          .max_context = 64};
+}
+
+DraftLaw Law(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
+  return {.ids = std::move(ids), .weights = std::move(weights)};
+}
+
+class Pool : public ::testing::Test {
+ protected:
+  Pool() { pool_.set_consumer(&consumer_); }
+
+  std::shared_ptr<RecordingLink> Join(uint64_t id, const DrafterHello& hello) {
+    auto link = std::make_shared<RecordingLink>();
+    const Status status = pool_.Join(id, hello, link);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return link;
+  }
+
+  bool Open(uint64_t session, int length = 4) {
+    return pool_.Open({.session = session,
+                       .tokens = tokens_,
+                       .prompt_tokens = 3,
+                       .sampling = &sampling_,
+                       .seed = 9,
+                       .plan = {.round = 1, .length = length}});
+  }
+
+  FakeClock clock_;
+  RecordingConsumer consumer_;
+  std::vector<TokenId> tokens_ = {1, 2, 3};
+  SamplingParams sampling_;
+  DrafterPool pool_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
+                    {.mass = 0.999f, .max_entries = 32},
+                    nullptr,
+                    &clock_};
+};
+
+TEST_F(Pool, WelcomesAPairWhoseLogitsArePaddedDifferently) {
+  const auto link = Join(1, Hello("d"));
+  EXPECT_EQ(link->welcome.vocab_limit, kVocab);
+  EXPECT_EQ(link->welcome.law_limits.max_entries, 32);
+}
+
+TEST_F(Pool, RefusesAnotherTokenizerWithWordsThatSayWhatDiffers) {
+  DrafterHello hello = Hello("d");
+  hello.tokenizer.vocab_size = 90;
+  const Status status = pool_.Join(1, hello, std::make_shared<RecordingLink>());
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("90"));
+  EXPECT_THAT(status.message(), HasSubstr("100"));
+  EXPECT_FALSE(Open(1)) << "a refused drafter gets no session";
+
+  hello = Hello("d");
+  hello.tokenizer.merges = 77;
+  EXPECT_THAT(pool_.Join(2, hello, std::make_shared<RecordingLink>()).message(),
+              HasSubstr("merge"));
+}
+
+TEST_F(Pool, RefusesAnotherProtocolVersion) {
+  DrafterHello hello = Hello("d");
+  hello.protocol_version = 2;
+  EXPECT_THAT(pool_.Join(1, hello, std::make_shared<RecordingLink>()).message(),
+              HasSubstr("protocol"));
+}
+
+TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {
+  const auto a = Join(1, Hello("a"));
+  const auto b = Join(2, Hello("b"));
+  for (uint64_t s = 1; s <= 4; ++s) EXPECT_TRUE(Open(s));
+  EXPECT_EQ(a->opened.size(), 2u);
+  EXPECT_EQ(b->opened.size(), 2u);
+  EXPECT_FALSE(Open(5)) << "both are full";
+  pool_.Close(a->opened[0]);
+  EXPECT_TRUE(Open(5));
+}
+
+TEST_F(Pool, PlansAreCutToWhatTheDrafterCan) {
+  const auto link = Join(1, Hello("a"));
+  EXPECT_TRUE(Open(1, 16));
+  EXPECT_EQ(link->plans[1].length, 4);
+  const std::vector<TokenId> next = {5};
+  pool_.Decide({.session = 1, .round = 1, .next = next, .plan = {.round = 2, .length = 9}});
+  pool_.Flush();
+  EXPECT_EQ(link->plans[1].length, 4);
+  EXPECT_EQ(link->plans[1].round, 2u);
+}
+
+TEST_F(Pool, SendsOneMessageAStepWithItsOwnCopyOfTheTokens) {
+  const auto link = Join(1, Hello("a"));
+  Open(1);
+  Open(2);
+  for (uint64_t s = 1; s <= 2; ++s) {
+    std::vector<TokenId> next = {static_cast<TokenId>(10 * s), 7};
+    pool_.Decide({.session = s, .round = 1, .next = next, .plan = {.round = 2, .length = 4}});
+    next.assign({0, 0});
+  }
+  EXPECT_EQ(link->batches, 0);
+  pool_.Flush();
+  EXPECT_EQ(link->batches, 1);
+  EXPECT_EQ(link->next[1], (std::vector<TokenId>{10, 7}));
+  EXPECT_EQ(link->next[2], (std::vector<TokenId>{20, 7}));
+  pool_.Flush();
+  EXPECT_EQ(link->batches, 1);
+}
+
+TEST_F(Pool, DeliversAGoodDraft) {
+  Join(1, Hello("a"));
+  Open(1);
+  pool_.OnDrafts(
+      1,
+      {{.session = 1, .round = 1, .paths = {{.tokens = {5}, .laws = {Law({5, 6}, {65535, 1})}}}}});
+  EXPECT_EQ(consumer_.drafts[1].tokens, std::vector<TokenId>{5});
+}
+
+TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
+  const auto a = Join(1, Hello("a"));
+  Join(2, Hello("b"));
+  for (uint64_t s = 1; s <= 4; ++s) Open(s);
+  pool_.Leave(1);
+  EXPECT_EQ(consumer_.lost, a->opened);
+  pool_.Leave(1);
+  EXPECT_EQ(consumer_.lost.size(), 2u);
+  EXPECT_FALSE(Open(5));
+}
+
+TEST_F(Pool, OldAndUnknownDraftsAreIgnored) {
+  const auto link = Join(1, Hello("a"));
+  Open(1);
+  const DraftPath path{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  pool_.OnDrafts(1, {{.session = 1, .round = 7, .paths = {path}},
+                     {.session = 99, .round = 1, .paths = {path}}});
+  pool_.OnDrafts(42, {{.session = 1, .round = 1, .paths = {path}}});
+  EXPECT_TRUE(consumer_.drafts.empty());
+  EXPECT_TRUE(link->closed_with.ok());
+}
+
+struct Nonsense {
+  const char* words;
+  std::vector<DraftPath> paths;
+};
+
+class HostileDrafter : public Pool, public ::testing::WithParamInterface<Nonsense> {};
+
+TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
+  const auto bad = Join(1, Hello("bad"));
+  Open(1);
+  const auto good = Join(2, Hello("good"));
+  Open(2);
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = GetParam().paths}});
+  EXPECT_EQ(bad->closed_with.code(), Code::kInvalidArgument);
+  EXPECT_THAT(bad->closed_with.message(), HasSubstr(GetParam().words));
+  EXPECT_EQ(consumer_.lost, std::vector<uint64_t>{1});
+  EXPECT_TRUE(consumer_.drafts.empty());
+  EXPECT_TRUE(good->closed_with.ok());
+  EXPECT_EQ(pool_.DrafterName(2), "good");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pool, HostileDrafter,
+    ::testing::Values(Nonsense{"vocabulary", {{.tokens = {100}, .laws = {Law({100}, {65536})}}}},
+                      Nonsense{"vocabulary", {{.tokens = {-1}, .laws = {Law({-1}, {65536})}}}},
+                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}}},
+                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({6}, {65536})}}}},
+                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}}},
+                      Nonsense{"rows", {{.tokens = {5}, .laws = {}}}},
+                      Nonsense{"asked for 4",
+                               {{.tokens = {5, 5, 5, 5, 5},
+                                 .laws = std::vector<DraftLaw>(5, Law({5}, {65536}))}}},
+                      Nonsense{"sequences", {DraftPath{}, DraftPath{}}}));
+
+TEST_F(Pool, GreedySessionsTakeNoRows) {
+  const auto link = Join(1, Hello("a"));
+  sampling_.temperature = 0;
+  Open(1);
+  pool_.OnDrafts(
+      1, {{.session = 1, .round = 1, .paths = {{.tokens = {5}, .laws = {Law({5}, {65536})}}}}});
+  EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
+}
+
+TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
+  Join(1, Hello("a"));
+  Open(1);
+  const Duration first = pool_.Patience(1);
+  const DraftPath path{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = {path}}});
+  const std::vector<TokenId> next = {5};
+  for (uint32_t round = 2; round < 60; ++round) {
+    pool_.Decide(
+        {.session = 1, .round = round - 1, .next = next, .plan = {.round = round, .length = 4}});
+    clock_.Advance(std::chrono::milliseconds(30));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .paths = {path}}});
+  }
+  EXPECT_LT(pool_.Patience(1), first);
+  EXPECT_GE(pool_.Patience(1), std::chrono::milliseconds(30));
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
+}
+
+TEST_F(Pool, DrainTellsDraftersAndOpensNothing) {
+  const auto link = Join(1, Hello("a"));
+  pool_.Drain();
+  EXPECT_TRUE(link->drained);
+  EXPECT_FALSE(Open(1));
+  EXPECT_FALSE(pool_.Join(2, Hello("b"), std::make_shared<RecordingLink>()).ok());
+}
+
+}  // namespace
+}  // namespace outrider

@@ -42,7 +42,8 @@ class Buffer {
   float* floats() { return static_cast<float*>(data()); }
 };
 
-// One layer's paged keys and values: [pages, page_tokens, kv_heads, head_dim] each, of `dtype`.
+// One layer's paged keys and values: pages * page_tokens * kv_heads * head_dim each, of `dtype`.
+// How a page is laid out inside is the backend's own affair.
 struct KvLayer {
   void* keys = nullptr;
   void* values = nullptr;
@@ -78,9 +79,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "cpu (avx512, 1 thread)"
+  // "cpu (AVX3, 1 thread)"
   virtual std::string Describe() const = 0;
 
+  // kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual void CopyIn(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
@@ -90,6 +92,7 @@ class Backend {
   virtual void Wait() = 0;
 
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
+  // kInvalidArgument for another shape, kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) = 0;
 
   // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
@@ -100,9 +103,9 @@ class Backend {
   // out = x / rms(x) * gain, each row of n. `stride` is the distance of rows in x and out.
   virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
                        float* out) = 0;
-  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim]. Rotates q in place and k on its way
-  // into the cache (HF's rotate-half); v is stored as it is. cos_sin is [max_positions, head_dim]:
-  // head_dim/2 cosines, then head_dim/2 sines.
+  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Rotates q and
+  // k in place (HF's rotate-half) and writes k and v into the cache. cos_sin is [max_positions,
+  // head_dim]: head_dim/2 cosines, then head_dim/2 sines.
   virtual void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape,
                               const float* cos_sin, float* qkv, const KvLayer& kv) = 0;
   // out[rows, num_heads * head_dim]: each row attends to its sequence's context and to itself and
@@ -117,9 +120,11 @@ class Backend {
 
 struct CpuBackendOptions {
   int threads = 1;
-  // Cores to pin the threads to, in order; empty: not pinned.
+  // Cores to pin the threads to, in order; empty: not pinned. The first is for the thread that
+  // calls the ops, which the first op pins.
   std::vector<int> cores;
 };
+// kInvalidArgument for less than one thread or a core that this process may not use.
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace outrider

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 
 #include "gtest/gtest.h"
 
@@ -48,7 +48,7 @@ PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtyp
   keys_ = MakeBuffer(backend, bytes, 0xff);  // NaN in either type
   values_ = MakeBuffer(backend, bytes, 0xff);
   kv_ = {keys_->data(), values_->data(), dtype};
-  const std::vector<float> table = CosSinTable(shape.head_dim);
+  const std::vector<float>& table = CosSinTable(shape.head_dim);
   cos_sin_ = MakeBuffer(backend, table.size() * sizeof(float), 0);
   backend->CopyIn(cos_sin_->data(), table.data(), table.size() * sizeof(float));
   for (int i = 0; i < pages; ++i) free_pages_.push_back(i);
@@ -138,7 +138,7 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   const int context = static_cast<int>(tokens.size());
   const int dim = shape_.head_dim;
   const int kv_width = shape_.num_kv_heads * dim;
-  const std::vector<float> table = CosSinTable(dim);
+  const std::vector<float>& table = CosSinTable(dim);
   std::vector<double> out;
   for (int r = 0; r < Rows(rows, shape_); ++r) {
     std::vector<int> seen(context);  // token indices in the order of their positions
@@ -186,8 +186,11 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   return out;
 }
 
-std::vector<float> CosSinTable(int head_dim) {
-  std::vector<float> table(static_cast<size_t>(kMaxPositions) * head_dim);
+const std::vector<float>& CosSinTable(int head_dim) {
+  static std::map<int, std::vector<float>> tables;
+  std::vector<float>& table = tables[head_dim];
+  if (!table.empty()) return table;
+  table.resize(static_cast<size_t>(kMaxPositions) * head_dim);
   for (int p = 0; p < kMaxPositions; ++p) {
     for (int i = 0; i < head_dim / 2; ++i) {
       const double angle = p * std::pow(100., -2. * i / head_dim);

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "hwy/targets.h"
+
 namespace outrider {
 namespace {
 
@@ -10,12 +12,24 @@ std::unique_ptr<Backend> Cpu(int threads) {
   return backend.ok() ? std::move(backend).value() : nullptr;
 }
 
+// As on a machine that has no better instruction set than `target`.
+std::unique_ptr<Backend> CpuWithTarget(int64_t target) {
+  if ((hwy::SupportedTargets() & target) == 0) return nullptr;
+  hwy::SetSupportedTargetsForTest(target);
+  auto backend = Cpu(1);
+  hwy::SetSupportedTargetsForTest(0);
+  return backend;
+}
+
 }  // namespace
 
 std::vector<BackendEntry> AllBackends() {
   return {
       {"Cpu", [] { return Cpu(1); }},
       {"CpuThreeThreads", [] { return Cpu(3); }},
+      {"CpuAvx2", [] { return CpuWithTarget(HWY_AVX2); }},
+      {"CpuSse4", [] { return CpuWithTarget(HWY_SSE4); }},
+      {"CpuPlain", [] { return CpuWithTarget(HWY_EMU128); }},
   };
 }
 

@@ -69,8 +69,8 @@ TEST_P(RowsTest, SwiGluEqualsDouble) {
       for (int i = 0; i < n; ++i) {
         const double gate = x[r * 2 * n + i], up = x[r * 2 * n + n + i];
         const double want = gate / (1 + std::exp(-gate)) * up;
-        // Below the smallest normal float the result may be flushed to zero.
-        ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + 1e-35)
+        // Far below 0 a backend may stop at its smallest exp.
+        ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + 1e-30)
             << "gate " << gate << " up " << up;
       }
     }

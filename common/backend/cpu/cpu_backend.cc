@@ -1,231 +1,134 @@
-// The CPU backend in plain loops.
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <new>
-#include <vector>
+#include <string>
+#include <utility>
 
 #include "common/backend/backend.h"
+#include "common/backend/cpu/aligned_bytes.h"
+#include "common/backend/cpu/flush_denormals.h"
+#include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/packed_panels.h"
+#include "common/backend/cpu/thread_pool.h"
+#include "common/base/check.h"
 
 namespace outrider {
 namespace {
 
+// Work below this stays on the caller: a worker takes about as long to wake.
+constexpr int kGrainRows = 16;
+
 class HostBuffer final : public Buffer {
  public:
-  explicit HostBuffer(size_t bytes) : words_((bytes + 7) / 8), bytes_(bytes) {}
-  void* data() override { return words_.data(); }
-  size_t bytes() const override { return bytes_; }
+  explicit HostBuffer(AlignedBytes block) : block_(std::move(block)) {}
+  void* data() override { return block_.data(); }
+  size_t bytes() const override { return block_.size(); }
 
  private:
-  std::vector<uint64_t> words_;
-  size_t bytes_;
+  AlignedBytes block_;
 };
 
-class DenseMatrix final : public PackedMatrix {
- public:
-  DenseMatrix(int out, int in) : values(static_cast<size_t>(out) * in), out_(out), in_(in) {}
-  int out_features() const override { return out_; }
-  int in_features() const override { return in_; }
-  size_t bytes() const override { return values.size() * sizeof(float); }
-  const float* row(int i) const { return values.data() + static_cast<size_t>(i) * in_; }
-
-  std::vector<float> values;
-
- private:
-  int out_;
-  int in_;
-};
-
-const DenseMatrix& Dense(const PackedMatrix& m) { return static_cast<const DenseMatrix&>(m); }
-
-float LoadKv(const void* base, Dtype dtype, size_t index) {
-  if (dtype == Dtype::kF32) return static_cast<const float*>(base)[index];
-  return Bf16ToFloat(static_cast<const uint16_t*>(base)[index]);
-}
-
-void StoreKv(void* base, Dtype dtype, size_t index, float value) {
-  if (dtype == Dtype::kF32) {
-    static_cast<float*>(base)[index] = value;
-  } else {
-    static_cast<uint16_t*>(base)[index] = FloatToBf16(value);
-  }
+const PanelMatrix& Panels(const PackedMatrix& matrix) {
+  return static_cast<const PanelMatrix&>(matrix);
 }
 
 class CpuBackend final : public Backend {
  public:
-  std::string Describe() const override { return "cpu (plain)"; }
+  CpuBackend(const CpuKernels& kernels, std::unique_ptr<ThreadPool> pool)
+      : kernels_(kernels), pool_(std::move(pool)) {}
+
+  std::string Describe() const override {
+    return std::string("cpu (") + kernels_.name + ", " + std::to_string(pool_->threads()) +
+           (pool_->threads() == 1 ? " thread)" : " threads)");
+  }
 
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    try {
-      return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(bytes));
-    } catch (const std::bad_alloc&) {
-      return ResourceExhausted("cpu backend: " + std::to_string(bytes) + " bytes");
-    }
+    OUTRIDER_ASSIGN(AlignedBytes block, AlignedBytes::Allocate(bytes));
+    return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(std::move(block)));
   }
+
   void CopyIn(void* device, const void* host, size_t bytes) override {
     std::memcpy(device, host, bytes);
   }
+
   void CopyOut(void* host, const void* device, size_t bytes) override {
     std::memcpy(host, device, bytes);
   }
-  void Wait() override {}
 
   void CopyKvSlot(const KvLayer& kv, const AttentionShape& shape, int32_t from,
                   int32_t to) override {
-    const size_t token = static_cast<size_t>(shape.num_kv_heads) * shape.head_dim;
-    const size_t bytes = token * DtypeBytes(kv.dtype);
-    for (void* base : {kv.keys, kv.values}) {
-      char* p = static_cast<char*>(base);
-      std::memmove(p + to * bytes, p + from * bytes, bytes);
+    if (kv.dtype == Dtype::kF32) {
+      CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, from, to);
+    } else {
+      CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape, from, to);
     }
   }
 
+  void Wait() override {}
+
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
-    constexpr int64_t kMaxSide = std::numeric_limits<int>::max();
-    if (weight.data == nullptr || weight.shape.size() != 2 || weight.shape[0] < 1 ||
-        weight.shape[1] < 1 || weight.shape[0] > kMaxSide || weight.shape[1] > kMaxSide) {
-      return InvalidArgument("pack: not a matrix: " + weight.Describe());
-    }
-    try {
-      auto packed = std::make_unique<DenseMatrix>(static_cast<int>(weight.shape[0]),
-                                                  static_cast<int>(weight.shape[1]));
-      for (size_t i = 0; i < packed->values.size(); ++i) {
-        const float v = LoadElement(weight, i);
-        packed->values[i] = type == WeightType::kBf16 ? Bf16ToFloat(FloatToBf16(v)) : v;
-      }
-      return std::unique_ptr<PackedMatrix>(std::move(packed));
-    } catch (const std::bad_alloc&) {
-      return ResourceExhausted("pack: " + weight.Describe());
-    }
+    OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, PanelMatrix::Pack(weight, type));
+    return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
-    const int n = table.in_features();
-    for (int i = 0; i < rows; ++i) {
-      std::memcpy(out + static_cast<size_t>(i) * n, Dense(table).row(tokens[i]), n * sizeof(float));
+    for (int r = 0; r < rows; ++r) {
+      Panels(table).Unpack(tokens[r], out + static_cast<size_t>(r) * table.in_features());
     }
   }
 
   void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
               float* out) override {
-    const int n = w.out_features();
-    const int k = w.in_features();
-    for (int r = 0; r < rows; ++r) {
-      for (int o = 0; o < n; ++o) {
-        const float* weights = Dense(w).row(o);
-        const float* row = x + static_cast<size_t>(r) * k;
-        float sum = 0.f;
-        for (int i = 0; i < k; ++i) sum += weights[i] * row[i];
-        if (bias != nullptr) sum += bias[o];
-        float& y = out[static_cast<size_t>(r) * n + o];
-        y = accumulate ? y + sum : sum;
-      }
+    const FlushDenormals flush;
+    Product product{&Panels(w), x, rows, bias, accumulate, out, nullptr, nullptr};
+    auto kernel = kernels_.matmul_f32;
+    switch (product.weights->type()) {
+      case WeightType::kF32: break;
+      case WeightType::kBf16: kernel = kernels_.matmul_bf16; break;
+      case WeightType::kInt8:
+        kernel = kernels_.matmul_int8;
+        Quantize(product);
+        break;
     }
+    // Four panels at a time hide the latency of one row's sums.
+    pool_->Run(product.weights->panel_count(), 4,
+               [&](int begin, int end, int) { kernel(product, begin, end); });
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
                float* out) override {
-    for (int r = 0; r < rows; ++r) {
-      const float* in = x + static_cast<size_t>(r) * stride;
-      float* y = out + static_cast<size_t>(r) * stride;
-      float sum = 0.f;
-      for (int i = 0; i < n; ++i) sum += in[i] * in[i];
-      const float scale = 1.f / std::sqrt(sum / static_cast<float>(n) + eps);
-      for (int i = 0; i < n; ++i) y[i] = in[i] * scale * gain[i];
-    }
+    const FlushDenormals flush;
+    pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
+      const size_t at = static_cast<size_t>(begin) * stride;
+      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, out + at);
+    });
   }
 
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
                       float* qkv, const KvLayer& kv) override {
-    const int dim = shape.head_dim;
-    const int half = dim / 2;
-    const int heads = shape.num_heads + 2 * shape.num_kv_heads;
-    for (int r = 0; r < batch.rows; ++r) {
-      float* row = qkv + static_cast<size_t>(r) * heads * dim;
-      const float* cos = cos_sin + static_cast<size_t>(batch.positions[r]) * dim;
-      const float* sin = cos + half;
-      for (int h = 0; h < shape.num_heads + shape.num_kv_heads; ++h) {
-        float* a = row + h * dim;
-        for (int i = 0; i < half; ++i) {
-          const float lo = a[i] * cos[i] - a[i + half] * sin[i];
-          a[i + half] = a[i + half] * cos[i] + a[i] * sin[i];
-          a[i] = lo;
-        }
-      }
-      const float* k = row + shape.num_heads * dim;
-      const float* v = k + shape.num_kv_heads * dim;
-      const int n = shape.num_kv_heads * dim;
-      const size_t at = static_cast<size_t>(batch.slots[r]) * n;
-      for (int i = 0; i < n; ++i) {
-        StoreKv(kv.keys, kv.dtype, at + i, k[i]);
-        StoreKv(kv.values, kv.dtype, at + i, v[i]);
-      }
-    }
+    const FlushDenormals flush;
+    pool_->Run(batch.rows, kGrainRows, [&](int begin, int end, int) {
+      kernels_.rope_and_write_kv(batch, shape, cos_sin, qkv, kv, begin, end);
+    });
   }
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
                       const KvLayer& kv, float* out) override {
-    const int dim = shape.head_dim;
-    const int group = shape.num_heads / shape.num_kv_heads;
-    const size_t row_width = static_cast<size_t>(shape.num_heads + 2 * shape.num_kv_heads) * dim;
-    const size_t token_width = static_cast<size_t>(shape.num_kv_heads) * dim;
-    std::vector<int> indices;
-    std::vector<float> weights;
-    for (int r = 0; r < batch.rows; ++r) {
-      const int s = batch.row_sequence[r];
-      const int first_row = batch.row_begin[s];
-      const int context = batch.context[s];
-      // Token indices within the sequence, by position.
-      indices.clear();
-      for (int i = 0; i < context; ++i) indices.push_back(i);
-      if (batch.parents == nullptr) {
-        for (int i = first_row; i <= r; ++i) indices.push_back(context + i - first_row);
-      } else {
-        for (int node = r - first_row; node >= 0; node = batch.parents[first_row + node]) {
-          indices.insert(indices.begin() + context, context + node);
-        }
-      }
-      if (shape.sliding_window > 0 && static_cast<int>(indices.size()) > shape.sliding_window) {
-        indices.erase(indices.begin(), indices.end() - shape.sliding_window);
-      }
-      const int32_t* pages = batch.pages + batch.page_begin[s];
-      const auto slot = [&](int index) {
-        return static_cast<size_t>(pages[index / shape.page_tokens]) * shape.page_tokens +
-               index % shape.page_tokens;
-      };
-      for (int h = 0; h < shape.num_heads; ++h) {
-        const float* q = qkv + r * row_width + static_cast<size_t>(h) * dim;
-        const size_t head = static_cast<size_t>(h / group) * dim;
-        weights.clear();
-        float max = -std::numeric_limits<float>::infinity();
-        for (const int index : indices) {
-          float dot = 0.f;
-          const size_t at = slot(index) * token_width + head;
-          for (int i = 0; i < dim; ++i) dot += q[i] * LoadKv(kv.keys, kv.dtype, at + i);
-          weights.push_back(dot / std::sqrt(static_cast<float>(dim)));
-          max = std::max(max, weights.back());
-        }
-        float sum = 0.f;
-        for (float& w : weights) sum += w = std::exp(w - max);
-        float* y = out + (static_cast<size_t>(r) * shape.num_heads + h) * dim;
-        std::fill(y, y + dim, 0.f);
-        for (size_t j = 0; j < indices.size(); ++j) {
-          const size_t at = slot(indices[j]) * token_width + head;
-          for (int i = 0; i < dim; ++i) {
-            y[i] += weights[j] / sum * LoadKv(kv.values, kv.dtype, at + i);
-          }
-        }
-      }
-    }
+    const FlushDenormals flush;
+    const Attention attention{&batch, shape, qkv, kv, out};
+    // A multiple of 16 floats keeps every thread's share on cache-line borders.
+    const size_t share = (AttentionScratchFloats(batch, shape) + 15) / 16 * 16;
+    float* scratch = Scratch<float>(attention_scratch_, share * pool_->threads());
+    pool_->Run(AttentionUnits(batch, shape), 1, [&](int begin, int end, int thread) {
+      kernels_.attention(attention, begin, end, scratch + thread * share);
+    });
   }
 
   void SwiGlu(const float* gate_up, int rows, int n, float* out) override {
-    for (int r = 0; r < rows; ++r) {
-      const float* gate = gate_up + static_cast<size_t>(r) * 2 * n;
-      for (int i = 0; i < n; ++i) {
-        out[static_cast<size_t>(r) * n + i] = gate[i] / (1.f + std::exp(-gate[i])) * gate[n + i];
-      }
-    }
+    const FlushDenormals flush;
+    pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
+      const size_t at = static_cast<size_t>(begin) * n;
+      kernels_.swiglu(gate_up + 2 * at, end - begin, n, out + at);
+    });
   }
 
   void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
@@ -234,13 +137,61 @@ class CpuBackend final : public Backend {
                   n * sizeof(float));
     }
   }
+
+ private:
+  template <class T>
+  static void CopySlot(T* keys, T* values, const AttentionShape& shape, int32_t from, int32_t to) {
+    for (int h = 0; h < shape.num_kv_heads; ++h) {
+      const KvPlace source(shape, from, h);
+      const KvPlace target(shape, to, h);
+      for (int i = 0; i < shape.head_dim; ++i) {
+        keys[target.key + static_cast<size_t>(i) * shape.page_tokens] =
+            keys[source.key + static_cast<size_t>(i) * shape.page_tokens];
+      }
+      std::memmove(values + target.value, values + source.value, shape.head_dim * sizeof(T));
+    }
+  }
+
+  void Quantize(Product& product) {
+    const size_t width = static_cast<size_t>(product.weights->words()) * 4;
+    const int in = product.weights->in_features();
+    auto* steps = Scratch<uint8_t>(step_scratch_, product.rows * width);
+    auto* scales = Scratch<float>(scale_scratch_, product.rows);
+    pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
+      for (int r = begin; r < end; ++r) {
+        scales[r] =
+            kernels_.quantize_row(product.x + static_cast<size_t>(r) * in, in, steps + r * width);
+      }
+    });
+    product.x_steps = steps;
+    product.x_scales = scales;
+  }
+
+  // Working memory that grows to the largest batch seen. It is small beside the activations of the
+  // same batch, which the model allocated with a check.
+  template <class T>
+  static T* Scratch(AlignedBytes& block, size_t count) {
+    if (block.size() < count * sizeof(T)) {
+      Result<AlignedBytes> larger = AlignedBytes::Allocate(2 * count * sizeof(T));
+      OUTRIDER_CHECK(larger.ok());
+      block = std::move(larger).value();
+    }
+    return reinterpret_cast<T*>(block.data());
+  }
+
+  CpuKernels kernels_;
+  std::unique_ptr<ThreadPool> pool_;
+  AlignedBytes attention_scratch_;
+  AlignedBytes step_scratch_;
+  AlignedBytes scale_scratch_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options) {
-  if (options.threads < 1) return InvalidArgument("cpu backend: threads < 1");
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>());
+  OUTRIDER_ASSIGN(std::unique_ptr<ThreadPool> pool,
+                  ThreadPool::Create(options.threads, options.cores));
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(ChooseKernels(), std::move(pool)));
 }
 
 }  // namespace outrider

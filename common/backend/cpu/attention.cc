@@ -1,0 +1,353 @@
+// Paged attention with an online softmax (Milakov and Gimelshein 2018) over tiles of 64 positions.
+//
+// A query's operations depend on its own positions only: tiles stand at multiples of 64, scores are
+// one chain over the head's elements each, values are added in the order of positions. Pages, other
+// queries in the block, and whether an ancestor's token is stored next to its child's do not show
+// in the bits: so a row of a tree equals the row of its path as a chain.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/backend/cpu/attention.cc"
+// Compiles this file once per target; must come before the other Highway headers.
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "common/backend/cpu/attention_units.h"
+#include "common/backend/cpu/kernels.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace outrider {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using VF = hn::Vec<DF>;
+
+template <class D>
+HWY_INLINE hn::Vec<D> Widen(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> Widen(D d, const uint16_t* p) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, p))));
+}
+
+// scores[q][0..lanes) of kChunks runs of neighbouring tokens against kQueries queries. All of
+// them side by side, because one chain would wait for its own latency.
+template <int kQueries, int kChunks, class D, class T>
+HWY_INLINE void ScoreChunks(D d, const AttentionUnit& unit, int query, const T* const* keys,
+                            size_t chunk, float* scores, size_t stride) {
+  const size_t dim = unit.head_dim;
+  const float* q[kQueries];
+  hn::Vec<D> sum[kQueries][kChunks];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kQueries; ++i) {
+    q[i] = unit.Query(query + i);
+    HWY_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) sum[i][c] = hn::Zero(d);
+  }
+  for (size_t e = 0; e < dim; ++e) {
+    hn::Vec<D> key[kChunks];
+    HWY_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) key[c] = Widen(d, keys[chunk + c] + e * unit.page_tokens);
+    HWY_UNROLL(4)
+    for (int i = 0; i < kQueries; ++i) {
+      const auto q_e = hn::Set(d, q[i][e]);
+      HWY_UNROLL(4)
+      for (int c = 0; c < kChunks; ++c) sum[i][c] = hn::MulAdd(q_e, key[c], sum[i][c]);
+    }
+  }
+  const auto scale = hn::Set(d, unit.scale);
+  HWY_UNROLL(4)
+  for (int i = 0; i < kQueries; ++i) {
+    float* row = scores + (query + i) * stride + chunk * hn::Lanes(d);
+    HWY_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) {
+      hn::StoreU(hn::Mul(sum[i][c], scale), d, row + c * hn::Lanes(d));
+    }
+  }
+}
+
+template <int kQueries, class D, class T>
+HWY_INLINE void ScoreQueries(D d, const AttentionUnit& unit, int query, const T* const* keys,
+                             size_t chunks, float* scores, size_t stride) {
+  constexpr size_t kChunks = hn::MaxLanes(DF()) == 16 ? 4 : 2;  // registers: 32 or 16
+  size_t chunk = 0;
+  for (; chunk + kChunks <= chunks; chunk += kChunks) {
+    ScoreChunks<kQueries, kChunks>(d, unit, query, keys, chunk, scores, stride);
+  }
+  for (; chunk < chunks; ++chunk) {
+    ScoreChunks<kQueries, 1>(d, unit, query, keys, chunk, scores, stride);
+  }
+}
+
+// scores[query][i] = q . k of the tokens first + i, i in [0, count), in storage order. Writes up to
+// a vector more. `D` holds as many lanes as divide a page.
+template <class D, class T>
+void ScoreRun(D d, const AttentionUnit& unit, int first, int count, float* scores, size_t stride) {
+  constexpr size_t kMaxChunks = 64;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const T* keys[kMaxChunks];
+  while (count > 0) {
+    size_t chunks = 0;
+    for (; count > 0 && chunks < kMaxChunks; count -= lanes, first += lanes) {
+      keys[chunks++] = static_cast<const T*>(unit.keys) + unit.Place(first).key;
+    }
+    int query = 0;
+    for (; query + 4 <= unit.queries; query += 4) {
+      ScoreQueries<4>(d, unit, query, keys, chunks, scores, stride);
+    }
+    for (; query + 2 <= unit.queries; query += 2) {
+      ScoreQueries<2>(d, unit, query, keys, chunks, scores, stride);
+    }
+    if (query < unit.queries) ScoreQueries<1>(d, unit, query, keys, chunks, scores, stride);
+    scores += chunks * lanes;
+  }
+}
+
+// `first` is a multiple of 64, so a chunk that divides a page never straddles two.
+template <class T>
+void Score(const AttentionUnit& unit, int first, int count, float* scores, size_t stride) {
+  const DF df;
+  if (unit.page_tokens % hn::Lanes(df) == 0)
+    return ScoreRun<DF, T>(df, unit, first, count, scores, stride);
+  if (unit.page_tokens % 4 == 0) {
+    const hn::CappedTag<float, 4> four;
+    return ScoreRun<decltype(four), T>(four, unit, first, count, scores, stride);
+  }
+  const hn::CappedTag<float, 1> one;
+  ScoreRun<decltype(one), T>(one, unit, first, count, scores, stride);
+}
+
+// Turns a tile's scores into weights in place. Positions outside of [begin, end) get weight 0.
+// Returns by how much the sums so far shrink.
+HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, float& sum) {
+  const DF df;
+  const size_t lanes = hn::Lanes(df);
+  const auto none = hn::Set(df, -std::numeric_limits<float>::infinity());
+  const auto first = hn::Set(df, static_cast<float>(begin));
+  const auto last = hn::Set(df, static_cast<float>(end));
+  auto tile_max = none;
+  for (size_t i = 0; i < kTile; i += lanes) {
+    const auto at = hn::Iota(df, static_cast<float>(i));
+    const auto inside = hn::And(hn::Ge(at, first), hn::Lt(at, last));
+    const auto score = hn::IfThenElse(inside, hn::Load(df, scores + i), none);
+    hn::Store(score, df, scores + i);
+    tile_max = hn::Max(tile_max, score);
+  }
+  const float new_max = std::max(max, hn::GetLane(hn::MaxOfLanes(df, tile_max)));
+  const auto shift = hn::Set(df, new_max);
+  auto tile_sum = hn::Zero(df);
+  for (size_t i = 0; i < kTile; i += lanes) {
+    // Scores far below the maximum end at exp(-100) = 0 in single precision.
+    const auto x = hn::Max(hn::Sub(hn::Load(df, scores + i), shift), hn::Set(df, -100.f));
+    const auto weight = hn::IfThenElseZero(hn::Gt(x, hn::Set(df, -87.f)), hn::Exp(df, x));
+    hn::Store(weight, df, scores + i);
+    tile_sum = hn::Add(tile_sum, weight);
+  }
+  const float shrink = std::exp(max - new_max);
+  max = new_max;
+  sum = sum * shrink + hn::GetLane(hn::SumOfLanes(df, tile_sum));
+  return shrink;
+}
+
+// sums[q][e..) = sums[q][e..) * shrink[q] + the weighted values of tokens [begin, end) of the tile.
+template <int kQueries, int kVectors, class D, class T>
+HWY_INLINE void AddValues(D d, const T* const* values, size_t e, int begin, int end,
+                          const float* weights, const float* shrink, float* sums, size_t dim) {
+  hn::Vec<D> sum[kQueries][kVectors];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kQueries; ++i) {
+    const auto s = hn::Set(d, shrink[i]);
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      sum[i][v] = hn::Mul(hn::LoadU(d, sums + i * dim + e + v * hn::Lanes(d)), s);
+    }
+  }
+  for (int t = begin; t < end; ++t) {
+    hn::Vec<D> value[kVectors];
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) value[v] = Widen(d, values[t] + e + v * hn::Lanes(d));
+    HWY_UNROLL(4)
+    for (int i = 0; i < kQueries; ++i) {
+      const auto w = hn::Set(d, weights[i * kTile + t]);
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(w, value[v], sum[i][v]);
+    }
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < kQueries; ++i) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(sum[i][v], d, sums + i * dim + e + v * hn::Lanes(d));
+    }
+  }
+}
+
+template <int kQueries, class T>
+void AddTile(const T* const* values, int begin, int end, const float* weights, const float* shrink,
+             float* sums, size_t dim) {
+  constexpr int kVectors = hn::MaxLanes(DF()) == 16 ? 4 : 2;
+  const DF df;
+  const size_t lanes = hn::Lanes(df);
+  size_t e = 0;
+  for (; e + kVectors * lanes <= dim; e += kVectors * lanes) {
+    AddValues<kQueries, kVectors>(df, values, e, begin, end, weights, shrink, sums, dim);
+  }
+  for (; e + lanes <= dim; e += lanes) {
+    AddValues<kQueries, 1>(df, values, e, begin, end, weights, shrink, sums, dim);
+  }
+  // head_dim is a multiple of 8.
+  const hn::CappedTag<float, 8> eight;
+  for (; e < dim; e += hn::Lanes(eight)) {
+    AddValues<kQueries, 1>(eight, values, e, begin, end, weights, shrink, sums, dim);
+  }
+}
+
+// One tile for queries [first, last), whose weights stand in unit.scores. values[i] is the value of
+// the tile's position i; begin[q], end[q] is the part that query q sees (may be empty).
+template <class T>
+void AddQueries(const AttentionUnit& unit, const T* const* values, int first, int last,
+                const int* begin, const int* end, const float* shrink) {
+  const size_t dim = unit.head_dim;
+  const auto add = [&](auto count, int q) HWY_ATTR {
+    constexpr int kCount = decltype(count)::value;
+    const int from = *std::min_element(begin + q, begin + q + kCount);
+    const int to = *std::max_element(end + q, end + q + kCount);
+    AddTile<kCount>(values, from, to, unit.scores + q * kTile, shrink + q, unit.sums + q * dim,
+                    dim);
+  };
+  int q = first;
+  for (; q + 4 <= last; q += 4) add(std::integral_constant<int, 4>(), q);
+  for (; q + 2 <= last; q += 2) add(std::integral_constant<int, 2>(), q);
+  if (q < last) add(std::integral_constant<int, 1>(), q);
+}
+
+// Softmax and values of one tile of positions for queries [first, last).
+template <class T>
+void UseTile(const AttentionUnit& unit, int tile, const T* const* values, int first, int last) {
+  int begin[kMaxQueries], end[kMaxQueries];
+  float shrink[kMaxQueries];
+  for (int q = first; q < last; ++q) {
+    begin[q] = std::clamp(unit.first_position[q] - tile, 0, kTile);
+    end[q] = std::clamp(unit.end_position[q] - tile, 0, kTile);
+    float* scores = unit.scores + q * kTile;
+    if (begin[q] < end[q]) {
+      shrink[q] = SoftmaxTile(scores, begin[q], end[q], unit.max[q], unit.sum[q]);
+    } else {
+      std::fill(scores, scores + kTile, 0.f);
+      begin[q] = kTile;
+      end[q] = 0;
+      shrink[q] = 1.f;
+    }
+  }
+  AddQueries(unit, values, first, last, begin, end, shrink);
+}
+
+// Tiles [begin, end) of positions that are stored in order.
+template <class T>
+void StoredTiles(const AttentionUnit& unit, int begin, int end) {
+  const T* values[kTile];
+  for (int tile = begin; tile < end; tile += kTile) {
+    const int count = std::min(end - tile, kTile);
+    Score<T>(unit, tile, count, unit.scores, kTile);
+    for (int i = 0; i < count; ++i) {
+      values[i] = static_cast<const T*>(unit.values) + unit.Place(tile + i).value;
+    }
+    UseTile(unit, tile, values, 0, unit.queries);
+  }
+}
+
+// The positions from `begin` on of a tree: scores of all tokens in storage order once, then each
+// row picks its ancestors.
+template <class T>
+void TreeTiles(const AttentionUnit& unit, int begin) {
+  const int stored = unit.context + unit.rows - begin;
+  const size_t stride = TailStride(unit.rows);
+  Score<T>(unit, begin, stored, unit.tail_scores, stride);
+  const T* values[kTile];
+  for (int first = 0; first < unit.queries;) {
+    const int row = unit.Row(first);
+    int last = first;
+    while (last < unit.queries && unit.Row(last) == row) ++last;
+    const int end = unit.end_position[first];
+    for (int depth = end - unit.context, node = row; depth > 0; node = unit.parents[node]) {
+      unit.path[--depth] = node;
+    }
+    for (int tile = begin; tile < end; tile += kTile) {
+      for (int i = 0; i < std::min(end - tile, kTile); ++i) {
+        const int position = tile + i;
+        const int token =
+            position < unit.context ? position : unit.context + unit.path[position - unit.context];
+        values[i] = static_cast<const T*>(unit.values) + unit.Place(token).value;
+        for (int q = first; q < last; ++q) {
+          unit.scores[q * kTile + i] = unit.tail_scores[q * stride + token - begin];
+        }
+      }
+      UseTile(unit, tile, values, first, last);
+    }
+    first = last;
+  }
+}
+
+template <class T>
+void RunUnit(const AttentionUnit& unit) {
+  std::fill(unit.sums, unit.sums + unit.queries * unit.head_dim, 0.f);
+  std::fill(unit.sum, unit.sum + unit.queries, 0.f);
+  std::fill(unit.max, unit.max + unit.queries, -std::numeric_limits<float>::infinity());
+  const int first =
+      *std::min_element(unit.first_position, unit.first_position + unit.queries) / kTile * kTile;
+  if (unit.parents == nullptr) {
+    StoredTiles<T>(unit, first,
+                   *std::max_element(unit.end_position, unit.end_position + unit.queries));
+  } else {
+    const int tail = std::max(first, unit.context / kTile * kTile);
+    StoredTiles<T>(unit, first, tail);
+    TreeTiles<T>(unit, tail);
+  }
+  for (int q = 0; q < unit.queries; ++q) {
+    const float scale = 1.f / unit.sum[q];
+    float* out = unit.Out(q);
+    for (size_t e = 0; e < unit.head_dim; ++e) out[e] = unit.sums[q * unit.head_dim + e] * scale;
+  }
+}
+
+void AttentionRange(const Attention& attention, int begin, int end, float* scratch) {
+  for (int i = begin; i < end; ++i) {
+    const AttentionUnit unit(attention, i, scratch);
+    if (attention.kv.dtype == Dtype::kF32) {
+      RunUnit<float>(unit);
+    } else {
+      RunUnit<uint16_t>(unit);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace outrider
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace outrider {
+namespace {
+
+HWY_EXPORT(AttentionRange);
+
+}  // namespace
+
+void ChooseAttention(CpuKernels& kernels) {
+  kernels.attention = &HWY_DYNAMIC_DISPATCH(AttentionRange);
+}
+
+}  // namespace outrider
+#endif  // HWY_ONCE

@@ -1,0 +1,69 @@
+// How one call of PagedAttention falls into independent pieces: a unit is up to 16 queries (row,
+// head) of one sequence that share a kv head, so that a key or value is read once for all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cpu/kernels.h"
+
+namespace outrider {
+
+// Positions that the online softmax takes at once: keys and values of one tile (32 KB at head_dim
+// 64) stay in the nearest caches while the queries of the unit use them.
+constexpr int kTile = 64;
+constexpr int kMaxQueries = 16;
+
+// Tokens from the last tile border before a tree to its end, in whole vectors.
+constexpr size_t TailStride(int rows) { return (static_cast<size_t>(kTile) + rows + 15) / 16 * 16; }
+
+// Unit `index` of a call, with its working memory in `scratch`.
+struct AttentionUnit {
+  AttentionUnit(const Attention& attention, int index, float* scratch);
+
+  // Row within the sequence's share of the batch.
+  int Row(int query) const { return (first_query + query) / group; }
+  const float* Query(int query) const {
+    return q + Row(query) * q_width + static_cast<size_t>((first_query + query) % group) * head_dim;
+  }
+  float* Out(int query) const {
+    return out + Row(query) * out_width +
+           static_cast<size_t>((first_query + query) % group) * head_dim;
+  }
+  KvPlace Place(int token) const {
+    const int32_t page = pages[token / page_tokens];
+    return KvPlace(*shape, page * static_cast<int32_t>(page_tokens) + token % page_tokens, kv_head);
+  }
+
+  const AttentionShape* shape;
+  size_t head_dim;
+  int page_tokens;
+  int group;  // query heads per kv head
+  float scale;
+  const void* keys;
+  const void* values;
+
+  int rows;     // of the sequence
+  int context;  // tokens before them
+  const int32_t* pages;
+  const int32_t* parents;  // nullptr for a chain
+  int kv_head;
+  int first_query;
+  int queries;
+  const float* q;  // the sequence's first row, the kv head's first query head
+  size_t q_width;
+  float* out;
+  size_t out_width;
+  // Query i sees the positions [first_position[i], end_position[i]).
+  int first_position[kMaxQueries];
+  int end_position[kMaxQueries];
+
+  float* scores;       // [kMaxQueries, kTile]
+  float* sums;         // [kMaxQueries, head_dim] weighted values so far
+  float* max;          // [kMaxQueries] largest score so far
+  float* sum;          // [kMaxQueries] weights so far
+  float* tail_scores;  // trees: [kMaxQueries, TailStride(rows)]
+  int32_t* path;       // trees: [rows]
+};
+
+}  // namespace outrider

@@ -1,0 +1,252 @@
+// The product with f32 and bf16 panels. Each (row, output) is one chain of multiply-adds over k in
+// ascending order, whatever the number of rows in the call and the panels beside it: that is what
+// makes rows bit-equal in any batch.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/backend/cpu/float_matmul.cc"
+// Compiles this file once per target; must come before the other Highway headers.
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/backend/cpu/kernels.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace outrider {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DU = hn::RebindToUnsigned<DF>;
+using VF = hn::Vec<DF>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
+
+// A group is two vectors of neighbouring outputs: the unit of register blocking.
+constexpr int kGroupOutputs = 2 * kLanes;
+constexpr int kGroupsPerPanel = kPanelOutputs / kGroupOutputs;
+// AVX-512 has 32 registers, the others 16. Rows x groups x 2 accumulators, the weights of one step
+// and one x must fit.
+constexpr int kMaxRows = kLanes == 16 ? 8 : 4;
+constexpr int GroupsFor(int rows) {
+  return kLanes == 16 ? (rows <= 2 ? 4 : rows <= 4 ? 2 : 1) : (rows == 1 ? 4 : rows == 2 ? 2 : 1);
+}
+
+// Ahead of the hardware prefetcher, which stops at every 4 KB page.
+constexpr int kPrefetchBytes = 1536;
+
+template <int kRows, int kGroups>
+struct Block {
+  VF sum[kRows][kGroups][2];
+  const char* stream[kGroups];
+  const float* x;
+  size_t in;
+
+  HWY_INLINE void Clear() {
+    const DF df;
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) sum[r][g][0] = sum[r][g][1] = hn::Zero(df);
+    }
+  }
+
+  HWY_INLINE void Add(int r, int g, VF x_k, VF w0, VF w1) {
+    sum[r][g][0] = hn::MulAdd(x_k, w0, sum[r][g][0]);
+    sum[r][g][1] = hn::MulAdd(x_k, w1, sum[r][g][1]);
+  }
+
+  HWY_INLINE void StepF32(size_t k) {
+    const DF df;
+    VF w[kGroups][2];
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      const float* p = reinterpret_cast<const float*>(stream[g]) + k * kPanelOutputs;
+      Prefetch(p);
+      w[g][0] = hn::Load(df, p);
+      w[g][1] = hn::Load(df, p + kLanes);
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const VF x_k = hn::Set(df, x[r * in + k]);
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+    }
+  }
+
+  // k = 2 * pair and the one behind it; `odd` is false for the last k of an odd number.
+  template <bool odd>
+  HWY_INLINE void StepBf16(size_t pair) {
+    const DF df;
+    const DU du;
+    VF even_w[kGroups][2], odd_w[kGroups][2];
+    const auto high = hn::Set(du, 0xffff0000u);
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      const uint32_t* p = reinterpret_cast<const uint32_t*>(stream[g]) + pair * kPanelOutputs;
+      Prefetch(p);
+      HWY_UNROLL(2)
+      for (int v = 0; v < 2; ++v) {
+        const auto both = hn::Load(du, p + v * kLanes);
+        even_w[g][v] = hn::BitCast(df, hn::ShiftLeft<16>(both));
+        odd_w[g][v] = hn::BitCast(df, hn::And(both, high));
+      }
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const VF x_k = hn::Set(df, x[r * in + 2 * pair]);
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, even_w[g][0], even_w[g][1]);
+    }
+    if constexpr (odd) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const VF x_k = hn::Set(df, x[r * in + 2 * pair + 1]);
+        HWY_UNROLL(4)
+        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, odd_w[g][0], odd_w[g][1]);
+      }
+    }
+  }
+
+  template <class T>
+  HWY_INLINE void Prefetch(const T* p) const {
+    const char* ahead = reinterpret_cast<const char*>(p) + kPrefetchBytes;
+    hwy::Prefetch(ahead);
+    if constexpr (kGroupOutputs * sizeof(T) > 64) hwy::Prefetch(ahead + 64);
+  }
+};
+
+// Writes one row's sums of the group of outputs that starts at `output`.
+HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF sum1) {
+  const DF df;
+  const int out = product.weights->out_features();
+  float* y = product.y + static_cast<size_t>(row) * out + output;
+  const int count = out - output;
+  if (HWY_LIKELY(count >= kGroupOutputs)) {
+    if (product.bias != nullptr) {
+      sum0 = hn::Add(sum0, hn::LoadU(df, product.bias + output));
+      sum1 = hn::Add(sum1, hn::LoadU(df, product.bias + output + kLanes));
+    }
+    if (product.accumulate) {
+      sum0 = hn::Add(hn::LoadU(df, y), sum0);
+      sum1 = hn::Add(hn::LoadU(df, y + kLanes), sum1);
+    }
+    hn::StoreU(sum0, df, y);
+    hn::StoreU(sum1, df, y + kLanes);
+    return;
+  }
+  HWY_ALIGN float sums[kGroupOutputs];
+  hn::Store(sum0, df, sums);
+  hn::Store(sum1, df, sums + kLanes);
+  for (int i = 0; i < count; ++i) {
+    if (product.bias != nullptr) sums[i] += product.bias[output + i];
+    y[i] = product.accumulate ? y[i] + sums[i] : sums[i];
+  }
+}
+
+template <WeightType kType, int kRows, int kGroups>
+void Groups(const Product& product, int row, int group) {
+  const PanelMatrix& w = *product.weights;
+  Block<kRows, kGroups> block;
+  block.in = w.in_features();
+  block.x = product.x + row * block.in;
+  for (int g = 0; g < kGroups; ++g) {
+    block.stream[g] = w.panels() + (group + g) / kGroupsPerPanel * w.panel_bytes() +
+                      (group + g) % kGroupsPerPanel * kGroupOutputs * 4;
+  }
+  block.Clear();
+  if constexpr (kType == WeightType::kF32) {
+    for (size_t k = 0; k < block.in; ++k) block.StepF32(k);
+  } else {
+    const size_t pairs = block.in / 2;
+    for (size_t pair = 0; pair < pairs; ++pair) block.template StepBf16<true>(pair);
+    if (block.in % 2 != 0) block.template StepBf16<false>(pairs);
+  }
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      Finish(product, row + r, (group + g) * kGroupOutputs, block.sum[r][g][0], block.sum[r][g][1]);
+    }
+  }
+}
+
+// kRows rows over groups [begin, end). Few rows take several groups at once: one group's two chains
+// of multiply-adds would wait for their own latency.
+template <WeightType kType, int kRows>
+void Rows(const Product& product, int row, int begin, int end) {
+  constexpr int kGroups = GroupsFor(kRows);
+  int group = begin;
+  for (; group + kGroups <= end; group += kGroups)
+    Groups<kType, kRows, kGroups>(product, row, group);
+  for (; group < end; ++group) Groups<kType, kRows, 1>(product, row, group);
+}
+
+template <WeightType kType>
+void SomeRows(const Product& product, int row, int count, int begin, int end) {
+  switch (count) {
+    case 1: return Rows<kType, 1>(product, row, begin, end);
+    case 2: return Rows<kType, 2>(product, row, begin, end);
+    case 3: return Rows<kType, 3>(product, row, begin, end);
+    case 4: return Rows<kType, 4>(product, row, begin, end);
+    default: break;
+  }
+  if constexpr (kMaxRows == 8) {
+    switch (count) {
+      case 5: return Rows<kType, 5>(product, row, begin, end);
+      case 6: return Rows<kType, 6>(product, row, begin, end);
+      case 7: return Rows<kType, 7>(product, row, begin, end);
+      default: return Rows<kType, 8>(product, row, begin, end);
+    }
+  }
+}
+
+template <WeightType kType>
+void Panels(const Product& product, int begin, int end) {
+  if (product.rows <= kMaxRows) {
+    SomeRows<kType>(product, 0, product.rows, begin * kGroupsPerPanel, end * kGroupsPerPanel);
+    return;
+  }
+  // All rows pass over one panel while it is in the cache.
+  for (int panel = begin; panel < end; ++panel) {
+    for (int row = 0; row < product.rows; row += kMaxRows) {
+      SomeRows<kType>(product, row, std::min(kMaxRows, product.rows - row), panel * kGroupsPerPanel,
+                      (panel + 1) * kGroupsPerPanel);
+    }
+  }
+}
+
+void MatMulF32(const Product& product, int begin, int end) {
+  Panels<WeightType::kF32>(product, begin, end);
+}
+
+void MatMulBf16(const Product& product, int begin, int end) {
+  Panels<WeightType::kBf16>(product, begin, end);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace outrider
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace outrider {
+namespace {
+
+HWY_EXPORT(MatMulF32);
+HWY_EXPORT(MatMulBf16);
+
+}  // namespace
+
+void ChooseFloatMatMul(CpuKernels& kernels) {
+  kernels.matmul_f32 = &HWY_DYNAMIC_DISPATCH(MatMulF32);
+  kernels.matmul_bf16 = &HWY_DYNAMIC_DISPATCH(MatMulBf16);
+}
+
+}  // namespace outrider
+#endif  // HWY_ONCE

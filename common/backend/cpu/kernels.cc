@@ -1,0 +1,22 @@
+#include "common/backend/cpu/kernels.h"
+
+#include "hwy/targets.h"
+
+namespace outrider {
+
+CpuKernels ChooseKernels() {
+  // Sets what Highway's dispatch tables point at; without it they would still point at a wrapper.
+  const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  hwy::GetChosenTarget().Update(targets);
+  CpuKernels kernels{};
+  kernels.name = hwy::TargetName(targets & -targets);  // the lowest bit is the best target
+  ChooseFloatMatMul(kernels);
+  ChooseInt8MatMul(kernels);
+  ChooseInt8MatMulVnni(kernels);
+  ChooseRowKernels(kernels);
+  ChooseRope(kernels);
+  ChooseAttention(kernels);
+  return kernels;
+}
+
+}  // namespace outrider

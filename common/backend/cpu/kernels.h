@@ -1,0 +1,89 @@
+// The loops of the CPU backend, compiled for several instruction sets each (Highway) and chosen
+// once, when the backend is made. All of them work on the calling thread only and allocate nothing;
+// the backend splits their ranges over its threads. Every result is independent of how a range is
+// split.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/backend.h"
+#include "common/backend/cpu/packed_panels.h"
+
+namespace outrider {
+
+// One product: y[rows, out] (+)= x[rows, in] W^T (+ bias).
+struct Product {
+  const PanelMatrix* weights = nullptr;
+  const float* x = nullptr;
+  int rows = 0;
+  const float* bias = nullptr;  // or nullptr
+  bool accumulate = false;
+  float* y = nullptr;
+  // int8 only: x in steps of x_scales[row], plus 128, [rows, words * 4].
+  const uint8_t* x_steps = nullptr;
+  const float* x_scales = nullptr;
+};
+
+// One call of PagedAttention.
+struct Attention {
+  const BatchLayout* batch = nullptr;
+  AttentionShape shape;
+  const float* qkv = nullptr;
+  KvLayer kv;
+  float* out = nullptr;
+};
+
+struct CpuKernels {
+  // Panels [begin, end) of a product with weights of one type.
+  void (*matmul_f32)(const Product& product, int begin, int end);
+  void (*matmul_bf16)(const Product& product, int begin, int end);
+  void (*matmul_int8)(const Product& product, int begin, int end);
+  // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
+  // the value of a step.
+  float (*quantize_row)(const float* x, int in, uint8_t* steps);
+
+  void (*rms_norm)(const float* x, const float* gain, int rows, int n, int stride, float eps,
+                   float* out);
+  void (*swiglu)(const float* gate_up, int rows, int n, float* out);
+  // Rows [begin, end) of the batch.
+  void (*rope_and_write_kv)(const BatchLayout& batch, const AttentionShape& shape,
+                            const float* cos_sin, float* qkv, const KvLayer& kv, int begin,
+                            int end);
+  // Units [begin, end) of AttentionUnits(); `scratch` has AttentionScratchFloats() floats.
+  void (*attention)(const Attention& attention, int begin, int end, float* scratch);
+
+  const char* name;  // "AVX3"
+};
+
+// The best that this machine (and Highway's test switch) offers now.
+CpuKernels ChooseKernels();
+
+// What ChooseKernels gathers, one function per file.
+void ChooseFloatMatMul(CpuKernels& kernels);
+void ChooseInt8MatMul(CpuKernels& kernels);
+void ChooseInt8MatMulVnni(CpuKernels& kernels);  // no-op where there is no AVX-512 VNNI
+void ChooseRowKernels(CpuKernels& kernels);
+void ChooseRope(CpuKernels& kernels);
+void ChooseAttention(CpuKernels& kernels);
+
+// Attention is split into units of (sequence, kv head, block of queries).
+int AttentionUnits(const BatchLayout& batch, const AttentionShape& shape);
+size_t AttentionScratchFloats(const BatchLayout& batch, const AttentionShape& shape);
+
+// Where a token's key and value stand in a page: keys [kv_heads, head_dim, page_tokens], so that
+// one vector holds the same element of neighbouring tokens and scores need no horizontal sums;
+// values [kv_heads, page_tokens, head_dim].
+struct KvPlace {
+  KvPlace(const AttentionShape& shape, int32_t slot, int kv_head)
+      : head(((static_cast<size_t>(slot / shape.page_tokens) * shape.num_kv_heads) + kv_head) *
+             shape.head_dim * shape.page_tokens),
+        key(head + slot % shape.page_tokens),
+        value(head + static_cast<size_t>(slot % shape.page_tokens) * shape.head_dim) {}
+
+  size_t head;   // the head's first element in the page, of keys and of values
+  size_t key;    // element d of the key: key + d * page_tokens
+  size_t value;  // element d of the value: value + d
+};
+
+}  // namespace outrider

@@ -1,0 +1,66 @@
+// How the CPU backend keeps a weight matrix W[out, in] for the product: panels of 32 outputs, each
+// panel a contiguous stream of `in` steps, so that a product reads memory once and in order.
+//   f32:  panel[in][32]
+//   bf16: panel[ceil(in / 2)][32][2]: two neighbours in k share 32 bits, so that widening is a
+//   shift
+//         (even k) or a mask (odd k)
+//   int8: panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
+// Outputs and k beyond the matrix are zeros. 32 outputs are two vectors of AVX-512, which with 8
+// rows make 16 accumulators.
+//
+// Owner: the model. Thread: immutable once packed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "common/backend/backend.h"
+#include "common/backend/cpu/aligned_bytes.h"
+
+namespace outrider {
+
+constexpr int kPanelOutputs = 32;
+
+// Consecutive k that share a 32-bit element of the panel.
+constexpr int StepsPerWord(WeightType type) {
+  return type == WeightType::kF32 ? 1 : type == WeightType::kBf16 ? 2 : 4;
+}
+
+class PanelMatrix final : public PackedMatrix {
+ public:
+  // kInvalidArgument unless `weight` is a matrix, kResourceExhausted when memory is out.
+  static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type);
+
+  int out_features() const override { return out_; }
+  int in_features() const override { return in_; }
+  size_t bytes() const override { return panels_.size() + rows_.size(); }
+
+  WeightType type() const { return type_; }
+  int panel_count() const { return (out_ + kPanelOutputs - 1) / kPanelOutputs; }
+  // 32-bit words of one output in a panel.
+  int words() const { return (in_ + StepsPerWord(type_) - 1) / StepsPerWord(type_); }
+  size_t panel_bytes() const { return static_cast<size_t>(words()) * kPanelOutputs * 4; }
+  const char* panels() const { return panels_.data(); }
+
+  // int8 only, [panel_count * 32] each: the value of one step and the sum of the weights' steps.
+  const float* scales() const { return reinterpret_cast<const float*>(rows_.data()); }
+  const int32_t* sums() const {
+    return reinterpret_cast<const int32_t*>(scales() + panel_count() * kPanelOutputs);
+  }
+
+  // Writes the `in` values of one output, as the product sees them.
+  void Unpack(int output, float* row) const;
+
+ private:
+  PanelMatrix(WeightType type, int out, int in) : type_(type), out_(out), in_(in) {}
+  void FillInt8(const TensorView& weight);
+
+  WeightType type_;
+  int out_;
+  int in_;
+  AlignedBytes panels_;
+  AlignedBytes rows_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,94 @@
+// RopeAndWriteKv: rotates queries and keys, and puts keys and values into the cache.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/backend/cpu/rope.cc"
+// Compiles this file once per target; must come before the other Highway headers.
+// clang-format off
+#include "hwy/foreach_target.h"
+// clang-format on
+
+#include "common/backend/cpu/bf16.h"
+#include "common/backend/cpu/kernels.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace outrider {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE void RotateVector(D d, const float* cos, const float* sin, float* low, float* high) {
+  const auto c = hn::LoadU(d, cos);
+  const auto s = hn::LoadU(d, sin);
+  const auto a = hn::LoadU(d, low);
+  const auto b = hn::LoadU(d, high);
+  hn::StoreU(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, low);
+  hn::StoreU(hn::MulAdd(a, s, hn::Mul(b, c)), d, high);
+}
+
+HWY_INLINE void RotateHead(const float* cos_sin, size_t half, float* x) {
+  const hn::CappedTag<float, 16> wide;
+  const hn::CappedTag<float, 4> four;  // head_dim is a multiple of 8, its half one of 4
+  size_t i = 0;
+  for (; i + hn::Lanes(wide) <= half; i += hn::Lanes(wide)) {
+    RotateVector(wide, cos_sin + i, cos_sin + half + i, x + i, x + half + i);
+  }
+  for (; i < half; i += hn::Lanes(four)) {
+    RotateVector(four, cos_sin + i, cos_sin + half + i, x + i, x + half + i);
+  }
+}
+
+template <class T>
+void Write(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin, float* qkv,
+           T* keys, T* values, int begin, int end) {
+  const int dim = shape.head_dim;
+  const size_t width = static_cast<size_t>(shape.num_heads + 2 * shape.num_kv_heads) * dim;
+  for (int r = begin; r < end; ++r) {
+    float* row = qkv + r * width;
+    const float* angles = cos_sin + static_cast<size_t>(batch.positions[r]) * dim;
+    for (int h = 0; h < shape.num_heads + shape.num_kv_heads; ++h) {
+      RotateHead(angles, dim / 2, row + static_cast<size_t>(h) * dim);
+    }
+    const float* k = row + static_cast<size_t>(shape.num_heads) * dim;
+    const float* v = k + static_cast<size_t>(shape.num_kv_heads) * dim;
+    for (int h = 0; h < shape.num_kv_heads; ++h, k += dim, v += dim) {
+      const KvPlace place(shape, batch.slots[r], h);
+      T* key = keys + place.key;
+      T* value = values + place.value;
+      for (int i = 0; i < dim; ++i, key += shape.page_tokens) *key = Narrow<T>(k[i]);
+      for (int i = 0; i < dim; ++i) value[i] = Narrow<T>(v[i]);
+    }
+  }
+}
+
+void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
+                    float* qkv, const KvLayer& kv, int begin, int end) {
+  if (kv.dtype == Dtype::kF32) {
+    Write(batch, shape, cos_sin, qkv, static_cast<float*>(kv.keys), static_cast<float*>(kv.values),
+          begin, end);
+  } else {
+    Write(batch, shape, cos_sin, qkv, static_cast<uint16_t*>(kv.keys),
+          static_cast<uint16_t*>(kv.values), begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace outrider
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace outrider {
+namespace {
+
+HWY_EXPORT(RopeAndWriteKv);
+
+}  // namespace
+
+void ChooseRope(CpuKernels& kernels) {
+  kernels.rope_and_write_kv = &HWY_DYNAMIC_DISPATCH(RopeAndWriteKv);
+}
+
+}  // namespace outrider
+#endif  // HWY_ONCE

@@ -78,8 +78,8 @@ std::vector<TokenId> RandomTokens(int count, int vocab_size, uint64_t seed) {
   return tokens;
 }
 
-Rows Run(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
-         std::span<const int32_t> parents) {
+Rows Extend(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
+            std::span<const int32_t> parents) {
   std::vector<int32_t> all(tokens.size());
   std::iota(all.begin(), all.end(), 0);
   const ForwardSequence share = {sequence, tokens, parents, all};
@@ -96,7 +96,7 @@ Rows Run(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
 
 Rows RunFresh(Model& model, std::span<const TokenId> tokens) {
   const SequenceId sequence = model.NewSequence();
-  Rows rows = Run(model, sequence, tokens);
+  Rows rows = Extend(model, sequence, tokens);
   model.Release(sequence);
   return rows;
 }

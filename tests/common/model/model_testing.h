@@ -50,8 +50,8 @@ std::vector<TokenId> RandomTokens(int count, int vocab_size, uint64_t seed);
 using Rows = std::vector<std::vector<float>>;
 
 // Appends the tokens in one pass and returns the logits of all of them.
-Rows Run(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
-         std::span<const int32_t> parents = {});
+Rows Extend(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
+            std::span<const int32_t> parents = {});
 // The same of a new sequence, which is released again.
 Rows RunFresh(Model& model, std::span<const TokenId> tokens);
 

@@ -1,0 +1,36 @@
+// PAIR.json of `outrider simulate`: two first-order Markov chains over a small vocabulary.
+//   {"vocab": V, "target": {"initial": [V numbers], "transition": [V rows of V numbers]},
+//    "draft": {the same}}
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+inline constexpr int kMaxSimulatedVocab = 1024;
+
+struct MarkovChain {
+  // [1 + vocab] rows of vocab: the first token's law, then those behind each token.
+  std::vector<std::vector<double>> rows;
+
+  // `last`: the token before, -1 at the start.
+  const std::vector<double>& Row(TokenId last) const { return rows[static_cast<size_t>(last + 1)]; }
+};
+
+struct MarkovPair {
+  int vocab = 0;
+  MarkovChain target;
+  MarkovChain draft;
+};
+
+// kInvalidArgument, with the field and the row, for whatever is not such a pair: entries that are
+// no numbers, negative or not finite, rows of the wrong size or whose sum is not within 1e-6 of 1.
+// Rows are divided by their sum, so that decimals like 0.333333 do not bend the laws.
+Result<MarkovPair> ParsePair(std::string_view json);
+
+}  // namespace outrider

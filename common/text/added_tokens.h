@@ -1,0 +1,56 @@
+// Finds added tokens (control tokens, chat marks, runs of spaces) in a text before anything else
+// looks at it: leftmost first, of those the longest.
+//
+// Thread: any (immutable).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/text/tokenizer_spec.h"
+
+namespace outrider {
+
+// A stretch of the text: an added token, or text between them (id -1). Never empty.
+struct TextPart {
+  size_t begin;
+  size_t end;
+  TokenId id;
+};
+
+class AddedTokens {
+ public:
+  // REQUIRES: no content is empty.
+  explicit AddedTokens(std::vector<AddedTokenSpec> tokens);
+
+  // The parts cover `text` in order. Without `parse_special`, tokens with special:true are not
+  // looked for. White space that lstrip or rstrip takes belongs to the token's part.
+  // REQUIRES: `text` is well-formed UTF-8.
+  std::vector<TextPart> Split(std::string_view text, bool parse_special) const;
+
+ private:
+  struct Node {
+    int special = -1;  // index into tokens_ of the token that ends here, by kind; -1: none
+    int ordinary = -1;
+  };
+  struct Match {
+    const AddedTokenSpec* token;
+    size_t end;
+  };
+  static uint64_t EdgeKey(size_t node, char byte);
+  std::optional<Match> LongestAt(std::string_view text, size_t at, bool parse_special) const;
+
+  std::vector<AddedTokenSpec> tokens_;
+  // A trie over bytes; node 0 is the root.
+  std::vector<Node> nodes_;
+  std::unordered_map<uint64_t, size_t> edges_;
+  std::array<bool, 256> starts_{};  // bytes that some token starts with
+};
+
+}  // namespace outrider

@@ -1,0 +1,180 @@
+#include "common/text/bpe.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/text/byte_alphabet.h"
+#include "common/text/utf8.h"
+
+namespace outrider {
+namespace {
+
+using Candidate = BpeScratch::Candidate;
+using Symbol = BpeScratch::Symbol;
+
+uint64_t PairKey(TokenId left, TokenId right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
+
+// std heaps keep the largest in front: the best candidate is the one no other is worse than.
+bool IsWorse(const Candidate& a, const Candidate& b) {
+  return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
+}
+
+void AppendSymbol(TokenId id, std::vector<Symbol>& symbols) {
+  symbols.push_back({id, static_cast<int32_t>(symbols.size()) - 1, -1});
+}
+
+Result<TokenId> FindMergePart(const Vocabulary& vocabulary, size_t index, std::string_view text) {
+  const std::optional<TokenId> id = vocabulary.FindInModel(text);
+  if (!id.has_value()) {
+    return DataLoss("model.merges[" + std::to_string(index) + "]: \"" +
+                    std::string(text.substr(0, 64)) + "\" is not in the vocabulary");
+  }
+  return *id;
+}
+
+}  // namespace
+
+// Multiplication mixes the low bits up, the shift brings them down again (buckets take low bits).
+size_t Bpe::PairHash::operator()(uint64_t pair) const {
+  const uint64_t mixed = (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u;
+  return mixed ^ mixed >> 32;
+}
+
+Result<Bpe> Bpe::Create(const TokenizerSpec& spec, const Vocabulary& vocabulary) {
+  Bpe bpe(vocabulary);
+  bpe.byte_level_ = spec.byte_level;
+  bpe.ignore_merges_ = spec.ignore_merges;
+  bpe.fuse_unk_ = spec.fuse_unk;
+  bpe.byte_fallback_ = spec.byte_fallback;
+  if (spec.unk_token.has_value()) {
+    const std::optional<TokenId> unk = vocabulary.Find(*spec.unk_token);
+    if (!unk.has_value()) return DataLoss("model.unk_token: not in the vocabulary");
+    bpe.unk_ = *unk;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto value = static_cast<uint8_t>(byte);
+    const std::string name = spec.byte_level ? ByteToCharacter(value) : ByteTokenName(value);
+    bpe.byte_ids_[byte] = vocabulary.FindInModel(name).value_or(-1);
+  }
+  bpe.merges_.reserve(spec.merges.size());
+  bpe.merge_of_.reserve(spec.merges.size());
+  for (size_t i = 0; i < spec.merges.size(); ++i) {
+    const auto& [left_text, right_text] = spec.merges[i];
+    OUTRIDER_ASSIGN(const TokenId left, FindMergePart(vocabulary, i, left_text));
+    OUTRIDER_ASSIGN(const TokenId right, FindMergePart(vocabulary, i, right_text));
+    OUTRIDER_ASSIGN(const TokenId merged, FindMergePart(vocabulary, i, left_text + right_text));
+    bpe.merges_.emplace_back(left, right);
+    // Of a pair listed twice the later rank counts, as in the Hugging Face library.
+    bpe.merge_of_[PairKey(left, right)] = {static_cast<uint32_t>(i), merged};
+  }
+  return bpe;
+}
+
+Status Bpe::Encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const {
+  if (ignore_merges_) {
+    const std::optional<TokenId> whole = byte_level_
+                                             ? vocabulary_->FindInModel(BytesToCharacters(piece))
+                                             : vocabulary_->FindInModel(piece);
+    if (whole.has_value()) {
+      ids.push_back(*whole);
+      return Status();
+    }
+  }
+  scratch.symbols.clear();
+  OUTRIDER_TRY(byte_level_ ? SpellBytes(piece, scratch) : SpellCharacters(piece, scratch));
+  MergeSymbols(scratch);
+  for (const Symbol& symbol : scratch.symbols) {
+    if (symbol.id >= 0) ids.push_back(symbol.id);
+  }
+  return Status();
+}
+
+Status Bpe::SpellBytes(std::string_view piece, BpeScratch& scratch) const {
+  for (const char c : piece) {
+    const TokenId id = byte_ids_[static_cast<uint8_t>(c)];
+    if (id >= 0) {
+      AppendSymbol(id, scratch.symbols);
+    } else if (unk_ < 0) {
+      return InvalidArgument("the vocabulary has no token for the byte " +
+                             ByteTokenName(static_cast<uint8_t>(c)));
+    } else if (!fuse_unk_ || scratch.symbols.empty() || scratch.symbols.back().id != unk_) {
+      AppendSymbol(unk_, scratch.symbols);
+    }
+  }
+  return Status();
+}
+
+Status Bpe::SpellCharacters(std::string_view piece, BpeScratch& scratch) const {
+  while (!piece.empty()) {
+    const std::string_view character = piece.substr(0, FirstCharacter(piece).size);
+    piece.remove_prefix(character.size());
+    const std::optional<TokenId> id = vocabulary_->FindInModel(character);
+    if (id.has_value()) {
+      AppendSymbol(*id, scratch.symbols);
+    } else if (byte_fallback_ && FallBackToBytes(character, scratch)) {
+      continue;
+    } else if (unk_ < 0) {
+      return InvalidArgument("the vocabulary has no token for the character \"" +
+                             std::string(character) + "\"");
+    } else if (!fuse_unk_ || scratch.symbols.empty() || scratch.symbols.back().id != unk_) {
+      AppendSymbol(unk_, scratch.symbols);
+    }
+  }
+  return Status();
+}
+
+// All bytes of the character or none: half a character would decode to nothing.
+bool Bpe::FallBackToBytes(std::string_view character, BpeScratch& scratch) const {
+  for (const char c : character) {
+    if (byte_ids_[static_cast<uint8_t>(c)] < 0) return false;
+  }
+  for (const char c : character) AppendSymbol(byte_ids_[static_cast<uint8_t>(c)], scratch.symbols);
+  return true;
+}
+
+std::optional<Candidate> Bpe::CandidateAt(const std::vector<Symbol>& symbols, int32_t at) const {
+  const Symbol& symbol = symbols[at];
+  if (symbol.next < 0) return std::nullopt;
+  const TokenId right = symbols[symbol.next].id;
+  const auto merge = merge_of_.find(PairKey(symbol.id, right));
+  if (merge == merge_of_.end()) return std::nullopt;
+  return Candidate{merge->second.rank, at, symbol.id, right, merge->second.merged};
+}
+
+void Bpe::MergeSymbols(BpeScratch& scratch) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  std::vector<Candidate>& heap = scratch.heap;
+  heap.clear();
+  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+    symbols[i].next = static_cast<int32_t>(i) + 1;
+    if (const auto candidate = CandidateAt(symbols, static_cast<int32_t>(i))) {
+      heap.push_back(*candidate);
+    }
+  }
+  std::make_heap(heap.begin(), heap.end(), IsWorse);
+  const auto push = [&](int32_t at) {
+    if (const auto candidate = CandidateAt(symbols, at)) {
+      heap.push_back(*candidate);
+      std::push_heap(heap.begin(), heap.end(), IsWorse);
+    }
+  };
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), IsWorse);
+    const Candidate best = heap.back();
+    heap.pop_back();
+    // A merge beside it may have changed either symbol since the candidate was pushed.
+    Symbol& left = symbols[best.at];
+    if (left.id != best.left || left.next < 0 || symbols[left.next].id != best.right) continue;
+    Symbol& right = symbols[left.next];
+    left.id = best.merged;
+    right.id = -1;
+    left.next = right.next;
+    if (left.next >= 0) symbols[left.next].previous = best.at;
+    if (left.previous >= 0) push(left.previous);
+    push(best.at);
+  }
+}
+
+}  // namespace outrider

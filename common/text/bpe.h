@@ -1,0 +1,82 @@
+// Byte-pair encoding of one piece: starting from its bytes or characters, the pair of neighbours
+// with the best rank is merged, the leftmost first, until no pair has a rank.
+// Source: Sennrich et al. 2016, section 3.2, with the merge order of the Hugging Face library.
+//
+// A heap of candidate pairs over a linked list of symbols: O(n log n) for a piece of n bytes.
+//
+// Thread: any (immutable); the scratch belongs to the caller.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/text/tokenizer_spec.h"
+#include "common/text/vocabulary.h"
+
+namespace outrider {
+
+// Memory that calls reuse.
+struct BpeScratch {
+  struct Symbol {
+    TokenId id;  // -1: merged into a symbol before it
+    int32_t previous;
+    int32_t next;  // -1: none
+  };
+  struct Candidate {
+    uint32_t rank;
+    int32_t at;  // index of the left symbol
+    TokenId left, right, merged;
+  };
+  std::vector<Symbol> symbols;
+  std::vector<Candidate> heap;
+};
+
+class Bpe {
+ public:
+  // `vocabulary` must outlive this. kDataLoss when a merge or unk_token names an unknown token.
+  static Result<Bpe> Create(const TokenizerSpec& spec, const Vocabulary& vocabulary);
+
+  // Appends the ids of `piece`. kInvalidArgument when the vocabulary cannot spell it: a byte or
+  // character without token, where the model has neither byte fallback nor an unknown token.
+  Status Encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const;
+
+  // Pairs of ids, best first: what a fingerprint is made of.
+  const std::vector<std::pair<TokenId, TokenId>>& merges() const { return merges_; }
+
+ private:
+  struct Merge {
+    uint32_t rank;
+    TokenId merged;
+  };
+  struct PairHash {
+    size_t operator()(uint64_t pair) const;
+  };
+
+  explicit Bpe(const Vocabulary& vocabulary) : vocabulary_(&vocabulary) {}
+
+  Status SpellBytes(std::string_view piece, BpeScratch& scratch) const;
+  Status SpellCharacters(std::string_view piece, BpeScratch& scratch) const;
+  bool FallBackToBytes(std::string_view character, BpeScratch& scratch) const;
+  void MergeSymbols(BpeScratch& scratch) const;
+  std::optional<BpeScratch::Candidate> CandidateAt(const std::vector<BpeScratch::Symbol>& symbols,
+                                                   int32_t at) const;
+
+  const Vocabulary* vocabulary_;
+  bool byte_level_ = false;
+  bool ignore_merges_ = false;
+  bool fuse_unk_ = false;
+  bool byte_fallback_ = false;
+  TokenId unk_ = -1;                     // -1: none
+  std::array<TokenId, 256> byte_ids_{};  // byte level or byte fallback; -1: none
+  std::vector<std::pair<TokenId, TokenId>> merges_;
+  std::unordered_map<uint64_t, Merge, PairHash> merge_of_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,69 @@
+#include "common/text/fingerprint.h"
+
+#include <string_view>
+#include <vector>
+
+#include "common/text/bpe.h"
+#include "common/text/vocabulary.h"
+
+namespace outrider {
+namespace {
+
+// FNV-1a, 64 bit, with numbers as eight little-endian bytes on every machine.
+class Hash {
+ public:
+  void Add(std::string_view bytes) {
+    Add(bytes.size());  // so that "ab","c" and "a","bc" differ
+    for (const char c : bytes) AddByte(static_cast<uint8_t>(c));
+  }
+  void Add(uint64_t number) {
+    for (int i = 0; i < 8; ++i) AddByte(static_cast<uint8_t>(number >> 8 * i));
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  void AddByte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001B3u; }
+
+  uint64_t value_ = 0xCBF29CE484222325u;
+};
+
+}  // namespace
+
+TokenizerFingerprint MakeFingerprint(const Vocabulary& vocabulary, const Bpe& bpe) {
+  Hash strings, merges, special;
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    if (!vocabulary.Has(id)) continue;
+    strings.Add(static_cast<uint64_t>(id));
+    strings.Add(vocabulary.Text(id));
+    if (vocabulary.IsSpecial(id)) special.Add(static_cast<uint64_t>(id));
+  }
+  for (const auto& [left, right] : bpe.merges()) {
+    merges.Add(static_cast<uint64_t>(left));
+    merges.Add(static_cast<uint64_t>(right));
+  }
+  return {strings.value(), merges.value(), special.value(), vocabulary.size()};
+}
+
+std::string DescribeMismatch(const TokenizerFingerprint& target,
+                             const TokenizerFingerprint& drafter) {
+  std::vector<std::string> differences;
+  if (target.vocab_size != drafter.vocab_size) {
+    differences.push_back("the target has " + std::to_string(target.vocab_size) +
+                          " tokens, the drafter " + std::to_string(drafter.vocab_size));
+  } else if (target.vocabulary != drafter.vocabulary) {
+    differences.push_back("both have " + std::to_string(target.vocab_size) +
+                          " tokens, but the token strings differ");
+  }
+  if (target.merges != drafter.merges) differences.push_back("the merges differ");
+  if (target.special_tokens != drafter.special_tokens) {
+    differences.push_back("the sets of special tokens differ");
+  }
+  std::string out;
+  for (const std::string& difference : differences) {
+    if (!out.empty()) out += "; ";
+    out += difference;
+  }
+  return out;
+}
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// The normalizer of a tokenizer: steps that rewrite a text segment before it is split.
+//
+// Thread: any (immutable).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/text/pattern.h"
+#include "common/text/tokenizer_spec.h"
+
+namespace outrider {
+
+class Normalizer {
+ public:
+  static Result<Normalizer> Create(const std::vector<NormalizerStep>& steps);
+
+  // kResourceExhausted when the result would be over 16 MiB. An empty segment stays empty.
+  // REQUIRES: `text` is well-formed UTF-8.
+  Result<std::string> Normalize(std::string_view text) const;
+
+ private:
+  struct Replace {
+    Pattern pattern;
+    std::string content;
+  };
+  std::vector<std::variant<NfcStep, PrependStep, Replace>> steps_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,143 @@
+#include "common/text/pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <utility>
+
+#include "common/text/utf8.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kMaxPatternBytes = 64 << 10;
+// A linear match backtracks at most once per character, and texts have at most 16 Mi of them.
+constexpr uint32_t kMaxMatchSteps = 50'000'000;
+constexpr uint32_t kMaxMatchKib = 64 << 10;
+
+struct CodeFree {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+};
+struct CompileContextFree {
+  void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
+};
+struct MatchContextFree {
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+};
+struct MatchDataFree {
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+};
+
+std::string WithWhiteSpaceProperty(std::string_view pattern) {
+  std::string out;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
+      out += pattern[i];
+      continue;
+    }
+    const char escaped = pattern[++i];
+    if (escaped == 's') {
+      out += "\\p{White_Space}";
+    } else if (escaped == 'S') {
+      out += "\\P{White_Space}";
+    } else {
+      out += '\\';
+      out += escaped;
+    }
+  }
+  return out;
+}
+
+std::string ErrorText(int error) {
+  PCRE2_UCHAR buffer[256];
+  if (pcre2_get_error_message(error, buffer, sizeof buffer) < 0) return std::to_string(error);
+  return reinterpret_cast<const char*>(buffer);
+}
+
+std::vector<TextSpan> FindLiteral(std::string_view text, std::string_view literal) {
+  std::vector<TextSpan> spans;
+  if (literal.empty()) return spans;
+  for (size_t at = text.find(literal); at != std::string_view::npos;
+       at = text.find(literal, at + literal.size())) {
+    spans.push_back({at, at + literal.size()});
+  }
+  return spans;
+}
+
+}  // namespace
+
+struct Pattern::Regex {
+  std::unique_ptr<pcre2_code, CodeFree> code;
+  std::unique_ptr<pcre2_match_context, MatchContextFree> limits;
+};
+
+Result<Pattern> Pattern::Create(const PatternSpec& spec) {
+  Pattern pattern;
+  if (!spec.regex) {
+    pattern.literal_ = spec.text;
+    return pattern;
+  }
+  if (spec.text.size() > kMaxPatternBytes) {
+    return DataLoss("a regular expression of " + std::to_string(spec.text.size()) +
+                    " bytes, limit " + std::to_string(kMaxPatternBytes));
+  }
+  const std::string text = WithWhiteSpaceProperty(spec.text);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto regex = std::make_shared<Regex>();
+  // \C would match a lone byte of a character.
+  regex->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
+                                  nullptr));
+  if (regex->code == nullptr) {
+    return DataLoss("regular expression: " + ErrorText(error) + " at byte " +
+                    std::to_string(offset) + " of " + text);
+  }
+  // Without JIT (an architecture or a kernel that forbids it) PCRE2 interprets: slower, the same.
+  (void)pcre2_jit_compile(regex->code.get(), PCRE2_JIT_COMPLETE);
+  regex->limits.reset(pcre2_match_context_create(nullptr));
+  if (regex->limits == nullptr) return ResourceExhausted("no memory for a regular expression");
+  pcre2_set_match_limit(regex->limits.get(), kMaxMatchSteps);
+  pcre2_set_heap_limit(regex->limits.get(), kMaxMatchKib);
+  pattern.regex_ = std::move(regex);
+  return pattern;
+}
+
+Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
+  if (regex_ == nullptr) return FindLiteral(text, literal_);
+  const std::unique_ptr<pcre2_match_data, MatchDataFree> match(
+      pcre2_match_data_create_from_pattern(regex_->code.get(), nullptr));
+  if (match == nullptr) return ResourceExhausted("no memory to match a regular expression");
+  std::vector<TextSpan> spans;
+  size_t at = 0;
+  while (at <= text.size()) {
+    const auto run = [&](uint32_t options) {
+      // The caller has checked the text once; PCRE2 would check it again for every match.
+      return pcre2_match(regex_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                         at, PCRE2_NO_UTF_CHECK | options, match.get(), regex_->limits.get());
+    };
+    int count = run(0);
+    // The compiled code has 32 KiB of stack; the interpreter takes its memory from the heap.
+    if (count == PCRE2_ERROR_JIT_STACKLIMIT) count = run(PCRE2_NO_JIT);
+    if (count == PCRE2_ERROR_NOMATCH) break;
+    if (count < 0) {
+      return ResourceExhausted("splitting the text at byte " + std::to_string(at) + ": " +
+                               ErrorText(count));
+    }
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
+    const TextSpan span{bounds[0], bounds[1]};
+    // Only \K within a lookaround can make such a match.
+    if (span.begin < at || span.end < span.begin) {
+      return FailedPrecondition("the pattern matches backwards at byte " + std::to_string(at));
+    }
+    spans.push_back(span);
+    at = span.end;
+    if (span.begin == span.end) {
+      if (at == text.size()) break;
+      at += FirstCharacter(text.substr(at)).size;
+    }
+  }
+  return spans;
+}
+
+}  // namespace outrider

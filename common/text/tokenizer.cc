@@ -1,0 +1,246 @@
+#include "common/text/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/text/added_tokens.h"
+#include "common/text/bpe.h"
+#include "common/text/byte_alphabet.h"
+#include "common/text/detokenizer.h"
+#include "common/text/normalizer.h"
+#include "common/text/pre_tokenizer.h"
+#include "common/text/tokenizer_json.h"
+#include "common/text/utf8.h"
+#include "common/text/vocabulary.h"
+
+namespace outrider {
+namespace {
+
+std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) {
+  if (spec.byte_level) {
+    // Added tokens are written as they appear in the text.
+    if (is_added) return text;
+    return CharactersToBytes(text).value_or(text);
+  }
+  for (const auto& [from, to] : spec.replacements) text = ReplaceAll(std::move(text), from, to);
+  if (spec.byte_fallback) {
+    if (const auto byte = ParseByteTokenName(text)) return std::string(1, static_cast<char>(*byte));
+  }
+  return text;
+}
+
+// Tokens with normalized:true are looked for in normalized text, so they are normalized too.
+Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedTokenSpec>& tokens,
+                                                     const Normalizer& normalizer) {
+  std::vector<AddedTokenSpec> out;
+  size_t bytes = 0;
+  for (AddedTokenSpec token : tokens) {
+    if (!token.normalized) continue;
+    OUTRIDER_ASSIGN(token.content, normalizer.Normalize(token.content));
+    bytes += token.content.size();
+    if (bytes > kMaxAddedTokenBytes) return DataLoss("added_tokens: too long when normalized");
+    if (!token.content.empty()) out.push_back(std::move(token));
+  }
+  return out;
+}
+
+std::vector<AddedTokenSpec> RawTokens(const std::vector<AddedTokenSpec>& tokens) {
+  std::vector<AddedTokenSpec> out;
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(out),
+               [](const AddedTokenSpec& token) { return !token.normalized; });
+  return out;
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  Vocabulary vocabulary;
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  AddedTokens raw_tokens;
+  AddedTokens normalized_tokens;
+  bool strips_leading_space;
+  std::vector<std::string> bytes;  // by id
+  std::vector<TokenId> prompt_prefix;
+  std::vector<TokenId> eos_tokens;
+  std::optional<Bpe> bpe;  // refers to `vocabulary`, so it is made when that is in place
+  TokenizerFingerprint fingerprint;
+
+  Status ApplyRoles(const ModelRoles& roles);
+  Status EncodePlain(std::string text, bool at_text_start, BpeScratch& scratch,
+                     std::vector<TokenId>& ids) const;
+  Status EncodeSegment(std::string_view text, bool at_text_start, bool parse_special,
+                       BpeScratch& scratch, std::vector<TokenId>& ids) const;
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::~Tokenizer() = default;
+
+Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(std::string_view json) {
+  OUTRIDER_ASSIGN(const TokenizerSpec spec, ParseTokenizerJson(json));
+  OUTRIDER_ASSIGN(Vocabulary vocabulary, Vocabulary::Create(spec));
+  OUTRIDER_ASSIGN(Normalizer normalizer, Normalizer::Create(spec.normalizer));
+  OUTRIDER_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.pre_tokenizer));
+  OUTRIDER_ASSIGN(std::vector<AddedTokenSpec> normalized,
+                  NormalizedTokens(spec.added_tokens, normalizer));
+  std::unique_ptr<Parts> parts(new Parts{.vocabulary = std::move(vocabulary),
+                                         .normalizer = std::move(normalizer),
+                                         .pre_tokenizer = std::move(pre_tokenizer),
+                                         .raw_tokens = AddedTokens(RawTokens(spec.added_tokens)),
+                                         .normalized_tokens = AddedTokens({}),
+                                         .strips_leading_space = spec.strip_leading_space,
+                                         .bytes = {},
+                                         .prompt_prefix = spec.prompt_prefix,
+                                         .eos_tokens = {},
+                                         .bpe = std::nullopt,
+                                         .fingerprint = {}});
+  OUTRIDER_ASSIGN(Bpe bpe, Bpe::Create(spec, parts->vocabulary));
+  parts->fingerprint = MakeFingerprint(parts->vocabulary, bpe);
+  parts->bpe.emplace(std::move(bpe));
+  for (TokenId id = 0; id < parts->vocabulary.size(); ++id) {
+    parts->bytes.push_back(
+        BytesOf(spec, std::string(parts->vocabulary.Text(id)), parts->vocabulary.IsAdded(id)));
+  }
+  // A normalized token stands for what it is found as: "</s>" behind a Prepend takes a space along.
+  for (AddedTokenSpec& token : normalized) {
+    parts->bytes[token.id] = BytesOf(spec, token.content, true);
+  }
+  parts->normalized_tokens = AddedTokens(std::move(normalized));
+  for (const TokenId id : parts->prompt_prefix) {
+    if (!parts->vocabulary.Has(id)) {
+      return DataLoss("post_processor: no token has the id " + std::to_string(id));
+    }
+  }
+  return parts;
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
+  Result<std::unique_ptr<Parts>> parts = MakeParts(json);
+  if (!parts.ok()) return parts.status().Annotate("tokenizer.json");
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir) {
+  const std::filesystem::path file = model_dir / "tokenizer.json";
+  OUTRIDER_ASSIGN(const std::string json, ReadJsonFile(file));
+  Result<std::unique_ptr<Parts>> parts = MakeParts(json);
+  if (!parts.ok()) return parts.status().Annotate(file.string());
+  OUTRIDER_ASSIGN(const ModelRoles roles, ReadModelRoles(model_dir));
+  if (Status status = (*parts)->ApplyRoles(roles); !status.ok()) {
+    return status.Annotate(model_dir.string());
+  }
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
+}
+
+Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
+  const auto find = [&](const std::optional<std::string>& token) {
+    return token.has_value() ? vocabulary.Find(*token) : std::nullopt;
+  };
+  const std::optional<TokenId> named_bos = find(roles.bos_token);
+  const std::optional<TokenId> bos = named_bos.has_value() ? named_bos : roles.bos_id;
+  if (roles.add_bos == false) {
+    prompt_prefix.clear();
+  } else if (roles.add_bos == true && prompt_prefix.empty()) {
+    if (!bos.has_value() || !vocabulary.Has(*bos)) {
+      return DataLoss("tokenizer_config.json: add_bos_token is true, but no BOS token is known");
+    }
+    prompt_prefix = {*bos};
+  }
+  eos_tokens = roles.eos_ids;
+  if (const auto eos = find(roles.eos_token); eos_tokens.empty() && eos.has_value()) {
+    eos_tokens = {*eos};
+  }
+  std::sort(eos_tokens.begin(), eos_tokens.end());
+  eos_tokens.erase(std::unique(eos_tokens.begin(), eos_tokens.end()), eos_tokens.end());
+  for (const TokenId id : eos_tokens) {
+    if (!vocabulary.Has(id)) {
+      return DataLoss("eos_token_id: no token has the id " + std::to_string(id));
+    }
+  }
+  return Status();
+}
+
+Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, BpeScratch& scratch,
+                                     std::vector<TokenId>& ids) const {
+  OUTRIDER_ASSIGN(const Pieces pieces, pre_tokenizer.Split(std::move(text), at_text_start));
+  for (const TextSpan& piece : pieces.spans) {
+    OUTRIDER_TRY(bpe->Encode(
+        std::string_view(pieces.text).substr(piece.begin, piece.end - piece.begin), scratch, ids));
+  }
+  return Status();
+}
+
+// A stretch between raw added tokens: normalization sees nothing beyond it.
+Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start,
+                                       bool parse_special, BpeScratch& scratch,
+                                       std::vector<TokenId>& ids) const {
+  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
+  for (const TextPart& part : normalized_tokens.Split(normalized, parse_special)) {
+    if (part.id >= 0) {
+      ids.push_back(part.id);
+    } else {
+      OUTRIDER_TRY(EncodePlain(normalized.substr(part.begin, part.end - part.begin),
+                               at_text_start && part.begin == 0, scratch, ids));
+    }
+  }
+  return Status();
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse_special) const {
+  if (text.size() > kMaxTextBytes) {
+    return InvalidArgument("a text of " + std::to_string(text.size()) + " bytes, limit " +
+                           std::to_string(kMaxTextBytes));
+  }
+  if (const std::optional<size_t> bad = FindInvalidUtf8(text)) {
+    return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*bad));
+  }
+  std::vector<TokenId> ids;
+  BpeScratch scratch;
+  for (const TextPart& part : parts_->raw_tokens.Split(text, parse_special)) {
+    if (part.id >= 0) {
+      ids.push_back(part.id);
+    } else {
+      OUTRIDER_TRY(parts_->EncodeSegment(text.substr(part.begin, part.end - part.begin),
+                                         part.begin == 0, parse_special, scratch, ids));
+    }
+  }
+  return ids;
+}
+
+std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {
+  Detokenizer detokenizer(*this, skip_special, true);
+  std::string text;
+  for (const TokenId id : ids) text += detokenizer.Push(id);
+  return text + detokenizer.Finish();
+}
+
+int Tokenizer::vocab_size() const { return parts_->vocabulary.size(); }
+
+bool Tokenizer::IsSpecial(TokenId id) const { return parts_->vocabulary.IsSpecial(id); }
+
+std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {
+  return parts_->vocabulary.Find(token);
+}
+
+std::string_view Tokenizer::IdToToken(TokenId id) const { return parts_->vocabulary.Text(id); }
+
+std::string_view Tokenizer::TokenBytes(TokenId id) const {
+  return parts_->vocabulary.Has(id) ? std::string_view(parts_->bytes[id]) : std::string_view();
+}
+
+bool Tokenizer::strips_leading_space() const { return parts_->strips_leading_space; }
+
+const std::vector<TokenId>& Tokenizer::prompt_prefix() const { return parts_->prompt_prefix; }
+
+const std::vector<TokenId>& Tokenizer::eos_tokens() const { return parts_->eos_tokens; }
+
+const TokenizerFingerprint& Tokenizer::fingerprint() const { return parts_->fingerprint; }
+
+}  // namespace outrider

@@ -1,0 +1,41 @@
+// The Hugging Face files that describe a tokenizer, read and checked. Every error names the file
+// and the field. A kind of normalizer, pre-tokenizer, model or decoder that is not known here is
+// kUnimplemented: leaving a step out would tokenize wrongly without a word.
+//
+// Thread: any.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/text/tokenizer_spec.h"
+
+namespace outrider {
+
+// Ids are below this: four times the largest vocabulary in use.
+inline constexpr TokenId kMaxVocabulary = 1 << 20;
+// The contents of all added tokens together: the trie that finds them takes 64 bytes for each.
+inline constexpr size_t kMaxAddedTokenBytes = 1 << 20;
+
+Result<TokenizerSpec> ParseTokenizerJson(std::string_view json);
+
+// What the files beside tokenizer.json say; all of them may be missing.
+struct ModelRoles {
+  std::optional<bool> add_bos;           // tokenizer_config.json: add_bos_token
+  std::optional<std::string> bos_token;  // tokenizer_config.json: bos_token
+  std::optional<std::string> eos_token;  // tokenizer_config.json: eos_token
+  std::optional<TokenId> bos_id;         // generation_config.json, else config.json
+  std::vector<TokenId> eos_ids;          // generation_config.json, else config.json
+};
+
+Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir);
+
+// The whole file. kNotFound when it does not exist, kDataLoss when it is over 64 MiB.
+Result<std::string> ReadJsonFile(const std::filesystem::path& file);
+
+}  // namespace outrider

@@ -1,0 +1,89 @@
+// What a tokenizer.json says, checked and in plain structs: the parser (tokenizer_json) fills it,
+// the classes of this folder are made from it. Field names follow the file's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/types.h"
+
+namespace outrider {
+
+struct PatternSpec {
+  std::string text;
+  bool regex = false;  // false: the text itself
+};
+
+struct NfcStep {};
+struct PrependStep {
+  std::string content;
+};
+struct ReplaceStep {
+  PatternSpec pattern;
+  std::string content;
+};
+using NormalizerStep = std::variant<NfcStep, PrependStep, ReplaceStep>;
+
+// What becomes of the matches of a Split: pieces of their own, nothing, or a part of the piece
+// before or behind. kContiguous: adjoining matches form one piece.
+enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+struct SplitStep {
+  PatternSpec pattern;
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  bool invert = false;  // what does not match counts as the match
+};
+
+enum class PrependScheme {
+  kAlways,  // before every piece
+  kFirst,   // only at the very start of the text
+  kNever,
+};
+
+// SentencePiece's treatment of spaces: each becomes `replacement`, which also goes before the text
+// unless it is there already.
+struct MetaspaceStep {
+  std::string replacement;
+  PrependScheme prepend_scheme = PrependScheme::kAlways;
+  bool split = true;  // a piece per replacement character; false: the text stays whole
+};
+
+// ByteLevel's add_prefix_space: a piece that starts with no space gets one.
+struct PrefixSpaceStep {};
+using PreTokenizerStep = std::variant<SplitStep, MetaspaceStep, PrefixSpaceStep>;
+
+struct AddedTokenSpec {
+  TokenId id = 0;
+  std::string content;
+  bool special = false;
+  bool normalized = false;   // matched in the normalized text, its content normalized too
+  bool lstrip = false;       // takes the white space before it along
+  bool rstrip = false;       // and behind it
+  bool single_word = false;  // only where no word character adjoins
+};
+
+struct TokenizerSpec {
+  std::vector<NormalizerStep> normalizer;
+  std::vector<PreTokenizerStep> pre_tokenizer;
+
+  // model. The vocabulary is indexed by id; nullopt: no token of that id.
+  std::vector<std::optional<std::string>> vocabulary;
+  std::vector<std::pair<std::string, std::string>> merges;  // best first
+  std::optional<std::string> unk_token;
+  bool fuse_unk = false;
+  bool byte_fallback = false;
+  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  bool byte_level = false;     // GPT-2's alphabet: a character of a token stands for a byte
+
+  // decoder.
+  std::vector<std::pair<std::string, std::string>> replacements;  // within a token's text
+  bool strip_leading_space = false;  // one space, at the start of the text
+
+  std::vector<AddedTokenSpec> added_tokens;
+  std::vector<TokenId> prompt_prefix;
+};
+
+}  // namespace outrider

@@ -1,0 +1,91 @@
+#include "common/text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/text/utf8.h"
+
+namespace outrider {
+namespace {
+
+int CombiningClass(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+
+// All characters below U+0300 are in NFC and compose with nothing before them. U+0300 starts with
+// the byte 0xCC, and no continuation byte is that large.
+bool IsNfcAtSight(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0xCC; });
+}
+
+// Unicode section 3.11, D109: sorts each run of non-starters by combining class, keeping the order
+// of equals.
+void ReorderMarks(std::vector<utf8proc_int32_t>& codes) {
+  auto begin = codes.begin();
+  while (begin != codes.end()) {
+    if (CombiningClass(*begin) == 0) {
+      ++begin;
+      continue;
+    }
+    const auto end = std::find_if(begin, codes.end(),
+                                  [](utf8proc_int32_t code) { return CombiningClass(code) == 0; });
+    std::stable_sort(begin, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return CombiningClass(a) < CombiningClass(b);
+    });
+    begin = end;
+  }
+}
+
+}  // namespace
+
+std::string ToNfc(std::string_view text) {
+  if (IsNfcAtSight(text)) return std::string(text);
+  std::vector<utf8proc_int32_t> codes;
+  codes.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(at));
+    at += character.size;
+    utf8proc_int32_t parts[8];  // the longest canonical decomposition has 4
+    int boundary = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(character.code), parts, 8, UTF8PROC_DECOMPOSE, &boundary);
+    OUTRIDER_CHECK(count >= 0 && count <= 8);
+    codes.insert(codes.end(), parts, parts + count);
+  }
+  ReorderMarks(codes);
+  const utf8proc_ssize_t count =
+      utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  OUTRIDER_CHECK(count >= 0);
+  std::string out;
+  out.reserve(text.size());
+  for (utf8proc_ssize_t i = 0; i < count; ++i) AppendUtf8(static_cast<char32_t>(codes[i]), out);
+  return out;
+}
+
+bool IsWhiteSpace(char32_t code) {
+  return (code >= 0x09 && code <= 0x0D) || code == 0x20 || code == 0x85 || code == 0xA0 ||
+         code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
+         code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+bool IsWordCharacter(char32_t code) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC: return true;
+    default: return code == 0x200C || code == 0x200D;
+  }
+}
+
+}  // namespace outrider

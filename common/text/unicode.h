@@ -1,0 +1,23 @@
+// The properties of characters that tokenizers ask for. Tables: utf8proc (Unicode 15).
+//
+// Thread: any.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace outrider {
+
+// Normalization form C. Takes O(n log n) for any text: the reordering of utf8proc's own NFC, like
+// that of most libraries, is quadratic in the length of a run of combining marks.
+// REQUIRES: `text` is well-formed UTF-8.
+std::string ToNfc(std::string_view text);
+
+// The property White_Space.
+bool IsWhiteSpace(char32_t code);
+
+// What \w means in the regex syntax of Unicode TR 18: letters, marks, decimal digits, letter
+// numbers, connectors, and the two joiners.
+bool IsWordCharacter(char32_t code);
+
+}  // namespace outrider

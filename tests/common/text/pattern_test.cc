@@ -1,0 +1,72 @@
+#include "common/text/pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+std::vector<std::string> Matches(const PatternSpec& spec, const std::string& text) {
+  const Result<Pattern> pattern = Pattern::Create(spec);
+  EXPECT_TRUE(pattern.ok()) << pattern.status().ToString();
+  const Result<std::vector<TextSpan>> spans = pattern->FindAll(text);
+  EXPECT_TRUE(spans.ok()) << spans.status().ToString();
+  std::vector<std::string> out;
+  for (const TextSpan& span : *spans) out.push_back(text.substr(span.begin, span.end - span.begin));
+  return out;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(Pattern, FindsLiteralsWithoutOverlap) {
+  EXPECT_EQ(Matches({"aa", false}, "aaaaa"), Strings({"aa", "aa"}));
+  EXPECT_EQ(Matches({".", false}, "a.b"), Strings({"."}));
+  EXPECT_EQ(Matches({"", false}, "ab"), Strings());
+}
+
+TEST(Pattern, TheCaseOfTheLongSFoldsInCaselessGroupsOnly) {
+  EXPECT_EQ(Matches({"(?i:'s)", true}, "'s 'S '\u017F"), Strings({"'s", "'S", "'\u017F"}));
+  EXPECT_EQ(Matches({"'s", true}, "'s 'S '\u017F"), Strings({"'s"}));
+}
+
+TEST(Pattern, WhiteSpaceIsTheUnicodeProperty) {
+  const std::string text = " \t\u0085\u00A0\u2028\u3000\u180E\u200B";
+  EXPECT_EQ(Matches({"\\s+", true}, text), Strings({" \t\u0085\u00A0\u2028\u3000"}));
+  EXPECT_EQ(Matches({"[^\\s]+", true}, text), Strings({"\u180E\u200B"}));
+  EXPECT_EQ(Matches({"\\S+", true}, text), Strings({"\u180E\u200B"}));
+}
+
+TEST(Pattern, AnEscapedBackslashBeforeAnSIsNoWhiteSpace) {
+  EXPECT_EQ(Matches({"\\\\s", true}, "a\\s b"), Strings({"\\s"}));
+}
+
+TEST(Pattern, EmptyMatchesMoveOnByWholeCharacters) {
+  EXPECT_EQ(Matches({"x*", true}, "é"), Strings({"", ""}));
+  EXPECT_EQ(Matches({"x*", true}, ""), Strings({""}));
+}
+
+TEST(Pattern, RefusesWhatDoesNotCompileAndSaysWhy) {
+  const Result<Pattern> pattern = Pattern::Create({"a(b", true});
+  ASSERT_FALSE(pattern.ok());
+  EXPECT_EQ(pattern.status().code(), Code::kDataLoss);
+  EXPECT_NE(pattern.status().message().find("parenthesis"), std::string::npos)
+      << pattern.status().message();
+  EXPECT_FALSE(Pattern::Create({std::string(1 << 20, 'a'), true}).ok());
+  EXPECT_FALSE(Pattern::Create({"\\C", true}).ok());
+}
+
+TEST(Pattern, AMatchThatBacktracksWithoutBoundIsAnError) {
+  const Result<Pattern> pattern = Pattern::Create({"(a+)+[bc]", true});
+  ASSERT_TRUE(pattern.ok());
+  const auto spans = pattern->FindAll(std::string(64, 'a'));
+  ASSERT_FALSE(spans.ok());
+  EXPECT_EQ(spans.status().code(), Code::kResourceExhausted);
+}
+
+// Each group iteration takes a frame: more than the 32 KiB of the compiled code's stack.
+TEST(Pattern, AMatchTooDeepForTheCompiledCodeIsInterpreted) {
+  const std::string text(200'000, 'a');
+  EXPECT_EQ(Matches({"(?:a|b)+", true}, text), Strings({text}));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,284 @@
+// Files that are malformed, hostile or beyond what is supported: a Status that names the field.
+#include "common/text/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/common/text/tiny_tokenizers.h"
+
+namespace outrider {
+namespace {
+
+void ExpectError(const std::string& json, Code code, const std::string& words) {
+  const auto tokenizer = Tokenizer::FromJson(json);
+  ASSERT_FALSE(tokenizer.ok()) << "no error: " << words;
+  EXPECT_EQ(tokenizer.status().code(), code) << tokenizer.status().ToString();
+  EXPECT_NE(tokenizer.status().message().find(words), std::string::npos)
+      << tokenizer.status().message() << "\ndoes not say: " << words;
+}
+
+TEST(TokenizerJson, MalformedTextIsNoJson) {
+  for (const char* text : {"", "{", "[1,", "nul", "{\"model\": }", "\xFF", "{} trailing",
+                           "{\"a\": \"\xC0\x80\"}", "{\"a\": \"\\ud800\"}"}) {
+    ExpectError(text, Code::kDataLoss, "tokenizer.json: not JSON");
+  }
+}
+
+TEST(TokenizerJson, EveryTruncationIsAnErrorNotACrash) {
+  const std::string json = SentencePieceJson({{"▁", "a"}});
+  for (size_t size = 0; size < json.size(); size += 7) {
+    EXPECT_FALSE(Tokenizer::FromJson(json.substr(0, size)).ok());
+  }
+}
+
+TEST(TokenizerJson, DeepNestingIsRefused) {
+  ExpectError(std::string(10'000'000, '['), Code::kDataLoss, "nested more than 64 levels");
+  std::string sequences = "null";
+  for (int i = 0; i < 40; ++i) {
+    sequences = R"({"type": "Sequence", "normalizers": [)" + sequences + "]}";
+  }
+  ExpectError(R"({"model": {}, "normalizer": )" + sequences + "}", Code::kDataLoss, "nested");
+}
+
+TEST(TokenizerJson, BracketsInStringsDoNotNest) {
+  const std::string brackets = With(ByteLevelJson({}), "/added_tokens/-",
+                                    AddedTokenJson(256, std::string(100, '[') + "\\\"{"));
+  EXPECT_TRUE(Tokenizer::FromJson(brackets).ok());
+}
+
+struct BadField {
+  const char* pointer;
+  const char* value;
+  const char* words;
+};
+
+TEST(TokenizerJson, WrongTypesNameTheField) {
+  const std::string json =
+      With(ByteLevelJson({{"a", "b"}}), "/added_tokens/-", AddedTokenJson(300, "<x>"));
+  const BadField cases[] = {
+      {"/model", "[]", "model: is array, not an object"},
+      {"/model/type", "7", "model.type: is number, not a string"},
+      {"/model/vocab", "[]", "model.vocab: is array, not an object"},
+      {"/model/vocab/a", "\"7\"", "model.vocab[\"a\"]: is string, not a token id"},
+      {"/model/vocab/a", "1.5", "model.vocab[\"a\"]: is number, not a token id"},
+      {"/model/merges", "{}", "model.merges: is object, not a list"},
+      {"/model/merges/0", "5", "model.merges[0]: is neither a string nor a pair"},
+      {"/model/merges/0", "[\"a\"]", "model.merges[0]: is neither a string nor a pair"},
+      {"/model/merges/0", "[\"a\", 1]", "model.merges[0]: is neither a string nor a pair"},
+      {"/model/unk_token", "3", "model.unk_token: is number, not a string"},
+      {"/model/ignore_merges", "1", "model.ignore_merges: is number, not true or false"},
+      {"/added_tokens", "{}", "added_tokens: is object, not a list"},
+      {"/added_tokens/0", "\"x\"", "added_tokens[0]: is string, not an object"},
+      {"/added_tokens/0/id", "null", "added_tokens[0].id: is null, not a token id"},
+      {"/added_tokens/0/content", "null", "added_tokens[0].content: is null, not a string"},
+      {"/added_tokens/0/special", "\"yes\"", "added_tokens[0].special: is string, not true"},
+      {"/normalizer", "[]", "normalizer: is array, not an object"},
+      {"/normalizer", "{}", "normalizer.type: is null, not a string"},
+      {"/pre_tokenizer", R"({"type": "Sequence"})", "pre_tokenizer.pretokenizers: is null"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": 3})", "pre_tokenizer.pattern: is number"},
+      {"/decoder", "3", "decoder: is number, not an object"},
+      {"/post_processor", R"({"type": "TemplateProcessing"})", "post_processor.single: is null"},
+  };
+  for (const BadField& field : cases) {
+    ExpectError(With(json, field.pointer, field.value), Code::kDataLoss,
+                std::string("tokenizer.json: ") + field.words);
+  }
+  ExpectError("[]", Code::kDataLoss, "is not an object");
+}
+
+TEST(TokenizerJson, BadValuesNameTheField) {
+  const std::string json =
+      With(ByteLevelJson({{"a", "b"}}), "/added_tokens/-", AddedTokenJson(300, "<x>"));
+  const BadField cases[] = {
+      {"/model/vocab/a", "-1", "model.vocab[\"a\"]: the id -1 is not in [0, 1048576)"},
+      {"/model/vocab/a", "1048576", "the id 1048576 is not in [0, 1048576)"},
+      {"/model/vocab/a", "18446744073709551615", "is not in [0, 1048576)"},
+      {"/model/vocab/zz", "98", "has the id 98 of"},
+      {"/model/merges/0", "\"a\"", "model.merges[0]: \"a\" is not two tokens"},
+      {"/model/merges/0", "\"a b c\"", "model.merges[0]: \"a b c\" is not two tokens"},
+      {"/model/merges/0", "\" b\"", "model.merges[0]: has an empty part"},
+      {"/model/merges/0", "[\"\", \"b\"]", "model.merges[0]: has an empty part"},
+      {"/model/merges/0", "\"a qq\"", "model.merges[0]: \"qq\" is not in the vocabulary"},
+      {"/model/merges/0", "\"b a\"", "model.merges[0]: \"ba\" is not in the vocabulary"},
+      {"/model/unk_token", "\"<unk>\"", "model.unk_token: not in the vocabulary"},
+      {"/added_tokens/0/id", "97", "added_tokens[0]: its id 97 belongs to another token"},
+      {"/added_tokens/0/content", "\"a\"", "added_tokens[0]: its id is 300, but the same content"},
+      {"/added_tokens/0/content", "\"\"", "added_tokens[0].content: is empty"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "("}})", "parenthesis"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Odd"})",
+       "pre_tokenizer.behavior: \"Odd\""},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": ""})",
+       "pre_tokenizer.replacement: is empty"},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+       "pre_tokenizer.prepend_scheme: \"last\""},
+      {"/normalizer", R"({"type": "Prepend", "prepend": "a text much too long to insert"})",
+       "normalizer.prepend: 30 bytes, limit 16"},
+      {"/post_processor",
+       R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}],
+           "special_tokens": {"<s>": {"ids": [999]}}})",
+       "post_processor: no token has the id 999"},
+  };
+  for (const BadField& field : cases) {
+    ExpectError(With(json, field.pointer, field.value), Code::kDataLoss, field.words);
+  }
+}
+
+TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
+  const std::string json = ByteLevelJson({});
+  const BadField cases[] = {
+      {"/model/type", "\"Unigram\"", "model: the type \"Unigram\" is not supported"},
+      {"/model/dropout", "0.1", "model.dropout"},
+      {"/model/end_of_word_suffix", "\"</w>\"", "model.end_of_word_suffix"},
+      {"/model/continuing_subword_prefix", "\"##\"", "model.continuing_subword_prefix"},
+      {"/normalizer", R"({"type": "Lowercase"})", "normalizer: the type \"Lowercase\""},
+      {"/normalizer", R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})",
+       "normalizer.normalizers[1]: the type \"NFKC\""},
+      {"/pre_tokenizer", R"({"type": "Whitespace"})", "pre_tokenizer: the type \"Whitespace\""},
+      {"/pre_tokenizer",
+       R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
+       "pre_tokenizer.pretokenizers[1]: a step behind ByteLevel"},
+      {"/decoder", R"({"type": "WordPiece"})", "decoder: the type \"WordPiece\""},
+      {"/decoder", R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})", "decoder"},
+      {"/post_processor", R"({"type": "RobertaProcessing"})", "post_processor: the type"},
+  };
+  for (const BadField& field : cases) {
+    ExpectError(With(json, field.pointer, field.value), Code::kUnimplemented, field.words);
+  }
+}
+
+TEST(TokenizerJson, EmptyAffixesAndDropoutOfZeroAreFine) {
+  std::string json = With(ByteLevelJson({}), "/model/continuing_subword_prefix", "\"\"");
+  json = With(json, "/model/end_of_word_suffix", "null");
+  json = With(json, "/model/dropout", "0.0");
+  EXPECT_TRUE(Tokenizer::FromJson(json).ok());
+}
+
+TEST(TokenizerJson, OldFilesWithoutModelTypeAreBpe) {
+  EXPECT_TRUE(Tokenizer::FromJson(Without(ByteLevelJson({}), "/model/type")).ok());
+}
+
+TEST(TokenizerJson, MergesMayBePairsWhichMayHoldSpaces) {
+  std::string json = SentencePieceJson({{"a", "b"}});
+  json = With(json, "/model/vocab/x y", "400");
+  json = With(json, "/model/vocab/x ", "401");
+  json = With(json, "/model/merges", R"([["a", "b"], ["x ", "y"]])");
+  EXPECT_EQ(Encoded(*MakeTokenizer(json), "ab"), std::vector<TokenId>({259, 286}));
+}
+
+TEST(TokenizerJson, GapsBetweenIdsAreIdsWithoutToken) {
+  const auto tokenizer =
+      MakeTokenizer(With(ByteLevelJson({}), "/added_tokens/-", AddedTokenJson(300, "<x>")));
+  EXPECT_EQ(tokenizer->vocab_size(), 301);
+  EXPECT_EQ(tokenizer->IdToToken(299), "");
+  EXPECT_EQ(tokenizer->Decode(std::vector<TokenId>{299, 300}, false), "<x>");
+}
+
+TEST(TokenizerJson, ContentsOfAddedTokensAreLimited) {
+  std::string json = With(ByteLevelJson({}), "/added_tokens/-",
+                          AddedTokenJson(256, std::string((1 << 20) + 1, 'x')));
+  ExpectError(json, Code::kDataLoss, "added_tokens: more than 1048576 bytes");
+  json = With(SentencePieceJson({}), "/added_tokens/-",
+              AddedTokenJson(286, std::string(1 << 19, ' '), {"normalized"}));
+  ExpectError(json, Code::kDataLoss, "added_tokens: too long when normalized");
+}
+
+// A folder that goes when the test ends.
+class ModelFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = std::filesystem::path(testing::TempDir()) / (std::string("outrider_") + info->name());
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(dir_ / name, std::ios::binary) << text;
+  }
+  // BOS <s> 256, EOS </s> 257 and <end> 258; no post-processor.
+  void WriteTokenizer() {
+    std::string json = ByteLevelJson({});
+    json = With(json, "/added_tokens/-", AddedTokenJson(256, "<s>", {"special"}));
+    json = With(json, "/added_tokens/-", AddedTokenJson(257, "</s>", {"special"}));
+    json = With(json, "/added_tokens/-", AddedTokenJson(258, "<end>", {"special"}));
+    Write("tokenizer.json", json);
+  }
+  void ExpectLoadError(Code code, const std::string& words) {
+    const auto tokenizer = Tokenizer::Load(dir_);
+    ASSERT_FALSE(tokenizer.ok());
+    EXPECT_EQ(tokenizer.status().code(), code) << tokenizer.status().ToString();
+    EXPECT_NE(tokenizer.status().message().find(words), std::string::npos)
+        << tokenizer.status().message();
+  }
+
+  std::filesystem::path dir_;
+};
+
+using Ids = std::vector<TokenId>;
+
+TEST_F(ModelFolder, WithoutATokenizerJsonIsNotFound) {
+  ExpectLoadError(Code::kNotFound, (dir_ / "tokenizer.json").string());
+}
+
+TEST_F(ModelFolder, ErrorsNameTheFile) {
+  Write("tokenizer.json", "{");
+  ExpectLoadError(Code::kDataLoss, (dir_ / "tokenizer.json").string() + ": not JSON");
+  WriteTokenizer();
+  Write("generation_config.json", "[]");
+  ExpectLoadError(Code::kDataLoss, "generation_config.json: is not an object");
+  Write("generation_config.json", R"({"eos_token_id": "x"})");
+  ExpectLoadError(Code::kDataLoss, "generation_config.json.eos_token_id: is string");
+  Write("generation_config.json", R"({"eos_token_id": [257, -3]})");
+  ExpectLoadError(Code::kDataLoss, "generation_config.json.eos_token_id[1]: the id -3");
+  Write("generation_config.json", R"({"eos_token_id": 999})");
+  ExpectLoadError(Code::kDataLoss, "eos_token_id: no token has the id 999");
+}
+
+TEST_F(ModelFolder, TokenizerJsonAloneHasNoRoles) {
+  WriteTokenizer();
+  const auto tokenizer = Tokenizer::Load(dir_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  EXPECT_EQ((*tokenizer)->prompt_prefix(), Ids());
+  EXPECT_EQ((*tokenizer)->eos_tokens(), Ids());
+}
+
+TEST_F(ModelFolder, AddBosTokenPutsTheBosBeforePrompts) {
+  WriteTokenizer();
+  Write("tokenizer_config.json",
+        R"({"add_bos_token": true, "bos_token": {"content": "<s>"}, "eos_token": "</s>"})");
+  const auto tokenizer = Tokenizer::Load(dir_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  EXPECT_EQ((*tokenizer)->prompt_prefix(), Ids({256}));
+  EXPECT_EQ((*tokenizer)->eos_tokens(), Ids({257}));
+}
+
+TEST_F(ModelFolder, AddBosTokenWithoutABosIsAnError) {
+  WriteTokenizer();
+  Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": null})");
+  ExpectLoadError(Code::kDataLoss, "no BOS token is known");
+}
+
+TEST_F(ModelFolder, AddBosTokenOverridesThePostProcessor) {
+  Write("tokenizer.json", SentencePieceJson({}));
+  const auto with = Tokenizer::Load(dir_);
+  ASSERT_TRUE(with.ok());
+  EXPECT_EQ((*with)->prompt_prefix(), Ids({1}));
+  Write("tokenizer_config.json", R"({"add_bos_token": false})");
+  const auto without = Tokenizer::Load(dir_);
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ((*without)->prompt_prefix(), Ids());
+}
+
+TEST_F(ModelFolder, EosComesFromGenerationConfigThenConfigThenTokenizerConfig) {
+  WriteTokenizer();
+  Write("tokenizer_config.json", R"({"eos_token": "<s>"})");
+  Write("config.json", R"({"eos_token_id": 257})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->eos_tokens(), Ids({257}));
+  Write("generation_config.json", R"({"eos_token_id": [258, 257, 258]})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->eos_tokens(), Ids({257, 258}));
+}
+
+}  // namespace
+}  // namespace outrider

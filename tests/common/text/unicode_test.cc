@@ -1,0 +1,75 @@
+#include "common/text/unicode.h"
+
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+TEST(Unicode, NfcComposesWhatHasAComposedForm) {
+  EXPECT_EQ(ToNfc("cafe\u0301"), "caf\u00E9");
+  EXPECT_EQ(ToNfc("A\u030A"), "\u00C5");
+  EXPECT_EQ(ToNfc("\u1112\u1161\u11AB"), "\uD55C");  // Hangul jamo
+  EXPECT_EQ(ToNfc("\u1E69"), "\u1E69");
+  EXPECT_EQ(ToNfc("s\u0323\u0307"), "\u1E69");
+}
+
+TEST(Unicode, NfcReplacesSingletonsAndKeepsCompatibilityCharacters) {
+  EXPECT_EQ(ToNfc("\u212B"), "\u00C5");  // the Angstrom sign
+  EXPECT_EQ(ToNfc("\u2126"), "\u03A9");  // the Ohm sign
+  EXPECT_EQ(ToNfc("\uFB01"), "\uFB01");  // a ligature is no canonical equivalent
+  EXPECT_EQ(ToNfc("\uFF11"), "\uFF11");
+}
+
+TEST(Unicode, NfcDecomposesCompositionExclusions) {
+  EXPECT_EQ(ToNfc("\u0958"), "\u0915\u093C");
+  EXPECT_EQ(ToNfc("\u2ADC"), "\u2ADD\u0338");
+}
+
+TEST(Unicode, NfcSortsMarksByClassAndKeepsTheOrderOfEquals) {
+  EXPECT_EQ(ToNfc("q\u0307\u0323"), "q\u0323\u0307");
+  EXPECT_EQ(ToNfc("q\u0307\u0301"), "q\u0307\u0301");
+  EXPECT_EQ(ToNfc("e\u0316\u0301"), "\u00E9\u0316");  // composes over a mark of another class
+  EXPECT_EQ(ToNfc("e\u0307\u0301"), "\u0117\u0301");
+}
+
+TEST(Unicode, NfcLeavesMarksWithoutABaseAlone) {
+  EXPECT_EQ(ToNfc("\u0301"), "\u0301");
+  EXPECT_EQ(ToNfc("\n\u0301"), "\n\u0301");
+  EXPECT_EQ(ToNfc(""), "");
+}
+
+// Sorted by exchanging neighbours, this takes 10^10 steps.
+TEST(Unicode, NfcSortsALongRunOfMarksInReasonableTime) {
+  constexpr int kPairs = 200'000;
+  std::string text = "q", above, below;
+  for (int i = 0; i < kPairs; ++i) {
+    text += "\u0301\u0316";
+    above += "\u0301";
+    below += "\u0316";
+  }
+  EXPECT_EQ(ToNfc(text), "q" + below + above);
+}
+
+TEST(Unicode, WhiteSpaceIsThePropertyAndNothingElse) {
+  for (const char32_t code :
+       {U'\t', U'\v', U'\f', U'\r', U' ', U'\u0085', U'\u00A0', U'\u1680', U'\u2000', U'\u200A',
+        U'\u2028', U'\u2029', U'\u202F', U'\u205F', U'\u3000'}) {
+    EXPECT_TRUE(IsWhiteSpace(code)) << static_cast<uint32_t>(code);
+  }
+  for (const char32_t code :
+       {U'\b', U'\u001C', U'a', U'\u180E', U'\u200B', U'\u200D', U'\u2060', U'\uFEFF'}) {
+    EXPECT_FALSE(IsWhiteSpace(code)) << static_cast<uint32_t>(code);
+  }
+}
+
+TEST(Unicode, WordCharactersAreLettersMarksDigitsAndConnectors) {
+  for (const char32_t code : {U'a', U'\u00E9', U'\u4E2D', U'0', U'_', U'\u0301', U'\u2160'}) {
+    EXPECT_TRUE(IsWordCharacter(code)) << static_cast<uint32_t>(code);
+  }
+  for (const char32_t code : {U' ', U'-', U'.', U'\u00BD', U'\U0001F600'}) {
+    EXPECT_FALSE(IsWordCharacter(code)) << static_cast<uint32_t>(code);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

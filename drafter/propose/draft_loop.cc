@@ -1,0 +1,254 @@
+#include "drafter/propose/draft_loop.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace outrider {
+namespace {
+
+// A session this close to its logits is drafting (a verdict to catch up with, the next token); one
+// that is further away reads a prompt.
+constexpr size_t kCatchUpTokens = 32;
+
+int Or(int value, int otherwise) { return value > 0 ? value : otherwise; }
+
+}  // namespace
+
+DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
+                     DraftObserver* observer)
+    : model_(model),
+      options_(options),
+      clock_(clock),
+      observer_(observer),
+      inbox_(options.inbox_capacity) {}
+
+DraftLoop::~DraftLoop() {
+  for (auto& [id, connection] : connections_) {
+    for (auto& [session, held] : connection.sessions) model_->Release(held.sequence);
+  }
+}
+
+void DraftLoop::Stop() {
+  stopped_ = true;
+  inbox_.Close();
+}
+
+void DraftLoop::Run() {
+  while (!stopped_) {
+    if (Step()) continue;
+    for (LinkEvent& event : inbox_.Drain(std::nullopt)) Handle(std::move(event));
+    SendAll();
+  }
+}
+
+bool DraftLoop::Step() {
+  std::vector<LinkEvent> events = inbox_.Take();
+  for (LinkEvent& event : events) Handle(std::move(event));
+  const bool ran = RunStep();
+  SendAll();
+  return ran || !events.empty();
+}
+
+DrafterLoad DraftLoop::load() const {
+  return {.sessions = sessions_, .free_pages = model_->free_pages()};
+}
+
+void DraftLoop::Handle(LinkEvent event) {
+  if (auto* welcome = std::get_if<WelcomeEvent>(&event.what)) {
+    const ModelConfig& config = model_->config();
+    Connection connection;
+    connection.link = std::move(welcome->link);
+    connection.bounds = {
+        .vocab_size = config.vocab_size,
+        .allowed = std::min({welcome->vocab_limit, config.vocab_size,
+                             Or(options_.tokenizer_vocab, config.vocab_size)}),
+        .max_context = Or(options_.max_context, config.max_position_embeddings),
+        .max_draft_length = options_.max_draft_length,
+        .eos_token_ids = config.eos_token_ids,
+        .law_limits = welcome->law_limits,
+    };
+    connections_.emplace(event.connection, std::move(connection));
+    return;
+  }
+  const auto found = connections_.find(event.connection);
+  if (found == connections_.end()) return;  // ended before it was welcomed
+  Connection& connection = found->second;
+  if (auto* open = std::get_if<OpenEvent>(&event.what)) {
+    Handle(connection, *open);
+  } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.what)) {
+    for (const SessionVerdict& verdict : verdicts->verdicts) Handle(connection, verdict);
+  } else if (auto* close = std::get_if<CloseEvent>(&event.what)) {
+    Forget(connection, close->session);
+  } else if (std::holds_alternative<DrainEvent>(event.what)) {
+    Log(LogLevel::kInfo, "verifier drains",
+        {{"connection", event.connection}, {"sessions", connection.sessions.size()}});
+  } else {
+    while (!connection.sessions.empty()) Forget(connection, connection.sessions.begin()->first);
+    connections_.erase(found);
+  }
+}
+
+void DraftLoop::Handle(Connection& connection, OpenEvent& open) {
+  Forget(connection, open.session);
+  const Status opened = Open(connection, open);
+  if (!opened.ok()) Refuse(connection, open.session, open.plan.round, opened);
+}
+
+Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
+  if (sessions_ >= options_.max_sessions) {
+    return ResourceExhausted(std::to_string(sessions_) + " sessions are held, the limit");
+  }
+  OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
+  const SequenceId sequence = model_->NewSequence();
+  const Status reserved = model_->Reserve(sequence, session.planned_length());
+  if (!reserved.ok()) {
+    model_->Release(sequence);
+    return reserved;
+  }
+  connection.sessions.emplace(open.session, Held{sequence, plans_++, std::move(session)});
+  ++sessions_;
+  return Status();
+}
+
+void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
+  const auto found = connection.sessions.find(verdict.session);
+  const Status applied = found == connection.sessions.end()
+                             ? FailedPrecondition("the session is not held")
+                             : Apply(found->second, verdict);
+  if (!applied.ok()) Refuse(connection, verdict.session, verdict.plan.round, applied);
+}
+
+Status DraftLoop::Apply(Held& held, const SessionVerdict& verdict) {
+  OUTRIDER_TRY(held.session.Apply(verdict));
+  model_->Truncate(held.sequence, held.session.kv_length());
+  held.plan_order = plans_++;
+  // All pages that the plan may need, now: a draft that has begun never runs out.
+  return model_->Reserve(held.sequence, held.session.planned_length());
+}
+
+void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
+                       const Status& why) {
+  Log(LogLevel::kWarning, "session refused",
+      {{"session", session}, {"round", round}, {"reason", why.ToString()}});
+  Forget(connection, session);
+  connection.outbox.push_back({.session = session, .round = round, .paths = {}});
+}
+
+void DraftLoop::Forget(Connection& connection, uint64_t session) {
+  const auto found = connection.sessions.find(session);
+  if (found == connection.sessions.end()) return;
+  model_->Release(found->second.sequence);
+  connection.sessions.erase(found);
+  --sessions_;
+}
+
+std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
+  std::vector<Share> waiting;
+  for (auto& [id, connection] : connections_) {
+    for (auto& [session, held] : connection.sessions) {
+      if (held.session.drafting()) waiting.push_back({&connection, session, &held, 0, false});
+    }
+  }
+  // The oldest plan goes first whatever it needs, so that none starves. Then drafts before prompts:
+  // a verdict waits for them, and they are short.
+  const auto older = [](const Share& a, const Share& b) {
+    return a.held->plan_order < b.held->plan_order;
+  };
+  const auto oldest = std::min_element(waiting.begin(), waiting.end(), older);
+  if (oldest != waiting.end()) {
+    std::iter_swap(waiting.begin(), oldest);
+    std::sort(waiting.begin() + 1, waiting.end(), [](const Share& a, const Share& b) {
+      const auto key = [](const Share& share) {
+        return std::make_tuple(share.held->session.Missing().size() > kCatchUpTokens,
+                               share.held->plan_order);
+      };
+      return key(a) < key(b);
+    });
+  }
+
+  int budget = std::min(options_.max_step_tokens, model_->max_batch_tokens());
+  std::vector<Share> shares;
+  for (Share& share : waiting) {
+    if (budget == 0) break;
+    const int missing = static_cast<int>(share.held->session.Missing().size());
+    share.tokens = std::min({missing, options_.max_chunk_tokens, budget});
+    share.wants_logits = share.tokens == missing;
+    budget -= share.tokens;
+    shares.push_back(share);
+  }
+  return shares;
+}
+
+bool DraftLoop::RunStep() {
+  const std::vector<Share> shares = PlanStep();
+  if (shares.empty()) return false;
+  const Time begin = clock_->Now();
+
+  std::vector<int32_t> last_rows;
+  last_rows.reserve(shares.size());  // spans point into it
+  std::vector<ForwardSequence> batch;
+  batch.reserve(shares.size());
+  StepReport report;
+  for (const Share& share : shares) {
+    last_rows.push_back(share.tokens - 1);
+    const auto count = static_cast<size_t>(share.tokens);
+    batch.push_back({.sequence = share.held->sequence,
+                     .tokens = share.held->session.Missing().first(count),
+                     .parents = {},
+                     .logit_rows = std::span(&last_rows.back(), share.wants_logits ? 1 : 0)});
+    report.rows += share.tokens;
+  }
+  ForwardOutput output;
+  const Status ran = model_->Forward(batch, /*want_hidden=*/false, &output);
+  if (!ran.ok()) {
+    Log(LogLevel::kError, "forward pass failed", {{"reason", ran.ToString()}});
+    for (const Share& share : shares) {
+      Refuse(*share.connection, share.session, share.held->session.plan().round, ran);
+    }
+    return true;
+  }
+
+  const auto row_size = static_cast<size_t>(model_->config().vocab_size);
+  float* row = output.logits;
+  for (const Share& share : shares) {
+    DraftSession& session = share.held->session;
+    session.Fed(share.tokens);
+    if (!share.wants_logits) continue;
+    ++report.drafted_tokens;
+    if (session.DraftNext({row, row_size})) {
+      ++report.drafts;
+      Draft& draft = share.connection->outbox.emplace_back();
+      draft.session = share.session;
+      draft.round = session.plan().round;
+      draft.paths.push_back(session.TakeDraft());
+    }
+    row += row_size;
+  }
+  report.sessions = static_cast<int>(shares.size());
+  report.seconds = Seconds(clock_->Now() - begin);
+  if (observer_ != nullptr) observer_->OnStep(report);
+  return true;
+}
+
+void DraftLoop::SendAll() {
+  const DrafterLoad now = load();
+  if (observer_ != nullptr && observed_ != now) observer_->OnLoad(now);
+  observed_ = now;
+  for (auto& [id, connection] : connections_) {
+    if (!connection.outbox.empty()) {
+      connection.link->SendDrafts(std::exchange(connection.outbox, {}));
+    }
+    // Pages alone change with every step; verifiers need to hear of it when sessions come and go.
+    if (!connection.told.has_value() || connection.told->sessions != now.sessions) {
+      connection.link->SendLoad(now);
+      connection.told = now;
+    }
+  }
+}
+
+}  // namespace outrider

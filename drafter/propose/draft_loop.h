@@ -1,0 +1,125 @@
+// Drafts for every session of every verifier with one model. Each step gathers what the sessions
+// need (prompts to read, verdicts to catch up with, the next draft token) into one ragged forward
+// pass, so that sessions at different depths share the reading of the weights.
+//
+// It owns the mirrors and, while it lives, the model. It holds no truth: a session that does not
+// fit, or a verdict that makes no sense, is answered with a draft of no paths and forgotten; the
+// verifier opens it again or does without.
+//
+// Thread: Push, PushUrgent and Stop: any. The rest: one owner thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/inbox.h"
+#include "common/model/model.h"
+#include "drafter/propose/draft_session.h"
+#include "drafter/propose/verifier_link.h"
+
+namespace outrider {
+
+struct DraftLoopOptions {
+  int max_sessions = 256;  // of all verifiers
+  int max_draft_length = 16;
+  int max_context = 0;         // 0: the model's
+  int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
+  int max_step_tokens = 256;   // of one forward pass
+  int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
+  size_t inbox_capacity = 4096;
+};
+
+// One forward pass, for metrics.
+struct StepReport {
+  int sessions = 0;  // that took part
+  int rows = 0;      // tokens fed
+  int drafted_tokens = 0;
+  int drafts = 0;  // completed
+  double seconds = 0;
+};
+
+// Told by the owner thread.
+class DraftObserver {
+ public:
+  virtual ~DraftObserver() = default;
+  virtual void OnStep(const StepReport& report) = 0;
+  virtual void OnLoad(const DrafterLoad& load) = 0;
+};
+
+class DraftLoop {
+ public:
+  // `model` and `clock` outlive the loop, and `observer` if there is one.
+  DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
+            DraftObserver* observer);
+  // Gives all KV back.
+  ~DraftLoop();
+
+  // False when the inbox is full: the connection has to end, its mirrors are no longer true.
+  [[nodiscard]] bool Push(LinkEvent event) { return inbox_.TryPush(std::move(event)); }
+  // For DisconnectedEvent, which must arrive.
+  void PushUrgent(LinkEvent event) { inbox_.PushUrgent(std::move(event)); }
+
+  // Handles what has arrived, then runs one forward pass if any session needs one, then sends.
+  // False when there was nothing to do.
+  bool Step();
+  // Steps until Stop, waiting while there is nothing to do.
+  void Run();
+  void Stop();
+
+  DrafterLoad load() const;
+
+ private:
+  struct Held {
+    SequenceId sequence;
+    uint64_t plan_order;  // rises with every plan that arrives
+    DraftSession session;
+  };
+
+  struct Connection {
+    std::shared_ptr<VerifierLink> link;
+    DraftBounds bounds;
+    std::map<uint64_t, Held> sessions;
+    std::vector<Draft> outbox;
+    std::optional<DrafterLoad> told;  // the load that it knows of
+  };
+
+  // A session's part in a forward pass.
+  struct Share {
+    Connection* connection;
+    uint64_t session;
+    Held* held;
+    int tokens;
+    bool wants_logits;
+  };
+
+  void Handle(LinkEvent event);
+  void Handle(Connection& connection, OpenEvent& open);
+  void Handle(Connection& connection, const SessionVerdict& verdict);
+  Status Open(Connection& connection, const OpenEvent& open);
+  Status Apply(Held& held, const SessionVerdict& verdict);
+  // Forgets the session, if it is held, and answers its plan with no paths.
+  void Refuse(Connection& connection, uint64_t session, uint32_t round, const Status& why);
+  void Forget(Connection& connection, uint64_t session);
+
+  std::vector<Share> PlanStep();
+  bool RunStep();
+  void SendAll();
+
+  Model* const model_;
+  const DraftLoopOptions options_;
+  const Clock* const clock_;
+  DraftObserver* const observer_;
+  Inbox<LinkEvent> inbox_;
+  std::atomic<bool> stopped_ = false;
+  std::map<uint64_t, Connection> connections_;
+  int sessions_ = 0;
+  uint64_t plans_ = 0;
+  std::optional<DrafterLoad> observed_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,91 @@
+// The words between the drafting loop and the verifiers that it serves, free of gRPC: the events
+// that arrive, and the interface through which the loop answers. One connection is one attached
+// stream; a redial is another connection, so that an answer can never reach the wrong one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_law.h"
+#include "common/spec/sampling_params.h"
+
+namespace outrider {
+
+// What a session is to draft, behind the tokens known so far.
+struct DraftPlan {
+  uint32_t round = 0;  // rises with every plan of a session
+  int length = 0;      // 0: nothing; keep the session
+};
+
+// The answer to a plan. No paths: the drafter cannot serve the session and does not hold it.
+struct Draft {
+  uint64_t session = 0;
+  uint32_t round = 0;
+  std::vector<DraftPath> paths;
+};
+
+struct DrafterLoad {
+  int sessions = 0;  // of all verifiers
+  int free_pages = 0;
+  friend bool operator==(const DrafterLoad&, const DrafterLoad&) = default;
+};
+
+// The sending half of one connection. Calls behind its end are ignored.
+//
+// Thread: any.
+class VerifierLink {
+ public:
+  virtual ~VerifierLink() = default;
+  virtual void SendDrafts(std::vector<Draft> drafts) = 0;
+  virtual void SendLoad(const DrafterLoad& load) = 0;
+};
+
+struct WelcomeEvent {
+  std::shared_ptr<VerifierLink> link;
+  int vocab_limit = 0;  // draft only ids below it
+  DraftLawLimits law_limits;
+};
+
+struct OpenEvent {
+  uint64_t session = 0;
+  std::vector<TokenId> tokens;  // prompt and output so far
+  int prompt_tokens = 0;
+  SamplingParams sampling;
+  uint64_t seed = 0;
+  DraftPlan plan = {};
+};
+
+struct SessionVerdict {
+  uint64_t session = 0;
+  uint32_t round = 0;              // the round that was decided
+  int accepted = 0;                // draft tokens of it that stand
+  std::vector<TokenId> next = {};  // tokens behind them
+  DraftPlan plan = {};
+};
+
+struct VerdictsEvent {
+  std::vector<SessionVerdict> verdicts;
+};
+
+struct CloseEvent {
+  uint64_t session = 0;
+};
+
+// No new sessions or plans will come.
+struct DrainEvent {};
+
+// The last event of a connection.
+struct DisconnectedEvent {};
+
+struct LinkEvent {
+  uint64_t connection = 0;  // unique in the process
+  std::variant<WelcomeEvent, OpenEvent, VerdictsEvent, CloseEvent, DrainEvent, DisconnectedEvent>
+      what;
+};
+
+}  // namespace outrider

@@ -1,0 +1,241 @@
+// What does not fit, what makes no sense, and who goes first.
+#include <gmock/gmock.h>
+
+#include "tests/drafter/propose/loop_fixture.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class DraftLoopLimits : public LoopTest {
+ protected:
+  // The session is answered with no paths and forgotten.
+  void ExpectRefused(uint64_t session, uint32_t round) {
+    const Draft draft = TheDraft();
+    EXPECT_EQ(draft.session, session);
+    EXPECT_EQ(draft.round, round);
+    EXPECT_THAT(draft.paths, IsEmpty());
+  }
+
+  // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
+  void ExpectNonsense(SessionVerdict verdict) {
+    Start();
+    Push(Session(1, 3));
+    ASSERT_THAT(TheDraft().paths, SizeIs(1));
+    verdict.session = 1;
+    Push(verdict);
+    ExpectRefused(1, verdict.plan.round);
+    ExpectEverythingBack();
+    // It is served again once it is opened again.
+    Push(Session(1, 3));
+    EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  }
+};
+
+TEST_F(DraftLoopLimits, AVerdictOnAnotherRoundEndsTheMirror) {
+  const DraftPlan plan{.round = 5, .length = 2};
+  ExpectNonsense({.round = 0, .accepted = 0, .next = {1}, .plan = plan});
+  ExpectNonsense({.round = 2, .accepted = 0, .next = {1}, .plan = plan});
+}
+
+TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
+  // Its coins would be drawn twice.
+  ExpectNonsense({.round = 1, .accepted = 1, .next = {1}, .plan = {.round = 1, .length = 2}});
+  ExpectNonsense({.round = 1, .accepted = 1, .next = {1}, .plan = {.round = 0, .length = 2}});
+}
+
+TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
+  const DraftPlan plan{.round = 2, .length = 2};
+  ExpectNonsense({.round = 1, .accepted = 4, .next = {1}, .plan = plan});
+  ExpectNonsense({.round = 1, .accepted = -1, .next = {1}, .plan = plan});
+}
+
+TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
+  Start();
+  Push(Session(1, 5));
+  loop_->Step();
+  loop_->Step();
+  Push(SessionVerdict{
+      .session = 1, .round = 1, .accepted = 1, .next = {1}, .plan = {.round = 2, .length = 2}});
+  ExpectRefused(1, 2);
+}
+
+TEST_F(DraftLoopLimits, TokensOutsideOfTheVocabularyEndTheMirror) {
+  const DraftPlan plan{.round = 2, .length = 2};
+  ExpectNonsense({.round = 1, .accepted = 1, .next = {kVocab}, .plan = plan});
+  ExpectNonsense({.round = 1, .accepted = 1, .next = {-1}, .plan = plan});
+}
+
+TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
+  Start();
+  Push(Session(1, 3));
+  (void)TheDraft();
+  const SessionVerdict verdict{
+      .session = 1, .round = 1, .accepted = 3, .next = {1}, .plan = {.round = 2, .length = 2}};
+  Push(VerdictsEvent{{verdict, verdict}});
+  ExpectRefused(1, 2);
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
+  Start();
+  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .length = 2}});
+  ExpectRefused(44, 2);
+}
+
+TEST_F(DraftLoopLimits, SessionsThatCannotBeAreRefused) {
+  Start();
+  std::vector<OpenEvent> impossible(6, Session(1, 3));
+  impossible[0].tokens.clear();
+  impossible[0].prompt_tokens = 0;
+  impossible[1].prompt_tokens = 6;
+  impossible[2].tokens[1] = kVocab;
+  impossible[3].tokens[1] = -1;
+  impossible[4].tokens.assign(257, 1);
+  impossible[5].sampling.top_p = -1.f;
+  for (const OpenEvent& open : impossible) {
+    Push(open);
+    ExpectRefused(1, 1);
+    ExpectEverythingBack();
+  }
+}
+
+TEST_F(DraftLoopLimits, NoVocabularyInCommonIsRefused) {
+  Start({}, {}, /*vocab_limit=*/0);
+  Push(Session(1, 3));
+  ExpectRefused(1, 1);
+}
+
+TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
+  Start({}, {.max_sessions = 2});
+  Push(Session(1, 1));
+  Push(Session(2, 1));
+  StepToRest();
+  (void)link_->TakeDrafts();
+  Push(Session(3, 1));
+  ExpectRefused(3, 1);
+  Push(Session(2, 1));  // replacing is no new session
+  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  Push(CloseEvent{1});
+  Push(Session(3, 1));
+  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+}
+
+TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
+  Start({.page_tokens = 4, .total_pages = 3});
+  Push(Session(1, 4));  // 5 tokens and 3 to come: 2 pages
+  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  Push(Session(2, 4));
+  ExpectRefused(2, 1);
+  // The first one takes the last page with its next plan, and finds none with the one after.
+  Push(SessionVerdict{
+      .session = 1, .round = 1, .accepted = 4, .next = {1}, .plan = {.round = 2, .length = 3}});
+  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  EXPECT_EQ(model_->free_pages(), 0);
+  Push(SessionVerdict{
+      .session = 1, .round = 2, .accepted = 3, .next = {1}, .plan = {.round = 3, .length = 3}});
+  ExpectRefused(1, 3);
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
+  Start({.page_tokens = 4, .total_pages = 4});
+  Push(Session(1, 2));
+  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  Push(Session(2, 4));
+  loop_->Step();
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .accepted = 0,
+                      .next = {1, 2, 3, 4},
+                      .plan = {.round = 2, .length = 4}});
+  StepToRest();
+  const std::vector<Draft> drafts = link_->TakeDrafts();
+  ASSERT_THAT(drafts, SizeIs(2));
+  EXPECT_EQ(drafts[0].session, 1u);
+  EXPECT_THAT(drafts[0].paths, IsEmpty());
+  EXPECT_EQ(drafts[1].session, 2u);
+  EXPECT_THAT(drafts[1].paths, SizeIs(1));
+}
+
+TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
+  Start();
+  Push(Session(1, 3));
+  model_->FailNextForward(Internal("broken"));
+  ExpectRefused(1, 1);
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftLoopLimits, PlansAreCutToTheLongestDraft) {
+  Start({}, {.max_draft_length = 4});
+  Push(Session(1, 1 << 30));
+  EXPECT_THAT(TheDraft().paths.at(0).tokens, SizeIs(4));
+  Push(CloseEvent{1});
+  Push(Session(2, -3));
+  StepToRest();
+  EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
+}
+
+TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
+  Start({.max_position_embeddings = 8});
+  const OpenEvent session = Session(1, 10);
+  Push(session);
+  const Draft draft = TheDraft();
+  // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
+  ASSERT_THAT(draft.paths, SizeIs(1));
+  ExpectSamePath(draft.paths[0], OracleDraft(*model_, session, {1, 4}, kVocab, limits_));
+  Push(SessionVerdict{
+      .session = 1, .round = 1, .accepted = 4, .next = {}, .plan = {.round = 2, .length = 1}});
+  ExpectRefused(1, 2);
+}
+
+TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
+  Start({}, {.inbox_capacity = 10});
+  loop_->Step();
+  int taken = 0;
+  for (int i = 0; i < 1000; ++i) taken += loop_->Push({kConnection, CloseEvent{1}});
+  EXPECT_EQ(taken, 10);
+  loop_->PushUrgent({kConnection, DisconnectedEvent{}});
+  StepToRest();
+  EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
+}
+
+TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
+  Start({.max_batch_tokens = 64}, {.max_step_tokens = 40, .max_chunk_tokens = 36});
+  Push(Session(1, 100, std::vector<TokenId>(200, 5)));
+  loop_->Step();
+  Push(Session(2, 100, std::vector<TokenId>(200, 6)));
+  Push(Session(3, 2, {1, 2, 3}));
+  loop_->Step();
+  const auto& batch = model_->batches().back();
+  // The oldest, then the short one, then what is left for the other prompt.
+  ASSERT_THAT(batch, SizeIs(3));
+  EXPECT_THAT(batch[0].tokens, SizeIs(36));
+  EXPECT_EQ(batch[0].context, 36);
+  EXPECT_THAT(batch[0].logit_rows, IsEmpty());
+  EXPECT_THAT(batch[1].tokens, SizeIs(3));
+  EXPECT_THAT(batch[1].logit_rows, SizeIs(1));
+  EXPECT_THAT(batch[2].tokens, SizeIs(1));
+}
+
+TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
+  Start({}, {.max_step_tokens = 4, .max_chunk_tokens = 4});
+  Push(Session(99, 1, std::vector<TokenId>(100, 5)));
+  for (uint64_t id = 2; id < 20; ++id) Push(Session(id, 16, {1}));
+  for (int i = 0; i < 25; ++i) loop_->Step();  // 100 tokens, 4 a step
+  const std::vector<Draft> drafts = link_->TakeDrafts();
+  ASSERT_THAT(drafts, SizeIs(1));
+  EXPECT_EQ(drafts[0].session, 99u);
+}
+
+TEST_F(DraftLoopLimits, ABatchNeverExceedsTheModelsLimit) {
+  Start({.max_batch_tokens = 16});
+  for (uint64_t id = 0; id < 40; ++id) Push(Session(id, 4));
+  StepToRest();
+  EXPECT_THAT(link_->TakeDrafts(), SizeIs(40));
+}
+
+}  // namespace
+}  // namespace outrider

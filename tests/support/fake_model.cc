@@ -1,0 +1,232 @@
+#include "tests/support/fake_model.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// In [0, 1).
+float Unit(uint64_t hash) { return static_cast<float>(hash >> 40) * 0x1p-24f; }
+
+}  // namespace
+
+class FakeModel::Page {
+ public:
+  explicit Page(int* in_use) : in_use_(in_use) { ++*in_use_; }
+  ~Page() { --*in_use_; }
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+ private:
+  int* in_use_;
+};
+
+FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
+  config_.architecture = "FakeModel";
+  config_.name = "fake";
+  config_.vocab_size = options_.vocab_size;
+  config_.hidden_size = options_.hidden_size;
+  config_.num_layers = 1;
+  config_.max_position_embeddings = options_.max_position_embeddings;
+  config_.eos_token_ids = options_.eos_token_ids;
+}
+
+FakeModel::~FakeModel() = default;
+
+FakeModel::Sequence& FakeModel::Get(SequenceId id) {
+  const auto it = sequences_.find(id);
+  OUTRIDER_CHECK(it != sequences_.end());
+  return it->second;
+}
+
+const FakeModel::Sequence& FakeModel::Get(SequenceId id) const {
+  const auto it = sequences_.find(id);
+  OUTRIDER_CHECK(it != sequences_.end());
+  return it->second;
+}
+
+int FakeModel::PagesFor(int tokens) const {
+  return (tokens + options_.page_tokens - 1) / options_.page_tokens;
+}
+
+const std::vector<TokenId>& FakeModel::tokens(SequenceId sequence) const {
+  return Get(sequence).tokens;
+}
+
+SequenceId FakeModel::NewSequence() {
+  sequences_.emplace(next_id_, Sequence());
+  return next_id_++;
+}
+
+Status FakeModel::Reserve(SequenceId sequence, int tokens) {
+  Sequence& s = Get(sequence);
+  const int needed = PagesFor(tokens) - static_cast<int>(s.pages.size());
+  if (needed > free_pages()) {
+    return ResourceExhausted("sequence " + std::to_string(sequence) + " needs " +
+                             std::to_string(needed) + " more pages, " +
+                             std::to_string(free_pages()) + " are free");
+  }
+  for (int i = 0; i < needed; ++i) s.pages.push_back(std::make_shared<Page>(&pages_in_use_));
+  return Status();
+}
+
+Result<SequenceId> FakeModel::Fork(SequenceId sequence, int length) {
+  const Sequence& from = Get(sequence);
+  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(from.tokens.size()));
+  const int full = length / options_.page_tokens;
+  const bool partial = length % options_.page_tokens != 0;
+  if (partial && free_pages() < 1) return ResourceExhausted("no page for the fork's last one");
+  Sequence fork;
+  fork.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
+  fork.pages.assign(from.pages.begin(), from.pages.begin() + full);
+  if (partial) fork.pages.push_back(std::make_shared<Page>(&pages_in_use_));
+  fork.last_begin = length;
+  sequences_.emplace(next_id_, std::move(fork));
+  return next_id_++;
+}
+
+int FakeModel::length(SequenceId sequence) const {
+  return static_cast<int>(Get(sequence).tokens.size());
+}
+
+Status FakeModel::CheckShare(const ForwardSequence& share) const {
+  const int n = static_cast<int>(share.tokens.size());
+  if (n < 1) return InvalidArgument("a sequence without tokens");
+  for (const TokenId token : share.tokens) {
+    if (token < 0 || token >= options_.vocab_size) {
+      return InvalidArgument("token id " + std::to_string(token) + " is out of the vocabulary");
+    }
+  }
+  if (!share.parents.empty() && static_cast<int>(share.parents.size()) != n) {
+    return InvalidArgument("parents and tokens differ in number");
+  }
+  std::vector<int> depth(share.tokens.size(), 0);
+  for (int i = 0; i < n; ++i) {
+    const int parent = share.parents.empty() ? i - 1 : share.parents[i];
+    if (parent < -1 || parent >= i) return InvalidArgument("a parent behind its child");
+    depth[i] = parent < 0 ? 0 : depth[parent] + 1;
+  }
+  const int deepest = *std::max_element(depth.begin(), depth.end());
+  if (length(share.sequence) + deepest + 1 > options_.max_position_embeddings) {
+    return InvalidArgument("longer than the model's positions");
+  }
+  for (size_t i = 0; i < share.logit_rows.size(); ++i) {
+    const int row = share.logit_rows[i];
+    if (row < 0 || row >= n || (i > 0 && row <= share.logit_rows[i - 1])) {
+      return InvalidArgument("logit_rows do not ascend");
+    }
+  }
+  return Status();
+}
+
+Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
+                          ForwardOutput* output) {
+  if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
+  int tokens = 0;
+  int rows = 0;
+  int pages = 0;
+  std::set<SequenceId> seen;
+  for (const ForwardSequence& share : batch) {
+    OUTRIDER_TRY(CheckShare(share));
+    if (!seen.insert(share.sequence).second) return InvalidArgument("a sequence twice in a batch");
+    const Sequence& s = Get(share.sequence);
+    if (s.is_tree) return InvalidArgument("a tree was left without KeepPath or Truncate");
+    tokens += static_cast<int>(share.tokens.size());
+    rows += static_cast<int>(share.logit_rows.size());
+    pages += std::max(0, PagesFor(static_cast<int>(s.tokens.size() + share.tokens.size())) -
+                             static_cast<int>(s.pages.size()));
+  }
+  if (tokens > options_.max_batch_tokens) {
+    return InvalidArgument(std::to_string(tokens) + " tokens in a batch, limit " +
+                           std::to_string(options_.max_batch_tokens));
+  }
+  if (pages > free_pages()) return ResourceExhausted("pages are out");
+
+  logits_.clear();
+  hidden_.clear();
+  std::vector<Share> record;
+  for (const ForwardSequence& share : batch) {
+    Sequence& s = Get(share.sequence);
+    const int context = static_cast<int>(s.tokens.size());
+    record.push_back({share.sequence,
+                      context,
+                      {share.tokens.begin(), share.tokens.end()},
+                      {share.parents.begin(), share.parents.end()},
+                      {share.logit_rows.begin(), share.logit_rows.end()}});
+    for (const int row : share.logit_rows) {
+      std::vector<TokenId> path;
+      for (int i = row; i >= 0; i = share.parents.empty() ? i - 1 : share.parents[i]) {
+        path.insert(path.begin(), share.tokens[i]);
+      }
+      path.insert(path.begin(), s.tokens.begin(), s.tokens.end());
+      const std::vector<float> row_logits = Logits(path);
+      logits_.insert(logits_.end(), row_logits.begin(), row_logits.end());
+      if (want_hidden) {
+        hidden_.insert(hidden_.end(), row_logits.begin(), row_logits.begin() + config_.hidden_size);
+      }
+    }
+    s.tokens.insert(s.tokens.end(), share.tokens.begin(), share.tokens.end());
+    s.last_begin = context;
+    s.last_parents.assign(share.parents.begin(), share.parents.end());
+    s.is_tree = !share.parents.empty();
+    OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
+  }
+  batches_.push_back(std::move(record));
+  output->logits = logits_.data();
+  output->hidden = want_hidden ? hidden_.data() : nullptr;
+  output->rows = rows;
+  return Status();
+}
+
+void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
+  Sequence& s = Get(sequence);
+  std::vector<TokenId> kept(s.tokens.begin(), s.tokens.begin() + s.last_begin);
+  int parent = -1;
+  for (const int node : path) {
+    OUTRIDER_CHECK(node > parent && s.last_begin + node < static_cast<int>(s.tokens.size()));
+    OUTRIDER_CHECK((s.is_tree ? s.last_parents[static_cast<size_t>(node)] : node - 1) == parent);
+    kept.push_back(s.tokens[static_cast<size_t>(s.last_begin + node)]);
+    parent = node;
+  }
+  s.tokens = std::move(kept);
+  s.last_begin = static_cast<int>(s.tokens.size());
+  s.last_parents.clear();
+  s.is_tree = false;
+}
+
+void FakeModel::Truncate(SequenceId sequence, int length) {
+  Sequence& s = Get(sequence);
+  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(s.tokens.size()));
+  s.tokens.resize(static_cast<size_t>(length));
+  if (length <= s.last_begin) s.is_tree = false;
+  s.last_begin = std::min(s.last_begin, length);
+}
+
+void FakeModel::Release(SequenceId sequence) { OUTRIDER_CHECK(sequences_.erase(sequence) == 1); }
+
+std::vector<float> FakeModel::Logits(std::span<const TokenId> path) const {
+  const size_t order = static_cast<size_t>(options_.order);
+  if (order > 0 && path.size() > order) path = path.last(order);
+  uint64_t hash = Mix(options_.seed);
+  for (const TokenId token : path) hash = Mix(hash ^ static_cast<uint64_t>(token));
+  std::vector<float> logits(static_cast<size_t>(options_.vocab_size));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = options_.sharpness * Unit(Mix(hash + i));
+  }
+  return logits;
+}
+
+}  // namespace outrider

@@ -1,0 +1,100 @@
+// A Model without weights: the logits are a hash of the tokens that lead to a row, so that one
+// wrong token in a sequence's KV, one wrong parent or one stale row shows in every later logit.
+// Pages are counted exactly as the real KV cache counts them (full pages shared by forks, a partial
+// one copied), so that leaks and double frees show too.
+//
+// Thread: one owner, as for every Model; batches() and Logits() belong to it as well.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/model/model.h"
+
+namespace outrider {
+
+struct FakeModelOptions {
+  uint64_t seed = 1;  // another seed, another model
+  int vocab_size = 32;
+  // Tokens that a row depends on: 0 for the whole path, n for the last n (a Markov chain).
+  int order = 0;
+  float sharpness = 3.f;  // logits are uniform in [0, sharpness)
+  int page_tokens = 4;
+  int total_pages = 256;
+  int max_batch_tokens = 64;
+  int max_position_embeddings = 256;
+  int hidden_size = 4;
+  std::vector<TokenId> eos_token_ids = {};
+};
+
+class FakeModel final : public Model {
+ public:
+  explicit FakeModel(FakeModelOptions options);
+  ~FakeModel() override;
+
+  const ModelConfig& config() const override { return config_; }
+  int page_tokens() const override { return options_.page_tokens; }
+  int total_pages() const override { return options_.total_pages; }
+  int free_pages() const override { return options_.total_pages - pages_in_use_; }
+  SequenceId NewSequence() override;
+  Status Reserve(SequenceId sequence, int tokens) override;
+  Result<SequenceId> Fork(SequenceId sequence, int length) override;
+  int length(SequenceId sequence) const override;
+  Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
+                 ForwardOutput* output) override;
+  int max_batch_tokens() const override { return options_.max_batch_tokens; }
+  void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
+  void Truncate(SequenceId sequence, int length) override;
+  void Release(SequenceId sequence) override;
+
+  // The oracle: the logits [vocab_size] behind a path of tokens.
+  std::vector<float> Logits(std::span<const TokenId> path) const;
+
+  // What Forward was asked for, call by call.
+  struct Share {
+    SequenceId sequence;
+    int context;  // tokens held before
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> parents;
+    std::vector<int32_t> logit_rows;
+  };
+  const std::vector<std::vector<Share>>& batches() const { return batches_; }
+  int sequences() const { return static_cast<int>(sequences_.size()); }
+  // Tokens held, in order (a tree's in node order until KeepPath).
+  const std::vector<TokenId>& tokens(SequenceId sequence) const;
+  // The next Forward fails with this, once.
+  void FailNextForward(Status status) { next_failure_ = std::move(status); }
+
+ private:
+  // Counts itself in pages_in_use_ while anyone holds it.
+  class Page;
+
+  struct Sequence {
+    std::vector<TokenId> tokens;
+    std::vector<std::shared_ptr<Page>> pages;
+    // Of the last Forward: where its tokens begin, and their parents if they were a tree.
+    int last_begin = 0;
+    std::vector<int32_t> last_parents;
+    bool is_tree = false;
+  };
+
+  Sequence& Get(SequenceId id);
+  const Sequence& Get(SequenceId id) const;
+  int PagesFor(int tokens) const;
+  Status CheckShare(const ForwardSequence& share) const;
+
+  FakeModelOptions options_;
+  ModelConfig config_;
+  int pages_in_use_ = 0;
+  SequenceId next_id_ = 0;
+  std::map<SequenceId, Sequence> sequences_;
+  std::vector<std::vector<Share>> batches_;
+  std::vector<float> logits_;
+  std::vector<float> hidden_;
+  Status next_failure_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,49 @@
+#include "tests/support/puppet_verifier_link.h"
+
+#include <utility>
+
+namespace outrider {
+namespace {
+
+std::vector<Draft> Flatten(std::vector<std::vector<Draft>> batches) {
+  std::vector<Draft> drafts;
+  for (std::vector<Draft>& batch : batches) {
+    for (Draft& draft : batch) drafts.push_back(std::move(draft));
+  }
+  return drafts;
+}
+
+}  // namespace
+
+void PuppetVerifierLink::SendDrafts(std::vector<Draft> drafts) {
+  MutexLock lock(mu_);
+  batches_.push_back(std::move(drafts));
+  sent_.notify_all();
+}
+
+void PuppetVerifierLink::SendLoad(const DrafterLoad& load) {
+  MutexLock lock(mu_);
+  loads_.push_back(load);
+}
+
+std::vector<std::vector<Draft>> PuppetVerifierLink::TakeBatches() {
+  MutexLock lock(mu_);
+  return std::exchange(batches_, {});
+}
+
+std::vector<Draft> PuppetVerifierLink::TakeDrafts() { return Flatten(TakeBatches()); }
+
+std::vector<Draft> PuppetVerifierLink::WaitForDrafts(Time deadline) {
+  MutexLock lock(mu_);
+  while (batches_.empty()) {
+    if (lock.WaitUntil(sent_, deadline) == std::cv_status::timeout) break;
+  }
+  return Flatten(std::exchange(batches_, {}));
+}
+
+std::vector<DrafterLoad> PuppetVerifierLink::TakeLoads() {
+  MutexLock lock(mu_);
+  return std::exchange(loads_, {});
+}
+
+}  // namespace outrider

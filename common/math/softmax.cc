@@ -199,27 +199,44 @@ void Softmax(std::span<float> row, float temperature) {
   Scale(row, static_cast<float>(1.0 / sum));
 }
 
-std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
+namespace {
+
+bool Before(const RowEntry& a, const RowEntry& b) {
+  return a.value != b.value ? a.value > b.value : a.id < b.id;
+}
+
+// The `wanted` first entries in the order of Before; only the last one stands in its place.
+std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
   std::vector<RowEntry> held;
-  if (count <= 0) return held;
-  const auto before = [](const RowEntry& a, const RowEntry& b) {
-    return a.value != b.value ? a.value > b.value : a.id < b.id;
-  };
-  const size_t wanted = std::min(static_cast<size_t>(count), row.size());
+  if (wanted == 0) return held;
   const size_t capacity = 4 * wanted + 64;  // 64: no instruction set has more lanes
   held.reserve(capacity);
   float threshold = 0;
   for (size_t at = 0; at < row.size();) {
     at = HWY_DYNAMIC_DISPATCH(CollectAboveT)(row.data(), at, row.size(), threshold, capacity, held);
-    if (held.size() <= wanted) continue;
+    if (held.size() < wanted) continue;
     // Later entries have higher ids, so one that only equals the last kept value has lost the tie.
     std::nth_element(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(wanted) - 1,
-                     held.end(), before);
+                     held.end(), Before);
     held.resize(wanted);
     threshold = held.back().value;
   }
-  std::sort(held.begin(), held.end(), before);
   return held;
+}
+
+}  // namespace
+
+std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
+  const auto wanted = static_cast<size_t>(std::max(count, 0));
+  std::vector<RowEntry> top = SelectTop(row, std::min(wanted, row.size()));
+  std::sort(top.begin(), top.end(), Before);
+  return top;
+}
+
+RowEntry KthLargest(std::span<const float> row, int count) {
+  if (count <= 0 || static_cast<size_t>(count) > row.size()) return {};
+  const std::vector<RowEntry> top = SelectTop(row, static_cast<size_t>(count));
+  return top.size() == static_cast<size_t>(count) ? top.back() : RowEntry{};
 }
 
 }  // namespace outrider

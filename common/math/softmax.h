@@ -39,4 +39,7 @@ struct RowEntry {
 // rising id. One vectorised scan against a rising threshold; few entries reach the sort.
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
 
+// The last of these, without sorting the others; (0, 0) if there are fewer than `count`.
+RowEntry KthLargest(std::span<const float> row, int count);
+
 }  // namespace outrider

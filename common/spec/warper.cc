@@ -11,27 +11,23 @@
 namespace outrider {
 namespace {
 
-// The last entry of a prefix of a row in falling order (ties by rising id).
-struct Cut {
-  float value = 0.f;
-  TokenId id = 0;
-};
-
-// The shortest prefix of the row in falling order whose weights add up to `goal`; an entry weighs
-// its probability, or 1 with `by_count`. Linear: one histogram over the leading bits of the floats
-// (of the same order as the floats, which are not negative) finds the bucket where the sum crosses
-// the goal, and only that bucket is sorted.
-Cut ShortestPrefix(std::span<const float> probs, double goal, bool by_count) {
+// Where top-p cuts: the last entry of the row's shortest prefix, in falling order (ties by rising
+// id), that holds `goal` of the row's `mass`. Linear: one histogram over the leading bits of the
+// floats (of the same order as the floats, which are not negative) finds the bucket where the sum
+// crosses the goal, and only that bucket is sorted. (0, 0), nothing to cut, if rounding lets the
+// whole row fall short.
+RowEntry ShortestPrefix(std::span<const float> probs, double goal, double mass) {
   constexpr int kDroppedBits = 20;  // leaves sign, exponent and 3 bits of mantissa
   constexpr int kBuckets = 1 << (31 - kDroppedBits);
   const auto bucket_of = [](float p) {
     return static_cast<int>(std::bit_cast<uint32_t>(p) >> kDroppedBits);
   };
-  const auto weight = [by_count](float p) { return by_count ? 1.0 : static_cast<double>(p); };
+  // All entries up to here hold no more than half of what may be cut: the goal is reached before.
+  const auto floor = static_cast<float>(0.5 * (mass - goal) / static_cast<double>(probs.size()));
 
   std::array<double, kBuckets> sums{};
   for (const float p : probs) {
-    if (p > 0.f) sums[static_cast<size_t>(bucket_of(p))] += weight(p);
+    if (p > floor) sums[static_cast<size_t>(bucket_of(p))] += static_cast<double>(p);
   }
   int bucket = kBuckets - 1;
   double sum = 0;
@@ -39,26 +35,26 @@ Cut ShortestPrefix(std::span<const float> probs, double goal, bool by_count) {
     sum += sums[static_cast<size_t>(bucket--)];
   }
 
-  std::vector<Cut> entries;
+  std::vector<RowEntry> entries;
   for (size_t i = 0; i < probs.size(); ++i) {
-    if (probs[i] > 0.f && bucket_of(probs[i]) == bucket) {
-      entries.push_back({probs[i], static_cast<TokenId>(i)});
+    if (probs[i] > floor && bucket_of(probs[i]) == bucket) {
+      entries.push_back({static_cast<TokenId>(i), probs[i]});
     }
   }
-  std::sort(entries.begin(), entries.end(), [](const Cut& a, const Cut& b) {
+  std::sort(entries.begin(), entries.end(), [](const RowEntry& a, const RowEntry& b) {
     return a.value != b.value ? a.value > b.value : a.id < b.id;
   });
-  Cut cut;  // stays (0, 0) when the whole row falls short of the goal: everything is kept
-  for (const Cut& entry : entries) {
+  RowEntry cut;
+  for (const RowEntry& entry : entries) {
     cut = entry;
-    sum += weight(entry.value);
+    sum += static_cast<double>(entry.value);
     if (sum >= goal) break;
   }
   return cut;
 }
 
 // Zeroes everything behind `cut`; returns the mass that stays.
-double KeepPrefix(std::span<float> probs, const Cut& cut) {
+double KeepPrefix(std::span<float> probs, const RowEntry& cut) {
   for (size_t i = static_cast<size_t>(cut.id) + 1; i < probs.size(); ++i) {
     if (probs[i] == cut.value) probs[i] = 0.f;
   }
@@ -121,12 +117,12 @@ void Warper::Truncate(std::span<float> probs) const {
   double mass = 1;
   bool cut = false;
   if (params_.top_k > 0 && static_cast<size_t>(params_.top_k) < probs.size()) {
-    mass = KeepPrefix(probs, ShortestPrefix(probs, params_.top_k, true));
+    mass = KeepPrefix(probs, KthLargest(probs, params_.top_k));
     cut = true;
   }
   if (params_.top_p < 1.f) {
     const double goal = static_cast<double>(params_.top_p) * mass;
-    mass = KeepPrefix(probs, ShortestPrefix(probs, goal, false));
+    mass = KeepPrefix(probs, ShortestPrefix(probs, goal, mass));
     cut = true;
   }
   if (params_.min_p > 0.f) {

@@ -156,6 +156,9 @@ TEST(TopEntries, AgreesWithAFullSort) {
     for (const int count : {0, 1, 5, 64, 1000}) {
       const std::vector<RowEntry> top = TopEntries(row, count);
       ASSERT_EQ(top.size(), std::min(sorted.size(), static_cast<size_t>(count))) << n;
+      const bool full = count > 0 && top.size() == static_cast<size_t>(count);
+      EXPECT_EQ(KthLargest(row, count).id, full ? top.back().id : 0) << n;
+      EXPECT_EQ(KthLargest(row, count).value, full ? top.back().value : 0.f) << n;
       for (size_t i = 0; i < top.size(); ++i) {
         ASSERT_EQ(top[i].id, sorted[i].id) << "n " << n << " count " << count << " rank " << i;
         ASSERT_EQ(top[i].value, sorted[i].value);

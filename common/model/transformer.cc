@@ -374,6 +374,10 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          const ModelOptions& options) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
+  if (config.head_dim % 8 != 0) {
+    return Unimplemented(directory.string() + ": head_dim " + std::to_string(config.head_dim) +
+                         " is no multiple of 8");
+  }
   OUTRIDER_ASSIGN(const int pages, PagesOf(config, options));
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   OUTRIDER_ASSIGN(Weights weights, LoadWeights(config, checkpoint, options.weights, *backend));

@@ -60,6 +60,13 @@ TEST_F(LoadModelTest, NeedsTheBiasesAndNormsOfItsFamily) {
   EXPECT_THAT(Load().message(), HasSubstr("no tensor model.layers.0.self_attn.q_norm.weight"));
 }
 
+TEST_F(LoadModelTest, RefusesHeadsThatTheKernelsCannotTake) {
+  SetConfig("head_dim", 20);
+  const Status status = Load();
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("head_dim 20"));
+}
+
 TEST_F(LoadModelTest, RefusesATruncatedFile) {
   const std::string file = directory_.Read("model.safetensors");
   directory_.Write("model.safetensors", std::string_view(file).substr(0, file.size() - 1));

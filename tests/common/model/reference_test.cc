@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
               .num_layers = 3,
               .num_heads = 3,
               .num_kv_heads = 1,
-              .head_dim = 18}},
+              .head_dim = 24}},
         Case{"LlamaF16", {.family = Family::kLlama, .dtype = Dtype::kF16}},
         Case{"LlamaF32", {.family = Family::kLlama, .dtype = Dtype::kF32}},
         Case{"LlamaSharded", {.family = Family::kLlama, .dtype = Dtype::kF32, .shards = 3}},

@@ -34,11 +34,11 @@ std::vector<Share> PickShares(std::vector<Candidate> candidates, const Scheduler
   }
   int prefill_left = std::min(left, options.prefill_chunk);
   for (auto c = prefill; c != candidates.end() && prefill_left > 0; ++c) {
-    int rows = std::min(c->pending, prefill_left);
+    int rows = std::min({c->pending, prefill_left, left});
     const bool last = rows == c->pending && rows + c->draft <= left;
     // The draft must be scored with the last pending token; without room for it that token waits.
     if (rows == c->pending && !last) --rows;
-    if (rows == 0) break;
+    if (rows <= 0) break;
     shares.push_back({.index = c->index, .pending = rows, .last = last});
     prefill_left -= rows;
     left -= rows + (last ? c->draft : 0);

@@ -1,0 +1,71 @@
+#include "client/bench_report.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace outrider {
+namespace {
+
+void AddRow(std::string* table, const std::string& name, const std::string& value) {
+  char line[256];
+  std::snprintf(line, sizeof line, "%-28s %s\n", name.c_str(), value.c_str());
+  *table += line;
+}
+
+std::string Number(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string Row(const Percentiles& p) {
+  return Number(p.p50, 1) + " / " + Number(p.p95, 1) + " / " + Number(p.p99, 1);
+}
+
+nlohmann::ordered_json Json(const Percentiles& p) {
+  return {{"p50", p.p50}, {"p95", p.p95}, {"p99", p.p99}};
+}
+
+}  // namespace
+
+std::string BenchTable(const BenchReport& report) {
+  std::string table;
+  AddRow(&table, "requests ok", std::to_string(report.requests_ok));
+  AddRow(&table, "requests failed", std::to_string(report.requests_failed));
+  for (const auto& [code, count] : report.errors) {
+    AddRow(&table, "  " + code, std::to_string(count));
+  }
+  AddRow(&table, "seconds", Number(report.seconds, 2));
+  AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
+  AddRow(&table, "tokens per second", Number(report.tokens_per_second, 1));
+  AddRow(&table, "ms to first token p50/95/99", Row(report.ttft_ms));
+  AddRow(&table, "ms per token p50/95/99", Row(report.itl_ms));
+  AddRow(&table, "rounds", std::to_string(report.rounds));
+  AddRow(&table, "tokens drafted, accepted",
+         std::to_string(report.drafted_tokens) + ", " + std::to_string(report.accepted_tokens));
+  AddRow(&table, "accepted per drafted round", Number(report.accepted_per_round, 3));
+  for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
+    AddRow(&table, "  " + domain, Number(accepted, 3));
+  }
+  return table;
+}
+
+std::string BenchJson(const BenchReport& report) {
+  nlohmann::ordered_json json;
+  json["requests_ok"] = report.requests_ok;
+  json["requests_failed"] = report.requests_failed;
+  json["completion_tokens"] = report.completion_tokens;
+  json["seconds"] = report.seconds;
+  json["tokens_per_second"] = report.tokens_per_second;
+  json["ttft_ms"] = Json(report.ttft_ms);
+  json["itl_ms"] = Json(report.itl_ms);
+  json["accepted_per_round"] = report.accepted_per_round;
+  json["rounds"] = report.rounds;
+  json["drafted_tokens"] = report.drafted_tokens;
+  json["accepted_tokens"] = report.accepted_tokens;
+  json["accepted_per_round_by_domain"] = report.accepted_per_round_by_domain;
+  json["errors"] = report.errors;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace outrider

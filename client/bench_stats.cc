@@ -1,0 +1,83 @@
+#include "client/bench_stats.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+double Percentile(const std::vector<double>& sorted, double fraction) {
+  const double rank = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(rank));
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], rank - std::floor(rank));
+}
+
+struct Acceptance {
+  uint64_t tokens = 0;
+  uint64_t rounds = 0;
+
+  void Add(const RequestRecord& record) {
+    tokens += record.accepted_tokens;
+    rounds += record.drafted_rounds;
+  }
+  double PerRound() const {
+    return rounds == 0 ? 0 : static_cast<double>(tokens) / static_cast<double>(rounds);
+  }
+};
+
+}  // namespace
+
+void TokenTimes::OnChunk(Time now, int tokens) {
+  if (tokens <= 0) return;  // text that lagged behind its tokens
+  const double ms = Seconds(now - last_) * 1e3;
+  if (!ttft_ms_.has_value()) {
+    ttft_ms_ = ms;
+  } else {
+    itl_ms_.insert(itl_ms_.end(), static_cast<size_t>(tokens), ms / tokens);
+  }
+  last_ = now;
+}
+
+Percentiles PercentilesOf(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  return {Percentile(values, 0.50), Percentile(values, 0.95), Percentile(values, 0.99)};
+}
+
+BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds) {
+  BenchReport report;
+  report.seconds = seconds;
+  std::vector<double> ttft_ms;
+  std::vector<double> itl_ms;
+  Acceptance all;
+  std::map<std::string, Acceptance> by_domain;
+  for (const RequestRecord& record : records) {
+    if (!record.status.ok()) {
+      ++report.requests_failed;
+      ++report.errors[CodeName(record.status.code())];
+      continue;
+    }
+    ++report.requests_ok;
+    report.completion_tokens += record.completion_tokens;
+    report.rounds += record.rounds;
+    report.drafted_tokens += record.drafted_tokens;
+    report.accepted_tokens += record.accepted_tokens;
+    if (record.ttft_ms.has_value()) ttft_ms.push_back(*record.ttft_ms);
+    itl_ms.insert(itl_ms.end(), record.itl_ms.begin(), record.itl_ms.end());
+    all.Add(record);
+    if (!record.domain.empty()) by_domain[record.domain].Add(record);
+  }
+  report.ttft_ms = PercentilesOf(std::move(ttft_ms));
+  report.itl_ms = PercentilesOf(std::move(itl_ms));
+  report.accepted_per_round = all.PerRound();
+  for (const auto& [domain, acceptance] : by_domain) {
+    report.accepted_per_round_by_domain[domain] = acceptance.PerRound();
+  }
+  if (seconds > 0) {
+    report.tokens_per_second = static_cast<double>(report.completion_tokens) / seconds;
+  }
+  return report;
+}
+
+}  // namespace outrider

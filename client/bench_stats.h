@@ -1,0 +1,75 @@
+// The figures of a benchmark, from what was seen of each request. Pure: no clock, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// When the tokens of one request came.
+class TokenTimes {
+ public:
+  explicit TokenTimes(Time sent) : last_(sent) {}
+
+  // A chunk of `tokens` tokens at `now`. The first one's wait is the time to first token; of a
+  // later one, each token counts an equal share of the time since the chunk before.
+  void OnChunk(Time now, int tokens);
+
+  const std::optional<double>& ttft_ms() const { return ttft_ms_; }
+  const std::vector<double>& itl_ms() const { return itl_ms_; }
+
+ private:
+  Time last_;
+  std::optional<double> ttft_ms_;
+  std::vector<double> itl_ms_;
+};
+
+struct RequestRecord {
+  Status status;
+  std::string domain;  // "": none
+  std::optional<double> ttft_ms;
+  std::vector<double> itl_ms;
+  // As the verifier's last message has them; 0 when the request failed.
+  uint64_t completion_tokens = 0;
+  uint64_t rounds = 0;
+  uint64_t drafted_rounds = 0;
+  uint64_t drafted_tokens = 0;
+  uint64_t accepted_tokens = 0;
+};
+
+struct Percentiles {
+  double p50 = 0;
+  double p95 = 0;
+  double p99 = 0;
+};
+
+// Linear between the closest ranks; all 0 without values.
+Percentiles PercentilesOf(std::vector<double> values);
+
+// Failed requests count in requests_failed and errors only.
+struct BenchReport {
+  int requests_ok = 0;
+  int requests_failed = 0;
+  double seconds = 0;  // from the first request's start to the last one's end
+  uint64_t completion_tokens = 0;
+  double tokens_per_second = 0;
+  Percentiles ttft_ms;
+  Percentiles itl_ms;
+  uint64_t rounds = 0;
+  uint64_t drafted_tokens = 0;
+  uint64_t accepted_tokens = 0;
+  // Accepted draft tokens over rounds that had a draft; 0 when none had.
+  double accepted_per_round = 0;
+  std::map<std::string, double> accepted_per_round_by_domain;
+  std::map<std::string, int> errors;  // by code name
+};
+
+BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds);
+
+}  // namespace outrider

@@ -1,0 +1,11 @@
+// The outrider command, from its arguments to its exit code.
+#pragma once
+
+#include "client/console.h"
+
+namespace outrider {
+
+// 0: done; 1: an error, told in one line on console.err; 2: a usage error.
+int RunCommandLine(int argc, const char* const* argv, const Console& console);
+
+}  // namespace outrider

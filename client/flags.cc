@@ -1,0 +1,192 @@
+#include "client/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "common/base/version.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
+
+// Flags that need a second look once all are parsed.
+struct RequestFlags {
+  std::string speculation = "auto";
+  std::string rule;
+};
+
+void AddVerifier(CLI::App* command, std::string* verifier) {
+  *verifier = kDefaultVerifier;
+  command->add_option("--verifier", *verifier, "The verifier's address, host:port")
+      ->envname("OUTRIDER_VERIFIER")
+      ->capture_default_str();
+}
+
+void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
+  SamplingParams& sampling = request->sampling;
+  command->add_option("--max-tokens", request->max_tokens,
+                      "Tokens to produce at most; without it, as many as the context allows");
+  command->add_option("--temperature", sampling.temperature, "0 takes the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-p", sampling.top_p, "Keep the likeliest tokens that hold this mass")
+      ->check(CLI::Range(0.f, 1.f))
+      ->capture_default_str();
+  command->add_option("--top-k", sampling.top_k, "Keep this many of the likeliest tokens; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--min-p", sampling.min_p,
+                   "Keep tokens at least this share as likely as the likeliest")
+      ->check(CLI::Range(0.f, 1.f))
+      ->capture_default_str();
+  command
+      ->add_option("--repetition-penalty", sampling.repetition_penalty,
+                   "Above 1: what prompt and output have already becomes less likely")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--presence-penalty", sampling.presence_penalty,
+                   "Taken off the logit of every token that the output has already")
+      ->capture_default_str();
+  command
+      ->add_option("--frequency-penalty", sampling.frequency_penalty,
+                   "The same, once for each time that it has it")
+      ->capture_default_str();
+  command
+      ->add_option("--stop", request->stop_strings,
+                   "End the text before this string; may be given several times")
+      ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", request->ignore_eos,
+                    "Go on behind the model's own end of sequence");
+  command->add_option("--seed", request->seed,
+                      "Same seed, prompt and drafter, nothing else running: the same text");
+  command->add_option("--speculation", flags->speculation, "off: plain decoding for this request")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+  command
+      ->add_option("--rule", flags->rule,
+                   "How drafts are verified; without it, the server's rule. Both are exact.")
+      ->check(CLI::IsMember({"token", "block"}));
+  command
+      ->add_option("--draft-length", request->draft_length,
+                   "Draft tokens per round; 0: the server's choice")
+      ->capture_default_str();
+  command
+      ->add_option("--timeout", request->timeout_seconds,
+                   "Seconds that one request may take; 0: any number")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+void Finish(const RequestFlags& flags, RequestOptions* request) {
+  request->speculation = flags.speculation == "auto";
+  if (flags.rule == "token") request->rule = Rule::kToken;
+  if (flags.rule == "block") request->rule = Rule::kBlock;
+}
+
+}  // namespace
+
+std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const Console& console) {
+  CLI::App app("Outrider: text from a large language model, drafted by a small one", "outrider");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", kVersion);
+
+  CLI::App* generate_command = app.add_subcommand("generate", "Stream the text behind a prompt");
+  GenerateOptions generate;
+  RequestFlags generate_flags;
+  AddVerifier(generate_command, &generate.verifier);
+  CLI::Option_group* prompt = generate_command->add_option_group("Prompt", "One of these");
+  TextPrompt text;
+  FilePrompt file;
+  TokenPrompt tokens;
+  const CLI::Option* text_flag = prompt->add_option("--prompt", text.text, "The prompt");
+  const CLI::Option* file_flag =
+      prompt->add_option("--prompt-file", file.path, "A file with the prompt; -: standard input");
+  prompt->add_option("--token-ids", tokens.token_ids, "The prompt's tokens, as in 1,2,3")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  prompt->require_option(1);
+  AddRequest(generate_command, &generate.request, &generate_flags);
+  generate_command->add_flag("--json", generate.json, "One JSON object at the end, no stream");
+  generate_command->add_flag("--show-drafts", generate.show_drafts,
+                             "Show which text was drafted and accepted: in colour on a terminal "
+                             "(unless NO_COLOR is set), else in [brackets]");
+
+  CLI::App* bench_command = app.add_subcommand("bench", "Measure speed under load");
+  BenchOptions bench;
+  RequestFlags bench_flags;
+  AddVerifier(bench_command, &bench.verifier);
+  bench_command
+      ->add_option("--prompts", bench.prompts_path,
+                   "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
+                   "are optional, and a line's max_tokens goes before --max-tokens")
+      ->required();
+  bench_command->add_option("--concurrency", bench.concurrency, "Requests at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  bench_command
+      ->add_option("--requests", bench.requests,
+                   "Requests in all, cycling through the prompts; without it, each prompt once")
+      ->check(CLI::PositiveNumber);
+  AddRequest(bench_command, &bench.request, &bench_flags);
+  bench_command->add_flag("--json", bench.json, "One JSON object instead of the table");
+
+  CLI::App* status_command =
+      app.add_subcommand("status", "The verifier, its drafters and its sessions");
+  StatusOptions status;
+  AddVerifier(status_command, &status.verifier);
+  status_command->add_flag("--json", status.json, "One JSON object instead of tables");
+
+  CLI::App* simulate_command = app.add_subcommand(
+      "simulate", "Verification on a pair of toy Markov chains: no model, no service");
+  SimulateFlags simulate;
+  simulate_command
+      ->add_option("--pair", simulate.options.pair_path, "JSON file with the target and the draft")
+      ->required();
+  simulate_command->add_option("--algorithm", simulate.options.algorithm, "The verification rule")
+      ->check(CLI::IsMember({"token", "block"}))
+      ->capture_default_str();
+  simulate_command
+      ->add_option("--draft-length", simulate.options.draft_length, "Draft tokens per round")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
+  simulate_command
+      ->add_option("--drafts", simulate.options.drafts, "Drafts per round; both rules take one")
+      ->capture_default_str();
+  simulate_command->add_option("--rounds", simulate.options.rounds, "Generations to sample")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  simulate_command->add_option("--seed", simulate.options.seed, "Of the sampled generations")
+      ->capture_default_str();
+  simulate_command->add_flag("--exact", simulate.options.exact, "Enumerate instead of sampling");
+  simulate_command->add_flag("--json", simulate.json, "One JSON object in one line");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, console.out, console.err) == 0 ? 0 : kUsageError;
+  }
+
+  if (generate_command->parsed()) {
+    if (text_flag->count() > 0) {
+      generate.prompt = text;
+    } else if (file_flag->count() > 0) {
+      generate.prompt = file;
+    } else {
+      generate.prompt = tokens;
+    }
+    Finish(generate_flags, &generate.request);
+    return Command(generate);
+  }
+  if (bench_command->parsed()) {
+    Finish(bench_flags, &bench.request);
+    return Command(bench);
+  }
+  if (simulate_command->parsed()) return Command(simulate);
+  return Command(status);
+}
+
+}  // namespace outrider

@@ -1,0 +1,28 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#include "client/command_line.h"
+
+namespace {
+
+// https://no-color.org: any non-empty value switches colours off.
+bool TakesColour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  const char* term = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const outrider::Console console{.in = std::cin,
+                                  .out = std::cout,
+                                  .err = std::cerr,
+                                  .err_is_terminal = isatty(STDERR_FILENO) != 0,
+                                  .colour = TakesColour()};
+  return outrider::RunCommandLine(argc, argv, console);
+}

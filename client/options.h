@@ -1,0 +1,68 @@
+// What the flags of each command say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/simulate.h"
+#include "common/spec/draft.h"
+#include "common/spec/sampling_params.h"
+
+namespace outrider {
+
+// How a text is generated, whatever the prompt.
+struct RequestOptions {
+  SamplingParams sampling;
+  std::optional<uint32_t> max_tokens;  // unset: as the context allows
+  std::vector<std::string> stop_strings;
+  bool ignore_eos = false;
+  std::optional<uint64_t> seed;  // unset: the server draws one
+  bool speculation = true;
+  std::optional<Rule> rule;      // unset: the server's
+  uint32_t draft_length = 0;     // 0: the server's choice
+  double timeout_seconds = 0.0;  // 0: none
+};
+
+struct TextPrompt {
+  std::string text;
+};
+struct FilePrompt {
+  std::string path;  // "-": standard input
+};
+struct TokenPrompt {
+  std::vector<uint32_t> token_ids;
+};
+
+struct GenerateOptions {
+  std::string verifier;
+  std::variant<TextPrompt, FilePrompt, TokenPrompt> prompt;
+  RequestOptions request;
+  bool json = false;
+  bool show_drafts = false;
+};
+
+struct BenchOptions {
+  std::string verifier;
+  std::string prompts_path;
+  int concurrency = 1;
+  std::optional<int> requests;  // unset: each prompt once
+  RequestOptions request;       // a seed s becomes s + i for request i
+  bool json = false;
+};
+
+struct StatusOptions {
+  std::string verifier;
+  bool json = false;
+};
+
+struct SimulateFlags {
+  SimulateOptions options;
+  bool json = false;
+};
+
+using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags>;
+
+}  // namespace outrider

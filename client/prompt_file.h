@@ -1,0 +1,25 @@
+// The prompts of a benchmark: a file of JSON objects, one a line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct BenchPrompt {
+  std::string prompt;
+  std::string domain;  // "": none
+  std::optional<uint32_t> max_tokens;
+};
+
+// Blank lines are skipped, unknown keys ignored. kInvalidArgument names `name` and the line; a file
+// without a prompt is an error.
+Result<std::vector<BenchPrompt>> ParsePrompts(std::string_view text, const std::string& name);
+Result<std::vector<BenchPrompt>> ReadPrompts(const std::string& path);
+
+}  // namespace outrider

@@ -1,0 +1,120 @@
+#include "client/status.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/verifier_client.h"
+
+namespace outrider {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string Number(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+// Columns as wide as their widest cell; the first row is the head.
+std::string Table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string table;
+  for (const Row& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) {
+      table += row[c];
+      if (c + 1 < row.size()) table.append(widths[c] - row[c].size() + 2, ' ');
+    }
+    table += '\n';
+  }
+  return table;
+}
+
+std::string Tables(const v1::GetStatusResponse& status) {
+  std::string text = "model " + status.model() + ", version " + status.version() + ", up " +
+                     Number(status.uptime_seconds(), 0) + " s" +
+                     (status.draining() ? ", draining" : "") + "\n";
+  text += "sessions: " + std::to_string(status.sessions_running()) + " running, " +
+          std::to_string(status.sessions_waiting()) +
+          " waiting; KV pages: " + std::to_string(status.kv_pages_free()) + " of " +
+          std::to_string(status.kv_pages_total()) + " free\n\n";
+  if (status.drafters().empty()) {
+    text += "no drafter attached: plain decoding\n";
+  } else {
+    std::vector<Row> rows = {
+        {"drafter", "model", "sessions", "connected", "drafted", "accepted", "round trip"}};
+    for (const v1::DrafterStatus& d : status.drafters()) {
+      rows.push_back({d.name(), d.model(),
+                      std::to_string(d.sessions()) + "/" + std::to_string(d.max_sessions()),
+                      Number(d.connected_seconds(), 0) + " s", std::to_string(d.drafted_tokens()),
+                      std::to_string(d.accepted_tokens()), Number(d.round_trip_ms(), 1) + " ms"});
+    }
+    text += Table(rows);
+  }
+  if (status.sessions().empty()) return text;
+  std::vector<Row> rows = {
+      {"session", "phase", "prompt", "completion", "drafted", "accepted", "drafter"}};
+  for (const v1::SessionStatus& s : status.sessions()) {
+    rows.push_back({std::to_string(s.id()), s.phase(), std::to_string(s.prompt_tokens()),
+                    std::to_string(s.completion_tokens()), std::to_string(s.drafted_tokens()),
+                    std::to_string(s.accepted_tokens()), s.drafter().empty() ? "-" : s.drafter()});
+  }
+  return text + "\n" + Table(rows);
+}
+
+// The message's own field names, so that the contract explains the object.
+std::string Json(const v1::GetStatusResponse& status) {
+  nlohmann::ordered_json json;
+  json["model"] = status.model();
+  json["version"] = status.version();
+  json["uptime_seconds"] = status.uptime_seconds();
+  json["draining"] = status.draining();
+  json["sessions_running"] = status.sessions_running();
+  json["sessions_waiting"] = status.sessions_waiting();
+  json["kv_pages_total"] = status.kv_pages_total();
+  json["kv_pages_free"] = status.kv_pages_free();
+  json["drafters"] = nlohmann::ordered_json::array();
+  for (const v1::DrafterStatus& d : status.drafters()) {
+    nlohmann::ordered_json& drafter = json["drafters"].emplace_back();
+    drafter["name"] = d.name();
+    drafter["model"] = d.model();
+    drafter["sessions"] = d.sessions();
+    drafter["max_sessions"] = d.max_sessions();
+    drafter["connected_seconds"] = d.connected_seconds();
+    drafter["drafted_tokens"] = d.drafted_tokens();
+    drafter["accepted_tokens"] = d.accepted_tokens();
+    drafter["round_trip_ms"] = d.round_trip_ms();
+  }
+  json["sessions"] = nlohmann::ordered_json::array();
+  for (const v1::SessionStatus& s : status.sessions()) {
+    nlohmann::ordered_json& session = json["sessions"].emplace_back();
+    session["id"] = s.id();
+    session["phase"] = s.phase();
+    session["prompt_tokens"] = s.prompt_tokens();
+    session["completion_tokens"] = s.completion_tokens();
+    session["drafter"] = s.drafter();
+    session["drafted_tokens"] = s.drafted_tokens();
+    session["accepted_tokens"] = s.accepted_tokens();
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Status RunStatus(const StatusOptions& options, const Console& console) {
+  OUTRIDER_ASSIGN(const v1::GetStatusResponse status, VerifierClient(options.verifier).GetStatus());
+  if (options.json) {
+    console.out << Json(status) << std::endl;
+  } else {
+    console.out << Tables(status) << std::flush;
+  }
+  return Status();
+}
+
+}  // namespace outrider

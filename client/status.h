@@ -1,0 +1,12 @@
+// outrider status: the verifier, its drafters and its sessions at this moment.
+#pragma once
+
+#include "client/console.h"
+#include "client/options.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+Status RunStatus(const StatusOptions& options, const Console& console);
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+// A verifier's Generation service, one blocking call at a time and thread.
+//
+// Thread: any; calls run side by side.
+// Errors carry the service's code, and the address when nobody answers there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "client/options.h"
+#include "common/base/status.h"
+#include "outrider/v1/generation.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace outrider {
+
+// The request that `options` describe; its prompt is still to be set.
+v1::GenerateRequest MakeRequest(const RequestOptions& options);
+
+class VerifierClient {
+ public:
+  explicit VerifierClient(const std::string& address);
+
+  // Blocks until the text has ended; `on_chunk` sees every chunk as it comes. timeout_seconds 0:
+  // none.
+  Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
+                                const std::function<void(const v1::TokenChunk&)>& on_chunk) const;
+  Result<v1::GetStatusResponse> GetStatus() const;
+  Result<std::string> Detokenize(std::span<const uint32_t> token_ids) const;
+
+ private:
+  Status Explain(const Status& status) const;
+
+  const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs what the build needs on a bare Debian 12. Does nothing, quickly, when all is there.
+#   scripts/setup.sh          compiler, libraries, test tools
+#   scripts/setup.sh --lint   clang-format and clang-tidy too (for scripts/test.sh --lint)
+set -euo pipefail
+
+packages=(
+  ca-certificates ccache cmake git g++ ninja-build pkg-config
+  libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  prometheus-cpp-dev
+  libhwy-dev libpcre2-dev libutf8proc-dev
+  libcli11-dev nlohmann-json3-dev
+  libbenchmark-dev libgmock-dev libgtest-dev
+)
+case "${1:-}" in
+  "") ;;
+  --lint) packages+=(clang clang-format clang-tidy) ;;
+  *) echo "usage: scripts/setup.sh [--lint]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $status == installed ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "setup: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -q --no-install-recommends "${missing[@]}"
+echo "setup: done"

@@ -1,0 +1,104 @@
+#include "client/bench_stats.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <utility>
+
+#include "client/bench_report.h"
+
+namespace outrider {
+namespace {
+
+using testing::DoubleEq;
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
+  std::vector<double> values;
+  for (int i = 100; i >= 0; --i) values.push_back(i);  // 0..100, unsorted
+  const Percentiles p = PercentilesOf(values);
+  EXPECT_DOUBLE_EQ(p.p50, 50);
+  EXPECT_DOUBLE_EQ(p.p95, 95);
+  EXPECT_DOUBLE_EQ(p.p99, 99);
+  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20}).p50, 15);
+  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20}).p95, 19.5);
+}
+
+TEST(Percentiles, OfOneValueAreThatValueAndOfNoneZero) {
+  EXPECT_DOUBLE_EQ(PercentilesOf({7}).p50, 7);
+  EXPECT_DOUBLE_EQ(PercentilesOf({7}).p99, 7);
+  EXPECT_DOUBLE_EQ(PercentilesOf({}).p99, 0);
+}
+
+TEST(TokenTimes, SharesAGapAmongTheTokensOfItsChunk) {
+  const Time sent;
+  const auto at = [&](int ms) { return sent + std::chrono::milliseconds(ms); };
+  TokenTimes times(sent);
+  EXPECT_FALSE(times.ttft_ms().has_value());
+  times.OnChunk(at(40), 3);
+  times.OnChunk(at(50), 1);
+  times.OnChunk(at(60), 0);  // text only: no token came
+  times.OnChunk(at(80), 3);
+  EXPECT_THAT(*times.ttft_ms(), DoubleNear(40, 1e-9));
+  EXPECT_THAT(times.itl_ms(), ElementsAre(DoubleNear(10, 1e-9), DoubleNear(10, 1e-9),
+                                          DoubleNear(10, 1e-9), DoubleNear(10, 1e-9)));
+}
+
+RequestRecord Record(const std::string& domain, uint64_t drafted_rounds, uint64_t accepted) {
+  RequestRecord record;
+  record.domain = domain;
+  record.ttft_ms = 5;
+  record.itl_ms = {1, 2};
+  record.completion_tokens = 10;
+  record.rounds = drafted_rounds + 3;
+  record.drafted_rounds = drafted_rounds;
+  record.drafted_tokens = drafted_rounds * 4;
+  record.accepted_tokens = accepted;
+  return record;
+}
+
+TEST(Summarise, CountsAcceptedTokensPerDraftedRoundInAllAndByDomain) {
+  const BenchReport report =
+      Summarise({Record("code", 4, 12), Record("stories", 4, 2), Record("", 2, 1)}, 2.0);
+  EXPECT_EQ(report.requests_ok, 3);
+  EXPECT_EQ(report.completion_tokens, 30u);
+  EXPECT_DOUBLE_EQ(report.tokens_per_second, 15);
+  EXPECT_EQ(report.rounds, 19u);
+  EXPECT_EQ(report.drafted_tokens, 40u);
+  EXPECT_EQ(report.accepted_tokens, 15u);
+  EXPECT_DOUBLE_EQ(report.accepted_per_round, 1.5);
+  EXPECT_THAT(report.accepted_per_round_by_domain,
+              ElementsAre(Pair("code", DoubleEq(3)), Pair("stories", DoubleEq(0.5))));
+}
+
+TEST(Summarise, AFailedRequestAddsToTheErrorsOnly) {
+  RequestRecord failed = Record("code", 4, 12);
+  failed.status = Unavailable("gone");
+  RequestRecord full = failed;
+  full.status = ResourceExhausted("full");
+  const BenchReport report = Summarise({failed, Record("stories", 1, 1), failed, full}, 1.0);
+  EXPECT_EQ(report.requests_ok, 1);
+  EXPECT_EQ(report.requests_failed, 3);
+  EXPECT_EQ(report.completion_tokens, 10u);
+  EXPECT_THAT(report.errors, ElementsAre(Pair("RESOURCE_EXHAUSTED", 1), Pair("UNAVAILABLE", 2)));
+  EXPECT_THAT(report.accepted_per_round_by_domain, ElementsAre(Pair("stories", DoubleEq(1))));
+}
+
+TEST(Summarise, WithoutADraftNothingWasAcceptedPerRound) {
+  EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0).accepted_per_round, 0);
+}
+
+TEST(BenchReport, TheTableNamesErrorsAndDomains) {
+  RequestRecord failed = Record("code", 4, 12);
+  failed.status = Unavailable("gone");
+  const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0));
+  EXPECT_THAT(table, HasSubstr("UNAVAILABLE"));
+  EXPECT_THAT(table, HasSubstr("stories"));
+  EXPECT_THAT(table, HasSubstr("1.500"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,157 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/client/command.h"
+#include "tests/client/fake_generation.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Bench : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(path_) << "{\"prompt\": \"one\", \"domain\": \"stories\"}\n"
+                            "{\"prompt\": \"two\", \"domain\": \"code\", \"max_tokens\": 3}\n"
+                            "{\"prompt\": \"three\"}\n";
+  }
+  void TearDown() override { std::remove(path_.c_str()); }
+
+  CommandResult Run(const FakeGeneration& fake, std::vector<std::string> more,
+                    const CommandSetting& setting = {}) {
+    std::vector<std::string> arguments = {"bench", "--verifier", fake.address(), "--prompts",
+                                          path_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunOutrider(arguments, setting);
+  }
+
+  const std::string path_ = testing::TempDir() + "/bench_prompts_" +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            ".jsonl";
+};
+
+// Four tokens in two rounds; "code" (prompt two) has both drafted tokens accepted, the rest one.
+grpc::Status FourTokens(const v1::GenerateRequest& request, GenerateWriter* writer) {
+  const uint32_t accepted = request.text() == "two" ? 2 : 1;
+  writer->Write(Chunk("a", {1}));
+  writer->Write(Chunk("bcd", {2, 3, 4}, accepted, 2));
+  v1::GenerateResponse last = Finished(1, 4);
+  last.mutable_finished()->mutable_speculation()->set_rounds(2);
+  last.mutable_finished()->mutable_speculation()->set_drafted_rounds(1);
+  last.mutable_finished()->mutable_speculation()->set_drafted_tokens(2);
+  last.mutable_finished()->mutable_speculation()->set_accepted_tokens(accepted);
+  writer->Write(last);
+  return grpc::Status::OK;
+}
+
+TEST_F(Bench, JsonHasTheFiguresOfAllRequests) {
+  FakeGeneration fake(FourTokens);
+  const auto result = Run(fake, {"--requests", "6", "--concurrency", "2", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["requests_ok"], 6);
+  EXPECT_EQ(json["requests_failed"], 0);
+  EXPECT_EQ(json["completion_tokens"], 24);
+  EXPECT_EQ(json["rounds"], 12);
+  EXPECT_EQ(json["drafted_tokens"], 12);
+  EXPECT_EQ(json["accepted_tokens"], 8);
+  EXPECT_DOUBLE_EQ(json["accepted_per_round"], 8.0 / 6);
+  EXPECT_EQ(json["accepted_per_round_by_domain"],
+            nlohmann::json({{"code", 2.0}, {"stories", 1.0}}));
+  EXPECT_EQ(json["errors"], nlohmann::json::object());
+  EXPECT_GT(json["seconds"], 0);
+  EXPECT_NEAR(json["tokens_per_second"].get<double>() * json["seconds"].get<double>(), 24, 1e-6);
+  for (const char* times : {"ttft_ms", "itl_ms"}) {
+    EXPECT_GT(json[times]["p50"], 0) << times;
+    EXPECT_LE(json[times]["p50"], json[times]["p95"]) << times;
+    EXPECT_LE(json[times]["p95"], json[times]["p99"]) << times;
+  }
+}
+
+TEST_F(Bench, CyclesThroughThePromptsAndRaisesTheSeed) {
+  FakeGeneration fake(FourTokens);
+  const auto result = Run(fake, {"--requests", "5", "--seed", "100", "--max-tokens", "9"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::map<uint64_t, v1::GenerateRequest> by_seed;
+  for (const v1::GenerateRequest& request : fake.requests()) by_seed[request.seed()] = request;
+  ASSERT_EQ(by_seed.size(), 5u);
+  const char* prompts[] = {"one", "two", "three", "one", "two"};
+  const uint32_t limits[] = {9, 3, 9, 9, 3};
+  for (uint64_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(by_seed.contains(100 + i));
+    EXPECT_EQ(by_seed[100 + i].text(), prompts[i]);
+    EXPECT_EQ(by_seed[100 + i].stop().max_tokens(), limits[i]);
+  }
+}
+
+TEST_F(Bench, WithoutANumberOfRequestsEachPromptRunsOnce) {
+  FakeGeneration fake(FourTokens);
+  EXPECT_EQ(Run(fake, {}).exit_code, 0);
+  std::multiset<std::string> prompts;
+  for (const v1::GenerateRequest& request : fake.requests()) prompts.insert(request.text());
+  EXPECT_EQ(prompts, (std::multiset<std::string>{"one", "two", "three"}));
+}
+
+TEST_F(Bench, KeepsAsManyRequestsRunningAsAsked) {
+  // Every call waits for two others: fewer at a time would hang, and the test with them.
+  std::barrier together(3);
+  FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    together.arrive_and_wait();
+    return FourTokens(request, writer);
+  });
+  EXPECT_EQ(Run(fake, {"--requests", "6", "--concurrency", "3"}).exit_code, 0);
+}
+
+TEST_F(Bench, FailedRequestsAreCountedByCodeAndFailTheCommand) {
+  std::atomic<int> calls = 0;
+  FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    switch (calls.fetch_add(1)) {
+      case 1: return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "no room");
+      case 2:
+        writer->Write(Chunk("half", {1}));
+        return grpc::Status(grpc::StatusCode::INTERNAL, "broken");
+      default: return FourTokens(request, writer);
+    }
+  });
+  const auto result = Run(fake, {"--requests", "4", "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "error: RESOURCE_EXHAUSTED: 2 of 4 requests failed, the first with: no room\n");
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["requests_ok"], 2);
+  EXPECT_EQ(json["requests_failed"], 2);
+  EXPECT_EQ(json["completion_tokens"], 8);
+  EXPECT_EQ(json["errors"], nlohmann::json({{"INTERNAL", 1}, {"RESOURCE_EXHAUSTED", 1}}));
+}
+
+TEST_F(Bench, DrawsItsProgressOnATerminalOnly) {
+  FakeGeneration fake(FourTokens);
+  const auto quiet = Run(fake, {});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_THAT(quiet.out, HasSubstr("tokens per second"));
+  const auto drawn = Run(fake, {}, {.err_is_terminal = true});
+  EXPECT_THAT(drawn.err, HasSubstr("\r3 of 3 requests, 0 failed"));
+  EXPECT_THAT(drawn.err, testing::EndsWith("\n"));
+}
+
+TEST_F(Bench, ABadPromptFileIsAnErrorBeforeAnyRequest) {
+  FakeGeneration fake(FourTokens);
+  std::ofstream(path_) << "{\"prompt\": 1}\n";
+  const auto result = Run(fake, {});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("error: INVALID_ARGUMENT: " + path_ + ":1: "));
+  EXPECT_TRUE(fake.requests().empty());
+}
+
+}  // namespace
+}  // namespace outrider

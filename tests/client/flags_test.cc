@@ -1,0 +1,159 @@
+#include "client/flags.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/client/command.h"
+
+namespace outrider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The options of a command line that is right.
+template <class Options>
+Options Parse(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"outrider"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::istringstream in;
+  std::ostringstream out;
+  const auto parsed = ParseFlags(static_cast<int>(argv.size()), argv.data(),
+                                 Console{.in = in, .out = out, .err = out});
+  if (!std::holds_alternative<Command>(parsed)) {
+    ADD_FAILURE() << out.str();
+    return {};
+  }
+  return std::get<Options>(std::get<Command>(parsed));
+}
+
+TEST(Flags, EveryRequestFlagReachesTheOptions) {
+  const auto options = Parse<GenerateOptions>({"generate",
+                                               "--verifier",
+                                               "h:1",
+                                               "--prompt",
+                                               "Once",
+                                               "--max-tokens",
+                                               "9",
+                                               "--temperature",
+                                               "0.5",
+                                               "--top-p",
+                                               "0.9",
+                                               "--top-k",
+                                               "40",
+                                               "--min-p",
+                                               "0.05",
+                                               "--repetition-penalty",
+                                               "1.5",
+                                               "--presence-penalty",
+                                               "-0.25",
+                                               "--frequency-penalty",
+                                               "0.75",
+                                               "--stop",
+                                               "END",
+                                               "--stop",
+                                               "[a,b]",
+                                               "--ignore-eos",
+                                               "--seed",
+                                               "18446744073709551615",
+                                               "--speculation",
+                                               "off",
+                                               "--rule",
+                                               "block",
+                                               "--draft-length",
+                                               "6",
+                                               "--timeout",
+                                               "2.5",
+                                               "--json",
+                                               "--show-drafts"});
+  EXPECT_EQ(options.verifier, "h:1");
+  EXPECT_EQ(std::get<TextPrompt>(options.prompt).text, "Once");
+  const RequestOptions& request = options.request;
+  EXPECT_EQ(request.max_tokens, 9u);
+  EXPECT_EQ(request.sampling.temperature, 0.5f);
+  EXPECT_EQ(request.sampling.top_p, 0.9f);
+  EXPECT_EQ(request.sampling.top_k, 40);
+  EXPECT_EQ(request.sampling.min_p, 0.05f);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request.sampling.presence_penalty, -0.25f);
+  EXPECT_EQ(request.sampling.frequency_penalty, 0.75f);
+  EXPECT_THAT(request.stop_strings, ElementsAre("END", "[a,b]"));
+  EXPECT_TRUE(request.ignore_eos);
+  EXPECT_EQ(request.seed, 18446744073709551615u);
+  EXPECT_FALSE(request.speculation);
+  EXPECT_EQ(request.rule, Rule::kBlock);
+  EXPECT_EQ(request.draft_length, 6u);
+  EXPECT_EQ(request.timeout_seconds, 2.5);
+  EXPECT_TRUE(options.json);
+  EXPECT_TRUE(options.show_drafts);
+}
+
+TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
+  unsetenv("OUTRIDER_VERIFIER");
+  const auto options = Parse<GenerateOptions>({"generate", "--prompt", ""});
+  EXPECT_EQ(options.verifier, "127.0.0.1:7300");
+  EXPECT_EQ(std::get<TextPrompt>(options.prompt).text, "");
+  EXPECT_FALSE(options.request.max_tokens.has_value());
+  EXPECT_FALSE(options.request.seed.has_value());
+  EXPECT_FALSE(options.request.rule.has_value());
+  EXPECT_TRUE(options.request.speculation);
+  EXPECT_EQ(options.request.sampling.temperature, 1.f);
+}
+
+TEST(Flags, APromptMayBeTokensOrAFile) {
+  const auto tokens = Parse<GenerateOptions>({"generate", "--token-ids", "1,2,300"});
+  EXPECT_THAT(std::get<TokenPrompt>(tokens.prompt).token_ids, ElementsAre(1u, 2u, 300u));
+  const auto file = Parse<GenerateOptions>({"generate", "--prompt-file", "-"});
+  EXPECT_EQ(std::get<FilePrompt>(file.prompt).path, "-");
+}
+
+TEST(Flags, TheEnvironmentNamesTheVerifierAndTheFlagGoesBeforeIt) {
+  setenv("OUTRIDER_VERIFIER", "env:1", 1);
+  EXPECT_EQ(Parse<StatusOptions>({"status"}).verifier, "env:1");
+  EXPECT_EQ(Parse<StatusOptions>({"status", "--verifier", "flag:1"}).verifier, "flag:1");
+  unsetenv("OUTRIDER_VERIFIER");
+}
+
+TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {},
+      {"fly"},
+      {"generate"},
+      {"generate", "--prompt", "a", "--token-ids", "1"},
+      {"generate", "--prompt", "a", "--colour"},
+      {"generate", "--prompt", "a", "--temperature", "-1"},
+      {"generate", "--prompt", "a", "--temperature", "warm"},
+      {"generate", "--prompt", "a", "--top-p", "1.5"},
+      {"generate", "--prompt", "a", "--max-tokens", "-3"},
+      {"generate", "--prompt", "a", "--speculation", "maybe"},
+      {"generate", "--prompt", "a", "--rule", "guess"},
+      {"generate", "--token-ids", "1,x"},
+      {"bench", "--requests", "3"},
+      {"bench", "--prompts", "f", "--concurrency", "0"},
+      {"simulate"},
+      {"simulate", "--pair", "f", "--algorithm", "guess"},
+  };
+  for (const auto& arguments : wrong) {
+    const CommandResult result = RunOutrider(arguments);
+    EXPECT_EQ(result.exit_code, 2) << testing::PrintToString(arguments);
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err, "");
+  }
+}
+
+TEST(Flags, HelpIsNoError) {
+  for (const char* command : {"generate", "bench", "status"}) {
+    const CommandResult result = RunOutrider({command, "--help"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("--verifier"));
+    EXPECT_EQ(result.err, "");
+  }
+  EXPECT_EQ(RunOutrider({"--help"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/client/command.h"
+#include "tests/client/fake_generation.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+grpc::Status NoText(const v1::GenerateRequest&, GenerateWriter*) {
+  return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "status only");
+}
+
+v1::GetStatusResponse BusyVerifier() {
+  v1::GetStatusResponse status;
+  status.set_model("target");
+  status.set_version("0.1.0");
+  status.set_uptime_seconds(61.5);
+  status.set_sessions_running(1);
+  status.set_kv_pages_total(64);
+  status.set_kv_pages_free(60);
+  v1::DrafterStatus* drafter = status.add_drafters();
+  drafter->set_name("d0");
+  drafter->set_model("small");
+  drafter->set_sessions(1);
+  drafter->set_max_sessions(8);
+  drafter->set_round_trip_ms(2.25);
+  v1::SessionStatus* session = status.add_sessions();
+  session->set_id(41);
+  session->set_phase("decode");
+  session->set_prompt_tokens(12);
+  session->set_drafter("d0");
+  return status;
+}
+
+TEST(Status, ShowsDraftersAndSessions) {
+  FakeGeneration fake(NoText);
+  fake.status = BusyVerifier();
+  const auto result = RunOutrider({"status", "--verifier", fake.address()});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, StartsWith("model target, version 0.1.0, up 62 s\n"));
+  EXPECT_THAT(result.out, HasSubstr("60 of 64 free"));
+  EXPECT_THAT(result.out, HasSubstr("d0       small  1/8"));
+  EXPECT_THAT(result.out, HasSubstr("41       decode  12"));
+  EXPECT_THAT(result.out, Not(HasSubstr("draining")));
+}
+
+TEST(Status, SaysThatThereIsNoDrafterAndThatItDrains) {
+  FakeGeneration fake(NoText);
+  fake.status.set_draining(true);
+  const auto result = RunOutrider({"status", "--verifier", fake.address()});
+  EXPECT_THAT(result.out, HasSubstr("draining"));
+  EXPECT_THAT(result.out, HasSubstr("no drafter attached"));
+}
+
+TEST(Status, JsonHasTheFieldsOfTheContract) {
+  FakeGeneration fake(NoText);
+  fake.status = BusyVerifier();
+  const auto result = RunOutrider({"status", "--verifier", fake.address(), "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["model"], "target");
+  EXPECT_EQ(json["draining"], false);
+  EXPECT_EQ(json["kv_pages_free"], 60);
+  ASSERT_EQ(json["drafters"].size(), 1u);
+  EXPECT_EQ(json["drafters"][0]["name"], "d0");
+  EXPECT_EQ(json["drafters"][0]["round_trip_ms"], 2.25);
+  ASSERT_EQ(json["sessions"].size(), 1u);
+  EXPECT_EQ(json["sessions"][0]["id"], 41);
+  EXPECT_EQ(json["sessions"][0]["drafter"], "d0");
+}
+
+TEST(Status, JsonListsAreEmptyRatherThanMissing) {
+  FakeGeneration fake(NoText);
+  const auto result = RunOutrider({"status", "--verifier", fake.address(), "--json"});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_TRUE(json["drafters"].is_array());
+  EXPECT_TRUE(json["sessions"].is_array());
+}
+
+TEST(Status, NobodyAtTheAddressIsUnavailable) {
+  const auto result = RunOutrider({"status", "--verifier", "127.0.0.1:1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("error: UNAVAILABLE: 127.0.0.1:1: "));
+}
+
+}  // namespace
+}  // namespace outrider

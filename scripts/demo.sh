@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# A verifier and a drafter on this machine: builds them, streams a story, then measures the same
+# prompts with and without speculation. Ends with a verdict; leaves no process behind.
+#   scripts/demo.sh [--prompts N] [--max-tokens N]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+num_prompts=6
+max_tokens=200
+while (($#)); do
+  case "$1" in
+    --prompts) num_prompts=$2; shift 2 ;;
+    --max-tokens) max_tokens=$2; shift 2 ;;
+    *) echo "usage: scripts/demo.sh [--prompts N] [--max-tokens N]" >&2; exit 2 ;;
+  esac
+done
+
+logs=$(mktemp -d)
+pids=()
+finish() {
+  local code=$?
+  trap - EXIT
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  if ((code != 0)); then
+    tail -n 5 "$logs"/*.log 2>/dev/null >&2 || true
+    echo "demo: FAILED" >&2
+  fi
+  rm -rf "$logs"
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() { echo "demo: $1" >&2; exit 1; }
+
+# await SECONDS COMMAND...: until it succeeds; not longer than the services live.
+await() {
+  local until=$((SECONDS + $1)); shift
+  until "$@"; do
+    for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || fail "a service ended early"; done
+    ((SECONDS < until)) || return 1
+    sleep 0.1
+  done
+}
+
+# number KEY < JSON
+number() { sed -nE "s/.*\"$1\":([0-9.eE+-]+).*/\1/p"; }
+
+echo "== Build"
+scripts/setup.sh
+cmake --preset cpu >"$logs/configure.log"
+cmake --build --preset cpu --target outrider outrider-verifier outrider-drafter
+bin=build/cpu/bin
+
+echo
+echo "== Start a verifier (the large model) and a drafter (the small one)"
+verifier_cores=() drafter_cores=()
+mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
+  while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+if ((${#cores[@]} >= 2)); then
+  verifier_cores=(--cores "${cores[0]}")
+  drafter_cores=(--cores "${cores[1]}")
+else
+  echo "only one core here: drafting and verifying take turns, so expect no gain"
+fi
+
+# Port 0: the system picks free ones; the log says which.
+"$bin/outrider-verifier" --model models/default/target --listen 127.0.0.1:0 \
+  --metrics 127.0.0.1:0 "${verifier_cores[@]}" 2>"$logs/verifier.log" &
+pids+=($!)
+await 60 grep -q ' serving ' "$logs/verifier.log" || fail "the verifier does not serve"
+port=$(sed -nE 's/.* serving .* port=([0-9]+).*/\1/p' "$logs/verifier.log")
+export OUTRIDER_VERIFIER=127.0.0.1:$port
+"$bin/outrider-drafter" --model models/default/drafter --verifier "$OUTRIDER_VERIFIER" \
+  --name demo --listen '' --metrics '' "${drafter_cores[@]}" 2>"$logs/drafter.log" &
+pids+=($!)
+attached() { "$bin/outrider" status --json 2>/dev/null | grep -q '"drafters":\[{'; }
+await 60 attached || fail "the drafter did not attach"
+"$bin/outrider" status
+
+echo
+echo "== A story; accepted draft text is marked"
+"$bin/outrider" generate --prompt "Once upon a time, there was a little girl named Lily." \
+  --max-tokens "$max_tokens" --temperature 0.7 --seed 7 --show-drafts
+
+echo
+echo "== The same prompts with and without speculation, $max_tokens tokens each, greedy"
+head -n "$num_prompts" tests/bench/prompts.jsonl >"$logs/prompts.jsonl"
+measure() {
+  sed -n "$2p" "$logs/prompts.jsonl" >"$logs/prompt.jsonl"
+  "$bin/outrider" bench --prompts "$logs/prompt.jsonl" --max-tokens "$max_tokens" --temperature 0 \
+    --ignore-eos --speculation "$1" --json
+}
+measure off 1 >/dev/null  # warms caches up
+tokens_on=0 seconds_on=0 tokens_off=0 seconds_off=0
+for ((i = 1; i <= num_prompts; ++i)); do
+  # Alternating, so that a change of the machine's speed touches both.
+  on=$(measure auto "$i")
+  off=$(measure off "$i")
+  read -r speed_on speed_off accepted < <(echo \
+    "$(number tokens_per_second <<<"$on")" "$(number tokens_per_second <<<"$off")" \
+    "$(number accepted_per_round <<<"$on")")
+  printf 'prompt %d: %6.1f tokens/s with, %6.1f without; %.2f draft tokens accepted a round\n' \
+    "$i" "$speed_on" "$speed_off" "$accepted"
+  tokens_on=$((tokens_on + $(number completion_tokens <<<"$on")))
+  tokens_off=$((tokens_off + $(number completion_tokens <<<"$off")))
+  seconds_on=$(awk "BEGIN { print $seconds_on + $(number seconds <<<"$on") }")
+  seconds_off=$(awk "BEGIN { print $seconds_off + $(number seconds <<<"$off") }")
+done
+
+echo
+awk -v a="$tokens_on" -v b="$seconds_on" -v c="$tokens_off" -v d="$seconds_off" 'BEGIN {
+  on = a / b; off = c / d
+  printf "demo: OK: %.1f tokens/s with speculation, %.1f without: %.2f times as fast\n",
+    on, off, on / off
+}'

@@ -62,10 +62,12 @@ class DraftConsumer {
  public:
   virtual ~DraftConsumer() = default;
 
-  // The draft of a plan, already validated; empty when the drafter could not draft.
+  // The draft of a plan, already validated; at least one token.
   virtual void OnDraft(uint64_t session, uint32_t round, DraftPath path) = 0;
   // The session's drafter is gone.
   virtual void OnDrafterLost(uint64_t session) = 0;
+  // The session's drafter is there but does not take it (full, or it lost the thread).
+  virtual void OnRefused(uint64_t session) = 0;
 };
 
 }  // namespace outrider

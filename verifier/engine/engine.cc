@@ -12,8 +12,8 @@ namespace outrider {
 namespace {
 
 // A seeded request waits this long for a draft: its text must not depend on how fast the drafter
-// happens to be, only on whether it is there.
-constexpr Duration kSeededPatience = std::chrono::seconds(10);
+// happens to be, only on whether it is there. Once it was not, the usual patience holds.
+constexpr Duration kSeededPatience = std::chrono::seconds(2);
 
 uint64_t RandomSeed() {
   std::random_device device;
@@ -159,7 +159,8 @@ void Engine::Expire(Time now) {
       late.push_back(id);
     } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
       if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
-      MissDraft(*session);
+      Rest(*session);
+      session->draft_state = DraftState::kResting;
     }
   }
   for (const uint64_t id : late) {
@@ -359,7 +360,7 @@ void Engine::PlanNext(Session& session) {
     session.draft_state = DraftState::kOff;
     return;
   }
-  if (session.draft_state == DraftState::kResting && session.round < session.rest_until) return;
+  if (session.round < session.rest_until) return;
   const uint32_t last_round = session.plan.round;
   session.plan = {.round = session.round, .length = DraftLength(session)};
   if (session.draft_state == DraftState::kUnattached) {
@@ -381,7 +382,7 @@ void Engine::PlanNext(Session& session) {
   session.untold.clear();
   session.untold_accepted = 0;
   session.draft_state = DraftState::kPlanned;
-  if (session.request.seed.has_value()) {
+  if (session.request.seed.has_value() && session.missed == 0) {
     session.plan_deadline = clock_->Now() + kSeededPatience;
   } else if (session.round == 1) {
     session.plan_deadline = Time::max();  // nobody waits for it
@@ -390,13 +391,12 @@ void Engine::PlanNext(Session& session) {
   }
 }
 
-void Engine::MissDraft(Session& session) {
+void Engine::Rest(Session& session) {
   // Twice as long a rest with every draft missed in a row: a drafter that cannot keep up costs
   // little.
   constexpr int kMaxDoublings = 6;
   session.rest_until = session.round + (1u << std::min(session.missed, kMaxDoublings));
   ++session.missed;
-  session.draft_state = DraftState::kResting;
 }
 
 void Engine::OnDraft(uint64_t id, uint32_t round, DraftPath path) {
@@ -406,10 +406,6 @@ void Engine::OnDraft(uint64_t id, uint32_t round, DraftPath path) {
   if (session.draft_state != DraftState::kPlanned || session.plan.round != round ||
       session.round != round) {
     return;  // too late: the round went on without it
-  }
-  if (path.tokens.empty()) {
-    MissDraft(session);
-    return;
   }
   session.missed = 0;
   session.draft = std::move(path);
@@ -421,8 +417,18 @@ void Engine::OnDrafterLost(uint64_t id) {
   if (it == sessions_.end()) return;
   Session& session = *it->second;
   if (session.draft_state == DraftState::kOff) return;
-  // A draft that has arrived in full is as good as any; it is scored and the session opened anew.
+  // A draft that has arrived in full is as good as any: it is scored before the session is opened
+  // anew. Another drafter starts without the faults of this one.
   session.draft_state = DraftState::kUnattached;
+  session.missed = 0;
+  session.rest_until = 0;
+}
+
+void Engine::OnRefused(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second->draft_state == DraftState::kOff) return;
+  Rest(*it->second);
+  it->second->draft_state = DraftState::kUnattached;
 }
 
 void Engine::Finish(Session& session, FinishReason reason) {

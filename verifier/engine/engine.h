@@ -83,6 +83,7 @@ class Engine final : public DraftConsumer {
 
   void OnDraft(uint64_t session, uint32_t round, DraftPath path) override;
   void OnDrafterLost(uint64_t session) override;
+  void OnRefused(uint64_t session) override;
 
   EngineSnapshot Snapshot() const;
 
@@ -99,7 +100,8 @@ class Engine final : public DraftConsumer {
   bool Advance(Session& session, const Verdict& verdict, int drafted);
   void PlanNext(Session& session);
   int DraftLength(const Session& session) const;
-  void MissDraft(Session& session);
+  // Counts a draft that did not come and sets how long to rest.
+  void Rest(Session& session);
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);

@@ -19,7 +19,8 @@ namespace outrider {
 
 // Where a session stands with its drafter. Valid transitions:
 //   kUnattached -> kPlanned (Open) -> kArrived (OnDraft) -> kPlanned (next plan) ...
-//   kPlanned -> kResting (no draft in time) -> kPlanned (rested); any -> kUnattached (drafter lost)
+//   kPlanned -> kResting (no draft in time) -> kPlanned (rested)
+//   any -> kUnattached (drafter lost, or it refused)
 //   any -> kOff (speculation is over for this session)
 enum class DraftState {
   kOff,         // never: switched off, or nothing is left to draft
@@ -48,12 +49,11 @@ struct Session {
   DraftState draft_state = DraftState::kOff;
   RoundPlan plan;               // the last one sent
   Time plan_deadline;           // kPlanned: when to go on without
-  bool first_plan = true;       // the first round does not wait: time to first token comes first
   DraftPath draft;              // kArrived
   std::vector<TokenId> untold;  // tokens behind the last verdict told
   int untold_accepted = 0;      // draft tokens of `plan` that stand, before `untold`
   int missed = 0;               // drafts in a row that did not come in time
-  uint32_t rest_until = 0;      // kResting: plan again from this round on
+  uint32_t rest_until = 0;      // no plan before this round
 
   Time submitted;
   Time admitted;

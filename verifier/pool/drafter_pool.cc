@@ -100,12 +100,12 @@ Status DrafterPool::CheckDraft(const Assignment& assignment, const ArrivedDraft&
     return InvalidArgument("session " + std::to_string(draft.session) + ", round " +
                            std::to_string(draft.round) + ": " + what);
   };
-  if (draft.paths.empty()) return Status();
   if (draft.paths.size() > 1) {
     return reject(std::to_string(draft.paths.size()) + " draft sequences, asked for 1");
   }
   const DraftPath& path = draft.paths[0];
   const auto length = static_cast<int>(path.tokens.size());
+  if (length == 0) return reject("a draft sequence without tokens");
   if (length > assignment.plan.length) {
     return reject(std::to_string(length) + " tokens drafted, asked for " +
                   std::to_string(assignment.plan.length));
@@ -122,7 +122,7 @@ Status DrafterPool::CheckDraft(const Assignment& assignment, const ArrivedDraft&
   }
   // A greedy request has no laws and a sampled one needs them: a sampled token called a point mass
   // would bend the output law.
-  if (!path.tokens.empty() && path.laws.empty() != assignment.greedy) {
+  if (path.laws.empty() != assignment.greedy) {
     return reject(assignment.greedy ? "rows for a greedy request"
                                     : "no rows for a sampled request");
   }
@@ -140,6 +140,12 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts) {
       continue;
     }
     Assignment& assignment = found->second;
+    if (draft.paths.empty()) {  // a refusal: the drafter has forgotten the session
+      --it->second.sessions;
+      assignments_.erase(found);
+      consumer_->OnRefused(draft.session);
+      continue;
+    }
     if (const Status status = CheckDraft(assignment, draft); !status.ok()) {
       Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
           {{"drafter", it->second.hello.name}, {"reason", status.message()}});
@@ -149,9 +155,8 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts) {
     }
     if (!assignment.fresh) Measure(it->second, clock_->Now() - assignment.sent);
     assignment.fresh = false;
-    DraftPath path = draft.paths.empty() ? DraftPath{} : std::move(draft.paths[0]);
-    it->second.drafted_tokens += path.tokens.size();
-    consumer_->OnDraft(draft.session, draft.round, std::move(path));
+    it->second.drafted_tokens += draft.paths[0].tokens.size();
+    consumer_->OnDraft(draft.session, draft.round, std::move(draft.paths[0]));
   }
 }
 

@@ -208,6 +208,22 @@ TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens)
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 7));
 }
 
+TEST_F(EngineTest, RefusedSessionRestsAndIsOpenedAgain) {
+  const auto sink = Submit(1, Greedy(60));
+  engine_->Step();
+  int opens = 0;
+  for (int i = 0; i < 20; ++i) {
+    if (source_.opened.erase(1) > 0) {
+      ++opens;
+      engine_->OnRefused(1);
+    }
+    EXPECT_TRUE(engine_->Step()) << "nobody waits for a drafter that refused";
+  }
+  // Opened at rounds 1, 2, 4, 8, 16.
+  EXPECT_EQ(opens, 5);
+  EXPECT_TRUE(source_.decided.empty());
+}
+
 TEST_F(EngineTest, PlansNeverReachBeyondTheEnd) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 7);
   const auto sink = Submit(1, Greedy(7));

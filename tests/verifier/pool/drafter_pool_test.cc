@@ -50,8 +50,11 @@ class RecordingConsumer final : public DraftConsumer {
   }
   void OnDrafterLost(uint64_t session) override { lost.push_back(session); }
 
+  void OnRefused(uint64_t session) override { refused.push_back(session); }
+
   std::map<uint64_t, DraftPath> drafts;
   std::vector<uint64_t> lost;
+  std::vector<uint64_t> refused;
 };
 
 constexpr int kVocab = 100;
@@ -182,6 +185,19 @@ TEST_F(Pool, DeliversAGoodDraft) {
   EXPECT_EQ(consumer_.drafts[1].tokens, std::vector<TokenId>{5});
 }
 
+TEST_F(Pool, RefusedSessionIsFreeForAnotherDrafter) {
+  const auto a = Join(1, Hello("a"));
+  Open(1);
+  const auto b = Join(2, Hello("b"));
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = {}}});
+  EXPECT_EQ(consumer_.refused, std::vector<uint64_t>{1});
+  EXPECT_TRUE(a->closed_with.ok());
+  EXPECT_EQ(pool_.DrafterName(1), "");
+  pool_.Close(1);
+  EXPECT_TRUE(a->closed.empty()) << "it has forgotten the session by itself";
+  EXPECT_TRUE(Open(1));
+}
+
 TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
   const auto a = Join(1, Hello("a"));
   Join(2, Hello("b"));
@@ -233,6 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Nonsense{"row", {{.tokens = {5}, .laws = {Law({6}, {65536})}}}},
                       Nonsense{"row", {{.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}}},
                       Nonsense{"rows", {{.tokens = {5}, .laws = {}}}},
+                      Nonsense{"without tokens", {DraftPath{}}},
                       Nonsense{"asked for 4",
                                {{.tokens = {5, 5, 5, 5, 5},
                                  .laws = std::vector<DraftLaw>(5, Law({5}, {65536}))}}},

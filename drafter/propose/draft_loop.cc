@@ -59,7 +59,7 @@ DrafterLoad DraftLoop::load() const {
 }
 
 void DraftLoop::Handle(LinkEvent event) {
-  if (auto* welcome = std::get_if<WelcomeEvent>(&event.what)) {
+  if (auto* welcome = std::get_if<WelcomeEvent>(&event.message)) {
     const ModelConfig& config = model_->config();
     Connection connection;
     connection.link = std::move(welcome->link);
@@ -78,13 +78,13 @@ void DraftLoop::Handle(LinkEvent event) {
   const auto found = connections_.find(event.connection);
   if (found == connections_.end()) return;  // ended before it was welcomed
   Connection& connection = found->second;
-  if (auto* open = std::get_if<OpenEvent>(&event.what)) {
+  if (auto* open = std::get_if<OpenEvent>(&event.message)) {
     Handle(connection, *open);
-  } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.what)) {
+  } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.message)) {
     for (const SessionVerdict& verdict : verdicts->verdicts) Handle(connection, verdict);
-  } else if (auto* close = std::get_if<CloseEvent>(&event.what)) {
+  } else if (auto* close = std::get_if<CloseEvent>(&event.message)) {
     Forget(connection, close->session);
-  } else if (std::holds_alternative<DrainEvent>(event.what)) {
+  } else if (std::holds_alternative<DrainEvent>(event.message)) {
     Log(LogLevel::kInfo, "verifier drains",
         {{"connection", event.connection}, {"sessions", connection.sessions.size()}});
   } else {

@@ -51,18 +51,16 @@ class DraftObserver {
   virtual void OnLoad(const DrafterLoad& load) = 0;
 };
 
-class DraftLoop {
+class DraftLoop final : public LinkEvents {
  public:
   // `model` and `clock` outlive the loop, and `observer` if there is one.
   DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
             DraftObserver* observer);
   // Gives all KV back.
-  ~DraftLoop();
+  ~DraftLoop() override;
 
-  // False when the inbox is full: the connection has to end, its mirrors are no longer true.
-  [[nodiscard]] bool Push(LinkEvent event) { return inbox_.TryPush(std::move(event)); }
-  // For DisconnectedEvent, which must arrive.
-  void PushUrgent(LinkEvent event) { inbox_.PushUrgent(std::move(event)); }
+  bool Push(LinkEvent event) override { return inbox_.TryPush(std::move(event)); }
+  void PushUrgent(LinkEvent event) override { inbox_.PushUrgent(std::move(event)); }
 
   // Handles what has arrived, then runs one forward pass if any session needs one, then sends.
   // False when there was nothing to do.

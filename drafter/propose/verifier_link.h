@@ -47,7 +47,7 @@ class VerifierLink {
 
 struct WelcomeEvent {
   std::shared_ptr<VerifierLink> link;
-  int vocab_limit = 0;  // draft only ids below it
+  int vocab_limit = 0;  // draft only ids below
   DraftLawLimits law_limits;
 };
 
@@ -82,10 +82,24 @@ struct DrainEvent {};
 // The last event of a connection.
 struct DisconnectedEvent {};
 
+using LinkMessage =
+    std::variant<WelcomeEvent, OpenEvent, VerdictsEvent, CloseEvent, DrainEvent, DisconnectedEvent>;
+
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process
-  std::variant<WelcomeEvent, OpenEvent, VerdictsEvent, CloseEvent, DrainEvent, DisconnectedEvent>
-      what;
+  LinkMessage message;
+};
+
+// Where connections put what arrives: the loop's inbox.
+//
+// Thread: any.
+class LinkEvents {
+ public:
+  virtual ~LinkEvents() = default;
+  // False when there is no room: the connection has to end, its mirrors are no longer true.
+  [[nodiscard]] virtual bool Push(LinkEvent event) = 0;
+  // For DisconnectedEvent, which must arrive.
+  virtual void PushUrgent(LinkEvent event) = 0;
 };
 
 }  // namespace outrider

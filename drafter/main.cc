@@ -1,0 +1,140 @@
+// outrider-drafter: parses flags, builds the objects, waits for a signal, closes its streams.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "common/base/version.h"
+#include "common/metrics/exporter.h"
+#include "common/metrics/registry.h"
+#include "common/model/transformer.h"
+#include "common/rpc/server.h"
+#include "common/text/tokenizer.h"
+#include "drafter/metrics.h"
+#include "drafter/observers.h"
+#include "drafter/options.h"
+#include "drafter/propose/draft_loop.h"
+#include "drafter/rpc/grpc_verifier_link.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kPageTokens = 16;
+constexpr int kExitRefused = 3;
+constexpr Duration kShutdownGrace = std::chrono::seconds(1);
+
+std::string DefaultName() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return std::string(host.data()) + ":" + std::to_string(getpid());
+}
+
+int KvPages(const DrafterOptions& options, const ModelConfig& config) {
+  constexpr int64_t kDefaultMax = 262144;
+  const int64_t tokens = options.kv_tokens > 0
+                             ? options.kv_tokens
+                             : std::min(kDefaultMax, int64_t{64} * config.max_position_embeddings);
+  return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
+}
+
+Result<std::unique_ptr<Model>> LoadDraftModel(const DrafterOptions& options, int max_batch_tokens) {
+  OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
+  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
+                  CreateCpuBackend({.threads = options.threads, .cores = options.cores}));
+  const Time start = std::chrono::steady_clock::now();
+  Log(LogLevel::kInfo, "loading model",
+      {{"model", options.model}, {"device", backend->Describe()}});
+  OUTRIDER_ASSIGN(std::unique_ptr<Model> model, LoadModel(options.model, std::move(backend),
+                                                          {.weights = options.weights,
+                                                           .kv_pages = KvPages(options, config),
+                                                           .page_tokens = kPageTokens,
+                                                           .max_batch_tokens = max_batch_tokens}));
+  Log(LogLevel::kInfo, "model loaded",
+      {{"architecture", config.architecture},
+       {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
+       {"kv_tokens", model->total_pages() * model->page_tokens()}});
+  return model;
+}
+
+Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(options.model));
+  DraftLoopOptions loop_options{.max_sessions = options.max_sessions,
+                                .max_draft_length = options.max_draft_length,
+                                .tokenizer_vocab = tokenizer->vocab_size()};
+  // Every session can draft in one pass.
+  loop_options.max_step_tokens = std::max(loop_options.max_step_tokens, options.max_sessions);
+  OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
+                  LoadDraftModel(options, loop_options.max_step_tokens));
+  const ModelConfig& config = model->config();
+
+  MetricsRegistry registry;
+  DrafterMetrics metrics(registry, config.name);
+  std::unique_ptr<MetricsExporter> exporter;
+  if (!options.metrics.empty()) {
+    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.metrics, registry));
+  }
+  std::unique_ptr<RpcServer> server;
+  if (!options.listen.empty()) {
+    OUTRIDER_ASSIGN(server, RpcServer::Start({.listen = options.listen}, {}));
+  }
+
+  const SteadyClock clock;
+  LoopMetrics loop_metrics(&metrics);
+  Attachments attachments(&metrics, server.get(), options.exit_on_refusal);
+  DraftLoop loop(model.get(), loop_options, &clock, &loop_metrics);
+  std::thread owner([&loop] { loop.Run(); });
+
+  const DrafterIdentity identity{
+      .name = options.name.empty() ? DefaultName() : options.name,
+      .model = config.name,
+      .tokenizer = tokenizer->fingerprint(),
+      .vocab_size = config.vocab_size,
+      .max_sessions = options.max_sessions,
+      .max_draft_length = options.max_draft_length,
+      .max_context = std::min(config.max_position_embeddings, model->total_pages() * kPageTokens)};
+  std::vector<std::unique_ptr<GrpcVerifierLink>> links;
+  for (const std::string& address : options.verifiers) {
+    links.push_back(std::make_unique<GrpcVerifierLink>(
+        VerifierLinkOptions{.address = address, .identity = identity}, &loop, &attachments));
+  }
+  Log(LogLevel::kInfo, "drafting",
+      {{"name", identity.name},
+       {"verifiers", links.size()},
+       {"port", server != nullptr ? server->port() : 0},
+       {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
+
+  signals.Wait();
+  Log(LogLevel::kInfo, "stopping");
+  links.clear();
+  loop.Stop();
+  owner.join();
+  if (server != nullptr) server->Shutdown(kShutdownGrace);
+  Log(LogLevel::kInfo, "stopped");
+  return attachments.refused() ? kExitRefused : 0;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  outrider::DrafterOptions options;
+  if (const auto code = outrider::ParseDrafterOptions(argc, argv, &options)) return *code;
+  outrider::SetLogLevel(options.log_level);
+  outrider::SetLogJson(options.log_json);
+  outrider::SignalWaiter signals;  // before any thread starts
+  const outrider::Result<int> code = outrider::Run(options, signals);
+  if (!code.ok()) {
+    std::fprintf(stderr, "outrider-drafter: %s\n", code.status().ToString().c_str());
+    return 1;
+  }
+  return *code;
+}

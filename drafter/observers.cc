@@ -1,0 +1,55 @@
+#include "drafter/observers.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "common/base/log.h"
+
+namespace outrider {
+namespace {
+
+// Ready: attached to at least one verifier.
+constexpr char kDraftingService[] = "outrider.v1.Drafting";
+
+}  // namespace
+
+void LoopMetrics::OnStep(const StepReport& report) {
+  metrics_->draft_tokens_total.Increment(report.drafted_tokens);
+  metrics_->drafts_sent_total.Increment(report.drafts);
+  metrics_->forward_seconds.Observe(report.seconds);
+  metrics_->batch_rows.Observe(report.rows);
+}
+
+void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
+
+Attachments::Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal)
+    : metrics_(metrics), health_(health), exit_on_refusal_(exit_on_refusal) {
+  Change(0);
+}
+
+void Attachments::OnAttached(const std::string& address) {
+  Log(LogLevel::kInfo, "attached", {{"verifier", address}});
+  Change(+1);
+}
+
+void Attachments::OnDetached(const std::string& address) {
+  Log(LogLevel::kInfo, "detached", {{"verifier", address}});
+  metrics_->reconnects_total.Increment();
+  Change(-1);
+}
+
+void Attachments::OnRefused(const std::string& /*address*/, const Status& /*why*/) {
+  if (!exit_on_refusal_) return;
+  refused_ = true;
+  kill(getpid(), SIGTERM);  // main waits for it
+}
+
+void Attachments::Change(int change) {
+  MutexLock lock(mu_);
+  attached_ += change;
+  metrics_->attached.Set(attached_);
+  if (health_ != nullptr) health_->SetServing(kDraftingService, attached_ > 0);
+}
+
+}  // namespace outrider

@@ -1,0 +1,49 @@
+// What the loop and the links tell, as metrics, health and the decision to exit.
+//
+// Owner: main; outlives loop and links. Thread: any.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "common/rpc/server.h"
+#include "drafter/metrics.h"
+#include "drafter/propose/draft_loop.h"
+#include "drafter/rpc/attach_stream.h"
+
+namespace outrider {
+
+class LoopMetrics final : public DraftObserver {
+ public:
+  explicit LoopMetrics(DrafterMetrics* metrics) : metrics_(metrics) {}
+  void OnStep(const StepReport& report) override;
+  void OnLoad(const DrafterLoad& load) override;
+
+ private:
+  DrafterMetrics* metrics_;
+};
+
+class Attachments final : public LinkObserver {
+ public:
+  // `health` may be null: no server. With `exit_on_refusal` a refusal asks the process to end.
+  Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal);
+
+  void OnAttached(const std::string& address) override;
+  void OnDetached(const std::string& address) override;
+  void OnRefused(const std::string& address, const Status& why) override;
+
+  // Whether a refusal ended the process.
+  bool refused() const { return refused_; }
+
+ private:
+  void Change(int change);
+
+  DrafterMetrics* metrics_;
+  RpcServer* health_;
+  const bool exit_on_refusal_;
+  std::atomic<bool> refused_ = false;
+  Mutex mu_;
+  int attached_ OUTRIDER_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace outrider

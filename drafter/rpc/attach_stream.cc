@@ -1,0 +1,139 @@
+#include "drafter/rpc/attach_stream.h"
+
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/rpc/status_map.h"
+
+namespace outrider {
+namespace {
+
+// Some rounds of every session; a verifier that lets this many wait does not read.
+constexpr size_t kMaxQueuedMessages = 4096;
+
+}  // namespace
+
+std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std::string address,
+                                                  uint64_t connection,
+                                                  const DrafterIdentity& identity,
+                                                  LinkEvents* events, LinkObserver* observer) {
+  std::shared_ptr<AttachStream> stream(
+      new AttachStream(std::move(address), connection, events, observer));
+  {
+    MutexLock lock(stream->mu_);
+    stream->self_ = stream;
+  }
+  stub.async()->Attach(&stream->context_, stream.get());
+  stream->AddHold();  // the loop writes from outside of reactions
+  stream->Send(ToWire(identity));
+  stream->StartRead(&stream->incoming_);
+  stream->StartCall();
+  return stream;
+}
+
+AttachStream::AttachStream(std::string address, uint64_t connection, LinkEvents* events,
+                           LinkObserver* observer)
+    : address_(std::move(address)), connection_(connection), events_(events), observer_(observer) {}
+
+void AttachStream::SendDrafts(std::vector<Draft> drafts) { Send(ToWire(drafts)); }
+
+void AttachStream::SendLoad(const DrafterLoad& load) { Send(ToWire(load)); }
+
+void AttachStream::Send(v1::FromDrafter message) {
+  MutexLock lock(mu_);
+  if (closing_ || ending_) return;
+  if (queue_.size() >= kMaxQueuedMessages) {
+    Log(LogLevel::kWarning, "the verifier does not read; its stream is cancelled",
+        {{"verifier", address_}, {"waiting", queue_.size()}});
+    ending_ = true;
+    context_.TryCancel();
+    return;
+  }
+  queue_.push_back(std::move(message));
+  if (queue_.size() == 1) StartWrite(&queue_.front());
+}
+
+void AttachStream::Close() {
+  MutexLock lock(mu_);
+  if (closing_ || ending_) return;
+  closing_ = true;
+  if (queue_.empty()) StartWritesDone();
+}
+
+void AttachStream::OnWriteDone(bool ok) {
+  MutexLock lock(mu_);
+  if (!ok) {  // the call is over; OnReadDone hears of it too
+    queue_.clear();
+    ending_ = true;
+    return;
+  }
+  queue_.pop_front();
+  if (ending_) return;
+  if (!queue_.empty()) {
+    StartWrite(&queue_.front());
+  } else if (closing_) {
+    StartWritesDone();
+  }
+}
+
+void AttachStream::OnReadDone(bool ok) {
+  if (!ok) {
+    {
+      MutexLock lock(mu_);
+      ending_ = true;
+    }
+    RemoveHold();
+    return;
+  }
+  if (broken_.ok()) {
+    broken_ = Handle(incoming_);
+    if (!broken_.ok()) context_.TryCancel();
+  }
+  incoming_.Clear();
+  StartRead(&incoming_);
+}
+
+Status AttachStream::Handle(const v1::FromVerifier& wire) {
+  OUTRIDER_ASSIGN(std::optional<LinkMessage> message, FromWire(wire));
+  if (!message.has_value()) return Status();
+  auto* welcome = std::get_if<WelcomeEvent>(&*message);
+  if ((welcome != nullptr) == welcomed_) {
+    return InvalidArgument(welcomed_ ? "a second Welcome on one stream"
+                                     : "the first message must be Welcome");
+  }
+  if (welcome != nullptr) welcome->link = shared_from_this();
+  if (!events_->Push({connection_, std::move(*message)})) {
+    return ResourceExhausted("the verifier sends faster than the drafter can take");
+  }
+  if (!welcomed_) {
+    welcomed_ = true;
+    observer_->OnAttached(address_);
+  }
+  return Status();
+}
+
+void AttachStream::OnDone(const grpc::Status& status) {
+  if (welcomed_) {
+    events_->PushUrgent({connection_, DisconnectedEvent{}});
+    observer_->OnDetached(address_);
+  }
+  std::shared_ptr<AttachStream> self;  // released behind the lock
+  MutexLock lock(mu_);
+  end_ = broken_.ok() ? FromGrpc(status) : broken_;
+  ended_.notify_all();
+  self = std::move(self_);
+}
+
+std::optional<Status> AttachStream::WaitForEnd(std::optional<Time> until) {
+  MutexLock lock(mu_);
+  while (!end_.has_value()) {
+    if (!until.has_value()) {
+      lock.Wait(ended_);
+    } else if (lock.WaitUntil(ended_, *until) == std::cv_status::timeout) {
+      break;
+    }
+  }
+  return end_;
+}
+
+}  // namespace outrider

@@ -1,0 +1,92 @@
+// One attachment to one verifier: the Attach call from Hello to its end. What arrives goes to the
+// loop; what the loop sends waits in a queue, because gRPC takes one write at a time (the peer's
+// answer may be read before OnWriteDone of the message that it answers).
+//
+// Owner: shared by the link that dials, the loop (as a VerifierLink) and, while it runs, the call
+// itself. Behind the end every call is ignored.
+// Thread: any.
+// When the verifier does not read, or the loop's inbox is full, the call is cancelled.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "drafter/propose/verifier_link.h"
+#include "drafter/rpc/wire.h"
+#include "outrider/v1/drafting.grpc.pb.h"
+
+namespace outrider {
+
+// Told from gRPC's threads; must not wait.
+class LinkObserver {
+ public:
+  virtual ~LinkObserver() = default;
+  virtual void OnAttached(const std::string& address) = 0;
+  virtual void OnDetached(const std::string& address) = 0;
+  // The verifier will not have this drafter (FAILED_PRECONDITION), in its own words.
+  virtual void OnRefused(const std::string& address, const Status& why) = 0;
+};
+
+class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::FromVerifier>,
+                           public VerifierLink,
+                           public std::enable_shared_from_this<AttachStream> {
+ public:
+  // Says hello. `events` and `observer` must outlive the call's end, `address` is for words.
+  static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
+                                             uint64_t connection, const DrafterIdentity& identity,
+                                             LinkEvents* events, LinkObserver* observer);
+
+  void SendDrafts(std::vector<Draft> drafts) override;
+  void SendLoad(const DrafterLoad& load) override;
+
+  // Takes no more, sends what waits, then closes our half; the verifier ends the call.
+  void Close() OUTRIDER_EXCLUDES(mu_);
+  void Cancel() { context_.TryCancel(); }
+  // Waits for the end of the call and returns its status; nullopt when `until` comes first.
+  std::optional<Status> WaitForEnd(std::optional<Time> until) OUTRIDER_EXCLUDES(mu_);
+
+ private:
+  AttachStream(std::string address, uint64_t connection, LinkEvents* events,
+               LinkObserver* observer);
+
+  void OnReadDone(bool ok) override OUTRIDER_EXCLUDES(mu_);
+  void OnWriteDone(bool ok) override OUTRIDER_EXCLUDES(mu_);
+  void OnDone(const grpc::Status& status) override OUTRIDER_EXCLUDES(mu_);
+
+  void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
+  Status Handle(const v1::FromVerifier& wire);
+
+  const std::string address_;
+  const uint64_t connection_;
+  LinkEvents* const events_;
+  LinkObserver* const observer_;
+  grpc::ClientContext context_;
+
+  // Of OnReadDone and OnDone alone, which follow one another.
+  v1::FromVerifier incoming_;
+  bool welcomed_ = false;
+  Status broken_;  // why we cancelled, if we did
+
+  Mutex mu_;
+  std::condition_variable ended_;
+  std::deque<v1::FromDrafter> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
+  bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  // No write may be started from outside any more: the call may end at any moment.
+  bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::optional<Status> end_ OUTRIDER_GUARDED_BY(mu_);
+  // Keeps the reactor alive until OnDone.
+  std::shared_ptr<AttachStream> self_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -1,0 +1,91 @@
+#include "drafter/rpc/grpc_verifier_link.h"
+
+#include <atomic>
+#include <random>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/rpc/channel.h"
+#include "drafter/rpc/backoff.h"
+
+namespace outrider {
+namespace {
+
+constexpr Duration kCloseGrace = std::chrono::seconds(1);
+
+uint64_t NextConnection() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+}  // namespace
+
+GrpcVerifierLink::GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvents* events,
+                                   LinkObserver* observer)
+    : options_(options),
+      events_(events),
+      observer_(observer),
+      stub_(v1::Drafting::NewStub(MakeChannel(options.address, {}))),
+      thread_([this] { Run(); }) {}
+
+GrpcVerifierLink::~GrpcVerifierLink() { Stop(); }
+
+void GrpcVerifierLink::Stop() {
+  std::shared_ptr<AttachStream> stream;
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    stop_requested_.notify_all();
+    stream = stream_;
+  }
+  if (stream != nullptr) {
+    stream->Close();
+    if (!stream->WaitForEnd(std::chrono::steady_clock::now() + kCloseGrace)) stream->Cancel();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
+  MutexLock lock(mu_);
+  if (stopping_) return nullptr;
+  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), options_.identity,
+                                events_, observer_);
+  return stream_;
+}
+
+bool GrpcVerifierLink::Pause(Duration pause) {
+  const Time until = std::chrono::steady_clock::now() + pause;
+  MutexLock lock(mu_);
+  while (!stopping_) {
+    if (lock.WaitUntil(stop_requested_, until) == std::cv_status::timeout) break;
+  }
+  return !stopping_;
+}
+
+bool GrpcVerifierLink::stopping() {
+  MutexLock lock(mu_);
+  return stopping_;
+}
+
+void GrpcVerifierLink::Run() {
+  Backoff backoff(std::random_device{}());
+  std::string last_words;  // the same failure is told once
+  while (const std::shared_ptr<AttachStream> stream = Dial()) {
+    const Time dialed = std::chrono::steady_clock::now();
+    const Status end = *stream->WaitForEnd(std::nullopt);
+    if (stopping()) return;
+    if (std::chrono::steady_clock::now() - dialed > Backoff::kMax) backoff.Reset();
+    const bool refused = end.code() == Code::kFailedPrecondition;
+    const Duration pause = refused ? options_.refused_pause : backoff.Next();
+    if (refused) observer_->OnRefused(options_.address, end);
+    const std::string words = end.ToString();
+    const LogLevel level = refused ? LogLevel::kError : LogLevel::kWarning;
+    Log(words == last_words ? LogLevel::kDebug : level,
+        refused ? "the verifier refuses this drafter" : "not attached to the verifier",
+        {{"verifier", options_.address}, {"reason", words}, {"redial_seconds", Seconds(pause)}});
+    last_words = words;
+    if (!Pause(pause)) return;
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,55 @@
+// Keeps a drafter attached to one verifier: dials, says hello, and dials again for as long as it
+// lives, whatever happens to the verifier.
+//
+// Thread: one owner; has a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "drafter/rpc/attach_stream.h"
+#include "drafter/rpc/wire.h"
+
+namespace outrider {
+
+struct VerifierLinkOptions {
+  std::string address;  // "host:port"
+  DrafterIdentity identity;
+  // Before the next dial to a verifier that refused: it has to be configured anew first.
+  Duration refused_pause = std::chrono::seconds(10);
+};
+
+class GrpcVerifierLink {
+ public:
+  // Starts to dial. `events` and `observer` must outlive the link.
+  GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvents* events, LinkObserver* observer);
+  ~GrpcVerifierLink();
+
+  // Closes our half of the stream, gives the verifier a second to end it, and dials no more.
+  void Stop();
+
+ private:
+  void Run();
+  // The next attachment; null when stopped.
+  std::shared_ptr<AttachStream> Dial() OUTRIDER_EXCLUDES(mu_);
+  bool stopping() OUTRIDER_EXCLUDES(mu_);
+  // Waits; false when stopped.
+  bool Pause(Duration pause) OUTRIDER_EXCLUDES(mu_);
+
+  const VerifierLinkOptions options_;
+  LinkEvents* const events_;
+  LinkObserver* const observer_;
+  const std::unique_ptr<v1::Drafting::Stub> stub_;
+
+  Mutex mu_;
+  std::condition_variable stop_requested_;
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::shared_ptr<AttachStream> stream_ OUTRIDER_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,133 @@
+#include "drafter/rpc/wire.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/rpc/wire.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kMaxInt = static_cast<uint32_t>(std::numeric_limits<int>::max());
+
+// Counts of the wire are unsigned; beyond an int they are as good as "too many".
+int ToInt(uint32_t value) { return static_cast<int>(std::min(value, kMaxInt)); }
+
+uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
+
+DraftPlan FromWire(const v1::Plan& wire) {
+  return {.round = wire.round(), .length = ToInt(wire.length())};
+}
+
+Result<std::vector<TokenId>> FromWire(const google::protobuf::RepeatedField<uint32_t>& wire) {
+  for (const uint32_t id : wire) {
+    if (id > kMaxInt) return InvalidArgument("token id " + std::to_string(id) + " is no id");
+  }
+  return std::vector<TokenId>(wire.begin(), wire.end());
+}
+
+Result<LinkMessage> FromWire(const v1::Welcome& wire) {
+  if (wire.protocol_version() != kSpokenProtocolVersion) {
+    return FailedPrecondition("protocol version: the drafter speaks " +
+                              std::to_string(kSpokenProtocolVersion) + ", the verifier " +
+                              std::to_string(wire.protocol_version()));
+  }
+  const float mass = wire.law_limits().mass();
+  const uint32_t max_entries = wire.law_limits().max_entries();
+  if (wire.vocab_limit() == 0) return InvalidArgument("welcome: vocab_limit is 0");
+  if (!(mass > 0.f && mass <= 1.f)) {
+    return InvalidArgument("welcome: law_limits.mass is " + std::to_string(mass));
+  }
+  if (max_entries == 0) return InvalidArgument("welcome: law_limits.max_entries is 0");
+  return LinkMessage(WelcomeEvent{
+      .link = nullptr,
+      .vocab_limit = ToInt(wire.vocab_limit()),
+      // More entries than units of weight cannot be.
+      .law_limits = {.mass = mass,
+                     .max_entries = static_cast<int>(std::min(max_entries, kDraftLawTotal))}});
+}
+
+Result<LinkMessage> FromWire(const v1::Open& wire) {
+  OpenEvent open;
+  open.session = wire.session();
+  OUTRIDER_ASSIGN(open.tokens, FromWire(wire.token_ids()));
+  open.prompt_tokens = ToInt(wire.prompt_tokens());
+  open.sampling = outrider::FromWire(wire.sampling());
+  open.seed = wire.seed();
+  open.plan = FromWire(wire.plan());
+  return LinkMessage(std::move(open));
+}
+
+Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
+  VerdictsEvent event;
+  event.verdicts.reserve(static_cast<size_t>(wire.verdicts_size()));
+  for (const v1::Verdict& verdict : wire.verdicts()) {
+    OUTRIDER_ASSIGN(std::vector<TokenId> next, FromWire(verdict.next()));
+    event.verdicts.push_back({.session = verdict.session(),
+                              .round = verdict.round(),
+                              .accepted = ToInt(verdict.accepted()),
+                              .next = std::move(next),
+                              .plan = FromWire(verdict.plan())});
+  }
+  return LinkMessage(std::move(event));
+}
+
+Result<LinkMessage> FromWireKnown(const v1::FromVerifier& wire) {
+  switch (wire.message_case()) {
+    case v1::FromVerifier::kWelcome: return FromWire(wire.welcome());
+    case v1::FromVerifier::kOpen: return FromWire(wire.open());
+    case v1::FromVerifier::kVerdicts: return FromWire(wire.verdicts());
+    case v1::FromVerifier::kClose: return LinkMessage(CloseEvent{wire.close().session()});
+    default: return LinkMessage(DrainEvent{});
+  }
+}
+
+}  // namespace
+
+v1::FromDrafter ToWire(const DrafterIdentity& identity) {
+  v1::FromDrafter message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(kSpokenProtocolVersion);
+  hello->set_name(identity.name);
+  hello->set_model(identity.model);
+  v1::TokenizerFingerprint* tokenizer = hello->mutable_tokenizer();
+  tokenizer->set_vocab_size(ToCount(identity.tokenizer.vocab_size));
+  tokenizer->set_vocabulary(identity.tokenizer.vocabulary);
+  tokenizer->set_merges(identity.tokenizer.merges);
+  tokenizer->set_special_tokens(identity.tokenizer.special_tokens);
+  hello->set_vocab_size(ToCount(identity.vocab_size));
+  hello->set_max_sessions(ToCount(identity.max_sessions));
+  hello->set_max_draft_length(ToCount(identity.max_draft_length));
+  hello->set_max_context(ToCount(identity.max_context));
+  return message;
+}
+
+v1::FromDrafter ToWire(const std::vector<Draft>& drafts) {
+  v1::FromDrafter message;
+  v1::DraftBatch* batch = message.mutable_drafts();
+  for (const Draft& draft : drafts) {
+    v1::Draft* wire = batch->add_drafts();
+    wire->set_session(draft.session);
+    wire->set_round(draft.round);
+    for (const DraftPath& path : draft.paths) ToWire(path, wire->add_paths());
+  }
+  return message;
+}
+
+v1::FromDrafter ToWire(const DrafterLoad& load) {
+  v1::FromDrafter message;
+  message.mutable_load()->set_sessions(ToCount(load.sessions));
+  message.mutable_load()->set_free_pages(ToCount(load.free_pages));
+  return message;
+}
+
+Result<std::optional<LinkMessage>> FromWire(const v1::FromVerifier& wire) {
+  if (wire.message_case() == v1::FromVerifier::MESSAGE_NOT_SET) {
+    return std::optional<LinkMessage>();
+  }
+  OUTRIDER_ASSIGN(LinkMessage message, FromWireKnown(wire));
+  return std::optional<LinkMessage>(std::move(message));
+}
+
+}  // namespace outrider

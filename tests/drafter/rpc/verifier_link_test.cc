@@ -1,0 +1,402 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/base/mutex.h"
+#include "drafter/rpc/grpc_verifier_link.h"
+#include "tests/drafter/rpc/fake_drafting_server.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// The loop's place: records what arrives.
+class RecordedEvents final : public LinkEvents {
+ public:
+  bool Push(LinkEvent event) override {
+    {
+      MutexLock lock(mu_);
+      if (full_) return false;
+      events_.push_back(event);
+      changed_.notify_all();
+    }
+    if (on_event_) on_event_(event);
+    return true;
+  }
+  void PushUrgent(LinkEvent event) override {
+    MutexLock lock(mu_);
+    events_.push_back(std::move(event));
+    changed_.notify_all();
+  }
+
+  // Waits for the n-th event of a kind and returns it; fails the test after a minute.
+  template <class Kind>
+  LinkEvent Await(int n = 1) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (true) {
+      int seen = 0;
+      for (const LinkEvent& event : events_) {
+        if (std::holds_alternative<Kind>(event.message) && ++seen == n) return event;
+      }
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) {
+        ADD_FAILURE() << "the event did not come";
+        return {};
+      }
+    }
+  }
+
+  template <class Kind>
+  int Count() {
+    MutexLock lock(mu_);
+    return static_cast<int>(std::count_if(
+        events_.begin(), events_.end(),
+        [](const LinkEvent& event) { return std::holds_alternative<Kind>(event.message); }));
+  }
+
+  void set_full(bool full) {
+    MutexLock lock(mu_);
+    full_ = full;
+  }
+  // Called on gRPC's thread with every event; set before the link is made.
+  std::function<void(LinkEvent&)> on_event_;
+
+ private:
+  Mutex mu_;
+  std::condition_variable changed_;
+  std::vector<LinkEvent> events_ OUTRIDER_GUARDED_BY(mu_);
+  bool full_ OUTRIDER_GUARDED_BY(mu_) = false;
+};
+
+class RecordedObserver final : public LinkObserver {
+ public:
+  void OnAttached(const std::string&) override { Change(&attached_); }
+  void OnDetached(const std::string&) override { Change(&detached_); }
+  void OnRefused(const std::string&, const Status& why) override {
+    MutexLock lock(mu_);
+    refusals_.push_back(why);
+    changed_.notify_all();
+  }
+  std::vector<Status> AwaitRefusals(size_t n) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (refusals_.size() < n) {
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
+    }
+    return refusals_;
+  }
+  int attached() {
+    MutexLock lock(mu_);
+    return attached_;
+  }
+  int detached() {
+    MutexLock lock(mu_);
+    return detached_;
+  }
+
+ private:
+  void Change(int* count) {
+    MutexLock lock(mu_);
+    ++*count;
+    changed_.notify_all();
+  }
+
+  Mutex mu_;
+  std::condition_variable changed_;
+  int attached_ = 0;
+  int detached_ = 0;
+  std::vector<Status> refusals_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+class VerifierLinkTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<GrpcVerifierLink> Link(const std::string& address) {
+    VerifierLinkOptions options;
+    options.address = address;
+    options.identity = {
+        .name = "d0",
+        .model = "small",
+        .tokenizer = {.vocabulary = 11, .merges = 12, .special_tokens = 13, .vocab_size = 30},
+        .vocab_size = 32,
+        .max_sessions = 5,
+        .max_draft_length = 6,
+        .max_context = 77};
+    options.refused_pause = std::chrono::milliseconds(1);
+    return std::make_unique<GrpcVerifierLink>(options, &events_, &observer_);
+  }
+
+  // The link of an attachment.
+  std::shared_ptr<VerifierLink> Attached(int n = 1) {
+    const LinkEvent event = events_.Await<WelcomeEvent>(n);
+    const auto* welcome = std::get_if<WelcomeEvent>(&event.message);
+    return welcome == nullptr ? nullptr : welcome->link;
+  }
+
+  RecordedEvents events_;
+  RecordedObserver observer_;
+};
+
+Draft MakeDraft(uint64_t session, uint32_t round) {
+  DraftPath path;
+  path.tokens = {3, 4};
+  path.laws = {{{3, 5}, {60000, 5536}}, {{4}, {65536}}};
+  return {.session = session, .round = round, .paths = {path}};
+}
+
+int Drafts(const std::vector<v1::FromDrafter>& messages) {
+  int drafts = 0;
+  for (const v1::FromDrafter& message : messages) drafts += message.drafts().drafts_size();
+  return drafts;
+}
+
+TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  const LinkEvent event = events_.Await<WelcomeEvent>();
+  const auto& welcome = std::get<WelcomeEvent>(event.message);
+  EXPECT_EQ(welcome.vocab_limit, 30);
+  EXPECT_EQ(welcome.law_limits.mass, 0.99f);
+  EXPECT_EQ(welcome.law_limits.max_entries, 8);
+  ASSERT_THAT(server.received(), SizeIs(1));
+  const v1::Hello hello = server.received()[0].hello();
+  EXPECT_EQ(hello.protocol_version(), 1u);
+  EXPECT_EQ(hello.name(), "d0");
+  EXPECT_EQ(hello.model(), "small");
+  EXPECT_EQ(hello.tokenizer().vocab_size(), 30u);
+  EXPECT_EQ(hello.tokenizer().vocabulary(), 11u);
+  EXPECT_EQ(hello.tokenizer().merges(), 12u);
+  EXPECT_EQ(hello.tokenizer().special_tokens(), 13u);
+  EXPECT_EQ(hello.vocab_size(), 32u);
+  EXPECT_EQ(hello.max_sessions(), 5u);
+  EXPECT_EQ(hello.max_draft_length(), 6u);
+  EXPECT_EQ(hello.max_context(), 77u);
+}
+
+TEST_F(VerifierLinkTest, CarriesDraftsAndLoad) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  const std::shared_ptr<VerifierLink> stream = Attached();
+  ASSERT_NE(stream, nullptr);
+  stream->SendDrafts({MakeDraft(8, 2), {.session = 9, .round = 4, .paths = {}}});
+  stream->SendLoad({.sessions = 3, .free_pages = 21});
+  ASSERT_TRUE(server.Await([](const auto& messages) { return messages.size() == 3; }));
+  const v1::DraftBatch drafts = server.received()[1].drafts();
+  ASSERT_EQ(drafts.drafts_size(), 2);
+  EXPECT_EQ(drafts.drafts(0).session(), 8u);
+  EXPECT_EQ(drafts.drafts(0).round(), 2u);
+  EXPECT_THAT(drafts.drafts(0).paths(0).token_ids(), ElementsAre(3, 4));
+  EXPECT_THAT(drafts.drafts(0).paths(0).rows(0).weights(), ElementsAre(60000, 5536));
+  EXPECT_EQ(drafts.drafts(1).paths_size(), 0);
+  EXPECT_EQ(server.received()[2].load().sessions(), 3u);
+  EXPECT_EQ(server.received()[2].load().free_pages(), 21u);
+}
+
+TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  v1::FromVerifier message;
+  v1::Open* open = message.mutable_open();
+  open->set_session(5);
+  open->mutable_token_ids()->Add(1);
+  open->mutable_token_ids()->Add(2);
+  open->set_prompt_tokens(1);
+  open->set_seed(~uint64_t{0});
+  open->mutable_sampling()->set_temperature(0.5f);
+  open->mutable_plan()->set_round(3);
+  open->mutable_plan()->set_length(4);
+  server.Send(message);
+  v1::Verdict* verdict = message.mutable_verdicts()->add_verdicts();
+  verdict->set_session(5);
+  verdict->set_round(3);
+  verdict->set_accepted(2);
+  verdict->add_next(9);
+  verdict->mutable_plan()->set_round(4);
+  server.Send(message);
+  message.mutable_close()->set_session(5);
+  server.Send(message);
+  message.mutable_drain();
+  server.Send(message);
+
+  const LinkEvent opened = events_.Await<OpenEvent>();
+  const auto& session = std::get<OpenEvent>(opened.message);
+  EXPECT_EQ(session.session, 5u);
+  EXPECT_THAT(session.tokens, ElementsAre(1, 2));
+  EXPECT_EQ(session.prompt_tokens, 1);
+  EXPECT_EQ(session.seed, ~uint64_t{0});
+  EXPECT_EQ(session.sampling.temperature, 0.5f);
+  EXPECT_EQ(session.plan.round, 3u);
+  EXPECT_EQ(session.plan.length, 4);
+  const LinkEvent decided = events_.Await<VerdictsEvent>();
+  const auto& verdicts = std::get<VerdictsEvent>(decided.message).verdicts;
+  ASSERT_THAT(verdicts, SizeIs(1));
+  EXPECT_EQ(verdicts[0].session, 5u);
+  EXPECT_EQ(verdicts[0].round, 3u);
+  EXPECT_EQ(verdicts[0].accepted, 2);
+  EXPECT_THAT(verdicts[0].next, ElementsAre(9));
+  EXPECT_EQ(verdicts[0].plan.round, 4u);
+  EXPECT_EQ(std::get<CloseEvent>(events_.Await<CloseEvent>().message).session, 5u);
+  (void)events_.Await<DrainEvent>();
+}
+
+TEST_F(VerifierLinkTest, ARefusalIsToldInTheVerifiersWordsAndAskedAgain) {
+  FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+    sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "tokenizer: 30 tokens here, 31 there"});
+  });
+  const auto link = Link(server.address());
+  const std::vector<Status> refusals = observer_.AwaitRefusals(2);
+  ASSERT_GE(refusals.size(), 2u);
+  EXPECT_EQ(refusals[0].code(), Code::kFailedPrecondition);
+  EXPECT_THAT(refusals[0].message(), HasSubstr("30 tokens here"));
+  EXPECT_EQ(observer_.attached(), 0);
+  EXPECT_EQ(events_.Count<DisconnectedEvent>(), 0);
+}
+
+TEST_F(VerifierLinkTest, AttachesAgainAfterTheVerifierRestarts) {
+  auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
+  const int port = server->port();
+  const auto link = Link(server->address());
+  const LinkEvent first = events_.Await<WelcomeEvent>();
+  const std::shared_ptr<VerifierLink> old_stream = Attached();
+  server.reset();
+  EXPECT_EQ(events_.Await<DisconnectedEvent>().connection, first.connection);
+  server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer, port);
+  const LinkEvent second = events_.Await<WelcomeEvent>(2);
+  EXPECT_NE(second.connection, first.connection);
+  EXPECT_EQ(observer_.detached(), 1);
+
+  // What the loop still had for the old stream must not reach the new one.
+  old_stream->SendDrafts({MakeDraft(1, 1)});
+  std::get<WelcomeEvent>(second.message).link->SendDrafts({MakeDraft(2, 2)});
+  ASSERT_TRUE(server->Await([](const auto& messages) { return Drafts(messages) > 0; }));
+  EXPECT_EQ(server->received().back().drafts().drafts(0).session(), 2u);
+}
+
+TEST_F(VerifierLinkTest, WaitsForAVerifierThatIsNotThereYet) {
+  int port = 0;
+  { port = FakeDraftingServer(&FakeDraftingServer::Welcomer).port(); }
+  const auto link = Link("127.0.0.1:" + std::to_string(port));
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer, port);
+  EXPECT_NE(Attached(), nullptr);
+}
+
+// The verdict on a draft may be read before OnWriteDone of the draft has run.
+TEST_F(VerifierLinkTest, RepliesMayOvertakeTheEndOfTheWrite) {
+  constexpr uint32_t kRounds = 3000;
+  FakeDraftingServer server([](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+    FakeDraftingServer::Welcomer(message, sink);
+    for (const v1::Draft& draft : message.drafts().drafts()) {
+      v1::FromVerifier answer;
+      v1::Verdict* verdict = answer.mutable_verdicts()->add_verdicts();
+      verdict->set_session(draft.session());
+      verdict->mutable_plan()->set_round(draft.round() + 1);
+      sink.Send(std::move(answer));
+    }
+  });
+  std::shared_ptr<VerifierLink> stream;
+  events_.on_event_ = [&stream](LinkEvent& event) {
+    if (auto* welcome = std::get_if<WelcomeEvent>(&event.message)) {
+      stream = welcome->link;
+      stream->SendDrafts({MakeDraft(1, 1)});
+    } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.message)) {
+      const uint32_t round = verdicts->verdicts.at(0).plan.round;
+      if (round <= kRounds) stream->SendDrafts({MakeDraft(1, round)});
+    }
+  };
+  const auto link = Link(server.address());
+  (void)events_.Await<VerdictsEvent>(kRounds);
+  const std::vector<v1::FromDrafter> received = server.received();
+  ASSERT_EQ(Drafts(received), static_cast<int>(kRounds));
+  for (uint32_t i = 0; i < kRounds; ++i) {
+    EXPECT_EQ(received[i + 1].drafts().drafts(0).round(), i + 1);
+  }
+}
+
+TEST_F(VerifierLinkTest, SurvivesCancellationInTheMiddleOfTheStream) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  for (int n = 1; n <= 20; ++n) {
+    const std::shared_ptr<VerifierLink> stream = Attached(n);
+    ASSERT_NE(stream, nullptr);
+    for (uint32_t i = 0; i < 50; ++i) {
+      stream->SendDrafts({MakeDraft(1, i)});
+      if (i == 25) server.Cancel();
+    }
+    (void)events_.Await<DisconnectedEvent>(n);
+    stream->SendLoad({});
+  }
+}
+
+TEST_F(VerifierLinkTest, AVerifierThatDoesNotWelcomeFirstIsLeft) {
+  FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+    v1::FromVerifier message;
+    message.mutable_close()->set_session(1);
+    sink.Send(std::move(message));
+  });
+  const auto link = Link(server.address());
+  ASSERT_TRUE(server.Await([](const auto& messages) { return messages.size() >= 2; }));
+  EXPECT_EQ(events_.Count<CloseEvent>(), 0);
+  EXPECT_EQ(events_.Count<WelcomeEvent>(), 0);
+}
+
+TEST_F(VerifierLinkTest, ASecondWelcomeEndsTheStream) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  server.Send(FakeDraftingServer::Welcome());
+  (void)events_.Await<DisconnectedEvent>();
+  EXPECT_NE(Attached(2), nullptr);
+}
+
+TEST_F(VerifierLinkTest, AFullInboxEndsTheStream) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  events_.set_full(true);
+  v1::FromVerifier message;
+  message.mutable_close()->set_session(1);
+  server.Send(message);
+  (void)events_.Await<DisconnectedEvent>();
+  EXPECT_EQ(events_.Count<CloseEvent>(), 0);
+  events_.set_full(false);
+  EXPECT_NE(Attached(2), nullptr);
+}
+
+TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer, 0, /*reads=*/false);
+  const auto link = Link(server.address());
+  const std::shared_ptr<VerifierLink> stream = Attached();
+  ASSERT_NE(stream, nullptr);
+  const std::vector<Draft> batch(1000, MakeDraft(1, 1));
+  for (int i = 0; i < 5000; ++i) stream->SendDrafts(batch);
+  (void)events_.Await<DisconnectedEvent>();
+}
+
+TEST_F(VerifierLinkTest, StopSendsWhatWaitsAndClosesItsHalf) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  const std::shared_ptr<VerifierLink> stream = Attached();
+  ASSERT_NE(stream, nullptr);
+  for (uint32_t i = 0; i < 100; ++i) stream->SendDrafts({MakeDraft(1, i)});
+  link->Stop();
+  EXPECT_EQ(Drafts(server.received()), 100);
+  EXPECT_TRUE(server.AwaitHalfClosed(1));
+  EXPECT_EQ(events_.Count<DisconnectedEvent>(), 1);
+  stream->SendDrafts({MakeDraft(1, 1)});  // late: ignored
+}
+
+TEST_F(VerifierLinkTest, StopsWhileTheVerifierIsAway) {
+  int port = 0;
+  { port = FakeDraftingServer(&FakeDraftingServer::Welcomer).port(); }
+  const auto link = Link("127.0.0.1:" + std::to_string(port));
+  link->Stop();
+  EXPECT_EQ(observer_.attached(), 0);
+}
+
+}  // namespace
+}  // namespace outrider

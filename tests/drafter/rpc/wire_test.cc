@@ -1,0 +1,87 @@
+#include "drafter/rpc/wire.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "drafter/rpc/backoff.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
+                         uint32_t version = 1) {
+  v1::FromVerifier message;
+  v1::Welcome* welcome = message.mutable_welcome();
+  welcome->set_protocol_version(version);
+  welcome->set_vocab_limit(vocab_limit);
+  welcome->mutable_law_limits()->set_mass(mass);
+  welcome->mutable_law_limits()->set_max_entries(max_entries);
+  return message;
+}
+
+TEST(DrafterWire, RefusesSenselessWelcomes) {
+  EXPECT_TRUE(FromWire(Welcome(1.f, 1, 1)).ok());
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const float mass : {0.f, -1.f, 1.5f, kNan}) {
+    EXPECT_EQ(FromWire(Welcome(mass, 8, 10)).status().code(), Code::kInvalidArgument) << mass;
+  }
+  EXPECT_EQ(FromWire(Welcome(1.f, 0, 10)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(FromWire(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
+  const Status version = FromWire(Welcome(1.f, 8, 10, 2)).status();
+  EXPECT_EQ(version.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(version.message(), HasSubstr("2"));
+}
+
+TEST(DrafterWire, ClampsWhatNoIntCanHold) {
+  const auto message = FromWire(Welcome(1.f, 1u << 31, 0xffffffffu));
+  ASSERT_TRUE(message.ok());
+  const auto& welcome = std::get<WelcomeEvent>(**message);
+  EXPECT_EQ(welcome.law_limits.max_entries, 65536);
+  EXPECT_EQ(welcome.vocab_limit, std::numeric_limits<int>::max());
+
+  v1::FromVerifier wire;
+  v1::Verdict* verdict = wire.mutable_verdicts()->add_verdicts();
+  verdict->set_accepted(0xffffffffu);
+  verdict->mutable_plan()->set_length(0x80000000u);
+  const auto verdicts = FromWire(wire);
+  ASSERT_TRUE(verdicts.ok());
+  EXPECT_GT(std::get<VerdictsEvent>(**verdicts).verdicts.at(0).accepted, 0);
+  EXPECT_GT(std::get<VerdictsEvent>(**verdicts).verdicts.at(0).plan.length, 0);
+}
+
+TEST(DrafterWire, RefusesIdsThatAreNone) {
+  v1::FromVerifier open;
+  open.mutable_open()->add_token_ids(0x80000000u);
+  EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
+  v1::FromVerifier verdict;
+  verdict.mutable_verdicts()->add_verdicts()->add_next(0xffffffffu);
+  EXPECT_EQ(FromWire(verdict).status().code(), Code::kInvalidArgument);
+}
+
+TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {
+  const auto message = FromWire(v1::FromVerifier());
+  ASSERT_TRUE(message.ok());
+  EXPECT_FALSE(message->has_value());
+}
+
+TEST(Backoff, TriesAtOnceThenWaitsARandomShareOfADoublingBound) {
+  Backoff backoff(1);
+  Duration longest[64] = {};
+  for (int run = 0; run < 500; ++run) {
+    for (Duration& pause : longest) pause = std::max(pause, backoff.Next());
+    backoff.Reset();
+  }
+  EXPECT_EQ(longest[0], Duration::zero());
+  Duration bound = std::chrono::milliseconds(100);
+  for (int i = 1; i < 64; ++i) {
+    EXPECT_LE(longest[i], bound);
+    EXPECT_GT(longest[i], bound * 9 / 10);  // all 500 below: odds of 1e-22
+    bound = std::min<Duration>(bound * 2, std::chrono::seconds(2));
+  }
+}
+
+}  // namespace
+}  // namespace outrider

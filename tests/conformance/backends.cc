@@ -7,8 +7,9 @@
 namespace outrider {
 namespace {
 
-std::unique_ptr<Backend> Cpu(int threads) {
-  Result<std::unique_ptr<Backend>> backend = CreateCpuBackend({.threads = threads, .cores = {}});
+std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false) {
+  Result<std::unique_ptr<Backend>> backend =
+      CreateCpuBackend({.threads = threads, .cores = {}, .bf16_activations = bf16_activations});
   return backend.ok() ? std::move(backend).value() : nullptr;
 }
 
@@ -26,10 +27,12 @@ std::unique_ptr<Backend> CpuWithTarget(int64_t target) {
 std::vector<BackendEntry> AllBackends() {
   return {
       {"Cpu", [] { return Cpu(1); }},
+      // bf16 has 8 significant bits.
+      {"CpuBf16Activations", [] { return Cpu(1, true); }, 0x1p-8},
       {"CpuThreeThreads", [] { return Cpu(3); }},
       {"CpuAvx2", [] { return CpuWithTarget(HWY_AVX2); }},
       {"CpuSse4", [] { return CpuWithTarget(HWY_SSE4); }},
-      {"CpuPlain", [] { return CpuWithTarget(HWY_EMU128); }},
+      {"CpuPlain", [] { return CpuWithTarget(HWY_SCALAR | HWY_EMU128); }},
   };
 }
 

@@ -18,6 +18,8 @@ struct BackendEntry {
   std::string name;
   // Null when this machine cannot run it: the test is skipped.
   std::function<std::unique_ptr<Backend>()> create;
+  // Relative error with which a product with bf16 weights may read its activations.
+  double bf16_activation_error = 0;
 };
 
 inline void PrintTo(const BackendEntry& entry, std::ostream* out) { *out << entry.name; }

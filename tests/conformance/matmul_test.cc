@@ -35,7 +35,7 @@ struct Reference {
 };
 
 // The product of one row and one output in double, of the weights as `type` keeps them.
-Reference Product(WeightType type, const float* w, const float* x, int n) {
+Reference Product(WeightType type, const float* w, const float* x, int n, double bf16_error = 0) {
   double sum = 0, magnitude = 0, sum_x = 0, sum_w = 0;
   for (int i = 0; i < n; ++i) {
     const double weight = type == WeightType::kBf16 ? Bf16ToFloat(FloatToBf16(w[i])) : w[i];
@@ -46,6 +46,7 @@ Reference Product(WeightType type, const float* w, const float* x, int n) {
   }
   // n roundings of the sum and the products, each of relative 2^-24 (Higham, section 3.1).
   double tolerance = (n + 4) * std::ldexp(magnitude, -24) + 1e-30;
+  if (type == WeightType::kBf16) tolerance += bf16_error * magnitude;
   if (type == WeightType::kInt8) {
     // Half a step of either factor, and the product of both errors. Steps are max / 127.
     const double step_w = MaxAbs(w, n) / 127 * 0.501;
@@ -80,7 +81,8 @@ TEST_P(MatMulTest, EqualsTheProductInDouble) {
       const std::vector<float> y = Download(out, c.rows * c.out);
       for (int r = 0; r < c.rows; ++r) {
         for (int o = 0; o < c.out; ++o) {
-          const Reference want = Product(type, &w[o * c.in], &x[r * c.in], c.in);
+          const Reference want =
+              Product(type, &w[o * c.in], &x[r * c.in], c.in, GetParam().bf16_activation_error);
           ASSERT_NEAR(y[r * c.out + o], want.value, want.tolerance)
               << Name(type) << " [" << c.rows << ", " << c.out << ", " << c.in << "] row " << r
               << " output " << o;

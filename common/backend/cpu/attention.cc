@@ -47,11 +47,10 @@ template <int kQueries, int kChunks, class D, class T>
 HWY_INLINE void ScoreChunks(D d, const AttentionUnit& unit, int query, const T* const* keys,
                             size_t chunk, float* scores, size_t stride) {
   const size_t dim = unit.head_dim;
-  const float* q[kQueries];
+  const float* const* q = unit.q + query;
   hn::Vec<D> sum[kQueries][kChunks];
   HWY_UNROLL(4)
   for (int i = 0; i < kQueries; ++i) {
-    q[i] = unit.Query(query + i);
     HWY_UNROLL(4)
     for (int c = 0; c < kChunks; ++c) sum[i][c] = hn::Zero(d);
   }
@@ -260,9 +259,7 @@ void StoredTiles(const AttentionUnit& unit, int begin, int end) {
   for (int tile = begin; tile < end; tile += kTile) {
     const int count = std::min(end - tile, kTile);
     Score<T>(unit, tile, count, unit.scores, kTile);
-    for (int i = 0; i < count; ++i) {
-      values[i] = static_cast<const T*>(unit.values) + unit.Place(tile + i).value;
-    }
+    unit.ValuesOf(tile, count, values);
     UseTile(unit, tile, values, 0, unit.queries);
   }
 }
@@ -276,19 +273,23 @@ void TreeTiles(const AttentionUnit& unit, int begin) {
   Score<T>(unit, begin, stored, unit.tail_scores, stride);
   const T* values[kTile];
   for (int first = 0; first < unit.queries;) {
-    const int row = unit.Row(first);
+    const int row = unit.row[first];
     int last = first;
-    while (last < unit.queries && unit.Row(last) == row) ++last;
+    while (last < unit.queries && unit.row[last] == row) ++last;
     const int end = unit.end_position[first];
     for (int depth = end - unit.context, node = row; depth > 0; node = unit.parents[node]) {
       unit.path[--depth] = node;
     }
     for (int tile = begin; tile < end; tile += kTile) {
-      for (int i = 0; i < std::min(end - tile, kTile); ++i) {
-        const int position = tile + i;
-        const int token =
-            position < unit.context ? position : unit.context + unit.path[position - unit.context];
-        values[i] = static_cast<const T*>(unit.values) + unit.Place(token).value;
+      const int tile_end = std::min(end, tile + kTile);
+      const int held = std::clamp(unit.context, tile, tile_end) - tile;
+      unit.ValuesOf(tile, held, values);
+      for (int q = first; q < last; ++q) {
+        std::copy_n(unit.tail_scores + q * stride + tile - begin, held, unit.scores + q * kTile);
+      }
+      for (int i = held; i < tile_end - tile; ++i) {
+        const int token = unit.context + unit.path[tile + i - unit.context];
+        unit.ValuesOf(token, 1, values + i);
         for (int q = first; q < last; ++q) {
           unit.scores[q * kTile + i] = unit.tail_scores[q * stride + token - begin];
         }
@@ -315,9 +316,12 @@ void RunUnit(const AttentionUnit& unit) {
     TreeTiles<T>(unit, tail);
   }
   for (int q = 0; q < unit.queries; ++q) {
-    const float scale = 1.f / unit.sum[q];
-    float* out = unit.Out(q);
-    for (size_t e = 0; e < unit.head_dim; ++e) out[e] = unit.sums[q * unit.head_dim + e] * scale;
+    const hn::CappedTag<float, 8> eight;  // divides head_dim
+    const auto scale = hn::Set(eight, 1.f / unit.sum[q]);
+    const float* sums = unit.sums + q * unit.head_dim;
+    for (size_t e = 0; e < unit.head_dim; e += hn::Lanes(eight)) {
+      hn::StoreU(hn::Mul(hn::LoadU(eight, sums + e), scale), eight, unit.out[q] + e);
+    }
   }
 }
 

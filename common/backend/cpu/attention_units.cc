@@ -47,7 +47,7 @@ AttentionUnit::AttentionUnit(const Attention& attention, int index, float* scrat
   shape = &attention.shape;
   head_dim = shape->head_dim;
   page_tokens = shape->page_tokens;
-  group = Group(*shape);
+  const int group = Group(*shape);
   scale = 1.f / std::sqrt(static_cast<float>(head_dim));
   keys = attention.kv.keys;
   values = attention.kv.values;
@@ -63,21 +63,21 @@ AttentionUnit::AttentionUnit(const Attention& attention, int index, float* scrat
   pages = batch.pages + batch.page_begin[sequence];
   parents = TreeParents(batch, sequence);
   kv_head = index / blocks;
-  first_query = index % blocks * kMaxQueries;
+  const int first_query = index % blocks * kMaxQueries;
   queries = std::min(kMaxQueries, rows * group - first_query);
 
-  const size_t row = batch.row_begin[sequence];
-  const size_t head = static_cast<size_t>(kv_head) * group * head_dim;
-  q_width = (shape->num_heads + 2 * shape->num_kv_heads) * head_dim;
-  q = attention.qkv + row * q_width + head;
-  out_width = shape->num_heads * head_dim;
-  out = attention.out + row * out_width + head;
-
+  const size_t q_width = (shape->num_heads + 2 * shape->num_kv_heads) * head_dim;
+  const size_t out_width = shape->num_heads * head_dim;
   for (int i = 0; i < queries; ++i) {
-    int seen = Row(i) + 1;
+    row[i] = (first_query + i) / group;
+    const size_t head = kv_head * group + (first_query + i) % group;
+    const size_t batch_row = batch.row_begin[sequence] + row[i];
+    q[i] = attention.qkv + batch_row * q_width + head * head_dim;
+    out[i] = attention.out + batch_row * out_width + head * head_dim;
+    int seen = row[i] + 1;
     if (parents != nullptr) {
       seen = 0;
-      for (int node = Row(i); node >= 0; node = parents[node]) ++seen;
+      for (int node = row[i]; node >= 0; node = parents[node]) ++seen;
     }
     end_position[i] = context + seen;
     first_position[i] =

@@ -2,6 +2,7 @@
 // head) of one sequence that share a kv head, so that a key or value is read once for all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,14 +22,18 @@ constexpr size_t TailStride(int rows) { return (static_cast<size_t>(kTile) + row
 struct AttentionUnit {
   AttentionUnit(const Attention& attention, int index, float* scratch);
 
-  // Row within the sequence's share of the batch.
-  int Row(int query) const { return (first_query + query) / group; }
-  const float* Query(int query) const {
-    return q + Row(query) * q_width + static_cast<size_t>((first_query + query) % group) * head_dim;
-  }
-  float* Out(int query) const {
-    return out + Row(query) * out_width +
-           static_cast<size_t>((first_query + query) % group) * head_dim;
+  // Points values[0, count) at the values of tokens first, first + 1, ... of the sequence.
+  template <class T>
+  void ValuesOf(int first, int count, const T** values_of) const {
+    while (count > 0) {
+      // Page by page: a division for every token would cost as much as its product.
+      const T* value = static_cast<const T*>(values) + Place(first).value;
+      const int run = std::min(count, page_tokens - first % page_tokens);
+      for (int i = 0; i < run; ++i) values_of[i] = value + i * head_dim;
+      values_of += run;
+      first += run;
+      count -= run;
+    }
   }
   KvPlace Place(int token) const {
     const int32_t page = pages[token / page_tokens];
@@ -38,7 +43,6 @@ struct AttentionUnit {
   const AttentionShape* shape;
   size_t head_dim;
   int page_tokens;
-  int group;  // query heads per kv head
   float scale;
   const void* keys;
   const void* values;
@@ -48,12 +52,10 @@ struct AttentionUnit {
   const int32_t* pages;
   const int32_t* parents;  // nullptr for a chain
   int kv_head;
-  int first_query;
   int queries;
-  const float* q;  // the sequence's first row, the kv head's first query head
-  size_t q_width;
-  float* out;
-  size_t out_width;
+  int row[kMaxQueries];  // of each query, within the sequence's share
+  const float* q[kMaxQueries];
+  float* out[kMaxQueries];
   // Query i sees the positions [first_position[i], end_position[i]).
   int first_position[kMaxQueries];
   int end_position[kMaxQueries];

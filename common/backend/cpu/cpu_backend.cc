@@ -5,6 +5,7 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/cpu/aligned_bytes.h"
+#include "common/backend/cpu/bf16.h"
 #include "common/backend/cpu/flush_denormals.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/packed_panels.h"
@@ -33,11 +34,14 @@ const PanelMatrix& Panels(const PackedMatrix& matrix) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const CpuKernels& kernels, std::unique_ptr<ThreadPool> pool)
-      : kernels_(kernels), pool_(std::move(pool)) {}
+  CpuBackend(const CpuKernels& kernels, std::unique_ptr<ThreadPool> pool, bool bf16_activations)
+      : kernels_(kernels),
+        pool_(std::move(pool)),
+        bf16_activations_(bf16_activations && kernels.matmul_bf16_dot != nullptr) {}
 
   std::string Describe() const override {
-    return std::string("cpu (") + kernels_.name + ", " + std::to_string(pool_->threads()) +
+    return std::string("cpu (") + kernels_.name + (bf16_activations_ ? ", bf16 activations" : "") +
+           ", " + std::to_string(pool_->threads()) +
            (pool_->threads() == 1 ? " thread)" : " threads)");
   }
 
@@ -83,10 +87,13 @@ class CpuBackend final : public Backend {
     auto kernel = kernels_.matmul_f32;
     switch (product.weights->type()) {
       case WeightType::kF32: break;
-      case WeightType::kBf16: kernel = kernels_.matmul_bf16; break;
+      case WeightType::kBf16:
+        kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;
+        if (bf16_activations_) RoundToBf16(product);
+        break;
       case WeightType::kInt8:
         kernel = kernels_.matmul_int8;
-        Quantize(product);
+        RoundToInt8(product);
         break;
     }
     // Four panels at a time hide the latency of one row's sums.
@@ -152,19 +159,34 @@ class CpuBackend final : public Backend {
     }
   }
 
-  void Quantize(Product& product) {
-    const size_t width = static_cast<size_t>(product.weights->words()) * 4;
-    const int in = product.weights->in_features();
-    auto* steps = Scratch<uint8_t>(step_scratch_, product.rows * width);
-    auto* scales = Scratch<float>(scale_scratch_, product.rows);
+  // The words of rounded activations that the product's kernel wants, and a loop over its rows.
+  template <class Row>
+  void RoundRows(Product& product, const Row& row) {
+    const size_t words = product.weights->words();
+    const size_t in = product.weights->in_features();
+    auto* x_words = Scratch<uint32_t>(word_scratch_, product.rows * words);
     pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
-      for (int r = begin; r < end; ++r) {
-        scales[r] =
-            kernels_.quantize_row(product.x + static_cast<size_t>(r) * in, in, steps + r * width);
-      }
+      for (int r = begin; r < end; ++r) row(r, product.x + r * in, x_words + r * words);
     });
-    product.x_steps = steps;
+    product.x_words = x_words;
+  }
+
+  void RoundToInt8(Product& product) {
+    const int in = product.weights->in_features();
+    auto* scales = Scratch<float>(scale_scratch_, product.rows);
+    RoundRows(product, [&](int r, const float* x, uint32_t* words) {
+      scales[r] = kernels_.quantize_row(x, in, reinterpret_cast<uint8_t*>(words));
+    });
     product.x_scales = scales;
+  }
+
+  void RoundToBf16(Product& product) {
+    const int in = product.weights->in_features();
+    RoundRows(product, [&](int, const float* x, uint32_t* words) {
+      auto* bits = reinterpret_cast<uint16_t*>(words);
+      for (int i = 0; i < in; ++i) bits[i] = Narrow<uint16_t>(x[i]);
+      if (in % 2 != 0) bits[in] = 0;
+    });
   }
 
   // Working memory that grows to the largest batch seen. It is small beside the activations of the
@@ -181,8 +203,9 @@ class CpuBackend final : public Backend {
 
   CpuKernels kernels_;
   std::unique_ptr<ThreadPool> pool_;
+  bool bf16_activations_;
   AlignedBytes attention_scratch_;
-  AlignedBytes step_scratch_;
+  AlignedBytes word_scratch_;
   AlignedBytes scale_scratch_;
 };
 
@@ -191,7 +214,8 @@ class CpuBackend final : public Backend {
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options) {
   OUTRIDER_ASSIGN(std::unique_ptr<ThreadPool> pool,
                   ThreadPool::Create(options.threads, options.cores));
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(ChooseKernels(), std::move(pool)));
+  return std::unique_ptr<Backend>(
+      std::make_unique<CpuBackend>(ChooseKernels(), std::move(pool), options.bf16_activations));
 }
 
 }  // namespace outrider

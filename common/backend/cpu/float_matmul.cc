@@ -37,8 +37,10 @@ constexpr int GroupsFor(int rows) {
   return kLanes == 16 ? (rows <= 2 ? 4 : rows <= 4 ? 2 : 1) : (rows == 1 ? 4 : rows == 2 ? 2 : 1);
 }
 
-// Ahead of the hardware prefetcher, which stops at every 4 KB page.
-constexpr int kPrefetchBytes = 1536;
+// From here on a product is bound by arithmetic: it advances too slowly for the processor to look
+// far enough ahead in memory by itself. With fewer rows a prefetch costs more than it brings.
+constexpr int kPrefetchRows = 5;
+constexpr size_t kPrefetchBytes = 1536;  // of the one stream: more and less did not help
 
 template <int kRows, int kGroups>
 struct Block {
@@ -115,9 +117,11 @@ struct Block {
 
   template <class T>
   HWY_INLINE void Prefetch(const T* p) const {
-    const char* ahead = reinterpret_cast<const char*>(p) + kPrefetchBytes;
-    hwy::Prefetch(ahead);
-    if constexpr (kGroupOutputs * sizeof(T) > 64) hwy::Prefetch(ahead + 64);
+    if constexpr (kRows >= kPrefetchRows) {
+      const char* ahead = reinterpret_cast<const char*>(p) + kPrefetchBytes;
+      hwy::Prefetch(ahead);
+      if constexpr (kGroupOutputs * sizeof(T) > 64) hwy::Prefetch(ahead + 64);
+    }
   }
 };
 
@@ -149,6 +153,11 @@ HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF 
   }
 }
 
+HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
+  return w.panels() + group / kGroupsPerPanel * w.panel_bytes() +
+         group % kGroupsPerPanel * kGroupOutputs * 4;
+}
+
 template <WeightType kType, int kRows, int kGroups>
 void Groups(const Product& product, int row, int group) {
   const PanelMatrix& w = *product.weights;
@@ -156,17 +165,19 @@ void Groups(const Product& product, int row, int group) {
   block.in = w.in_features();
   block.x = product.x + row * block.in;
   for (int g = 0; g < kGroups; ++g) {
-    block.stream[g] = w.panels() + (group + g) / kGroupsPerPanel * w.panel_bytes() +
-                      (group + g) % kGroupsPerPanel * kGroupOutputs * 4;
+    block.stream[g] = GroupStream(w, group + g);
   }
   block.Clear();
-  if constexpr (kType == WeightType::kF32) {
-    for (size_t k = 0; k < block.in; ++k) block.StepF32(k);
-  } else {
-    const size_t pairs = block.in / 2;
-    for (size_t pair = 0; pair < pairs; ++pair) block.template StepBf16<true>(pair);
-    if (block.in % 2 != 0) block.template StepBf16<false>(pairs);
+  // Whole words only: the last of an odd number of bf16 inputs comes behind.
+  const size_t words = kType == WeightType::kF32 ? block.in : block.in / 2;
+  for (size_t i = 0; i < words; ++i) {
+    if constexpr (kType == WeightType::kF32) {
+      block.StepF32(i);
+    } else {
+      block.template StepBf16<true>(i);
+    }
   }
+  if (kType == WeightType::kBf16 && block.in % 2 != 0) block.template StepBf16<false>(words);
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)

@@ -1,5 +1,6 @@
-// The product of int8 weights with activations rounded to int8 steps, row by row. All sums are
-// integers, so their order does not matter; this is the version for any instruction set.
+// Rounding of activations to int8, row by row, and the product of int8 weights with them for any
+// instruction set (dot_matmul.cc has the fast one). All sums are integers: their order does not
+// matter.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/int8_matmul.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -9,9 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "common/backend/cpu/int8_finish.h"
 #include "common/backend/cpu/kernels.h"
 #include "hwy/highway.h"
 
@@ -22,7 +21,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DI = hn::CappedTag<int32_t, 16>;
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
 using VI = hn::Vec<DI>;
 
 // Byte `i` of each 32-bit lane, sign-extended.
@@ -31,46 +31,73 @@ HWY_INLINE VI SignedByte(VI quad) {
   return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * i>(quad));
 }
 
+// Writes one row of one panel from the sums of (steps + 128) * weight steps.
+HWY_INLINE void Finish(const Product& product, int row, int panel, const int32_t* sums) {
+  const PanelMatrix& w = *product.weights;
+  const int first = panel * kPanelOutputs;
+  const int count = std::min(kPanelOutputs, w.out_features() - first);
+  float* y = product.y + static_cast<size_t>(row) * w.out_features() + first;
+  for (int i = 0; i < count; ++i) {
+    const auto steps = static_cast<float>(sums[i] - 128 * w.sums()[first + i]);
+    float value = steps * (w.scales()[first + i] * product.x_scales[row]);
+    if (product.bias != nullptr) value += product.bias[first + i];
+    y[i] = product.accumulate ? y[i] + value : value;
+  }
+}
+
 void MatMulInt8(const Product& product, int begin, int end) {
   const DI di;
   const int lanes = static_cast<int>(hn::Lanes(di));
   const int words = product.weights->words();
+  const VI low_byte = hn::Set(di, 0xff);
   for (int panel = begin; panel < end; ++panel) {
     const auto* quads = reinterpret_cast<const int32_t*>(product.weights->panels() +
                                                          panel * product.weights->panel_bytes());
     for (int row = 0; row < product.rows; ++row) {
-      const uint8_t* x = product.x_steps + static_cast<size_t>(row) * words * 4;
+      const uint32_t* x = product.x_words + static_cast<size_t>(row) * words;
       HWY_ALIGN int32_t sums[kPanelOutputs];
       for (int lane = 0; lane < kPanelOutputs; lane += lanes) {
         VI sum = hn::Zero(di);
-        for (int w = 0; w < words; ++w) {
-          const VI quad = hn::Load(di, quads + static_cast<size_t>(w) * kPanelOutputs + lane);
-          const auto product_of = [&](VI byte, int i)
-                                      HWY_ATTR { return hn::Mul(byte, hn::Set(di, x[4 * w + i])); };
-          const VI even =
-              hn::Add(product_of(SignedByte<0>(quad), 0), product_of(SignedByte<2>(quad), 2));
-          const VI odd =
-              hn::Add(product_of(SignedByte<1>(quad), 1), product_of(SignedByte<3>(quad), 3));
-          sum = hn::Add(sum, hn::Add(even, odd));
+        for (int i = 0; i < words; ++i) {
+          const VI w = hn::Load(di, quads + static_cast<size_t>(i) * kPanelOutputs + lane);
+          const VI x_i = hn::Set(di, static_cast<int32_t>(x[i]));
+          const VI p0 = hn::Mul(SignedByte<0>(w), hn::And(x_i, low_byte));
+          const VI p1 = hn::Mul(SignedByte<1>(w), hn::And(hn::ShiftRight<8>(x_i), low_byte));
+          const VI p2 = hn::Mul(SignedByte<2>(w), hn::And(hn::ShiftRight<16>(x_i), low_byte));
+          const VI p3 = hn::Mul(SignedByte<3>(w), hn::And(hn::ShiftRight<24>(x_i), low_byte));
+          sum = hn::Add(sum, hn::Add(hn::Add(p0, p1), hn::Add(p2, p3)));
         }
         hn::Store(sum, di, sums + lane);
       }
-      FinishInt8(product, row, panel, sums);
+      Finish(product, row, panel, sums);
     }
   }
 }
 
 float QuantizeRow(const float* x, int in, uint8_t* steps) {
-  float max = 0.f;
-  for (int i = 0; i < in; ++i) max = std::max(max, std::fabs(x[i]));
+  const DF df;
+  const DI di;
+  const hn::Rebind<uint8_t, DF> d8;
+  const int lanes = static_cast<int>(hn::Lanes(df));
+  auto maxima = hn::Zero(df);
+  int i = 0;
+  for (; i + lanes <= in; i += lanes) maxima = hn::Max(maxima, hn::Abs(hn::LoadU(df, x + i)));
+  float max = hn::GetLane(hn::MaxOfLanes(df, maxima));
+  for (; i < in; ++i) max = std::max(max, std::fabs(x[i]));
   const float inverse = max > 0.f ? 127.f / max : 0.f;
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-  constexpr float kRound = 12582912.f;
-  for (int i = 0; i < in; ++i) {
-    steps[i] = static_cast<uint8_t>(static_cast<int>(x[i] * inverse + kRound - kRound) + 128);
+
+  const auto offset = hn::Set(di, 128);
+  const auto scale = hn::Set(df, inverse);
+  i = 0;
+  for (; i + lanes <= in; i += lanes) {
+    const VI rounded = hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), scale));
+    hn::StoreU(hn::DemoteTo(d8, hn::Add(rounded, offset)), d8, steps + i);
   }
-  // Zero: the weights there are zero too.
-  std::fill(steps + in, steps + (in + 3) / 4 * 4, uint8_t{128});
+  for (; i < in; ++i) {
+    steps[i] = static_cast<uint8_t>(static_cast<int>(std::nearbyint(x[i] * inverse)) + 128);
+  }
+  // Any value would do: the weights there are zero.
+  for (; i % 4 != 0; ++i) steps[i] = 0;
   return max / 127.f;
 }
 

@@ -12,7 +12,7 @@ CpuKernels ChooseKernels() {
   kernels.name = hwy::TargetName(targets & -targets);  // the lowest bit is the best target
   ChooseFloatMatMul(kernels);
   ChooseInt8MatMul(kernels);
-  ChooseInt8MatMulVnni(kernels);
+  ChooseDotMatMul(kernels);
   ChooseRowKernels(kernels);
   ChooseRope(kernels);
   ChooseAttention(kernels);

@@ -20,8 +20,9 @@ struct Product {
   const float* bias = nullptr;  // or nullptr
   bool accumulate = false;
   float* y = nullptr;
-  // int8 only: x in steps of x_scales[row], plus 128, [rows, words * 4].
-  const uint8_t* x_steps = nullptr;
+  // For the kernels that take rounded activations: [rows, words] with StepsPerWord values in a
+  // word. int8: steps of x_scales[row], plus 128; bf16: bits, even k below.
+  const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
 };
 
@@ -39,6 +40,8 @@ struct CpuKernels {
   void (*matmul_f32)(const Product& product, int begin, int end);
   void (*matmul_bf16)(const Product& product, int begin, int end);
   void (*matmul_int8)(const Product& product, int begin, int end);
+  // With bf16 activations; nullptr where the processor has no instruction for it.
+  void (*matmul_bf16_dot)(const Product& product, int begin, int end);
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
   // the value of a step.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);
@@ -62,7 +65,7 @@ CpuKernels ChooseKernels();
 // What ChooseKernels gathers, one function per file.
 void ChooseFloatMatMul(CpuKernels& kernels);
 void ChooseInt8MatMul(CpuKernels& kernels);
-void ChooseInt8MatMulVnni(CpuKernels& kernels);  // no-op where there is no AVX-512 VNNI
+void ChooseDotMatMul(CpuKernels& kernels);  // after the others: replaces matmul_int8 where it can
 void ChooseRowKernels(CpuKernels& kernels);
 void ChooseRope(CpuKernels& kernels);
 void ChooseAttention(CpuKernels& kernels);

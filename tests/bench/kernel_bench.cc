@@ -1,0 +1,333 @@
+// The packed product, attention and a whole decode step of the CPU backend, each beside a streaming
+// read of the same weights in the same state of the caches.
+//
+// Both are timed turn by turn in one loop, in CPU time of the thread, and the counters are medians
+// of the turns: on a busy machine only such a ratio means anything.
+//   of_stream  streaming time / kernel time: 1 is the speed of memory (or of the cache level)
+//   x_one_row  time / time of the same product with one row
+// Run on one core: taskset -c 0 kernel_bench
+#include <benchmark/benchmark.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/backend/cpu/packed_panels.h"
+#include "tests/bench/stream_read.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kColdBytes = size_t{272} << 20;  // several times any last-level cache we expect
+constexpr size_t kTurnBytes = size_t{24} << 20;   // per timed turn: milliseconds, not microseconds
+
+double CpuSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+template <class T>
+T Take(Result<T> result) {
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+    std::exit(1);
+  }
+  return std::move(result).value();
+}
+
+Backend& Cpu(bool bf16_activations = false) {
+  static const std::unique_ptr<Backend> exact = Take(CreateCpuBackend({}));
+  static const std::unique_ptr<Backend> rounded =
+      Take(CreateCpuBackend({.threads = 1, .cores = {}, .bf16_activations = true}));
+  return bf16_activations ? *rounded : *exact;
+}
+
+std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
+  // Values of real size: denormal bit patterns would measure something else.
+  std::vector<float> w(static_cast<size_t>(out) * in);
+  uint32_t state = 1;
+  for (float& v : w) {
+    state = state * 1664525 + 1013904223;
+    v = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-36f;
+  }
+  return Take(Cpu().Pack({w.data(), Dtype::kF32, {out, in}}, type));
+}
+
+std::vector<float> Values(size_t count) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+void ReadAll(const PackedMatrix& matrix) {
+  const auto& panels = static_cast<const PanelMatrix&>(matrix);
+  benchmark::DoNotOptimize(
+      StreamRead(panels.panels(), panels.panel_count() * panels.panel_bytes()));
+}
+
+using Matrices = std::vector<std::unique_ptr<PackedMatrix>>;
+
+// A set of matrices of at least `bytes`; made once, the last set is kept.
+const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
+  static Matrices matrices;
+  static std::string made;
+  const std::string key = std::to_string(out) + " " + std::to_string(in) + " " +
+                          std::to_string(static_cast<int>(type)) + " " + std::to_string(bytes);
+  if (key != made) {
+    matrices.clear();
+    size_t have = 0;
+    while (have < bytes || matrices.empty()) {
+      matrices.push_back(RandomMatrix(out, in, type));
+      have += matrices.back()->bytes();
+    }
+    made = key;
+  }
+  return matrices;
+}
+
+// Rows x[rows, in] times matrices that together have `set_bytes`, one after another.
+void Product(benchmark::State& state, Backend& backend, WeightType type, int out, int in,
+             size_t set_bytes) {
+  const int rows = static_cast<int>(state.range(0));
+  const Matrices& matrices = MatrixSet(out, in, type, set_bytes);
+  const std::vector<float> x = Values(static_cast<size_t>(rows) * in);
+  std::vector<float> y(static_cast<size_t>(rows) * out);
+  const size_t bytes = matrices[0]->bytes();
+  const size_t products = std::max<size_t>(1, kTurnBytes / bytes);
+  size_t next = 0;
+  const auto turn = [&](auto&& f) {
+    const double start = CpuSeconds();
+    for (size_t i = 0; i < products; ++i) f(*matrices[next++ % matrices.size()]);
+    return (CpuSeconds() - start) / static_cast<double>(products);
+  };
+  const auto product = [&](int n) {
+    return
+        [&, n](const PackedMatrix& w) { backend.MatMul(w, x.data(), n, nullptr, false, y.data()); };
+  };
+  const auto read = [](const PackedMatrix& w) { ReadAll(w); };
+  turn(read);
+  std::vector<double> times, of_stream, of_one_row;
+  for (auto _ : state) {
+    const double stream = turn(read);
+    const double time = turn(product(rows));
+    const double one_row = rows == 1 ? time : turn(product(1));
+    times.push_back(time);
+    of_stream.push_back(stream / time);
+    of_one_row.push_back(time / one_row);
+    state.SetIterationTime(time);
+  }
+  const double time = Median(times);
+  state.counters["us"] = time * 1e6;
+  state.counters["GB_s"] = static_cast<double>(bytes) / time * 1e-9;
+  state.counters["GFLOP_s"] = 2e-9 * rows * out * in / time;
+  state.counters["of_stream"] = Median(of_stream);
+  state.counters["x_one_row"] = Median(of_one_row);
+}
+
+void AddProduct(const char* type_name, Backend* backend, WeightType type, int out, int in,
+                const char* level, size_t set_bytes, const std::vector<int64_t>& rows) {
+  const std::string name = std::string("Product/") + type_name + "/" + std::to_string(out) + "x" +
+                           std::to_string(in) + "/" + level;
+  auto* benchmark = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    Product(state, *backend, type, out, in, set_bytes);
+  });
+  benchmark->ArgName("rows")->UseManualTime()->Iterations(21);
+  for (const int64_t n : rows) benchmark->Arg(n);
+}
+
+// A Llama-shaped model of random weights: only its costs matter.
+struct Shape {
+  int hidden, intermediate, layers, heads, kv_heads, head_dim, vocab;
+};
+constexpr Shape kTarget = {256, 704, 6, 4, 2, 64, 4096};  // models/default
+constexpr Shape kDrafter = {96, 256, 2, 3, 1, 32, 4096};
+
+class Decoder {
+ public:
+  Decoder(Backend* backend, const Shape& shape, int context, int rows)
+      : backend_(*backend), s_(shape), rows_(rows) {
+    const int q = s_.heads * s_.head_dim;
+    for (int i = 0; i < s_.layers; ++i) {
+      matrices_.push_back(RandomMatrix(q + 2 * s_.kv_heads * s_.head_dim, s_.hidden, kType));
+      matrices_.push_back(RandomMatrix(s_.hidden, q, kType));
+      matrices_.push_back(RandomMatrix(2 * s_.intermediate, s_.hidden, kType));
+      matrices_.push_back(RandomMatrix(s_.hidden, s_.intermediate, kType));
+    }
+    matrices_.push_back(RandomMatrix(s_.vocab, s_.hidden, kType));
+    attention_ = {s_.heads, s_.kv_heads, s_.head_dim, kPageTokens, 0};
+    const int pages = (context + rows + kPageTokens - 1) / kPageTokens;
+    for (int i = 0; i < 2 * s_.layers; ++i) {
+      kv_.push_back(Values(static_cast<size_t>(pages) * kPageTokens * s_.kv_heads * s_.head_dim));
+    }
+    for (int i = 0; i < pages; ++i) pages_.push_back(i);
+    for (int i = 0; i < rows; ++i) {
+      positions_.push_back(context + i);
+      tokens_.push_back(i * 7);
+    }
+    row_sequence_.assign(rows, 0);
+    row_begin_ = {0, rows};
+    page_begin_ = {0, pages};
+    context_ = {context};
+    batch_.rows = rows;
+    batch_.sequences = 1;
+    batch_.tokens = tokens_.data();
+    batch_.positions = positions_.data();
+    batch_.slots = positions_.data();  // pages in order
+    batch_.row_sequence = row_sequence_.data();
+    batch_.row_begin = row_begin_.data();
+    batch_.context = context_.data();
+    batch_.page_begin = page_begin_.data();
+    batch_.pages = pages_.data();
+    cos_sin_ = Values(static_cast<size_t>(context + rows) * s_.head_dim);
+    gain_ = Values(s_.hidden);
+    x_ = normed_ = Values(static_cast<size_t>(rows) * s_.hidden);
+    qkv_ = Values(static_cast<size_t>(rows) * (q + 2 * s_.kv_heads * s_.head_dim));
+    attended_ = Values(static_cast<size_t>(rows) * q);
+    gate_up_ = Values(static_cast<size_t>(rows) * 2 * s_.intermediate);
+    gated_ = Values(static_cast<size_t>(rows) * s_.intermediate);
+    logits_ = Values(static_cast<size_t>(rows) * s_.vocab);
+  }
+
+  void Step() {
+    Backend& b = backend_;
+    b.Embed(*matrices_.back(), tokens_.data(), rows_, x_.data());
+    for (int i = 0; i < s_.layers; ++i) {
+      Normalize(b);
+      b.MatMul(*matrices_[4 * i], normed_.data(), rows_, nullptr, false, qkv_.data());
+      Attend(b, i);
+      b.MatMul(*matrices_[4 * i + 1], attended_.data(), rows_, nullptr, true, x_.data());
+      Normalize(b);
+      b.MatMul(*matrices_[4 * i + 2], normed_.data(), rows_, nullptr, false, gate_up_.data());
+      b.SwiGlu(gate_up_.data(), rows_, s_.intermediate, gated_.data());
+      b.MatMul(*matrices_[4 * i + 3], gated_.data(), rows_, nullptr, true, x_.data());
+    }
+    Normalize(b);
+    b.MatMul(*matrices_.back(), normed_.data(), rows_, nullptr, false, logits_.data());
+  }
+
+  void AttendAllLayers() {
+    for (int i = 0; i < s_.layers; ++i) Attend(backend_, i);
+  }
+
+  void ReadWeights() const {
+    for (const auto& matrix : matrices_) ReadAll(*matrix);
+  }
+
+  size_t weight_bytes() const {
+    size_t bytes = 0;
+    for (const auto& matrix : matrices_) bytes += matrix->bytes();
+    return bytes;
+  }
+
+ private:
+  static constexpr WeightType kType = WeightType::kBf16;
+  static constexpr int kPageTokens = 16;
+
+  void Normalize(Backend& b) {
+    b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, normed_.data());
+  }
+  void Attend(Backend& b, int layer) {
+    const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), Dtype::kF32};
+    b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
+    b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data());
+  }
+
+  Backend& backend_;
+  Shape s_;
+  int rows_;
+  Matrices matrices_;
+  AttentionShape attention_;
+  BatchLayout batch_;
+  std::vector<std::vector<float>> kv_;
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_, row_sequence_, row_begin_, page_begin_, context_, pages_;
+  std::vector<float> cos_sin_, gain_, x_, normed_, qkv_, attended_, gate_up_, gated_, logits_;
+};
+
+// One forward pass over `rows` new tokens behind `context` held ones.
+void DecodeStep(benchmark::State& state, Backend* backend, const Shape& shape) {
+  const int rows = static_cast<int>(state.range(0));
+  Decoder decoder(backend, shape, static_cast<int>(state.range(1)), rows);
+  const size_t bytes = decoder.weight_bytes();
+  const size_t steps = std::max<size_t>(1, kTurnBytes / bytes);
+  const auto turn = [&](auto&& f) {
+    const double start = CpuSeconds();
+    for (size_t i = 0; i < steps; ++i) f();
+    return (CpuSeconds() - start) / static_cast<double>(steps);
+  };
+  turn([&] { decoder.Step(); });
+  std::vector<double> times, of_stream, attention;
+  for (auto _ : state) {
+    const double stream = turn([&] { decoder.ReadWeights(); });
+    const double time = turn([&] { decoder.Step(); });
+    attention.push_back(turn([&] { decoder.AttendAllLayers(); }));
+    times.push_back(time);
+    of_stream.push_back(stream / time);
+    state.SetIterationTime(time);
+  }
+  state.counters["us"] = Median(times) * 1e6;
+  state.counters["us_per_row"] = Median(times) * 1e6 / rows;
+  state.counters["attention_us"] = Median(attention) * 1e6;
+  state.counters["of_stream"] = Median(of_stream);
+}
+
+void Register() {
+  const std::vector<int64_t> few = {1, 2, 4, 8};
+  struct Kind {
+    const char* name;
+    WeightType type;
+    Backend* backend;
+  };
+  for (const auto& [name, type, backend] :
+       {Kind{"bf16", WeightType::kBf16, &Cpu()}, Kind{"f32", WeightType::kF32, &Cpu()},
+        Kind{"int8", WeightType::kInt8, &Cpu()},
+        Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)}}) {
+    AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
+    AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, few);
+    AddProduct(name, backend, type, 1408, 256, "L3", size_t{11} << 20, few);
+    AddProduct(name, backend, type, 512, 256, "L2", 1, few);
+    AddProduct(name, backend, type, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});
+  }
+  struct Step {
+    const char* name;
+    Backend* backend;
+    Shape shape;
+  };
+  for (const auto& [name, backend, shape] :
+       {Step{"target", &Cpu(), kTarget}, Step{"drafter", &Cpu(), kDrafter},
+        Step{"target_bf16_activations", &Cpu(true), kTarget}}) {
+    benchmark::RegisterBenchmark(
+        (std::string("DecodeStep/") + name).c_str(),
+        [=](benchmark::State& state) { DecodeStep(state, backend, shape); })
+        ->ArgNames({"rows", "context"})
+        ->ArgsProduct({{1, 4, 8}, {128}})
+        ->Args({1, 480})
+        ->Args({256, 0})
+        ->UseManualTime()
+        ->Iterations(21);
+  }
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  outrider::Register();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -1,6 +1,7 @@
 // A literal or a regular expression of a tokenizer.json, ready to search. Files are written for
 // Oniguruma; PCRE2 with Unicode properties reads the patterns in use the same way, but for \s,
-// which is rewritten to the property White_Space (PCRE2's own takes U+180E too).
+// which is rewritten to the property White_Space (PCRE2's own takes U+180E too). PCRE2 10.42 knows
+// Unicode 14: letters of later versions (rare scripts) count as unassigned here.
 //
 // Thread: any. PCRE2 appears only in pattern.cc.
 #pragma once

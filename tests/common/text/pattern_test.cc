@@ -10,6 +10,7 @@ std::vector<std::string> Matches(const PatternSpec& spec, const std::string& tex
   EXPECT_TRUE(pattern.ok()) << pattern.status().ToString();
   const Result<std::vector<TextSpan>> spans = pattern->FindAll(text);
   EXPECT_TRUE(spans.ok()) << spans.status().ToString();
+  if (!spans.ok()) return {};
   std::vector<std::string> out;
   for (const TextSpan& span : *spans) out.push_back(text.substr(span.begin, span.end - span.begin));
   return out;

@@ -182,7 +182,7 @@ class RandomWalk {
   }
 
   void Append(Sequence& s) {
-    const int count = 1 + Below(7);
+    const int count = 1 + Below(9);
     std::vector<SlotCopy> copies;
     const int needed = s.table.PagesNeeded(s.table.length() + count);
     const int free = pool_.free_pages();
@@ -195,8 +195,8 @@ class RandomWalk {
     }
     CarryOut(copies);
     s.parents.clear();
-    for (int i = 0; i < count && Below(2) == 0; ++i) s.parents.push_back(Below(i + 1) - 1);
-    if (s.parents.size() != static_cast<size_t>(count)) s.parents.clear();
+    const bool tree = Below(2) == 0;
+    for (int i = 0; tree && i < count; ++i) s.parents.push_back(Below(i + 1) - 1);
     const int begin = s.table.length();
     s.table.Append(count, s.parents);
     s.appended = count;

@@ -1,0 +1,50 @@
+// Whatever config.json and generation_config.json hold (the input, cut at its first zero byte):
+// LoadModelConfig refuses it, or the sizes are such that a model can be laid out.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/model/config.h"
+
+namespace {
+
+std::filesystem::path MakeDirectory() {
+  std::string name = (std::filesystem::temp_directory_path() / "outrider-fuzz-XXXXXX").string();
+  return mkdtemp(name.data());
+}
+
+void Write(const std::filesystem::path& path, const uint8_t* begin, const uint8_t* end) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(begin), end - begin);
+}
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const std::filesystem::path directory = MakeDirectory();
+  const uint8_t* end = data + size;
+  const uint8_t* cut = std::find(data, end, uint8_t{0});
+  Write(directory / "config.json", data, cut);
+  std::filesystem::remove(directory / "generation_config.json");
+  if (cut != end) Write(directory / "generation_config.json", cut + 1, end);
+
+  const auto config = outrider::LoadModelConfig(directory);
+  if (!config.ok()) return 0;
+  Require(config->vocab_size > 0 && config->hidden_size > 0 && config->intermediate_size > 0);
+  Require(config->num_layers > 0 && config->max_position_embeddings > 0);
+  Require(config->num_kv_heads > 0 && config->num_heads % config->num_kv_heads == 0);
+  Require(config->head_dim > 0 && config->head_dim % 2 == 0);
+  Require(config->rms_norm_eps > 0 && config->rope_theta > 0 && config->sliding_window >= 0);
+  for (const outrider::TokenId id : config->eos_token_ids) {
+    Require(id >= 0 && id < config->vocab_size);
+  }
+  return 0;
+}

@@ -79,6 +79,20 @@ TEST(SampleDraftLaw, GivesEachTokenItsShareOfTheInterval) {
   EXPECT_EQ(SampleDraftLaw(law, std::nextafter(1.0, 0.0)), 9);
 }
 
+// What is sampled is what is sent: over all 65536 cells of the interval each token comes up exactly
+// as often as its weight says, also where rounding and truncation moved the law.
+TEST(SampleDraftLaw, DrawsExactlyTheLawThatIsSent) {
+  const std::vector<float> probs = {0.1f, 0.31f, 1e-5f, 0.2f, 0.07f, 0.32f};
+  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.9f, .max_entries = 8});
+  std::vector<uint32_t> drawn(probs.size());
+  for (uint32_t cell = 0; cell < kDraftLawTotal; ++cell) {
+    ++drawn[static_cast<size_t>(SampleDraftLaw(law, (cell + 0.5) / kDraftLawTotal))];
+  }
+  for (TokenId id = 0; id < 6; ++id) {
+    EXPECT_EQ(drawn[static_cast<size_t>(id)], Probability(law, id) * kDraftLawTotal) << id;
+  }
+}
+
 TEST(DraftLaw, GivesProbabilitiesAndZeroOutside) {
   const DraftLaw law{{7, 2}, {49152, 16384}};
   EXPECT_EQ(Probability(law, 7), 0.75);

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -95,12 +97,16 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
   const int plain = load.plain();
   ASSERT_TRUE(Await([&] { return load.plain() >= plain + kRequests; })) << "decoding goes on";
 
+  const int drafted = load.drafted();
+  const auto restarted = std::chrono::steady_clock::now();
   drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter2.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
   EXPECT_EQ(load.finished() + load.failed(), 0) << "the load was too short to see the return";
-  const int drafted = load.drafted();
-  EXPECT_TRUE(Await([&] { return load.drafted() >= drafted + kRequests || load.finished() > 0; }));
-  EXPECT_GT(load.drafted(), drafted) << "speculation resumed for running sessions";
+  EXPECT_TRUE(Await([&] { return load.drafted() > drafted || load.finished() == kRequests; }));
+  EXPECT_GT(load.drafted(), drafted) << "speculation resumes for running sessions";
+  // For people; a test does not judge times.
+  std::printf("speculation was back %.0f ms after the drafter's start\n",
+              1e3 * Seconds(std::chrono::steady_clock::now() - restarted));
 
   load.Join();
   EXPECT_EQ(load.failed(), 0);

@@ -3,29 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <numeric>
 #include <random>
 
 namespace outrider {
-namespace {
-
-template <class T>
-double MaxRelativeError(std::span<const float> a, std::span<const T> b) {
-  EXPECT_EQ(a.size(), b.size());
-  double difference = 0;
-  double largest = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    // A NaN must not slip through max().
-    if (!std::isfinite(a[i])) return HUGE_VAL;
-    difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - b[i]));
-    largest = std::max(largest, std::fabs(static_cast<double>(b[i])));
-  }
-  return difference / largest;
-}
-
-}  // namespace
 
 TempDirectory::TempDirectory() {
   std::string name = testing::TempDir() + "/outrider-XXXXXX";
@@ -102,10 +86,20 @@ Rows RunFresh(Model& model, std::span<const TokenId> tokens) {
 }
 
 double RelativeError(std::span<const float> a, std::span<const double> b) {
-  return MaxRelativeError(a, b);
+  EXPECT_EQ(a.size(), b.size());
+  double difference = 0;
+  double largest = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    // A NaN must not slip through max().
+    if (!std::isfinite(a[i])) return HUGE_VAL;
+    difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - b[i]));
+    largest = std::max(largest, std::fabs(b[i]));
+  }
+  return difference / largest;
 }
-double RelativeError(std::span<const float> a, std::span<const float> b) {
-  return MaxRelativeError(a, b);
+
+bool BitEqual(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 }  // namespace outrider

@@ -57,6 +57,6 @@ Rows RunFresh(Model& model, std::span<const TokenId> tokens);
 
 // max |a - b| / max |b|.
 double RelativeError(std::span<const float> a, std::span<const double> b);
-double RelativeError(std::span<const float> a, std::span<const float> b);
+bool BitEqual(std::span<const float> a, std::span<const float> b);
 
 }  // namespace outrider

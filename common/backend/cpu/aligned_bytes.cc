@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kAddressSpace = size_t{1} << 47;
 
 }  // namespace
 
@@ -17,7 +18,7 @@ Result<AlignedBytes> AlignedBytes::Allocate(size_t bytes) {
   if (bytes == 0) return block;
   const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  if (rounded >= bytes) {
+  if (bytes <= kAddressSpace) {
     block.data_.reset(static_cast<char*>(std::aligned_alloc(alignment, rounded)));
   }
   if (block.data_ == nullptr) {

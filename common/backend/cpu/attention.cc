@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "common/backend/cpu/attention_units.h"
 #include "common/backend/cpu/kernels.h"
@@ -89,6 +90,18 @@ HWY_INLINE void ScoreQueries(D d, const AttentionUnit& unit, int query, const T*
   }
 }
 
+// Calls f(integral_constant<int, n>, q) for n neighbouring queries from q on: kMost at a time, then
+// the rest.
+template <int kMost, class F>
+HWY_INLINE void ForQueries(int first, int last, const F& f) {
+  for (; first + kMost <= last; first += kMost) f(std::integral_constant<int, kMost>(), first);
+  if constexpr (kMost > 1) {
+    if (first + 3 <= last) return f(std::integral_constant<int, 3>(), first);
+    if (first + 2 <= last) return f(std::integral_constant<int, 2>(), first);
+    if (first < last) f(std::integral_constant<int, 1>(), first);
+  }
+}
+
 // scores[query][i] = q . k of the tokens first + i, i in [0, count), in storage order. Writes up to
 // a vector more. `D` holds as many lanes as divide a page.
 template <class D, class T>
@@ -101,14 +114,12 @@ void ScoreRun(D d, const AttentionUnit& unit, int first, int count, float* score
     for (; count > 0 && chunks < kMaxChunks; count -= lanes, first += lanes) {
       keys[chunks++] = static_cast<const T*>(unit.keys) + unit.Place(first).key;
     }
-    int query = 0;
-    for (; query + 4 <= unit.queries; query += 4) {
-      ScoreQueries<4>(d, unit, query, keys, chunks, scores, stride);
-    }
-    for (; query + 2 <= unit.queries; query += 2) {
-      ScoreQueries<2>(d, unit, query, keys, chunks, scores, stride);
-    }
-    if (query < unit.queries) ScoreQueries<1>(d, unit, query, keys, chunks, scores, stride);
+    // Pages that do not hold whole vectors are for tests and odd configurations: less code for
+    // them.
+    constexpr int kMost = std::is_same_v<D, DF> ? 4 : 1;
+    ForQueries<kMost>(0, unit.queries, [&](auto queries, int query) HWY_ATTR {
+      ScoreQueries<decltype(queries)::value>(d, unit, query, keys, chunks, scores, stride);
+    });
     scores += chunks * lanes;
   }
 }
@@ -153,7 +164,8 @@ HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, floa
     hn::Store(weight, df, scores + i);
     tile_sum = hn::Add(tile_sum, weight);
   }
-  const float shrink = std::exp(max - new_max);
+  // Most tiles do not hold a new maximum; exp(0) would give the same.
+  const float shrink = new_max == max ? 1.f : std::exp(max - new_max);
   max = new_max;
   sum = sum * shrink + hn::GetLane(hn::SumOfLanes(df, tile_sum));
   return shrink;
@@ -202,6 +214,10 @@ void AddTile(const T* const* values, int begin, int end, const float* weights, c
   for (; e + kVectors * lanes <= dim; e += kVectors * lanes) {
     AddValues<kQueries, kVectors>(df, values, e, begin, end, weights, shrink, sums, dim);
   }
+  if (kVectors == 4 && e + 2 * lanes <= dim) {  // head_dim 32 and its like: two chains, not one
+    AddValues<kQueries, 2>(df, values, e, begin, end, weights, shrink, sums, dim);
+    e += 2 * lanes;
+  }
   for (; e + lanes <= dim; e += lanes) {
     AddValues<kQueries, 1>(df, values, e, begin, end, weights, shrink, sums, dim);
   }
@@ -218,17 +234,13 @@ template <class T>
 void AddQueries(const AttentionUnit& unit, const T* const* values, int first, int last,
                 const int* begin, const int* end, const float* shrink) {
   const size_t dim = unit.head_dim;
-  const auto add = [&](auto count, int q) HWY_ATTR {
-    constexpr int kCount = decltype(count)::value;
-    const int from = *std::min_element(begin + q, begin + q + kCount);
-    const int to = *std::max_element(end + q, end + q + kCount);
-    AddTile<kCount>(values, from, to, unit.scores + q * kTile, shrink + q, unit.sums + q * dim,
-                    dim);
-  };
-  int q = first;
-  for (; q + 4 <= last; q += 4) add(std::integral_constant<int, 4>(), q);
-  for (; q + 2 <= last; q += 2) add(std::integral_constant<int, 2>(), q);
-  if (q < last) add(std::integral_constant<int, 1>(), q);
+  ForQueries<4>(first, last, [&](auto queries, int q) HWY_ATTR {
+    constexpr int kQueries = decltype(queries)::value;
+    const int from = *std::min_element(begin + q, begin + q + kQueries);
+    const int to = *std::max_element(end + q, end + q + kQueries);
+    AddTile<kQueries>(values, from, to, unit.scores + q * kTile, shrink + q, unit.sums + q * dim,
+                      dim);
+  });
 }
 
 // Softmax and values of one tile of positions for queries [first, last).

@@ -36,20 +36,27 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
     packed->FillInt8(weight);
     return packed;
   }
-  for (int o = 0; o < packed->out_; ++o) {
-    char* panel = packed->panels_.data() + o / kPanelOutputs * packed->panel_bytes();
-    const int lane = o % kPanelOutputs;
-    for (int k = 0; k < packed->in_; ++k) {
-      const float value = LoadElement(weight, static_cast<size_t>(o) * packed->in_ + k);
-      if (type == WeightType::kF32) {
-        reinterpret_cast<float*>(panel)[static_cast<size_t>(k) * kPanelOutputs + lane] = value;
-      } else {
-        const size_t word = static_cast<size_t>(k / 2) * kPanelOutputs + lane;
-        reinterpret_cast<uint16_t*>(panel)[word * 2 + k % 2] = FloatToBf16(value);
+  packed->Fill(weight);
+  return packed;
+}
+
+void PanelMatrix::Fill(const TensorView& weight) {
+  for (int first = 0; first < out_; first += kPanelOutputs) {
+    char* panel = panels_.data() + first / kPanelOutputs * panel_bytes();
+    const int lanes = std::min(kPanelOutputs, out_ - first);
+    // k outside: the panel is written in order, and 32 rows are read side by side.
+    for (int k = 0; k < in_; ++k) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const float value = LoadElement(weight, static_cast<size_t>(first + lane) * in_ + k);
+        if (type_ == WeightType::kF32) {
+          reinterpret_cast<float*>(panel)[static_cast<size_t>(k) * kPanelOutputs + lane] = value;
+        } else {
+          const size_t word = static_cast<size_t>(k / 2) * kPanelOutputs + lane;
+          reinterpret_cast<uint16_t*>(panel)[word * 2 + k % 2] = FloatToBf16(value);
+        }
       }
     }
   }
-  return packed;
 }
 
 void PanelMatrix::FillInt8(const TensorView& weight) {

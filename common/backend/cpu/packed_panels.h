@@ -54,6 +54,7 @@ class PanelMatrix final : public PackedMatrix {
 
  private:
   PanelMatrix(WeightType type, int out, int in) : type_(type), out_(out), in_(in) {}
+  void Fill(const TensorView& weight);  // f32 and bf16
   void FillInt8(const TensorView& weight);
 
   WeightType type_;

@@ -49,7 +49,9 @@ int KvPages(const DrafterOptions& options, const ModelConfig& config) {
 Result<std::unique_ptr<Model>> LoadDraftModel(const DrafterOptions& options, int max_batch_tokens) {
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateCpuBackend({.threads = options.threads, .cores = options.cores}));
+                  CreateCpuBackend({.threads = options.threads,
+                                    .cores = options.cores,
+                                    .bf16_activations = options.bf16_activations}));
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",
       {{"model", options.model}, {"device", backend->Describe()}});

@@ -20,6 +20,7 @@ struct DrafterOptions {
   int threads = 1;
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
+  bool bf16_activations = false;
   int kv_tokens = 0;  // 0: 64 sequences of the longest context, 262,144 at most
   int max_sessions = 256;
   int max_draft_length = 16;

@@ -42,7 +42,9 @@ int KvPages(const VerifierOptions& options, const ModelConfig& config) {
 Result<std::unique_ptr<Model>> LoadTarget(const VerifierOptions& options) {
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateCpuBackend({.threads = options.threads, .cores = options.cores}));
+                  CreateCpuBackend({.threads = options.threads,
+                                    .cores = options.cores,
+                                    .bf16_activations = options.bf16_activations}));
   const Time start = std::chrono::steady_clock::now();
   const std::string device = backend->Describe();
   Log(LogLevel::kInfo, "loading model", {{"model", options.model}, {"device", device}});

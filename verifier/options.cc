@@ -38,6 +38,10 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "How weights are kept: bf16, f32 (exact) or int8 (smaller, approximate)")
       ->transform(CLI::CheckedTransformer(weight_types))
       ->default_str("bf16");
+  app.add_flag(
+      "--bf16-activations", o->bf16_activations,
+      "Round the activations of matrix products to bf16 too, as GPUs do: up to twice as fast "
+      "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
   app.add_option("--kv-tokens", o->kv_tokens,
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
                  "262,144 at most")

@@ -17,6 +17,7 @@ struct VerifierOptions {
   int threads = 1;
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
+  bool bf16_activations = false;
   int kv_tokens = 0;  // 0: 64 sequences of the longest context, 262,144 tokens at most
   int max_sessions = 256;
   int max_waiting = 1024;

@@ -9,7 +9,7 @@ namespace outrider {
 namespace {
 
 // Some rounds of every session; a verifier that lets this many wait does not read.
-constexpr size_t kMaxQueuedMessages = 4096;
+constexpr size_t kMaxQueuedMessages = 1024;
 
 }  // namespace
 

@@ -14,9 +14,8 @@ namespace outrider {
 class Backoff {
  public:
   static constexpr Duration kBase = std::chrono::milliseconds(100);
-  static constexpr Duration kMax = std::chrono::seconds(2);
 
-  explicit Backoff(uint64_t seed) : random_(seed) {}
+  Backoff(Duration max, uint64_t seed) : max_(max), random_(seed) {}
 
   // The pause before the next dial.
   Duration Next();
@@ -24,6 +23,7 @@ class Backoff {
   void Reset() { failures_ = 0; }
 
  private:
+  const Duration max_;
   int failures_ = 0;
   std::mt19937_64 random_;
 };

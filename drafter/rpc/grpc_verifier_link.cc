@@ -68,13 +68,14 @@ bool GrpcVerifierLink::stopping() {
 }
 
 void GrpcVerifierLink::Run() {
-  Backoff backoff(std::random_device{}());
+  Backoff backoff(options_.max_pause, std::random_device{}());
   std::string last_words;  // the same failure is told once
   while (const std::shared_ptr<AttachStream> stream = Dial()) {
     const Time dialed = std::chrono::steady_clock::now();
     const Status end = *stream->WaitForEnd(std::nullopt);
     if (stopping()) return;
-    if (std::chrono::steady_clock::now() - dialed > Backoff::kMax) backoff.Reset();
+    const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
+    if (lasted) backoff.Reset();
     const bool refused = end.code() == Code::kFailedPrecondition;
     const Duration pause = refused ? options_.refused_pause : backoff.Next();
     if (refused) observer_->OnRefused(options_.address, end);

@@ -19,6 +19,8 @@ namespace outrider {
 struct VerifierLinkOptions {
   std::string address;  // "host:port"
   DrafterIdentity identity;
+  // The longest pause before the next dial.
+  Duration max_pause = std::chrono::seconds(2);
   // Before the next dial to a verifier that refused: it has to be configured anew first.
   Duration refused_pause = std::chrono::seconds(10);
 };

@@ -126,6 +126,7 @@ class VerifierLinkTest : public ::testing::Test {
         .max_sessions = 5,
         .max_draft_length = 6,
         .max_context = 77};
+    options.max_pause = std::chrono::milliseconds(10);
     options.refused_pause = std::chrono::milliseconds(1);
     return std::make_unique<GrpcVerifierLink>(options, &events_, &observer_);
   }
@@ -372,8 +373,13 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
   const auto link = Link(server.address());
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
-  const std::vector<Draft> batch(1000, MakeDraft(1, 1));
-  for (int i = 0; i < 5000; ++i) stream->SendDrafts(batch);
+  // What buffers on the way take is unknown; at 40 kB a message they are full soon.
+  Draft large{.session = 1, .round = 1, .paths = {}};
+  large.paths.emplace_back().tokens.assign(20000, 1000);
+  const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (events_.Count<DisconnectedEvent>() == 0 && std::chrono::steady_clock::now() < deadline) {
+    stream->SendDrafts({large});
+  }
   (void)events_.Await<DisconnectedEvent>();
 }
 

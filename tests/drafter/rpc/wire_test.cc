@@ -68,7 +68,7 @@ TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {
 }
 
 TEST(Backoff, TriesAtOnceThenWaitsARandomShareOfADoublingBound) {
-  Backoff backoff(1);
+  Backoff backoff(std::chrono::seconds(2), 1);
   Duration longest[64] = {};
   for (int run = 0; run < 500; ++run) {
     for (Duration& pause : longest) pause = std::max(pause, backoff.Next());

@@ -1,0 +1,152 @@
+// The program itself: its flags, its exit codes, its health, its signals.
+#include <gmock/gmock.h>
+#include <google/protobuf/wrappers.pb.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "tests/drafter/rpc/fake_drafting_server.h"
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Process;
+using testing::ProgramPath;
+using testing::StartDrafter;
+using testing::TempDir;
+
+// grpc.health.v1.Health/Check. Debian ships no code of that proto; on the wire its messages are a
+// string and a number in field 1, as these are. 1: serving, 2: not serving; -1: the call failed.
+int Health(const std::string& address, const std::string& service) {
+  using Stub =
+      grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
+  Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  google::protobuf::StringValue request;
+  request.set_value(service);
+  google::protobuf::Int32Value response;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
+                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
+  return done.get_future().get().ok() ? response.value() : -1;
+}
+
+class DrafterService : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(MakeCheckpoint(model_, {.tokenizer = true}).ok()); }
+
+  // A port where nobody listens.
+  static std::string NoVerifier() {
+    return FakeDraftingServer(&FakeDraftingServer::Welcomer).address();
+  }
+
+  TempDir dir_;
+  const std::string model_ = dir_ / "model";
+  const std::string log_ = dir_ / "drafter.log";
+};
+
+TEST_F(DrafterService, BadFlagsEndItWithCodeTwo) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {},
+           {"--model", model_},
+           {"--model", model_, "--verifier", "a:1", "--weights", "f16"},
+           {"--model", model_, "--verifier", "a:1", "--max-sessions", "0"},
+           {"--model", model_, "--verifier", "a:1", "--no-such-flag"}}) {
+    std::vector<std::string> argv = {ProgramPath("outrider-drafter")};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    const auto process = Process::Start(argv, log_);
+    EXPECT_EQ(process->Wait(), 2) << process->Log();
+    EXPECT_NE(process->Log(), "");
+  }
+}
+
+TEST_F(DrafterService, AModelThatCannotBeLoadedEndsItWithOneClearLine) {
+  std::filesystem::remove(model_ + "/tokenizer.json");
+  const auto process = StartDrafter(model_, NoVerifier(), log_);
+  EXPECT_EQ(process->Wait(), 1);
+  EXPECT_THAT(process->Log(), HasSubstr("outrider-drafter: NOT_FOUND"));
+  EXPECT_THAT(process->Log(), HasSubstr("tokenizer.json"));
+}
+
+TEST_F(DrafterService, ATakenAddressEndsItWithOneClearLine) {
+  FakeDraftingServer taken(&FakeDraftingServer::Welcomer);
+  const auto process = StartDrafter(model_, NoVerifier(), log_, {"--listen", taken.address()});
+  EXPECT_EQ(process->Wait(), 1);
+  EXPECT_THAT(process->Log(), HasSubstr("cannot listen on " + taken.address()));
+}
+
+TEST_F(DrafterService, StopsOnSigtermWhileTheVerifierIsAway) {
+  const auto process = StartDrafter(model_, NoVerifier(), log_);
+  ASSERT_NE(process->AwaitLine("not attached"), "") << process->Log();
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Wait(), 0) << process->Log();
+}
+
+TEST_F(DrafterService, StopsOnSigintByClosingItsHalfOfEveryStream) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer);
+  FakeDraftingServer two(&FakeDraftingServer::Welcomer);
+  const auto process = StartDrafter(model_, one.address() + "," + two.address(), log_);
+  const auto greeted = [](const auto& messages) { return messages.size() >= 2; };  // hello, load
+  ASSERT_TRUE(one.Await(greeted) && two.Await(greeted)) << process->Log();
+  process->Signal(SIGINT);
+  EXPECT_EQ(process->Wait(), 0) << process->Log();
+  EXPECT_TRUE(one.AwaitHalfClosed(1));
+  EXPECT_TRUE(two.AwaitHalfClosed(1));
+}
+
+TEST_F(DrafterService, RefusalEndsItWithCodeThreeWhenAskedTo) {
+  FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+    sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
+  });
+  const auto process = StartDrafter(model_, server.address(), log_, {"--exit-on-refusal"});
+  EXPECT_EQ(process->Wait(), 3) << process->Log();
+  EXPECT_THAT(process->Log(), HasSubstr("another tokenizer"));
+}
+
+TEST_F(DrafterService, IsReadyWhileItIsAttached) {
+  auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
+  const auto process = StartDrafter(model_, server->address(), log_, {"--listen", "127.0.0.1:0"});
+  const std::string line = process->AwaitLine(" drafting ");
+  const size_t at = line.find(" port=");
+  ASSERT_NE(at, std::string::npos) << process->Log();
+  const std::string address = "127.0.0.1:" + std::to_string(std::stoi(line.substr(at + 6)));
+  ASSERT_NE(process->AwaitLine(" attached "), "") << process->Log();
+  EXPECT_EQ(Health(address, ""), 1);
+  EXPECT_EQ(Health(address, "outrider.v1.Drafting"), 1);
+  server.reset();
+  ASSERT_NE(process->AwaitLine(" detached "), "") << process->Log();
+  EXPECT_EQ(Health(address, ""), 1);
+  EXPECT_EQ(Health(address, "outrider.v1.Drafting"), 2);
+}
+
+TEST_F(DrafterService, ReadsFlagsFromAFile) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  for (const std::string flag : {"--config", "--flagfile"}) {
+    const std::string path = dir_ / "flags";
+    std::ofstream(path) << "model=\"" << model_ << "\"\nverifier=\"" << server.address()
+                        << "\"\nname=\"from " << flag << "\"\nmetrics=\"\"\n";
+    const auto process = Process::Start({ProgramPath("outrider-drafter"), flag, path}, log_);
+    EXPECT_TRUE(server.Await([&flag](const std::vector<v1::FromDrafter>& messages) {
+      return std::any_of(messages.begin(), messages.end(), [&flag](const v1::FromDrafter& m) {
+        return m.hello().name() == "from " + flag;
+      });
+    })) << process->Log();
+    process->Signal(SIGTERM);
+    EXPECT_EQ(process->Wait(), 0) << process->Log();
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -52,6 +52,13 @@ class DrafterService : public ::testing::Test {
     return FakeDraftingServer(&FakeDraftingServer::Welcomer).address();
   }
 
+  // Unlike StartDrafter: with a server of its own.
+  std::unique_ptr<Process> StartListening(const std::string& verifier, const std::string& listen) {
+    return Process::Start({ProgramPath("outrider-drafter"), "--model", model_, "--verifier",
+                           verifier, "--metrics", "", "--listen", listen},
+                          log_);
+  }
+
   TempDir dir_;
   const std::string model_ = dir_ / "model";
   const std::string log_ = dir_ / "drafter.log";
@@ -82,7 +89,7 @@ TEST_F(DrafterService, AModelThatCannotBeLoadedEndsItWithOneClearLine) {
 
 TEST_F(DrafterService, ATakenAddressEndsItWithOneClearLine) {
   FakeDraftingServer taken(&FakeDraftingServer::Welcomer);
-  const auto process = StartDrafter(model_, NoVerifier(), log_, {"--listen", taken.address()});
+  const auto process = StartListening(NoVerifier(), taken.address());
   EXPECT_EQ(process->Wait(), 1);
   EXPECT_THAT(process->Log(), HasSubstr("cannot listen on " + taken.address()));
 }
@@ -117,7 +124,7 @@ TEST_F(DrafterService, RefusalEndsItWithCodeThreeWhenAskedTo) {
 
 TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
-  const auto process = StartDrafter(model_, server->address(), log_, {"--listen", "127.0.0.1:0"});
+  const auto process = StartListening(server->address(), "127.0.0.1:0");
   const std::string line = process->AwaitLine(" drafting ");
   const size_t at = line.find(" port=");
   ASSERT_NE(at, std::string::npos) << process->Log();

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "common/backend/cpu/kernels.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,10 +36,13 @@ constexpr int GroupsFor(int rows) {
   return kLanes == 16 ? (rows <= 2 ? 4 : rows <= 4 ? 2 : 1) : (rows == 1 ? 4 : rows == 2 ? 2 : 1);
 }
 
-// From here on a product is bound by arithmetic: it advances too slowly for the processor to look
-// far enough ahead in memory by itself. With fewer rows a prefetch costs more than it brings.
+// From here on arithmetic is the bound: the product advances too slowly for the processor to look
+// far enough ahead in memory by itself. With fewer rows a prefetch costs more than it brings. Into
+// the second level, where it ties up no buffers of the first: 25 GB/s of cold f32 weights at 8 rows
+// against 21 into the first and 17 without (Zen 4, 33 GB/s streaming).
 constexpr int kPrefetchRows = 5;
-constexpr size_t kPrefetchBytes = 1536;  // of the one stream: more and less did not help
+constexpr size_t kPrefetchBytes = 8192;
+constexpr int kSecondLevel = 2;  // of __builtin_prefetch
 
 template <int kRows, int kGroups>
 struct Block {
@@ -119,8 +121,10 @@ struct Block {
   HWY_INLINE void Prefetch(const T* p) const {
     if constexpr (kRows >= kPrefetchRows) {
       const char* ahead = reinterpret_cast<const char*>(p) + kPrefetchBytes;
-      hwy::Prefetch(ahead);
-      if constexpr (kGroupOutputs * sizeof(T) > 64) hwy::Prefetch(ahead + 64);
+      __builtin_prefetch(ahead, 0, kSecondLevel);
+      if constexpr (kGroupOutputs * sizeof(T) > 64) {
+        __builtin_prefetch(ahead + 64, 0, kSecondLevel);
+      }
     }
   }
 };

@@ -10,14 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/backend/backend.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
-#include "common/model/transformer.h"
 #include "common/rpc/server.h"
+#include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
 #include "drafter/metrics.h"
 #include "drafter/observers.h"
@@ -28,7 +26,6 @@
 namespace outrider {
 namespace {
 
-constexpr int kPageTokens = 16;
 constexpr int kExitRefused = 3;
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
@@ -38,55 +35,27 @@ std::string DefaultName() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
-int KvPages(const DrafterOptions& options, const ModelConfig& config) {
-  constexpr int64_t kDefaultMax = 262144;
-  const int64_t tokens = options.kv_tokens > 0
-                             ? options.kv_tokens
-                             : std::min(kDefaultMax, int64_t{64} * config.max_position_embeddings);
-  return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
-}
-
-Result<std::unique_ptr<Model>> LoadDraftModel(const DrafterOptions& options, int max_batch_tokens) {
-  OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateCpuBackend({.threads = options.threads,
-                                    .cores = options.cores,
-                                    .bf16_activations = options.bf16_activations}));
-  const Time start = std::chrono::steady_clock::now();
-  Log(LogLevel::kInfo, "loading model",
-      {{"model", options.model}, {"device", backend->Describe()}});
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model, LoadModel(options.model, std::move(backend),
-                                                          {.weights = options.weights,
-                                                           .kv_pages = KvPages(options, config),
-                                                           .page_tokens = kPageTokens,
-                                                           .max_batch_tokens = max_batch_tokens}));
-  Log(LogLevel::kInfo, "model loaded",
-      {{"architecture", config.architecture},
-       {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
-       {"kv_tokens", model->total_pages() * model->page_tokens()}});
-  return model;
-}
-
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
-  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(options.model));
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
+                  Tokenizer::Load(options.service.model));
   DraftLoopOptions loop_options{.max_sessions = options.max_sessions,
                                 .max_draft_length = options.max_draft_length,
                                 .tokenizer_vocab = tokenizer->vocab_size()};
   // Every session can draft in one pass.
   loop_options.max_step_tokens = std::max(loop_options.max_step_tokens, options.max_sessions);
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
-                  LoadDraftModel(options, loop_options.max_step_tokens));
+                  LoadServedModel(options.service, loop_options.max_step_tokens));
   const ModelConfig& config = model->config();
 
   MetricsRegistry registry;
   DrafterMetrics metrics(registry, config.name);
   std::unique_ptr<MetricsExporter> exporter;
-  if (!options.metrics.empty()) {
-    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.metrics, registry));
+  if (!options.service.metrics.empty()) {
+    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));
   }
   std::unique_ptr<RpcServer> server;
-  if (!options.listen.empty()) {
-    OUTRIDER_ASSIGN(server, RpcServer::Start({.listen = options.listen}, {}));
+  if (!options.service.listen.empty()) {
+    OUTRIDER_ASSIGN(server, RpcServer::Start({.listen = options.service.listen}, {}));
   }
 
   const SteadyClock clock;
@@ -102,7 +71,8 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
       .vocab_size = config.vocab_size,
       .max_sessions = options.max_sessions,
       .max_draft_length = options.max_draft_length,
-      .max_context = std::min(config.max_position_embeddings, model->total_pages() * kPageTokens)};
+      .max_context =
+          std::min(config.max_position_embeddings, model->total_pages() * model->page_tokens())};
   std::vector<std::unique_ptr<GrpcVerifierLink>> links;
   for (const std::string& address : options.verifiers) {
     links.push_back(std::make_unique<GrpcVerifierLink>(
@@ -130,8 +100,8 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
 int main(int argc, char** argv) {
   outrider::DrafterOptions options;
   if (const auto code = outrider::ParseDrafterOptions(argc, argv, &options)) return *code;
-  outrider::SetLogLevel(options.log_level);
-  outrider::SetLogJson(options.log_json);
+  outrider::SetLogLevel(options.service.log_level);
+  outrider::SetLogJson(options.service.log_json);
   outrider::SignalWaiter signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {

@@ -7,14 +7,13 @@
 #include <thread>
 #include <utility>
 
-#include "common/backend/backend.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
-#include "common/model/transformer.h"
 #include "common/rpc/server.h"
+#include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/engine_thread.h"
@@ -28,38 +27,7 @@ namespace {
 
 constexpr char kGenerationService[] = "outrider.v1.Generation";
 constexpr char kDraftingService[] = "outrider.v1.Drafting";
-constexpr int kPageTokens = 16;
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
-
-int KvPages(const VerifierOptions& options, const ModelConfig& config) {
-  constexpr int64_t kDefaultMax = 262144;
-  const int64_t tokens = options.kv_tokens > 0
-                             ? options.kv_tokens
-                             : std::min(kDefaultMax, int64_t{64} * config.max_position_embeddings);
-  return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
-}
-
-Result<std::unique_ptr<Model>> LoadTarget(const VerifierOptions& options) {
-  OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateCpuBackend({.threads = options.threads,
-                                    .cores = options.cores,
-                                    .bf16_activations = options.bf16_activations}));
-  const Time start = std::chrono::steady_clock::now();
-  const std::string device = backend->Describe();
-  Log(LogLevel::kInfo, "loading model", {{"model", options.model}, {"device", device}});
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
-                  LoadModel(options.model, std::move(backend),
-                            {.weights = options.weights,
-                             .kv_pages = KvPages(options, config),
-                             .page_tokens = kPageTokens,
-                             .max_batch_tokens = options.max_batch_tokens}));
-  Log(LogLevel::kInfo, "model loaded",
-      {{"architecture", config.architecture},
-       {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
-       {"kv_tokens", model->total_pages() * model->page_tokens()}});
-  return model;
-}
 
 // Waits until no session is left or the time is over. True: all ended.
 bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
@@ -74,30 +42,25 @@ bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
 }
 
 Status Run(const VerifierOptions& options, SignalWaiter& signals) {
-  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(options.model));
-  OUTRIDER_ASSIGN(const std::unique_ptr<Model> model, LoadTarget(options));
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
+                  Tokenizer::Load(options.service.model));
+  OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
+                  LoadServedModel(options.service, options.engine.scheduler.token_budget));
   const ModelConfig& config = model->config();
 
   MetricsRegistry registry;
   VerifierMetrics metrics(registry, config.name);
   std::unique_ptr<MetricsExporter> exporter;
-  if (!options.metrics.empty()) {
-    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.metrics, registry));
+  if (!options.service.metrics.empty()) {
+    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));
   }
 
   const SteadyClock clock;
   DrafterPool pool({.model = config.name,
                     .tokenizer = tokenizer->fingerprint(),
                     .vocab_size = config.vocab_size},
-                   {.mass = options.law_mass, .max_entries = options.law_entries}, &metrics,
-                   &clock);
-  const EngineOptions engine_options{.max_sessions = options.max_sessions,
-                                     .max_waiting = options.max_waiting,
-                                     .draft_length = options.draft_length,
-                                     .max_draft_length = options.max_draft_length,
-                                     .scheduler = {.token_budget = options.max_batch_tokens,
-                                                   .prefill_chunk = options.prefill_chunk}};
-  Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
+                   options.law_limits, &metrics, &clock);
+  Engine engine(options.engine, model.get(), tokenizer.get(), &pool, &metrics, &clock);
   pool.set_consumer(&engine);
   EngineThread thread(&engine);
 
@@ -108,11 +71,11 @@ Status Run(const VerifierOptions& options, SignalWaiter& signals) {
                                &engine, &pool, &thread);
   DraftingService drafting(&pool, &thread);
   OUTRIDER_ASSIGN(const std::unique_ptr<RpcServer> server,
-                  RpcServer::Start({.listen = options.listen}, {&generation, &drafting}));
+                  RpcServer::Start({.listen = options.service.listen}, {&generation, &drafting}));
   server->SetServing(kGenerationService, true);
   server->SetServing(kDraftingService, true);
   Log(LogLevel::kInfo, "serving",
-      {{"listen", options.listen},
+      {{"listen", options.service.listen},
        {"port", server->port()},
        {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
 
@@ -141,8 +104,8 @@ Status Run(const VerifierOptions& options, SignalWaiter& signals) {
 int main(int argc, char** argv) {
   outrider::VerifierOptions options;
   if (const auto code = outrider::ParseVerifierOptions(argc, argv, &options)) return *code;
-  outrider::SetLogLevel(options.log_level);
-  outrider::SetLogJson(options.log_json);
+  outrider::SetLogLevel(options.service.log_level);
+  outrider::SetLogJson(options.service.log_json);
   outrider::SignalWaiter signals;  // before any thread starts
   if (const outrider::Status status = outrider::Run(options, signals); !status.ok()) {
     std::fprintf(stderr, "outrider-verifier: %s\n", status.ToString().c_str());

@@ -1,0 +1,106 @@
+#include "common/service/service_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/version.h"
+#include "common/model/transformer.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kPageTokens = 16;
+
+int KvPages(const ServiceOptions& options, const ModelConfig& config) {
+  constexpr int64_t kDefaultMax = 262144;
+  const int64_t tokens = options.kv_tokens > 0
+                             ? options.kv_tokens
+                             : std::min(kDefaultMax, int64_t{64} * config.max_position_embeddings);
+  return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
+}
+
+}  // namespace
+
+void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
+  const std::map<std::string, WeightType> weight_types{
+      {"bf16", WeightType::kBf16}, {"f32", WeightType::kF32}, {"int8", WeightType::kInt8}};
+  const std::map<std::string, LogLevel> log_levels{{"debug", LogLevel::kDebug},
+                                                   {"info", LogLevel::kInfo},
+                                                   {"warning", LogLevel::kWarning},
+                                                   {"error", LogLevel::kError}};
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", kVersion);
+  app.set_config("--config,--flagfile", "", "Read flags from this file, one flag=value a line");
+
+  app.add_option("--model", o->model,
+                 "Directory of the model: config.json, *.safetensors, tokenizer.json")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--listen", o->listen,
+                 "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
+  app.add_option("--metrics", o->metrics,
+                 "host:port of the Prometheus endpoint (/metrics); empty: none");
+  app.add_option("--threads", o->threads, "Compute threads")->check(CLI::Range(1, 256));
+  app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--weights", o->weights,
+                 "How weights are kept: bf16, f32 (exact) or int8 (smaller, approximate)")
+      ->transform(CLI::CheckedTransformer(weight_types))
+      ->default_str("bf16");
+  app.add_flag(
+      "--bf16-activations", o->bf16_activations,
+      "Round the activations of matrix products to bf16 too, as GPUs do: up to twice as fast "
+      "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
+  app.add_option("--kv-tokens", o->kv_tokens,
+                 "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
+                 "262,144 at most")
+      ->check(CLI::Range(0, 1 << 28));
+  app.add_option("--log-level", o->log_level, "debug, info, warning or error")
+      ->transform(CLI::CheckedTransformer(log_levels))
+      ->default_str("info");
+  app.add_flag("--log-json", o->log_json, "Log one JSON object a line");
+}
+
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
+                                    const std::function<Status()>& check) {
+  constexpr int kBadUsage = 2;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kBadUsage;
+  }
+  if (const Status status = check ? check() : Status(); !status.ok()) {
+    std::fprintf(stderr, "%s\nRun with --help for more information.\n", status.message().c_str());
+    return kBadUsage;
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
+                                               int max_batch_tokens) {
+  OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
+  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
+                  CreateCpuBackend({.threads = options.threads,
+                                    .cores = options.cores,
+                                    .bf16_activations = options.bf16_activations}));
+  const Time start = std::chrono::steady_clock::now();
+  Log(LogLevel::kInfo, "loading model",
+      {{"model", options.model}, {"device", backend->Describe()}});
+  OUTRIDER_ASSIGN(std::unique_ptr<Model> model, LoadModel(options.model, std::move(backend),
+                                                          {.weights = options.weights,
+                                                           .kv_pages = KvPages(options, config),
+                                                           .page_tokens = kPageTokens,
+                                                           .max_batch_tokens = max_batch_tokens}));
+  Log(LogLevel::kInfo, "model loaded",
+      {{"architecture", config.architecture},
+       {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
+       {"kv_tokens", model->total_pages() * model->page_tokens()}});
+  return model;
+}
+
+}  // namespace outrider

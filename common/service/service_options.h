@@ -1,0 +1,48 @@
+// The flags that both services have, and what is built from them.
+//
+// Thread: main.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace outrider {
+
+struct ServiceOptions {
+  std::string model;    // directory
+  std::string listen;   // host:port of the gRPC server; a service may run without
+  std::string metrics;  // host:port of the Prometheus endpoint; empty: none
+  int threads = 1;
+  std::vector<int> cores;
+  WeightType weights = WeightType::kBf16;
+  bool bf16_activations = false;
+  int kv_tokens = 0;  // 0: 64 sequences of the longest context, 262,144 at most
+  LogLevel log_level = LogLevel::kInfo;
+  bool log_json = false;
+};
+
+// Adds the flags of `options` to `app`, with --version and --config (a flag file). Defaults are
+// what `options` holds.
+void AddServiceFlags(CLI::App& app, ServiceOptions* options);
+
+// Parses the command line, then runs `check` on what came out. An int: the program's exit code
+// (--help and --version: 0, bad flags: 2, with the words already printed).
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
+                                    const std::function<Status()>& check = nullptr);
+
+// Loads the model onto the CPU and says so in the log.
+Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens);
+
+}  // namespace outrider

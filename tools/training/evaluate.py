@@ -1,7 +1,7 @@
 """Measures an exported pair: held-out perplexity and how much is accepted.
 
-For each domain, texts are sampled from the target at temperature 1 after
-held-out openings. Over their positions it reports
+For each domain, texts are sampled from the target after held-out openings, at
+temperature 1 unless told otherwise. Over their positions it reports
 
 * alpha, the mean of sum_x min(p(x), q(x)): the chance that one draft is taken;
 * for rounds of g drafts, the expected number of accepted draft tokens. With
@@ -33,17 +33,19 @@ DRAFTS = (2, 4, 6, 8)
 
 
 @torch.no_grad()
-def draft_ratios(target: Llama, drafter: Llama, prefix: torch.Tensor, count: int):
+def draft_ratios(target: Llama, drafter: Llama, prefix: torch.Tensor, count: int,
+                 temperature: float) -> torch.Tensor:
     """p(x)/q(x) for `count` drafts in a row after each prefix: rows by drafts."""
     cache = drafter.new_cache(prefix.shape[0], prefix.shape[1] + count)
     step, drafts, q = prefix, [], []
     for _ in range(count):
-        law = drafter.next_logits(step, cache).softmax(-1)
+        law = (drafter.next_logits(step, cache) / temperature).softmax(-1)
         step = torch.multinomial(law, 1)
         drafts.append(step)
         q.append(law.gather(1, step))
     drafted = torch.cat(drafts, dim=1)
-    laws = target(torch.cat((prefix, drafted), dim=1))[:, prefix.shape[1] - 1:-1].softmax(-1)
+    logits = target(torch.cat((prefix, drafted), dim=1))[:, prefix.shape[1] - 1:-1]
+    laws = (logits / temperature).softmax(-1)
     return laws.gather(2, drafted[..., None])[..., 0] / torch.cat(q, dim=1)
 
 
@@ -58,13 +60,13 @@ def accepted(ratios: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @torch.no_grad()
-def acceptance(target: Llama, drafter: Llama, openings: torch.Tensor) -> dict:
-    rows = continue_rows(target, openings, LENGTH)
+def acceptance(target: Llama, drafter: Llama, openings: torch.Tensor, temperature: float) -> dict:
+    rows = continue_rows(target, openings, LENGTH, temperature)
     alphas = []
     for part in rows.split(16):
-        p, q = (m(part)[:, OPENING - 1:].softmax(-1) for m in (target, drafter))
+        p, q = ((m(part)[:, OPENING - 1:] / temperature).softmax(-1) for m in (target, drafter))
         alphas.append(torch.minimum(p, q).sum(-1).flatten())
-    ratios = torch.cat([draft_ratios(target, drafter, rows[:, :n], max(DRAFTS))
+    ratios = torch.cat([draft_ratios(target, drafter, rows[:, :n], max(DRAFTS), temperature)
                         for n in ROUND_STARTS])
     token, block = (chance.cumsum(0) for chance in accepted(ratios))
     return {
@@ -81,6 +83,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=2, help="texts per held-out opening")
     parser.add_argument("--documents", type=int, help="held-out documents per domain; all if absent")
+    parser.add_argument("--temperature", type=float, default=1.0)
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -95,7 +98,8 @@ def main() -> None:
     for domain in DOMAINS:
         openings = [torch.from_numpy(doc[:OPENING]) for doc in heldout[domain]
                     if len(doc) >= OPENING]
-        report[domain] = acceptance(target, drafter, torch.stack(openings * args.repeats))
+        report[domain] = acceptance(target, drafter, torch.stack(openings * args.repeats),
+                                    args.temperature)
     print(json.dumps(report, indent=2))
 
 

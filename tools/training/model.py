@@ -30,8 +30,8 @@ class Config:
 
 TARGET = Config(vocab=4096, hidden=256, layers=6, heads=4, kv_heads=2, head_dim=64,
                 intermediate=704)
-DRAFTER = Config(vocab=4096, hidden=96, layers=2, heads=3, kv_heads=1, head_dim=32,
-                 intermediate=256)
+DRAFTER = Config(vocab=4096, hidden=128, layers=2, heads=3, kv_heads=1, head_dim=32,
+                 intermediate=120)
 
 
 class RMSNorm(nn.Module):
@@ -49,6 +49,24 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
 
+class SwiGLU(torch.autograd.Function):
+    """silu(gate) * up in float32 throughout: torch's bfloat16 silu is slow on a CPU."""
+
+    @staticmethod
+    def forward(ctx, gate_up: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(gate_up)
+        gate, up = gate_up.float().chunk(2, dim=-1)
+        return (F.silu(gate) * up).to(gate_up.dtype)
+
+    @staticmethod
+    def backward(ctx, by_out: torch.Tensor) -> torch.Tensor:
+        (gate_up,) = ctx.saved_tensors
+        gate, up = gate_up.float().chunk(2, dim=-1)
+        by_out = by_out.float()
+        by_gate = torch.ops.aten.silu_backward(by_out * up, gate)
+        return torch.cat((by_gate, by_out * F.silu(gate)), dim=-1).to(gate_up.dtype)
+
+
 class Attention(nn.Module):
     def __init__(self, c: Config):
         super().__init__()
@@ -63,13 +81,14 @@ class Attention(nn.Module):
         qk, v = qkv.split([c.heads + c.kv_heads, c.kv_heads], dim=2)
         q, k = rotate(qk, cos, sin).split([c.heads, c.kv_heads], dim=2)
         # The query heads that share a key/value head become rows of one product.
-        q = q.view(batch, steps, c.kv_heads, group, c.head_dim).permute(0, 2, 3, 1, 4)
+        q = (q * c.head_dim ** -0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
+        q = q.permute(0, 2, 3, 1, 4)
         q = q.reshape(batch * c.kv_heads, group * steps, c.head_dim)
         k = k.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
         v = v.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
         if cache is not None:
             k, v = cache.append(k, v)
-        scores = torch.bmm(q, k.transpose(1, 2)).float() * c.head_dim ** -0.5
+        scores = torch.bmm(q, k.transpose(1, 2)).float()
         if mask is not None:
             scores = scores + mask.repeat(group, 1)
         y = torch.bmm(scores.softmax(-1).to(v.dtype), v)
@@ -88,8 +107,7 @@ class Block(nn.Module):
 
     def forward(self, x, cos, sin, mask, cache):
         x = x + self.attention(self.attention_norm(x), cos, sin, mask, cache)
-        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.down(SwiGLU.apply(self.gate_up(self.mlp_norm(x))))
 
 
 class LayerCache:

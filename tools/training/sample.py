@@ -2,7 +2,7 @@
 
 The rows go on from the openings of corpus documents, the domains in turn, at
 temperature 1: the contexts that speculative decoding will meet. They are saved
-as one array of ids and are added to those that the file already holds.
+as one array of ids; started again, the script adds the batches that lack.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a .npy file")
     parser.add_argument("--batches", type=int, required=True)
     parser.add_argument("--rows", type=int, default=96, help="per batch")
+    parser.add_argument("--length", type=int, default=256, help="of a row, in ids")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    torch.manual_seed(args.seed)
-    rng = np.random.default_rng(args.seed)
+    done = np.load(args.out) if args.out.exists() else np.empty((0, args.length), np.int16)
+    torch.manual_seed(args.seed + len(done))
+    rng = np.random.default_rng(args.seed + len(done))
     tokenizer = Tokenizer(args.target / "tokenizer.json")
     model = load_folder(args.target)
-    length = model.c.max_positions
     documents = [encode_documents(tokenizer, args.corpus / f"{d}.txt") for d in DOMAINS]
-    for n in range(args.batches):
+    for n in range(len(done) // args.rows, args.batches):
         clock, opening = time.time(), OPENINGS[n % len(OPENINGS)]
         choices = [[d for d in docs if len(d) >= opening] for docs in documents]
         first = [choices[i % len(choices)][rng.integers(len(choices[i % len(choices)]))][:opening]
                  for i in range(args.rows)]
-        rows = continue_rows(model, torch.from_numpy(np.stack(first)), length).numpy()
-        if args.out.exists():
-            rows = np.concatenate((np.load(args.out), rows))
-        np.save(args.out, rows.astype(np.int16))
-        print(f"{len(rows)} rows, {args.rows * length / (time.time() - clock):.0f} tokens/s",
+        rows = continue_rows(model, torch.from_numpy(np.stack(first)), args.length)
+        done = np.concatenate((done, rows.numpy().astype(np.int16)))
+        np.save(args.out, done)
+        print(f"{len(done)} rows, {args.rows * args.length / (time.time() - clock):.0f} tokens/s",
               flush=True)
 
 

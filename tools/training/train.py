@@ -36,14 +36,8 @@ def rate_at(step: int, steps: int, peak: float, warmup: int) -> float:
     return peak * min((step + 1) / warmup, (steps - step) / (steps - warmup))
 
 
-def logits_of(model: Llama, ids: torch.Tensor) -> torch.Tensor:
-    """Float32 logits, from bfloat16 products."""
-    with torch.autocast("cpu", torch.bfloat16):
-        return model(ids).float()
-
-
-def update(model: Llama, optimizer: torch.optim.Optimizer, loss: torch.Tensor, rate: float):
-    loss.backward()
+def apply(model: Llama, optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """One step along the gradients that are in place."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -104,9 +98,11 @@ def main() -> None:
     while step < args.steps:
         length = LONG if step >= LONG_FROM * args.steps else SHORT
         batch = torch.from_numpy(mixture.batch(args.batch_tokens // length, length))
-        logits = logits_of(model, batch[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        update(model, optimizer, loss, rate_at(step, args.steps, args.rate, args.warmup))
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(batch[:, :-1])
+        loss = F.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())
+        loss.backward()
+        apply(model, optimizer, rate_at(step, args.steps, args.rate, args.warmup))
         losses.append(loss.item())
         step += 1
         if step % 50 == 0 or step == args.steps:

@@ -1,13 +1,11 @@
 #!/bin/sh
 # Trains the default pair from a corpus folder and writes it to an output folder.
 # Usage: train_pair.sh CORPUS WORK OUT
-# Every step goes on from its last checkpoint in WORK when started again.
+# Every training step goes on from its last checkpoint in WORK when started again.
 set -eu
 corpus=$1 work=$2 out=$3
 here=$(dirname "$0")
 python=${PYTHON:-/usr/bin/python3}
-target_steps=${TARGET_STEPS:-5800}
-drafter_steps=${DRAFTER_STEPS:-12000}
 
 # Keep freed memory in the process: the tensors of a step are large, and mapping
 # them anew each time costs about as much as the arithmetic.
@@ -16,16 +14,19 @@ export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 MALLOC_TOP_PAD_=500000000
 tokenizer=$work/tokenizer/tokenizer.json
 [ -f "$tokenizer" ] ||
     "$python" "$here/train_tokenizer.py" --corpus "$corpus" --out "$work/tokenizer"
+
 "$python" "$here/train.py" --model target --corpus "$corpus" --tokenizer "$tokenizer" \
-    --work "$work/target" --steps "$target_steps"
+    --work "$work/target" --steps 11600 --rate 2e-3
 "$python" "$here/export.py" --checkpoint "$work/target/checkpoint.pt" \
     --tokenizer "$tokenizer" --out "$out/target"
-[ -f "$work/sampled.npy" ] ||
-    "$python" "$here/sample.py" --target "$out/target" --corpus "$corpus" \
-        --out "$work/sampled.npy" --batches 24
+
+"$python" "$here/sample.py" --target "$out/target" --corpus "$corpus" \
+    --out "$work/sampled.npy" --batches 12
 "$python" "$here/distil.py" --target "$out/target" --corpus "$corpus" \
-    --sampled "$work/sampled.npy" --work "$work/drafter" --steps "$drafter_steps"
+    --sampled "$work/sampled.npy" --corpus-rows 2400 \
+    --work "$work/drafter" --steps 7000 --rate 3e-3 --warmup 100
 "$python" "$here/export.py" --checkpoint "$work/drafter/checkpoint.pt" \
     --tokenizer "$tokenizer" --out "$out/drafter"
+
 "$python" "$here/evaluate.py" --pair "$out" --corpus "$corpus"
 "$python" "$here/reference.py" --pair "$out"

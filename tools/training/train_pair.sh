@@ -24,7 +24,7 @@ tokenizer=$work/tokenizer/tokenizer.json
     --out "$work/sampled.npy" --batches 12
 "$python" "$here/distil.py" --target "$out/target" --corpus "$corpus" \
     --sampled "$work/sampled.npy" --corpus-rows 2400 \
-    --work "$work/drafter" --steps 7000 --rate 3e-3 --warmup 100
+    --work "$work/drafter" --steps 9700 --rate 3e-3 --warmup 100
 "$python" "$here/export.py" --checkpoint "$work/drafter/checkpoint.pt" \
     --tokenizer "$tokenizer" --out "$out/drafter"
 

@@ -40,9 +40,10 @@ void Rotate(const std::vector<float>& table, int position, int head_dim, double*
 
 }  // namespace
 
-PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int pages,
+PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int tokens,
                        unsigned page_seed)
     : backend_(backend), shape_(shape) {
+  const int pages = tokens / shape.page_tokens + 4;
   const size_t bytes = static_cast<size_t>(pages) * shape.page_tokens * shape.num_kv_heads *
                        shape.head_dim * DtypeBytes(dtype);
   keys_ = MakeBuffer(backend, bytes, 0xff);  // NaN in either type

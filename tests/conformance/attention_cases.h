@@ -20,8 +20,9 @@ struct NewRows {
 // Sequences with their page tables in one layer's cache. Unwritten slots hold NaN.
 class PagedCache {
  public:
-  // Pages are dealt out in an order drawn with `page_seed`.
-  PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int pages,
+  // Room for `tokens` tokens of up to four sequences. Pages are dealt out in an order drawn with
+  // `page_seed`.
+  PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int tokens,
              unsigned page_seed);
 
   // One call of RopeAndWriteKv and one of PagedAttention over all of `batch`, appended to their

@@ -11,7 +11,7 @@ namespace {
 
 using AttentionTest = ConformanceTest;
 
-constexpr int kPages = 512;
+constexpr int kTokens = 512;  // more than any case needs
 
 struct Case {
   AttentionShape shape;  // heads, kv heads, head_dim, page_tokens, window
@@ -59,7 +59,7 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, 
 TEST_P(AttentionTest, ChainsEqualDouble) {
   std::mt19937 random(1);
   for (const Case& c : kCases) {
-    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 1);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 1);
     ReferenceCache reference(c.shape, c.dtype);
     std::vector<NewRows> prefix, batch;
     for (int s = 0; s < static_cast<int>(c.rows.size()); ++s) {
@@ -79,7 +79,7 @@ TEST_P(AttentionTest, ChainsEqualDouble) {
 TEST_P(AttentionTest, TreesEqualDouble) {
   std::mt19937 random(2);
   for (const Case& c : kCases) {
-    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 2);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 2);
     ReferenceCache reference(c.shape, c.dtype);
     std::vector<NewRows> batch;
     for (int s = 0; s < static_cast<int>(c.rows.size()); ++s) {
@@ -108,10 +108,10 @@ TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
       prefix.push_back(RandomRows(c.shape, s, c.contexts[s] + 1, random));
       batch.push_back(RandomRows(c.shape, s, c.rows[s], random));
     }
-    PagedCache together(backend_.get(), c.shape, c.dtype, kPages, 3);
+    PagedCache together(backend_.get(), c.shape, c.dtype, kTokens, 3);
     together.Append(prefix);
     const auto want = together.Append(batch);
-    PagedCache alone(backend_.get(), c.shape, c.dtype, kPages, 4);
+    PagedCache alone(backend_.get(), c.shape, c.dtype, kTokens, 4);
     for (int s = 0; s < sequences; ++s) {
       for (int r = 0; r <= c.contexts[s]; ++r) {
         alone.Append({TakePath(prefix[s], c.shape, {r})});
@@ -136,19 +136,19 @@ TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
     tree.parents = RandomTree(rows, random);
     // A chain beside the tree takes the layout of trees.
     const NewRows beside = RandomRows(c.shape, 1, 3, random);
-    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 5);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 5);
     cache.Append({prefix});
     const auto all = cache.Append({tree, beside});
     const size_t width = static_cast<size_t>(c.shape.num_heads) * c.shape.head_dim;
     for (int node = 0; node < rows; ++node) {
       const std::vector<int> path = PathTo(tree.parents, node);
-      PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 6);
+      PagedCache chain(backend_.get(), c.shape, c.dtype, kTokens, 6);
       chain.Append({prefix});
       const auto got = chain.Append({TakePath(tree, c.shape, path)})[0];
       EXPECT_TRUE(std::equal(got.end() - width, got.end(), all[0].begin() + node * width))
           << Describe(c) << " node " << node;
     }
-    PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 7);
+    PagedCache chain(backend_.get(), c.shape, c.dtype, kTokens, 7);
     EXPECT_EQ(chain.Append({{0, beside.qkv, {}}})[0], all[1]);
   }
 }
@@ -161,11 +161,11 @@ TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
     tree.parents = {-1, -1, 0, 1, 1, 4, 2, 5, 7};
     const std::vector<int> path = {1, 4, 5, 7};
     const NewRows next = RandomRows(c.shape, 0, 2, random);
-    PagedCache cache(backend_.get(), c.shape, c.dtype, kPages, 8);
+    PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 8);
     cache.Append({prefix});
     cache.Append({tree});
     cache.KeepPath(0, 9, path);
-    PagedCache chain(backend_.get(), c.shape, c.dtype, kPages, 9);
+    PagedCache chain(backend_.get(), c.shape, c.dtype, kTokens, 9);
     chain.Append({prefix});
     chain.Append({TakePath(tree, c.shape, path)});
     EXPECT_EQ(cache.Append({next}), chain.Append({next})) << Describe(c);
@@ -181,7 +181,7 @@ TEST_P(AttentionTest, ThePagesDoNotShowInTheBits) {
     for (const int page_tokens : {c.shape.page_tokens, 1, 5, 8, 16, 32}) {
       AttentionShape shape = c.shape;
       shape.page_tokens = page_tokens;
-      PagedCache cache(backend_.get(), shape, c.dtype, kPages, 10 + page_tokens);
+      PagedCache cache(backend_.get(), shape, c.dtype, kTokens, 10 + page_tokens);
       const auto first = cache.Append({prefix})[0];
       const auto second = cache.Append({next})[0];
       if (want.empty()) {

@@ -175,19 +175,21 @@ HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, floa
 template <int kQueries, int kVectors, class D, class T>
 HWY_INLINE void AddValues(D d, const T* const* values, size_t e, int begin, int end,
                           const float* weights, const float* shrink, float* sums, size_t dim) {
+  constexpr size_t kLanes = hn::MaxLanes(D());
   hn::Vec<D> sum[kQueries][kVectors];
   HWY_UNROLL(4)
   for (int i = 0; i < kQueries; ++i) {
     const auto s = hn::Set(d, shrink[i]);
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
-      sum[i][v] = hn::Mul(hn::LoadU(d, sums + i * dim + e + v * hn::Lanes(d)), s);
+      sum[i][v] = hn::Mul(hn::LoadU(d, sums + i * dim + e + v * kLanes), s);
     }
   }
   for (int t = begin; t < end; ++t) {
+    const T* of_token = values[t] + e;
     hn::Vec<D> value[kVectors];
     HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) value[v] = Widen(d, values[t] + e + v * hn::Lanes(d));
+    for (int v = 0; v < kVectors; ++v) value[v] = Widen(d, of_token + v * kLanes);
     HWY_UNROLL(4)
     for (int i = 0; i < kQueries; ++i) {
       const auto w = hn::Set(d, weights[i * kTile + t]);
@@ -199,7 +201,7 @@ HWY_INLINE void AddValues(D d, const T* const* values, size_t e, int begin, int 
   for (int i = 0; i < kQueries; ++i) {
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[i][v], d, sums + i * dim + e + v * hn::Lanes(d));
+      hn::StoreU(sum[i][v], d, sums + i * dim + e + v * kLanes);
     }
   }
 }

@@ -37,7 +37,7 @@ struct Setting {
   bool greedy_draft = false;       // argmax tokens without laws
   std::vector<int> lengths = {3};  // of the rounds in turn
   size_t total = 5;                // tokens of a generation that are counted
-  uint64_t generations = 60000;
+  uint64_t generations = 20000;
 };
 
 // Rows of a first-order or longer model are asked for again and again: each is computed once.
@@ -137,7 +137,7 @@ TEST(SampledLaw, HoldsAtEveryDraftLength) {
     Setting s = FourTokens();
     s.lengths = {g};
     s.total = 4;
-    s.generations = 15000;
+    s.generations = 8000;
     ExpectTargetLaw(s, "draft length " + std::to_string(g));
   }
 }

@@ -162,11 +162,3 @@ class Llama(nn.Module):
 
     def new_cache(self, batch: int, capacity: int) -> list[LayerCache]:
         return [LayerCache(self.c, batch, capacity) for _ in self.blocks]
-
-
-def round_weights(model: Llama) -> Llama:
-    """Rounds the weights to bfloat16 in place; they stay float32 tensors."""
-    with torch.no_grad():
-        for p in model.parameters():
-            p.copy_(p.bfloat16().float())
-    return model

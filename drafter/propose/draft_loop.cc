@@ -105,7 +105,7 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
   }
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
   const SequenceId sequence = model_->NewSequence();
-  const Status reserved = model_->Reserve(sequence, session.planned_length());
+  Status reserved = model_->Reserve(sequence, session.planned_length());
   if (!reserved.ok()) {
     model_->Release(sequence);
     return reserved;

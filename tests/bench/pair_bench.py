@@ -26,28 +26,28 @@ def free_port() -> int:
 class Pair:
     """A verifier and its drafter, as processes."""
 
-    def __init__(self, build: Path, target: Path, drafter: Path, log_dir: Path):
+    def __init__(self, args: argparse.Namespace):
         self.address = f"127.0.0.1:{free_port()}"
-        self.outrider = build / "bin" / "outrider"
-        common = ["--metrics", ""]
+        self.outrider = args.build / "bin" / "outrider"
+        common = ["--metrics", ""] + ["--bf16-activations"] * args.bf16_activations
         self.processes = []
         for name, flags in [
             ("outrider-verifier",
-             ["--model", target, "--listen", self.address, "--cores", "0", *common]),
+             ["--model", args.target, "--listen", self.address, "--cores", "0", *common]),
             ("outrider-drafter",
-             ["--model", drafter, "--verifier", self.address, "--listen", "", "--cores", "1",
+             ["--model", args.drafter, "--verifier", self.address, "--listen", "", "--cores", "1",
               *common]),
         ]:
-            log = open(log_dir / f"{name}.log", "w", encoding="utf-8")
+            log = open(args.log_dir / f"{name}.log", "w", encoding="utf-8")
             self.processes.append(
-                subprocess.Popen([build / "bin" / name, *flags], stdout=log, stderr=log))
+                subprocess.Popen([args.build / "bin" / name, *flags], stdout=log, stderr=log))
         for _ in range(600):
             status = subprocess.run([self.outrider, "status", "--verifier", self.address, "--json"],
                                     capture_output=True, text=True, check=False)
             if status.returncode == 0 and json.loads(status.stdout).get("drafters"):
                 return
             time.sleep(0.1)
-        sys.exit(f"the pair did not come up; see {log_dir}")
+        sys.exit(f"the pair did not come up; see {args.log_dir}")
 
     def bench(self, args: argparse.Namespace, flags: list[str]) -> dict:
         command = [self.outrider, "bench", "--verifier", self.address, "--prompts", args.prompts,
@@ -86,13 +86,14 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--bf16-activations", action="store_true", help="start both services so")
     parser.add_argument("--log-dir", type=Path, default=Path("/tmp"))
     parser.add_argument("--json", type=Path, help="also write every run's figures to this file")
     args = parser.parse_args()
 
     cases = settings([int(g) for g in args.lengths.split(",")])
     runs: dict[str, list[dict]] = {name: [] for name in cases}
-    pair = Pair(args.build, args.target, args.drafter, args.log_dir)
+    pair = Pair(args)
     try:
         for repetition in range(args.repetitions):
             for name, flags in cases.items():
@@ -104,7 +105,7 @@ def main() -> None:
     finally:
         pair.stop()
 
-    domains = sorted({d for rows in runs.values() for r in rows for d in r.get("domains", {})})
+    domains = sorted(runs["off"][0]["accepted_per_round_by_domain"])
     head = ["setting", "tokens/s", "of off", "accepted per round", *domains]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     off = [r["tokens_per_second"] for r in runs["off"]]
@@ -116,7 +117,7 @@ def main() -> None:
         if name != "off":
             accepted = f"{statistics.mean(r['accepted_per_round'] for r in rows):.2f}"
             per_domain = [
-                f"{statistics.mean(r['domains'][d]['accepted_per_round'] for r in rows):.2f}"
+                f"{statistics.mean(r['accepted_per_round_by_domain'][d] for r in rows):.2f}"
                 for d in domains]
         print(f"| {name} | {statistics.median(speed):.0f} | {ratio:.2f} | {accepted} | "
               + " | ".join(per_domain) + (" |" if domains else ""))

@@ -28,5 +28,6 @@ tokenizer=$work/tokenizer/tokenizer.json
 "$python" "$here/export.py" --checkpoint "$work/drafter/checkpoint.pt" \
     --tokenizer "$tokenizer" --out "$out/drafter"
 
+"$python" "$here/sharpen.py" --pair "$out" --temperature 0.7
 "$python" "$here/evaluate.py" --pair "$out" --corpus "$corpus"
 "$python" "$here/reference.py" --pair "$out"

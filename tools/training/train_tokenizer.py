@@ -83,7 +83,7 @@ def tokenizer_json(merges: list[tuple[str, str]]) -> dict:
 def tokenizer_config() -> dict:
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "add_bos_token": False,
+        "add_bos_token": True,
         "add_prefix_space": False,
         "bos_token": END_OF_TEXT,
         "eos_token": END_OF_TEXT,

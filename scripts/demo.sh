@@ -116,7 +116,8 @@ echo
 awk -v a="$tokens_on" -v b="$seconds_on" -v c="$tokens_off" -v d="$seconds_off" 'BEGIN {
   on = a / b; off = c / d
   if (on < off)
-    print "Drafts do not pay here: other work keeps the cores busy, or there is only one."
+    print "Drafts do not pay here: this model is so small that a core scores a draft of n tokens in " \
+      "nearly n times the time of one (docs/benchmarks.md)."
   printf "demo: OK: %.1f tokens/s with speculation, %.1f without: %.2f times as fast\n",
     on, off, on / off
 }'

@@ -162,7 +162,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   simulate_command->add_option("--seed", simulate.options.seed, "Of the sampled generations")
       ->capture_default_str();
   simulate_command->add_flag("--exact", simulate.options.exact, "Enumerate instead of sampling");
-  simulate_command->add_flag("--json", simulate.json, "One JSON object in one line");
+  simulate_command->add_flag("--json", simulate.json, "One JSON object");
 
   try {
     app.parse(argc, argv);

@@ -289,7 +289,7 @@ Verdict Engine::Verify(Session& session, float* rows) {
                      static_cast<int>(vocab), session.seed, session.round);
 }
 
-bool Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
+void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
   std::vector<TokenId> emitted(session.draft.tokens.begin(),
                                session.draft.tokens.begin() + verdict.accepted);
   emitted.push_back(verdict.next);
@@ -340,10 +340,9 @@ bool Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
   session.sink->Send(std::move(chunk));
   if (end.has_value()) {
     Finish(session, *end);
-    return true;
+  } else {
+    PlanNext(session);
   }
-  PlanNext(session);
-  return false;
 }
 
 int Engine::DraftLength(const Session& session) const {

@@ -96,8 +96,8 @@ class Engine final : public DraftConsumer {
   std::vector<Session*> RunningSessions() const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
   Verdict Verify(Session& session, float* rows);
-  // Applies a verdict: tokens out, KV cut, next plan. True: the session is over (and gone).
-  bool Advance(Session& session, const Verdict& verdict, int drafted);
+  // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
+  void Advance(Session& session, const Verdict& verdict, int drafted);
   void PlanNext(Session& session);
   int DraftLength(const Session& session) const;
   // Counts a draft that did not come and sets how long to rest.

@@ -134,10 +134,11 @@ Setting FourTokens() {
 
 TEST(SampledLaw, HoldsAtEveryDraftLength) {
   for (int g = 1; g <= 8; ++g) {
-    Setting s = FourTokens();
+    Setting s;
+    s.vocab = 2;
+    s.target = LogitsOf(RandomModel(2, 41, 0));
+    s.draft = LogitsOf(RandomModel(2, 42, 0));
     s.lengths = {g};
-    s.total = 4;
-    s.generations = 8000;
     ExpectTargetLaw(s, "draft length " + std::to_string(g));
   }
 }

@@ -3,7 +3,8 @@
 //
 // Both are timed turn by turn in one loop, in CPU time of the thread, and the counters are medians
 // of the turns: on a busy machine only such a ratio means anything.
-//   of_stream  streaming time / kernel time: 1 is the speed of memory (or of the cache level); for a
+//   of_stream  streaming time / kernel time: 1 is the speed of memory (or of the cache level); for
+//   a
 //              step the time of the weights alone, so that keys and values count as overhead
 //   x_one_row  time / time of the same product with one row
 // Run on one core: taskset -c 0 kernel_bench

@@ -1,4 +1,4 @@
-// One round's proposal, plan and verdict: the words that drafter, verifier and wire share.
+// One round's proposal and verdict: the words that drafter, verifier and wire share.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,6 @@ namespace outrider {
 struct DraftPath {
   std::vector<TokenId> tokens;
   std::vector<DraftLaw> laws;
-};
-
-// What the verifier asks of a drafter for the next round. length 0: do not draft.
-struct Plan {
-  int length = 0;
 };
 
 enum class Rule { kToken, kBlock };

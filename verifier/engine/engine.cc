@@ -86,8 +86,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
   if (draining_) return Unavailable("the verifier is draining and takes no new requests");
   OUTRIDER_TRY(Validate(request, limits_));
-  const auto waiting = std::count_if(sessions_.begin(), sessions_.end(),
-                                     [](const auto& s) { return s.second->sequence < 0; });
+  const int waiting = static_cast<int>(sessions_.size()) - CountRunning();
   if (waiting >= options_.max_waiting) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
@@ -128,9 +127,14 @@ void Engine::CancelAll(const Status& reason) {
   while (!sessions_.empty()) Cancel(sessions_.begin()->first, reason);
 }
 
+int Engine::CountRunning() const {
+  return static_cast<int>(std::count_if(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+    return entry.second->sequence >= 0;
+  }));
+}
+
 void Engine::Admit() {
-  int running = 0;
-  for (const auto& [id, session] : sessions_) running += session->sequence >= 0 ? 1 : 0;
+  int running = CountRunning();
   for (const auto& [id, session] : sessions_) {
     if (running >= options_.max_sessions) return;
     if (session->sequence >= 0) continue;
@@ -489,8 +493,7 @@ EngineSnapshot Engine::Snapshot() const {
 
 void Engine::UpdateGauges() {
   if (metrics_ == nullptr) return;
-  int running = 0;
-  for (const auto& [id, session] : sessions_) running += session->sequence >= 0 ? 1 : 0;
+  const int running = CountRunning();
   metrics_->num_requests_running.Set(running);
   metrics_->num_requests_waiting.Set(static_cast<double>(sessions_.size()) - running);
   metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /

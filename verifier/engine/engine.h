@@ -93,7 +93,8 @@ class Engine final : public DraftConsumer {
   void Admit();
   void Expire(Time now);
   bool Ready(const Session& session) const;
-  std::vector<Session*> RunningSessions() const;
+  // Sessions that hold pages; the others wait for theirs.
+  int CountRunning() const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
   Verdict Verify(Session& session, float* rows);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.

@@ -169,6 +169,14 @@ float RowMax(std::span<const float> row) {
   return HWY_DYNAMIC_DISPATCH(RowMaxT)(row.data(), row.size());
 }
 
+void TileMax(std::span<const float> row, size_t tile, std::span<float> largest) {
+  const auto row_max = HWY_DYNAMIC_DISPATCH(RowMaxT);
+  for (size_t i = 0; i < largest.size(); ++i) {
+    const size_t begin = i * tile;
+    largest[i] = row_max(row.data() + begin, std::min(tile, row.size() - begin));
+  }
+}
+
 TokenId RowArgmax(std::span<const float> row) {
   const float max = RowMax(row);
   if (max == -std::numeric_limits<float>::infinity()) return 0;

@@ -5,6 +5,7 @@
 // Thread: any; no state.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace outrider {
 
 // The largest entry; -infinity for a row of none (or of NaN only).
 float RowMax(std::span<const float> row);
+
+// largest[i]: RowMax of the i-th `tile` entries; [ceil(row / tile)].
+void TileMax(std::span<const float> row, size_t tile, std::span<float> largest);
 
 // The index of the largest entry, the lowest on ties; 0 when RowMax is -infinity.
 TokenId RowArgmax(std::span<const float> row);

@@ -1,9 +1,14 @@
 #include "common/rpc/wire.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
 namespace outrider {
+
+int ToInt(uint32_t value) {
+  return static_cast<int>(std::min(value, static_cast<uint32_t>(std::numeric_limits<int>::max())));
+}
 
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
   wire->set_temperature(params.temperature);
@@ -34,47 +39,83 @@ SamplingParams FromWire(const v1::SamplingParams& wire) {
   return params;
 }
 
-void ToWire(const DraftPath& path, v1::DraftPath* wire) {
-  wire->mutable_token_ids()->Assign(path.tokens.begin(), path.tokens.end());
-  for (const DraftLaw& law : path.laws) {
+void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire) {
+  wire->set_round(round);
+  wire->set_length(static_cast<uint32_t>(shape.length));
+  for (const int draws : shape.branching) wire->add_branching(static_cast<uint32_t>(draws));
+}
+
+DraftShape FromWire(const v1::Plan& wire) {
+  DraftShape shape{.length = ToInt(wire.length())};
+  for (const uint32_t draws : wire.branching()) shape.branching.push_back(ToInt(draws));
+  return shape;
+}
+
+v1::DraftKind ToWire(DraftKind kind) {
+  switch (kind) {
+    case DraftKind::kSampled: return v1::DRAFT_KIND_SAMPLED;
+    case DraftKind::kArgmax: return v1::DRAFT_KIND_ARGMAX;
+    case DraftKind::kRace: return v1::DRAFT_KIND_RACE;
+  }
+  return v1::DRAFT_KIND_SAMPLED;
+}
+
+Result<DraftKind> FromWire(v1::DraftKind wire) {
+  switch (wire) {
+    case v1::DRAFT_KIND_SAMPLED: return DraftKind::kSampled;
+    case v1::DRAFT_KIND_ARGMAX: return DraftKind::kArgmax;
+    case v1::DRAFT_KIND_RACE: return DraftKind::kRace;
+    default: return InvalidArgument("draft kind " + std::to_string(wire) + " is unknown");
+  }
+}
+
+void ToWire(const DraftChunk& chunk, v1::Draft* wire) {
+  wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
+  wire->mutable_parents()->Assign(chunk.parents.begin(), chunk.parents.end());
+  for (const DraftLaw& law : chunk.laws) {
     v1::DraftRow* row = wire->add_rows();
     row->mutable_token_ids()->Assign(law.ids.begin(), law.ids.end());
     row->mutable_weights()->Assign(law.weights.begin(), law.weights.end());
   }
+  wire->set_more(chunk.more);
 }
 
 namespace {
 
-bool FitsTokenId(uint32_t id) {
-  return id <= static_cast<uint32_t>(std::numeric_limits<TokenId>::max());
+Status CheckIds(const google::protobuf::RepeatedField<uint32_t>& ids) {
+  for (const uint32_t id : ids) {
+    if (id > static_cast<uint32_t>(std::numeric_limits<TokenId>::max())) {
+      return InvalidArgument("token id " + std::to_string(id) + " is no id");
+    }
+  }
+  return Status();
 }
 
 }  // namespace
 
-Result<DraftPath> FromWire(const v1::DraftPath& wire) {
-  DraftPath path;
-  for (const uint32_t id : wire.token_ids()) {
-    if (!FitsTokenId(id)) return InvalidArgument("token id " + std::to_string(id) + " is no id");
+Result<DraftChunk> FromWire(const v1::Draft& wire) {
+  if (wire.token_ids_size() > kMaxChunkDraws) {
+    return InvalidArgument(std::to_string(wire.token_ids_size()) + " draft tokens, at most " +
+                           std::to_string(kMaxChunkDraws));
   }
-  path.tokens.assign(wire.token_ids().begin(), wire.token_ids().end());
-  if (wire.rows_size() != 0 && wire.rows_size() != wire.token_ids_size()) {
-    return InvalidArgument(std::to_string(wire.rows_size()) + " rows for " +
-                           std::to_string(wire.token_ids_size()) + " tokens");
-  }
-  path.laws.reserve(static_cast<size_t>(wire.rows_size()));
+  OUTRIDER_TRY(CheckIds(wire.token_ids()));
+  OUTRIDER_TRY(CheckIds(wire.parents()));
+  DraftChunk chunk;
+  chunk.tokens.assign(wire.token_ids().begin(), wire.token_ids().end());
+  chunk.parents.assign(wire.parents().begin(), wire.parents().end());
+  chunk.more = wire.more();
+  chunk.laws.reserve(static_cast<size_t>(wire.rows_size()));
   for (const v1::DraftRow& row : wire.rows()) {
     if (row.token_ids_size() != row.weights_size()) {
       return InvalidArgument("a row of " + std::to_string(row.token_ids_size()) + " ids and " +
                              std::to_string(row.weights_size()) + " weights");
     }
-    for (const uint32_t id : row.token_ids()) {
-      if (!FitsTokenId(id)) return InvalidArgument("token id " + std::to_string(id) + " is no id");
-    }
-    DraftLaw& law = path.laws.emplace_back();
+    OUTRIDER_TRY(CheckIds(row.token_ids()));
+    DraftLaw& law = chunk.laws.emplace_back();
     law.ids.assign(row.token_ids().begin(), row.token_ids().end());
     law.weights.assign(row.weights().begin(), row.weights().end());
   }
-  return path;
+  return chunk;
 }
 
 }  // namespace outrider

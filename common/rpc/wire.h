@@ -4,19 +4,34 @@
 
 #include "common/base/status.h"
 #include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
 
 namespace outrider {
 
+// Counts of the wire are unsigned; beyond an int they are as good as "too many".
+int ToInt(uint32_t value);
+
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
 // Values are not judged here (Validate of sampling_params.h does), only types.
 SamplingParams FromWire(const v1::SamplingParams& wire);
 
-void ToWire(const DraftPath& path, v1::DraftPath* wire);
-// kInvalidArgument when rows and tokens differ in number or a row's arrays in length, or an id does
-// not fit. The laws' sums are judged by Validate(DraftLaw).
-Result<DraftPath> FromWire(const v1::DraftPath& wire);
+void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire);
+DraftShape FromWire(const v1::Plan& wire);
+
+v1::DraftKind ToWire(DraftKind kind);
+Result<DraftKind> FromWire(v1::DraftKind wire);
+
+// Fills tokens, parents (left out for a single sequence), rows and `more`.
+void ToWire(const DraftChunk& chunk, v1::Draft* wire);
+// kInvalidArgument when an id does not fit, a row's arrays differ in length or the part is beyond
+// kMaxChunkDraws. Whether it fits the tree is for DraftTree::Append to judge, the laws' sums for
+// Validate(DraftTree).
+Result<DraftChunk> FromWire(const v1::Draft& wire);
+
+// No plan asks for more draws.
+inline constexpr int kMaxChunkDraws = 1024;
 
 }  // namespace outrider

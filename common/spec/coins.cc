@@ -4,8 +4,8 @@
 
 namespace outrider {
 
-double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose) {
-  return UnitInterval(Philox({{round, row, static_cast<uint32_t>(purpose), 0}},
+double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose, uint32_t trial) {
+  return UnitInterval(Philox({{round, row, static_cast<uint32_t>(purpose), trial}},
                              static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)));
 }
 

@@ -1,15 +1,36 @@
 #include "common/spec/draft.h"
 
-#include <string>
-
 namespace outrider {
 
-Result<Rule> ParseRule(std::string_view name) {
-  if (name == "token") return Rule::kToken;
-  if (name == "block") return Rule::kBlock;
-  return InvalidArgument("rule \"" + std::string(name) + "\" is none of token, block");
+std::string_view RuleName(Rule rule) {
+  switch (rule) {
+    case Rule::kToken: return "token";
+    case Rule::kBlock: return "block";
+    case Rule::kGreedyBlock: return "greedy-block";
+    case Rule::kSpecTr: return "spectr";
+    case Rule::kMultiRound: return "multiround";
+    case Rule::kMultiPathBlock: return "multipath-block";
+    case Rule::kGumbel: return "gumbel";
+  }
+  return "";
 }
 
-std::string_view RuleName(Rule rule) { return rule == Rule::kToken ? "token" : "block"; }
+Result<Rule> ParseRule(std::string_view name) {
+  std::string names;
+  for (const Rule rule : kAllRules) {
+    if (name == RuleName(rule)) return rule;
+    names += (names.empty() ? "" : ", ") + std::string(RuleName(rule));
+  }
+  return InvalidArgument("rule \"" + std::string(name) + "\" is none of " + names);
+}
+
+bool TakesManyPaths(Rule rule) {
+  return rule != Rule::kToken && rule != Rule::kBlock && rule != Rule::kGreedyBlock;
+}
+
+DraftKind DraftKindOf(Rule rule, bool greedy) {
+  if (greedy) return DraftKind::kArgmax;
+  return rule == Rule::kGumbel ? DraftKind::kRace : DraftKind::kSampled;
+}
 
 }  // namespace outrider

@@ -1,32 +1,49 @@
-// One round's proposal and verdict: the words that drafter, verifier and wire share.
+// The verification rules by name, and what a rule decides.
 #pragma once
 
-#include <cstdint>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/spec/draft_law.h"
 
 namespace outrider {
 
-// One draft sequence: tokens[i] was drawn from laws[i]. laws is empty for a greedy draft (every row
-// a point mass), else as long as tokens.
-struct DraftPath {
-  std::vector<TokenId> tokens;
-  std::vector<DraftLaw> laws;
+// What each accepts and who published it: the rule's header in verifier/rules.
+enum class Rule {
+  kToken,
+  kBlock,
+  kGreedyBlock,
+  kSpecTr,
+  kMultiRound,
+  kMultiPathBlock,
+  kGumbel,
 };
 
-enum class Rule { kToken, kBlock };
-// "token", "block".
-Result<Rule> ParseRule(std::string_view name);
-std::string_view RuleName(Rule rule);
+inline constexpr Rule kAllRules[] = {Rule::kToken,  Rule::kBlock,      Rule::kGreedyBlock,
+                                     Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock,
+                                     Rule::kGumbel};
 
-// What became of a round: the first `accepted` draft tokens stand, then `next` (the correction or
-// the bonus token).
+// "token", "block", "greedy-block", "spectr", "multiround", "multipath-block", "gumbel".
+std::string_view RuleName(Rule rule);
+// kInvalidArgument lists the names.
+Result<Rule> ParseRule(std::string_view name);
+
+// Whether the rule verifies more than one sequence.
+bool TakesManyPaths(Rule rule);
+// How draft tokens come about; which one a request needs follows from its rule and temperature.
+enum class DraftKind {
+  kSampled,  // drawn from laws that travel with them
+  kArgmax,   // the most likely ones, distinct (temperature 0)
+  kRace,     // the winners of the race, distinct (kGumbel)
+};
+DraftKind DraftKindOf(Rule rule, bool greedy);
+
+// What became of a round: the path to `node` of the draft's tree stands (the root: nothing), then
+// `next`, the correction or bonus token.
 struct Verdict {
-  int accepted = 0;
+  int node = 0;
+  int accepted = 0;  // its depth: draft tokens that stand
   TokenId next = -1;
 };
 

@@ -51,20 +51,15 @@ TokenId SampleDraftLaw(const DraftLaw& law, double coin) {
   return law.ids[i];
 }
 
-Status Validate(const DraftLaw& law, TokenId token, int vocab_size) {
-  const auto in_vocab = [&](TokenId id) { return id >= 0 && id < vocab_size; };
-  if (!in_vocab(token)) {
-    return InvalidArgument("draft token " + std::to_string(token) +
-                           " is not below the vocabulary's " + std::to_string(vocab_size));
-  }
+Status Validate(const DraftLaw& law, std::span<const TokenId> tokens, int vocab_size) {
+  if (law.ids.empty()) return InvalidArgument("draft law: no entries");
   if (law.ids.size() != law.weights.size()) {
     return InvalidArgument("draft law: " + std::to_string(law.ids.size()) + " ids, " +
                            std::to_string(law.weights.size()) + " weights");
   }
-  if (law.ids.empty()) return Status();
   uint64_t sum = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) {
-    if (!in_vocab(law.ids[i])) {
+    if (law.ids[i] < 0 || law.ids[i] >= vocab_size) {
       return InvalidArgument("draft law: id " + std::to_string(law.ids[i]) +
                              " is not below the vocabulary's " + std::to_string(vocab_size));
     }
@@ -82,8 +77,10 @@ Status Validate(const DraftLaw& law, TokenId token, int vocab_size) {
   if (const auto twin = std::adjacent_find(sorted.begin(), sorted.end()); twin != sorted.end()) {
     return InvalidArgument("draft law: id " + std::to_string(*twin) + " occurs twice");
   }
-  if (!std::binary_search(sorted.begin(), sorted.end(), token)) {
-    return InvalidArgument("draft law: token " + std::to_string(token) + " is not among its ids");
+  for (const TokenId token : tokens) {
+    if (!std::binary_search(sorted.begin(), sorted.end(), token)) {
+      return InvalidArgument("draft law: token " + std::to_string(token) + " is not among its ids");
+    }
   }
   return Status();
 }

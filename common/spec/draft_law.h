@@ -33,9 +33,9 @@ DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits
 // The token at `coin` in [0, 1) of the law's cumulative weights.
 TokenId SampleDraftLaw(const DraftLaw& law, double coin);
 
-// A law from a peer: sizes equal, ids distinct and in [0, vocab_size), weights >= 1 that sum to
-// kDraftLawTotal, and `token` among them (an empty law passes: a point mass).
-Status Validate(const DraftLaw& law, TokenId token, int vocab_size);
+// A law from a peer: sizes equal, not empty, ids distinct and in [0, vocab_size), weights >= 1 that
+// sum to kDraftLawTotal, and each of `tokens` among the ids.
+Status Validate(const DraftLaw& law, std::span<const TokenId> tokens, int vocab_size);
 
 // q(token): 0 outside of the support.
 double Probability(const DraftLaw& law, TokenId token);

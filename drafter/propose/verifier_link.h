@@ -12,6 +12,7 @@
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
+#include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 
 namespace outrider {
@@ -19,14 +20,15 @@ namespace outrider {
 // What a session is to draft, behind the tokens known so far.
 struct DraftPlan {
   uint32_t round = 0;  // rises with every plan of a session
-  int length = 0;      // 0: nothing; keep the session
+  DraftShape shape;    // of length 0: nothing; keep the session
 };
 
-// The answer to a plan. No paths: the drafter cannot serve the session and does not hold it.
+// The answer to a plan, or a part of it. No tokens: the drafter cannot serve the session and does
+// not hold it.
 struct Draft {
   uint64_t session = 0;
   uint32_t round = 0;
-  std::vector<DraftPath> paths;
+  DraftChunk chunk;
 };
 
 struct DrafterLoad {
@@ -57,13 +59,14 @@ struct OpenEvent {
   int prompt_tokens = 0;
   SamplingParams sampling;
   uint64_t seed = 0;
+  DraftKind kind = DraftKind::kSampled;
   DraftPlan plan = {};
 };
 
 struct SessionVerdict {
   uint64_t session = 0;
   uint32_t round = 0;              // the round that was decided
-  int accepted = 0;                // draft tokens of it that stand
+  int node = 0;                    // of its draft: the path to it stands
   std::vector<TokenId> next = {};  // tokens behind them
   DraftPlan plan = {};
 };

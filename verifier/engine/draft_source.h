@@ -13,15 +13,16 @@
 #include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 
 namespace outrider {
 
 // A plan with the round that it is for. Rounds rise; the drafter's answer names the round. A
-// drafter may draft fewer tokens than `length`.
+// drafter may draft less deep than the shape's length.
 struct RoundPlan {
   uint32_t round = 0;
-  int length = 0;
+  DraftShape shape;
 };
 
 struct SessionStart {
@@ -30,13 +31,15 @@ struct SessionStart {
   int prompt_tokens = 0;
   const SamplingParams* sampling = nullptr;
   uint64_t seed = 0;
+  DraftKind kind = DraftKind::kSampled;
   RoundPlan plan;
 };
 
 struct RoundDecision {
   uint64_t session = 0;
   uint32_t round = 0;             // of the last plan sent
-  int accepted = 0;               // draft tokens of it that stand
+  int node = 0;                   // of its draft: the path to it stands
+  int accepted = 0;               // its depth
   std::span<const TokenId> next;  // what follows them
   RoundPlan plan;
 };
@@ -62,8 +65,9 @@ class DraftConsumer {
  public:
   virtual ~DraftConsumer() = default;
 
-  // The draft of a plan, already validated; at least one token.
-  virtual void OnDraft(uint64_t session, uint32_t round, DraftPath path) = 0;
+  // The draft of a plan as far as it has come, already validated; at least one token. `complete`:
+  // nothing more will come. Before that it may come again, longer.
+  virtual void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) = 0;
   // The session's drafter is gone.
   virtual void OnDrafterLost(uint64_t session) = 0;
   // The session's drafter is there but does not take it (full, or it lost the thread).

@@ -4,36 +4,50 @@
 // point-mass drafts it has token verification's law.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "common/spec/draft.h"
 #include "verifier/rules/rule.h"
 
 namespace outrider {
 
-template <class Real, class Weight, RoundCoins Coins>
-Verdict VerifyBlock(const Round<Real, Weight>& round, Coins& coins) {
-  const int g = round.length();
+// The block nodes[0] (the root) .. nodes[g], where laws[i] is the law that nodes[i + 1] has among
+// the tokens behind nodes[i]: the draft row for one sequence, the chosen one's row for several.
+template <DraftRound Round, class Weight, RoundCoins Coins>
+Verdict VerifyPath(Round& round, std::span<const int> nodes,
+                   std::span<const SparseRow<Weight>> laws, Coins& coins) {
   // p[i] = Pr(at least i tokens stand | X_1..X_i). It recovers where the target likes a later token
   // better than the drafter does: only p = 0 is final.
-  std::vector<double> p(static_cast<size_t>(g) + 1, 1.0);
-  for (size_t i = 1; i < p.size(); ++i) {
-    const int row = static_cast<int>(i) - 1;
-    p[i] = AcceptedMass(p[i - 1], round.target(row), round.draft(row), round.token(row));
+  std::vector<double> p(nodes.size(), 1.0);
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    p[i] = AcceptedMass(p[i - 1], round.target(nodes[i - 1]), laws[i - 1], round.token(nodes[i]));
   }
 
   // The paper walks forward and keeps the last success. Coins are independent, so walking backward
   // to the first success has the same law and reads fewer rows.
-  int accepted = g;
-  for (; accepted > 0; --accepted) {
-    const double mass = p[static_cast<size_t>(accepted)];
-    const double h = accepted == g
-                         ? mass  // a leaf: no token follows it in the draft
-                         : InnerAcceptance(mass, ResidualMass(mass, round.target(accepted),
-                                                              round.draft(accepted)));
-    if (coins.Accept(accepted - 1, h)) break;
+  const size_t g = laws.size();
+  for (size_t i = g; i > 0; --i) {
+    // A leaf: no token follows it in the draft.
+    const double h =
+        i == g ? p[i] : InnerAcceptance(p[i], ResidualMass(p[i], round.target(nodes[i]), laws[i]));
+    if (!coins.Flip(Purpose::kAccept, static_cast<int>(i) - 1, 0, h)) continue;
+    return i == g ? StopAtLeaf(round, nodes[i], coins)
+                  : StopAt(round, nodes[i], p[i], laws[i], coins);
   }
-  return {accepted, coins.Next(accepted, round.Next(accepted, p[static_cast<size_t>(accepted)]))};
+  return g == 0 ? StopAtLeaf(round, nodes[0], coins) : StopAt(round, nodes[0], 1, laws[0], coins);
+}
+
+// One sequence: of a node's draws, the first.
+template <DraftRound Round, RoundCoins Coins>
+Verdict VerifyBlock(Round& round, Coins& coins) {
+  std::vector<int> nodes = {DraftTree::kRoot};
+  std::vector<SparseRow<typename Round::Weight>> laws;
+  while (!round.draws(nodes.back()).empty()) {
+    laws.push_back(round.draft(nodes.back()));
+    nodes.push_back(round.draws(nodes.back())[0]);
+  }
+  return VerifyPath(round, std::span<const int>(nodes),
+                    std::span<const SparseRow<typename Round::Weight>>(laws), coins);
 }
 
 }  // namespace outrider

@@ -1,81 +1,220 @@
-// Integrates a round's coins out: the exact law of the verdict, through the same rule code that
-// production runs. For `outrider simulate --exact` and for the exactness tests.
+// Integrates a round's draws and coins out: the exact law of what it emits, through the same rule
+// code that production runs. For `outrider simulate --exact` and for the exactness tests.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <deque>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/types.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {
 
-// Runs a round once for every way in which its coins can fall: each run replays the decisions of
-// the one before up to the last that can still fall otherwise. The next token is not a branch: its
-// whole law is kept.
-//
-// A row that is asked twice answers from one coin, so that a rule which reuses a coin gets the law
-// that it would have in production.
+// Runs something random once for every way in which its choices can fall: each run replays the
+// choices of the one before up to the last that can still fall otherwise.
+//   Enumeration all;
+//   do { .. all.Choose(..) .. use all.probability() } while (all.Advance());
+class Enumeration {
+ public:
+  // One of the outcomes 0, 1, ..; only those of positive probability are met.
+  size_t Choose(std::span<const double> law) {
+    if (step_ == choices_.size()) {
+      choices_.push_back({{law.begin(), law.end()}, 0});
+      if (law[0] <= 0) ToNext(choices_.back());
+    }
+    const Choice& choice = choices_[step_++];
+    OUTRIDER_CHECK(choice.outcome < choice.law.size());
+    probability_ *= choice.law[choice.outcome];
+    return choice.outcome;
+  }
+
+  // Of this run's choices.
+  double probability() const { return probability_; }
+
+  // Makes ready for the next run; false when there is none.
+  bool Advance() {
+    while (!choices_.empty() && !ToNext(choices_.back())) choices_.pop_back();
+    step_ = 0;
+    probability_ = 1;
+    return !choices_.empty();
+  }
+
+ private:
+  struct Choice {
+    std::vector<double> law;
+    size_t outcome;
+  };
+  static bool ToNext(Choice& choice) {
+    do {
+      ++choice.outcome;
+    } while (choice.outcome < choice.law.size() && choice.law[choice.outcome] <= 0);
+    return choice.outcome < choice.law.size();
+  }
+
+  std::vector<Choice> choices_;
+  size_t step_ = 0;
+  double probability_ = 1;
+};
+
+// Coins of one run. A coin that is asked twice answers from one number in [0, 1), so that a rule
+// which reuses a coin gets the law that it would have in production.
 class EnumeratingCoins {
  public:
-  bool Accept(int row, double probability) {
-    auto [at, is_new] = known_.try_emplace(row, 0.0, 1.0);
-    auto& [low, high] = at->second;  // where the row's coin lies, as far as this run knows
+  // branch_next: the next token is a choice like any other and Next returns it. Without (cheaper),
+  // Next returns -1 and next_law() is its whole law.
+  explicit EnumeratingCoins(Enumeration* enumeration, bool branch_next = false)
+      : enumeration_(enumeration), branch_next_(branch_next) {}
+
+  bool Flip(Purpose purpose, int depth, int trial, double probability) {
+    auto [at, is_new] = known_.try_emplace({purpose, depth, trial}, 0.0, 1.0);
+    auto& [low, high] = at->second;  // where the coin lies, as far as this run knows
     if (probability >= high) return true;
     if (probability <= low) return false;
-    if (step_ == decisions_.size()) decisions_.push_back(true);
-    const bool accept = decisions_[step_++];
     const double share = (probability - low) / (high - low);
-    probability_ *= accept ? share : 1 - share;
+    const bool accept = enumeration_->Choose(std::array{share, 1 - share}) == 0;
     (accept ? high : low) = probability;
     return accept;
   }
 
   template <class Real, class Weight>
-  TokenId Next(int /*row*/, const ResidualRow<Real, Weight>& law) {
+  TokenId Next(int /*depth*/, const ResidualRow<Real, Weight>& law) {
     next_law_.resize(static_cast<size_t>(law.vocab));
     law.Law(next_law_.data());
-    return -1;
+    return branch_next_ ? static_cast<TokenId>(enumeration_->Choose(next_law_)) : -1;
   }
 
-  // Of this run's decisions.
-  double probability() const { return probability_; }
-  // Of the next token, given this run's decisions.
+  // Of the next token, given this run's choices.
   const std::vector<double>& next_law() const { return next_law_; }
 
-  // Makes ready for the next run; false when there is none.
-  bool Advance() {
-    while (!decisions_.empty() && !decisions_.back()) decisions_.pop_back();
-    if (decisions_.empty()) return false;
-    decisions_.back() = false;
-    step_ = 0;
-    probability_ = 1;
-    known_.clear();
-    return true;
-  }
-
  private:
-  std::vector<bool> decisions_;
-  size_t step_ = 0;
-  double probability_ = 1;
-  std::map<int, std::pair<double, double>> known_;
+  Enumeration* enumeration_;
+  bool branch_next_;
+  std::map<std::tuple<Purpose, int, int>, std::pair<double, double>> known_;
   std::vector<double> next_law_;
 };
 
-// [g + 1, vocab]: entry (i, x) is Pr(i draft tokens stand, then x | the draft).
-template <class Real, class Weight>
-std::vector<double> VerdictLaw(Rule rule, const Round<Real, Weight>& round) {
-  const auto vocab = static_cast<size_t>(round.vocab);
-  std::vector<double> law((round.tokens.size() + 1) * vocab, 0.0);
-  EnumeratingCoins coins;
+// A pair of models over a small vocabulary: the law of the token behind a context.
+struct EnumeratedPair {
+  using Law = std::vector<double>;  // [vocab]
+  int vocab = 0;
+  std::function<Law(std::span<const TokenId>)> target;
+  std::function<Law(std::span<const TokenId>)> draft;
+};
+
+// Whether a draft ends behind these tokens (its own, all of them) before its planned length.
+using StopRule = std::function<bool(std::span<const TokenId>)>;
+
+// A round behind `context` whose draws are made when a rule asks for them, each a choice of the
+// enumeration: prefixes that the rule does not come by cost nothing.
+class EnumeratedRound {
+ public:
+  using Real = double;
+  using Weight = double;
+
+  EnumeratedRound(const EnumeratedPair& pair, std::span<const TokenId> context,
+                  const DraftShape& shape, Enumeration* enumeration, const StopRule& stop = nullptr)
+      : pair_(pair),
+        context_(context.begin(), context.end()),
+        shape_(shape),
+        enumeration_(enumeration),
+        stop_(stop),
+        ids_(static_cast<size_t>(pair.vocab)) {
+    std::iota(ids_.begin(), ids_.end(), 0);
+  }
+
+  const DraftTree& tree() const { return tree_; }
+  int vocab() const { return pair_.vocab; }
+  TokenId token(int node) const { return tree_.token(node); }
+  int depth(int node) const { return tree_.depth(node); }
+  std::span<const int32_t> draws(int node) {
+    Rows& rows = At(node);
+    if (!rows.drawn) {
+      rows.drawn = true;
+      const int draws = Ends(node) ? 0 : Times(node) * shape_.draws(tree_.depth(node));
+      for (int i = 0; i < draws; ++i) {
+        tree_.AddDraw(node, static_cast<TokenId>(enumeration_->Choose(Draft(node))));
+      }
+    }
+    return tree_.draws(node);
+  }
+  SparseRow<double> draft(int node) { return {ids_.data(), Draft(node).data(), pair_.vocab, 1}; }
+  const double* target(int node) {
+    Rows& rows = At(node);
+    if (rows.target.empty()) rows.target = pair_.target(Context(node));
+    return rows.target.data();
+  }
+
+ private:
+  struct Rows {
+    bool drawn = false;
+    EnumeratedPair::Law draft, target;
+  };
+  Rows& At(int node) {
+    if (rows_.size() <= static_cast<size_t>(node)) rows_.resize(static_cast<size_t>(node) + 1);
+    return rows_[static_cast<size_t>(node)];
+  }
+  const EnumeratedPair::Law& Draft(int node) {
+    Rows& rows = At(node);
+    if (rows.draft.empty()) rows.draft = pair_.draft(Context(node));
+    return rows.draft;
+  }
+  std::vector<TokenId> Context(int node) const {
+    std::vector<TokenId> context = context_;
+    const std::vector<TokenId> path = tree_.Path(node);
+    context.insert(context.end(), path.begin(), path.end());
+    return context;
+  }
+  bool Ends(int node) const {
+    if (tree_.depth(node) >= shape_.length) return true;
+    return node != DraftTree::kRoot && stop_ && stop_(tree_.Path(node));
+  }
+  int Times(int node) const {
+    if (node == DraftTree::kRoot) return 1;
+    const std::span<const int32_t> draws = tree_.draws(tree_.parent(node));
+    return static_cast<int>(std::count(draws.begin(), draws.end(), node));
+  }
+
+  const EnumeratedPair& pair_;
+  std::vector<TokenId> context_;
+  DraftShape shape_;
+  Enumeration* enumeration_;
+  StopRule stop_;
+  std::vector<TokenId> ids_;
+  DraftTree tree_;
+  std::deque<Rows> rows_;  // addresses stay
+};
+
+// What one round emits, with its probability: the accepted tokens and the one behind them.
+// Calls emit(tokens, accepted, probability), possibly several times for the same tokens.
+// Rules of Verify(); greedy-block carries a state and is enumerated by its own tests.
+inline void ForEachEmission(
+    Rule rule, const EnumeratedPair& pair, std::span<const TokenId> context,
+    const DraftShape& shape, const StopRule& stop,
+    const std::function<void(std::span<const TokenId>, int, double)>& emit) {
+  Enumeration enumeration;
   do {
+    EnumeratedRound round(pair, context, shape, &enumeration, stop);
+    EnumeratingCoins coins(&enumeration);
     const Verdict verdict = Verify(rule, round, coins);
-    double* row = law.data() + static_cast<size_t>(verdict.accepted) * vocab;
-    for (size_t x = 0; x < vocab; ++x) row[x] += coins.probability() * coins.next_law()[x];
-  } while (coins.Advance());
-  return law;
+    std::vector<TokenId> tokens = round.tree().Path(verdict.node);
+    tokens.push_back(-1);
+    for (TokenId x = 0; x < pair.vocab; ++x) {
+      const double p = coins.next_law()[static_cast<size_t>(x)];
+      if (p <= 0) continue;
+      tokens.back() = x;
+      emit(tokens, verdict.accepted, enumeration.probability() * p);
+    }
+  } while (enumeration.Advance());
 }
 
 }  // namespace outrider

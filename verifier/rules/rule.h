@@ -1,50 +1,63 @@
-// What every verification rule takes: one round's draft with the rows of both models, and coins.
+// What every verification rule takes: one round's draws with the rows of both models, and coins.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
 
 #include "common/base/types.h"
 #include "common/math/accept.h"
+#include "common/spec/coins.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
 
 namespace outrider {
 
-// The draft X_1..X_g, g = tokens.size() (the length that it really has, not the one planned).
-// Target row i is the law of the token behind i draft tokens; X_{i+1} was drawn from draft row i.
-// All rows are the final sampling laws, after warping and rounding.
-// Real: float in the engine, double in `simulate` and tests. Weight: uint32_t of a DraftLaw, or
-// double.
-template <class Real, class Weight>
-struct Round {
-  std::span<const TokenId> tokens;                // [g]
-  std::span<const SparseRow<Weight>> draft_rows;  // [g]
-  std::span<const Real> target_rows;              // [g + 1, vocab]
-  int vocab = 0;
-
-  int length() const { return static_cast<int>(tokens.size()); }
-  TokenId token(int i) const { return tokens[static_cast<size_t>(i)]; }
-  const SparseRow<Weight>& draft(int i) const { return draft_rows[static_cast<size_t>(i)]; }
-  const Real* target(int i) const {
-    return target_rows.data() + static_cast<size_t>(i) * static_cast<size_t>(vocab);
-  }
-
-  // What the token behind i accepted ones is drawn from: max(scale * P - Q, 0), or P behind the
-  // last one.
-  ResidualRow<Real, Weight> Next(int i, double scale) const {
-    if (i == length()) return {1, target(i), vocab, {}};
-    return {scale, target(i), vocab, draft(i)};
-  }
+// A round's draws as a tree (draft_tree.h says how nodes are numbered and draws ordered) and the
+// laws behind its nodes. target(u) is the law of the token behind node u, draft(u) the law that the
+// draws behind u came from; both are the final sampling laws, after warping and rounding. A rule
+// asks for draws, then rows, of the nodes that it comes by, so that rows may be made when asked.
+// Real: float in the engine, double in `simulate` and tests.
+// Production: verify.cc. Exact laws: EnumeratedRound (enumerate.h).
+template <class R>
+concept DraftRound = requires(R& round, int node) {
+  typename R::Real;
+  typename R::Weight;
+  { round.vocab() } -> std::convertible_to<int>;
+  { round.draws(node) } -> std::convertible_to<std::span<const int32_t>>;
+  { round.token(node) } -> std::same_as<TokenId>;
+  { round.depth(node) } -> std::convertible_to<int>;
+  { round.draft(node) } -> std::same_as<SparseRow<typename R::Weight>>;
+  { round.target(node) } -> std::same_as<const typename R::Real*>;
 };
 
-// The randomness of a round. Rows count the accepted tokens in front of a decision, so draft token
-// i + 1 asks for row i; each row's coin is asked for at most once and is independent of all others.
+// The randomness of a round, keyed by depth (accepted tokens in front of a decision), purpose and
+// trial; each coin is asked for at most once and is independent of all others.
 // Production: PhiloxCoins (verify.cc). Exact laws: EnumeratingCoins (enumerate.h).
 template <class C>
 concept RoundCoins = requires(C& coins, const ResidualRow<double, double>& law) {
   // True with the given probability; never at 0, always at 1.
-  { coins.Accept(0, 0.5) } -> std::same_as<bool>;
+  { coins.Flip(Purpose::kAccept, 0, 0, 0.5) } -> std::same_as<bool>;
+  // The correction or bonus token behind `depth` accepted ones.
   { coins.Next(0, law) } -> std::same_as<TokenId>;
 };
+
+// Ends a round at `node` with a token drawn from max(scale P - Q, 0), or from P itself (scale 1, no
+// entries).
+template <DraftRound Round, class Weight, RoundCoins Coins>
+Verdict StopAt(Round& round, int node, double scale, const SparseRow<Weight>& minus, Coins& coins) {
+  const int depth = round.depth(node);
+  const ResidualRow<typename Round::Real, Weight> law{scale, round.target(node), round.vocab(),
+                                                      minus};
+  return {.node = node, .accepted = depth, .next = coins.Next(depth, law)};
+}
+
+// A leaf: everything drafted on the way stands, the bonus token is the target's.
+template <DraftRound Round, RoundCoins Coins>
+Verdict StopAtLeaf(Round& round, int node, Coins& coins) {
+  return StopAt(round, node, 1, SparseRow<typename Round::Weight>{}, coins);
+}
 
 }  // namespace outrider

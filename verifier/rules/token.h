@@ -3,20 +3,24 @@
 // round.
 #pragma once
 
-#include "common/spec/draft.h"
 #include "verifier/rules/rule.h"
 
 namespace outrider {
 
-template <class Real, class Weight, RoundCoins Coins>
-Verdict VerifyToken(const Round<Real, Weight>& round, Coins& coins) {
-  int accepted = 0;
-  while (accepted < round.length() &&
-         coins.Accept(accepted, AcceptedMass(1, round.target(accepted), round.draft(accepted),
-                                             round.token(accepted)))) {
-    ++accepted;
+// One sequence: of a node's draws, the first.
+template <DraftRound Round, RoundCoins Coins>
+Verdict VerifyToken(Round& round, Coins& coins) {
+  int node = DraftTree::kRoot;
+  while (!round.draws(node).empty()) {
+    const int child = round.draws(node)[0];
+    const double accept =
+        AcceptedMass(1, round.target(node), round.draft(node), round.token(child));
+    if (!coins.Flip(Purpose::kAccept, round.depth(node), 0, accept)) {
+      return StopAt(round, node, 1, round.draft(node), coins);
+    }
+    node = child;
   }
-  return {accepted, coins.Next(accepted, round.Next(accepted, 1))};
+  return StopAtLeaf(round, node, coins);
 }
 
 }  // namespace outrider

@@ -1,0 +1,167 @@
+// The arithmetic of choosing one of several i.i.d. candidates X_1..X_k, drawn from a sparse law q,
+// on behalf of a target row p: k-SEQ (Sun et al. 2023, "SpecTr: Fast Speculative Decoding via
+// Optimal Transport", Algorithm 2 and Lemma 4) and the laws that the chosen candidate has. Nothing
+// allocates, nothing throws; all of it is O(entries of q).
+//
+// Everywhere: `entries` are those of q that are above 0, sorted by RanksBefore; k >= 1.
+#pragma once
+
+#include "common/base/types.h"
+#include "common/math/host_device.h"
+
+namespace outrider {
+
+// One token of a draft row with the target's probability of it.
+struct RatioEntry {
+  TokenId id = -1;
+  int at = 0;  // its place in the draft row
+  double p = 0;
+  double q = 0;  // > 0
+};
+
+// Falling order of p / q, ties by the lower id: a fixed order of the tokens, whatever was drawn.
+OUTRIDER_HD inline bool RanksBefore(const RatioEntry& a, const RatioEntry& b) {
+  const double left = a.p * b.q, right = b.p * a.q;
+  return left != right ? left > right : a.id < b.id;
+}
+
+OUTRIDER_HD inline double Power(double base, int exponent) {
+  double power = 1;
+  for (; exponent > 0; --exponent) power *= base;
+  return power;
+}
+
+// sum_{i < k} (1 - beta)^i = (1 - (1 - beta)^k) / beta without its cancellation; k at beta = 0.
+OUTRIDER_HD inline double GeometricSum(double beta, int k) {
+  double sum = 0;
+  for (int i = 0; i < k; ++i) sum = 1 + (1 - beta) * sum;
+  return sum;
+}
+
+// One k-SEQ: a trial of candidate x succeeds with probability min(1, p(x) / (rho q(x))).
+struct KSeq {
+  double rho = 1;
+  double beta = 0;  // Pr(a trial succeeds) = sum_x min(q, p / rho)
+  double gain = 1;  // GeometricSum(beta, k): Pr(x is accepted) = gain * min(q(x), p(x) / rho)
+
+  // min(q, p / rho): Pr(a candidate is x and its trial succeeds).
+  OUTRIDER_HD double Mass(double p, double q) const {
+    const double scaled = p / rho;
+    return scaled < q ? scaled : q;
+  }
+  // Pr(a trial of this candidate succeeds).
+  OUTRIDER_HD double Trial(double p, double q) const { return q > 0 ? Mass(p, q) / q : 0; }
+};
+
+// k-SEQ at rho*, the least rho that leaves no negative residual: GeometricSum(beta(rho), k) = rho
+// (Eq. 6), in [1, k]. Between two ratios p / q beta is A + B / rho, so the root is bracketed by the
+// sorted entries and bisected on one segment; the upper end of the last bracket is returned, since
+// any smaller rho would be lossy.
+OUTRIDER_HD inline KSeq SolveKSeq(const RatioEntry* entries, int n, int k) {
+  double total_p = 0;
+  for (int i = 0; i < n; ++i) total_p += entries[i].p;
+  const auto valid = [k](double beta, double rho) { return GeometricSum(beta, k) <= rho; };
+
+  // Down the ratios from the largest: [0, i) have p >= rho q. a = their q, b = the others' p.
+  // Lowering rho moves entries from b to a; the root lies in the first segment whose lower end is
+  // not valid any more.
+  double a = 0, b = total_p;
+  double high = k, low = 1;
+  int i = 0;
+  for (; i < n; ++i) {
+    const double ratio = entries[i].p / entries[i].q;
+    if (ratio <= 1) break;
+    if (ratio < high) {
+      if (!valid(a + b / ratio, ratio)) {
+        low = ratio;
+        break;
+      }
+      high = ratio;
+    }
+    a += entries[i].q;
+    b -= entries[i].p;
+  }
+  if (b < 0) b = 0;
+  if (low == 1 && valid(a + b, 1)) high = 1;
+  while (high > low) {
+    const double middle = low + (high - low) / 2;
+    if (!(middle > low && middle < high)) break;
+    (valid(a + b / middle, middle) ? high : low) = middle;
+  }
+
+  KSeq kseq;
+  kseq.rho = high;
+  for (int e = 0; e < n; ++e) kseq.beta += kseq.Mass(entries[e].p, entries[e].q);
+  kseq.gain = GeometricSum(kseq.beta, k);
+  return kseq;
+}
+
+// out[i] = Pr(entry i is chosen) by k-SEQ where the first candidate is taken if all trials fail.
+OUTRIDER_HD inline void KSeqChoiceLaw(const KSeq& kseq, const RatioEntry* entries, int n, int k,
+                                      double* out) {
+  const double all_but_one_fail = Power(1 - kseq.beta, k - 1);
+  for (int i = 0; i < n; ++i) {
+    const double mass = kseq.Mass(entries[i].p, entries[i].q);
+    out[i] = mass * kseq.gain + all_but_one_fail * (entries[i].q - mass);
+  }
+}
+
+// out[i] = Pr(entry i is chosen) when the candidate that ranks first is: the largest of k draws.
+OUTRIDER_HD inline void RatioChoiceLaw(const RatioEntry* entries, int n, int k, double* out) {
+  double below = 0;  // q of the entries that rank behind
+  for (int i = n - 1; i >= 0; --i) {
+    const double q = entries[i].q;
+    // (below + q)^k - below^k, as a sum of products of one sign.
+    double sum = 0;
+    for (int j = 0; j < k; ++j) sum = sum * below + Power(below + q, j);
+    out[i] = q * sum;
+    below += q;
+  }
+}
+
+// sum_x min(p(x), law(x)): how much of a draft from `law` token verification would keep.
+OUTRIDER_HD inline double Overlap(const RatioEntry* entries, int n, const double* law) {
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += entries[i].p < law[i] ? entries[i].p : law[i];
+  return sum;
+}
+
+// alpha_k, the optimum over all ways to pick one of k i.i.d. candidates or another token so that
+// the result has law p: 1 - max over B of q(B)^k - p(B), where B runs through the tokens of lowest
+// p / q (SpecTr's OTM problem; the closed form is the min cut of its transport graph). `total_p` =
+// p of all entries need not be 1: tokens that q lacks are never drafted.
+OUTRIDER_HD inline double OptimalAcceptance(const RatioEntry* entries, int n, int k) {
+  double p = 0, q = 0, worst = 0;
+  for (int i = n - 1; i >= 0; --i) {
+    p += entries[i].p;
+    q += entries[i].q;
+    const double lost = Power(q, k) - p;
+    if (lost > worst) worst = lost;
+  }
+  return 1 - worst;
+}
+
+// d of the next round of multi-round rejection (Miao et al. 2023, "SpecInfer"): behind rounds
+// against q the target's rest is max(p - d q, 0) / left, d growing by `left`, its mass.
+struct RecursiveRest {
+  double d = 0;
+  double left = 1;  // sum_x max(p - d q, 0)
+
+  OUTRIDER_HD double Trial(double p, double q) const {
+    const double rest = p - d * q;
+    if (!(rest > 0 && left > 0 && q > 0)) return 0;
+    const double ratio = rest / (left * q);
+    return ratio < 1 ? ratio : 1;
+  }
+  OUTRIDER_HD void Reject(const RatioEntry* entries, int n) {
+    d += left;
+    double overlap = 0;
+    for (int i = 0; i < n; ++i) {
+      const double taken = d * entries[i].q;
+      overlap += entries[i].p < taken ? entries[i].p : taken;
+    }
+    left = overlap < 1 ? 1 - overlap : 0;
+  }
+};
+
+}  // namespace outrider

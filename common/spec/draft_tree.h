@@ -1,0 +1,111 @@
+// One round's drafts as a tree of draws behind one prefix: what the drafter sends and the verifier
+// scores. k sequences that share a prefix share its nodes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/spec/draft_law.h"
+
+namespace outrider {
+
+// What a drafter is asked for: at depth d (0: behind the committed tokens) each draw of a prefix
+// draws again, draws(d) times. k i.i.d. sequences of length g are {length = g, branching = {k}};
+// SpecTr's prefix tree (k_1 .. k_g) is {length = g, branching = {k_1, .., k_g}}.
+struct DraftShape {
+  int length = 0;              // depths; 0: draft nothing
+  std::vector<int> branching;  // [<= length], each >= 1; depths behind its end draw once
+
+  int draws(int depth) const {
+    return static_cast<size_t>(depth) < branching.size() ? branching[static_cast<size_t>(depth)]
+                                                         : 1;
+  }
+  // Sequences: the product of the branching. Saturates far above any limit.
+  int64_t leaves() const;
+  // Draws in all: what scoring it costs at most, in rows.
+  int64_t total_draws() const;
+  friend bool operator==(const DraftShape&, const DraftShape&) = default;
+};
+
+// k i.i.d. sequences of `length` tokens.
+DraftShape Sequences(int count, int length);
+
+// A part of a draft as it travels: whole depths of draws, in draft order.
+struct DraftChunk {
+  std::vector<TokenId> tokens;
+  // The node behind which each token was drawn; empty: each behind the one before (the first behind
+  // the tree's last node), a single sequence.
+  std::vector<int32_t> parents;
+  // One for each distinct parent in the order of first appearance, or none.
+  std::vector<DraftLaw> laws;
+  bool more = false;  // deeper draws follow
+};
+
+// Node 0 is the root: the committed tokens. Every other node is a distinct prefix behind it,
+// numbered in the order in which it was first drawn, so that a parent's number is below its
+// children's. The draws of a node keep their order and their duplicates: rules that choose among
+// them are exact only over the draws as they fell (SpecTr, Algorithm 3).
+class DraftTree {
+ public:
+  static constexpr int kRoot = 0;
+
+  DraftTree() : nodes_(1) {}
+  // A single sequence; laws as long as tokens, or empty for point masses.
+  static DraftTree Chain(std::span<const TokenId> tokens, std::vector<DraftLaw> laws);
+
+  // Records that `token` was drawn behind `parent`; the node that carries it, new or not.
+  int AddDraw(int parent, TokenId token);
+  // The law that the draws behind `node` came from.
+  void SetLaw(int node, DraftLaw law) { at(node).law = std::move(law); }
+
+  // Adds a part. kInvalidArgument for parents that do not exist or have their draws already, and
+  // for laws that are not one a parent: part of it may have been added then.
+  Status Append(DraftChunk chunk);
+
+  // Without the root.
+  int size() const { return static_cast<int>(nodes_.size()) - 1; }
+  bool empty() const { return size() == 0; }
+  TokenId token(int node) const { return at(node).token; }
+  int parent(int node) const { return at(node).parent; }
+  int depth(int node) const { return at(node).depth; }
+  // The deepest node's.
+  int max_depth() const { return max_depth_; }
+  // Empty: point masses (greedy and race drafts carry no rows).
+  const DraftLaw& law(int node) const { return at(node).law; }
+  // The child that each draw behind `node` gave, in draft order, duplicates kept.
+  std::span<const int32_t> draws(int node) const { return at(node).draws; }
+  // All draws.
+  int total_draws() const { return total_draws_; }
+  // The child of `node` that carries `token`, -1 if none.
+  int Child(int node, TokenId token) const;
+  // Tokens from the root (without it) to `node`.
+  std::vector<TokenId> Path(int node) const;
+
+ private:
+  struct Node {
+    TokenId token = -1;
+    int32_t parent = -1;
+    int32_t depth = 0;
+    DraftLaw law;
+    std::vector<int32_t> draws;
+  };
+  const Node& at(int node) const { return nodes_[static_cast<size_t>(node)]; }
+  Node& at(int node) { return nodes_[static_cast<size_t>(node)]; }
+
+  std::vector<Node> nodes_;
+  int total_draws_ = 0;
+  int max_depth_ = 0;
+};
+
+// A tree from a peer against what was asked: ids below vocab_size, at most `shape` deep, and at
+// every node either no draws (it ended there, or the rest has not arrived) or exactly as many as
+// `shape` says: a rule that counts draws would be bent by one more or less.
+// `with_laws`: draws came from laws, which must be there and hold every drawn token; without, there
+// must be none, and the draws behind a node are distinct, at most as many as asked.
+Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_laws, int vocab_size);
+
+}  // namespace outrider

@@ -22,12 +22,24 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--prefill-chunk", engine.scheduler.prefill_chunk,
                  "Prompt tokens in one forward pass at most, so that decoding goes on meanwhile")
       ->check(CLI::Range(16, 65536));
-  app.add_option("--draft-length", engine.draft_length,
-                 "Draft tokens per round, unless the request says otherwise")
+  app.add_option("--draft-length", engine.speculation.draft_length,
+                 "Draft tokens per sequence and round, unless the request says otherwise")
       ->check(CLI::Range(1, 16));
+  app.add_option("--paths", engine.speculation.paths,
+                 "Draft sequences per round, unless the request says otherwise")
+      ->check(CLI::Range(1, 64));
   app.add_option("--max-draft-length", engine.max_draft_length,
                  "Longest draft that a request may ask for")
       ->check(CLI::Range(1, 16));
+  app.add_option("--max-paths", engine.max_paths, "Draft sequences that a request may ask for")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--max-draft-tokens", engine.max_draft_tokens,
+                 "Draft tokens of one round over all its sequences, at most")
+      ->check(CLI::Range(1, 256));
+  app.add_flag(
+      "--untrusted-drafters", engine.untrusted_drafters,
+      "Use drafts only where a drafter that lies cannot change the text's law: rule gumbel "
+      "(then the default) and temperature 0");
   app.add_option("--draft-law-mass", o->law_limits.mass,
                  "A draft row carries top entries until they hold this much probability")
       ->check(CLI::Range(0.5, 1.0));
@@ -37,9 +49,16 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "Seconds that running generations get to finish after SIGTERM")
       ->check(CLI::NonNegativeNumber);
   return ParseCommandLine(app, argc, argv, [o] {
-    return o->engine.draft_length <= o->engine.max_draft_length
-               ? Status()
-               : InvalidArgument("--draft-length is above --max-draft-length");
+    const EngineOptions& e = o->engine;
+    if (e.speculation.draft_length > e.max_draft_length) {
+      return InvalidArgument("--draft-length is above --max-draft-length");
+    }
+    if (e.speculation.paths > e.max_paths) return InvalidArgument("--paths is above --max-paths");
+    // The scheduler keeps a quarter of a batch for prompts.
+    if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
+      return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
+    }
+    return Status();
   });
 }
 

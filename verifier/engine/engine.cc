@@ -43,6 +43,12 @@ void CountRound(VerifierMetrics& metrics, const Chunk& chunk, bool first, double
   }
 }
 
+void CountFirstToken(VerifierMetrics& metrics, const FirstTokenAcceptance& acceptance) {
+  metrics.spec_decode_multipath_drafts_total.Increment();
+  metrics.spec_decode_kseq_acceptance_total.Increment(acceptance.kseq);
+  metrics.spec_decode_optimal_acceptance_total.Increment(acceptance.optimum);
+}
+
 void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seconds) {
   (summary.reason == FinishReason::kStop ? metrics.request_success_stop
                                          : metrics.request_success_length)
@@ -67,7 +73,10 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
   return {.vocab_size = std::min(model.config().vocab_size, tokenizer.vocab_size()),
           .max_context = model.config().max_position_embeddings,
           .kv_tokens = model.total_pages() * model.page_tokens(),
-          .max_draft_length = options.max_draft_length};
+          .max_draft_length = options.max_draft_length,
+          .max_paths = options.max_paths,
+          .max_draft_tokens = options.max_draft_tokens,
+          .untrusted_drafters = options.untrusted_drafters};
 }
 
 Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
@@ -98,6 +107,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   session->prompt_tokens = static_cast<int>(request.prompt.size());
   session->max_new_tokens = MaxNewTokens(request, limits_);
   session->seed = request.seed.value_or(RandomSeed());
+  session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->warper->ObservePrompt(session->tokens);
@@ -139,9 +149,12 @@ void Engine::Admit() {
     if (running >= options_.max_sessions) return;
     if (session->sequence >= 0) continue;
     const SequenceId sequence = model_->NewSequence();
-    // All that the session can ever need, so that a running session never runs out of pages. Drafts
-    // fit in it: a plan is never longer than what is left to produce.
-    if (!model_->Reserve(sequence, session->prompt_tokens + session->max_new_tokens).ok()) {
+    // All that the session can ever need, so that a running session never runs out of pages: its
+    // text, and a draft behind it (cut down where the whole cache would not hold it).
+    const auto drafted = static_cast<int>(session->speculation.shape.total_draws());
+    session->reserved =
+        std::min(session->prompt_tokens + session->max_new_tokens + drafted, limits_.kv_tokens);
+    if (!model_->Reserve(sequence, session->reserved).ok()) {
       model_->Release(sequence);
       return;  // in order of arrival: a small request does not overtake a large one for ever
     }
@@ -162,6 +175,11 @@ void Engine::Expire(Time now) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
     } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
+      if (!session->partial.empty()) {  // goes on with what has come
+        session->draft = std::exchange(session->partial, {});
+        session->draft_state = DraftState::kArrived;
+        continue;
+      }
       if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
       Rest(*session);
       session->draft_state = DraftState::kResting;
@@ -191,7 +209,7 @@ bool Engine::Step() {
     if (pending == 0) continue;
     candidates.push_back({.index = static_cast<int>(running.size()),
                           .pending = pending,
-                          .draft = static_cast<int>(session->draft.tokens.size()),
+                          .draft = session->draft.size(),
                           .served = session->served,
                           .arrival = id});
     running.push_back(session.get());
@@ -217,7 +235,9 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   struct Work {
     Session* session;
     bool last;
+    int pending;
     std::vector<TokenId> tokens;
+    std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
   };
   std::vector<Work> work;
@@ -225,12 +245,18 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   int rows = 0;
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
-    Work& w =
-        work.emplace_back(Work{.session = &s, .last = share.last && share.pending == s.pending()});
+    Work& w = work.emplace_back(Work{.session = &s,
+                                     .last = share.last && share.pending == s.pending(),
+                                     .pending = share.pending});
     const auto begin = s.tokens.begin() + s.computed;
     w.tokens.assign(begin, begin + share.pending);
     if (w.last) {
-      w.tokens.insert(w.tokens.end(), s.draft.tokens.begin(), s.draft.tokens.end());
+      for (int row = 0; row < share.pending; ++row) w.parents.push_back(row - 1);
+      for (int node = 1; node <= s.draft.size(); ++node) {
+        w.tokens.push_back(s.draft.token(node));
+        w.parents.push_back(share.pending - 1 +
+                            s.draft.parent(node));  // the root: the last pending
+      }
       for (int row = share.pending - 1; row < static_cast<int>(w.tokens.size()); ++row) {
         w.logit_rows.push_back(row);
       }
@@ -242,7 +268,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   for (const Work& w : work) {
     batch.push_back({.sequence = w.session->sequence,
                      .tokens = w.tokens,
-                     .parents = {},
+                     .parents = w.parents,
                      .logit_rows = w.logit_rows});
   }
   const Time start = clock_->Now();
@@ -263,40 +289,61 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
-    const auto drafted = static_cast<int>(s.draft.tokens.size());
     const Verdict verdict = Verify(s, logits);
     logits += w.logit_rows.size() * vocab;
-    Advance(s, verdict, drafted);
+    Advance(s, verdict, w.pending);
   }
   return Status();
 }
 
 Verdict Engine::Verify(Session& session, float* rows) {
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  const std::vector<TokenId>& draft = session.draft.tokens;
-  const auto row = [&](size_t i) { return std::span<float>(rows + i * vocab, vocab); };
-  const auto prefix = [&](size_t i) { return std::span<const TokenId>(draft).first(i); };
+  const DraftTree& draft = session.draft;
+  const auto row = [&](int node) {
+    return std::span<float>(rows + static_cast<size_t>(node) * vocab, vocab);
+  };
   if (session.request.sampling.greedy()) {
-    std::vector<TokenId> argmax;
-    for (size_t i = 0; i <= draft.size(); ++i) {
-      argmax.push_back(session.warper->Argmax(row(i), prefix(i)));
+    return VerifyMatch(
+        draft, [&](int node) { return session.warper->Argmax(row(node), draft.Path(node)); });
+  }
+  // Rows are warped as the rule comes by them: most of a wide tree's never are.
+  std::vector<bool> warped(static_cast<size_t>(draft.size()) + 1, false);
+  const TargetRowFn target = [&](int node) -> std::span<const float> {
+    if (!warped[static_cast<size_t>(node)]) {
+      warped[static_cast<size_t>(node)] = true;
+      session.warper->Warp(row(node), draft.Path(node));
     }
-    return VerifyGreedy(draft, argmax);
-  }
-  for (size_t i = 0; i <= draft.size(); ++i) session.warper->Warp(row(i), prefix(i));
-  if (draft.empty()) {
+    return row(node);
+  };
+  const Rule rule = session.speculation.rule;
+  if (draft.empty() && rule != Rule::kGumbel) {
     const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
-    return {.accepted = 0, .next = SampleRow(row(0), coin)};
+    return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target(0), coin)};
   }
-  return VerifyRound(session.request.speculation.rule, draft, session.draft.laws,
-                     std::span<const float>(rows, (draft.size() + 1) * vocab),
-                     static_cast<int>(vocab), session.seed, session.round);
+  const auto position = static_cast<uint32_t>(session.tokens.size());
+  const Verdict verdict = VerifyRound(rule, draft, target, static_cast<int>(vocab), session.seed,
+                                      session.round, position);
+  if (metrics_ != nullptr && session.speculation.kind == DraftKind::kSampled &&
+      draft.draws(DraftTree::kRoot).size() > 1) {
+    CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
+  }
+  return verdict;
 }
 
-void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
-  std::vector<TokenId> emitted(session.draft.tokens.begin(),
-                               session.draft.tokens.begin() + verdict.accepted);
+void Engine::KeepAccepted(Session& session, int node, int pending) {
+  const DraftTree& draft = session.draft;
+  std::vector<int32_t> path;
+  for (; node != DraftTree::kRoot; node = draft.parent(node)) path.push_back(pending - 1 + node);
+  for (int row = pending - 1; row >= 0; --row) path.push_back(row);
+  std::reverse(path.begin(), path.end());
+  model_->KeepPath(session.sequence, path);
+}
+
+void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
+  std::vector<TokenId> emitted = session.draft.Path(verdict.node);
   emitted.push_back(verdict.next);
+  const int drafted = session.draft.size();
+  const int depth = session.draft.max_depth();
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
@@ -310,6 +357,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
   // What a stop cut off was never output: it does not count as accepted.
   chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
   session.computed = computed + chunk.accepted;
+  if (drafted > 0) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
 
   const Time now = clock_->Now();
@@ -319,8 +367,8 @@ void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
     ++stats.drafted_rounds;
     stats.drafted_tokens += drafted;
     stats.accepted_tokens += chunk.accepted;
-    if (static_cast<int>(stats.accepted_per_position.size()) < drafted) {
-      stats.accepted_per_position.resize(static_cast<size_t>(drafted));
+    if (static_cast<int>(stats.accepted_per_position.size()) < depth) {
+      stats.accepted_per_position.resize(static_cast<size_t>(depth));
     }
     for (int i = 0; i < chunk.accepted; ++i) ++stats.accepted_per_position[static_cast<size_t>(i)];
   }
@@ -333,6 +381,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
   session.last_token = now;
 
   if (drafted > 0) {
+    session.untold_node = verdict.node;
     session.untold_accepted = verdict.accepted;
     session.untold.assign(1, verdict.next);
   } else {
@@ -349,40 +398,47 @@ void Engine::Advance(Session& session, const Verdict& verdict, int drafted) {
   }
 }
 
-int Engine::DraftLength(const Session& session) const {
-  const int asked = session.request.speculation.draft_length;
-  const int length = asked > 0 ? asked : options_.draft_length;
+DraftShape Engine::NextShape(const Session& session) const {
+  DraftShape shape = session.speculation.shape;
   // The last token of a round is the target's own: a draft of all that remains would waste one.
-  return std::min(length, session.remaining() - 1);
+  shape.length = std::min(shape.length, session.remaining() - 1);
+  const int room = session.reserved - static_cast<int>(session.tokens.size());
+  while (shape.length > 0 && shape.total_draws() > room) --shape.length;
+  return shape;
 }
 
 void Engine::PlanNext(Session& session) {
   if (session.draft_state == DraftState::kOff) return;
-  if (DraftLength(session) <= 0) {  // never again: what remains only shrinks
+  const DraftShape shape = NextShape(session);
+  if (shape.length <= 0) {  // never again: what remains only shrinks
     if (session.draft_state != DraftState::kUnattached) drafts_->Close(session.id);
     session.draft_state = DraftState::kOff;
     return;
   }
   if (session.round < session.rest_until) return;
   const uint32_t last_round = session.plan.round;
-  session.plan = {.round = session.round, .length = DraftLength(session)};
+  session.plan = {.round = session.round, .shape = shape};
+  session.partial = {};
   if (session.draft_state == DraftState::kUnattached) {
     if (!drafts_->Open({.session = session.id,
                         .tokens = session.tokens,
                         .prompt_tokens = session.prompt_tokens,
                         .sampling = &session.request.sampling,
                         .seed = session.seed,
+                        .kind = session.speculation.kind,
                         .plan = session.plan})) {
       return;
     }
   } else {
     drafts_->Decide({.session = session.id,
                      .round = last_round,
+                     .node = session.untold_node,
                      .accepted = session.untold_accepted,
                      .next = session.untold,
                      .plan = session.plan});
   }
   session.untold.clear();
+  session.untold_node = 0;
   session.untold_accepted = 0;
   session.draft_state = DraftState::kPlanned;
   if (session.request.seed.has_value() && session.missed == 0) {
@@ -402,7 +458,7 @@ void Engine::Rest(Session& session) {
   ++session.missed;
 }
 
-void Engine::OnDraft(uint64_t id, uint32_t round, DraftPath path) {
+void Engine::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool complete) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return;
   Session& session = *it->second;
@@ -411,7 +467,12 @@ void Engine::OnDraft(uint64_t id, uint32_t round, DraftPath path) {
     return;  // too late: the round went on without it
   }
   session.missed = 0;
-  session.draft = std::move(path);
+  if (!complete) {
+    session.partial = draft;
+    return;
+  }
+  session.partial = {};
+  session.draft = draft;
   session.draft_state = DraftState::kArrived;
 }
 
@@ -420,8 +481,8 @@ void Engine::OnDrafterLost(uint64_t id) {
   if (it == sessions_.end()) return;
   Session& session = *it->second;
   if (session.draft_state == DraftState::kOff) return;
-  // A draft that has arrived in full is as good as any: it is scored before the session is opened
-  // anew. Another drafter starts without the faults of this one.
+  // What has arrived of a draft is as good as any: it is scored before the session is opened anew. Another drafter starts without the faults of this one.
+  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
   session.draft_state = DraftState::kUnattached;
   session.missed = 0;
   session.rest_until = 0;

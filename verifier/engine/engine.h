@@ -29,8 +29,12 @@ namespace outrider {
 struct EngineOptions {
   int max_sessions = 256;  // running at once
   int max_waiting = 1024;  // queued for a place
-  int draft_length = 4;    // draft tokens per round unless the request says otherwise
+  // Of a round, unless the request says otherwise.
+  SpeculationDefaults speculation = {.draft_length = 4, .paths = 1};
   int max_draft_length = 16;
+  int max_paths = 8;
+  int max_draft_tokens = 128;  // draws of a round
+  bool untrusted_drafters = false;
   SchedulerOptions scheduler;
 };
 
@@ -81,7 +85,7 @@ class Engine final : public DraftConsumer {
   // When to call Step again although nothing arrived; nullopt: never.
   std::optional<Time> NextDeadline() const;
 
-  void OnDraft(uint64_t session, uint32_t round, DraftPath path) override;
+  void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) override;
   void OnDrafterLost(uint64_t session) override;
   void OnRefused(uint64_t session) override;
 
@@ -96,11 +100,16 @@ class Engine final : public DraftConsumer {
   // Sessions that hold pages; the others wait for theirs.
   int CountRunning() const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
+  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
   Verdict Verify(Session& session, float* rows);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
-  void Advance(Session& session, const Verdict& verdict, int drafted);
+  // `pending`: tokens in front of the draft in the forward pass that scored it.
+  void Advance(Session& session, const Verdict& verdict, int pending);
+  // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
+  void KeepAccepted(Session& session, int node, int pending);
   void PlanNext(Session& session);
-  int DraftLength(const Session& session) const;
+  // What to draft next: as asked, as far as output and pages are left.
+  DraftShape NextShape(const Session& session) const;
   // Counts a draft that did not come and sets how long to rest.
   void Rest(Session& session);
   void Finish(Session& session, FinishReason reason);

@@ -61,6 +61,20 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       spec_decode_num_accepted_tokens_total(
           registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_total",
                                "Draft tokens accepted", {{"model_name", model_name}})),
+      spec_decode_multipath_drafts_total(registry.MakeCounter(
+          "outrider_spec_decode_multipath_drafts_total", "Rounds with several sampled sequences",
+          {{"model_name", model_name}})),
+      spec_decode_kseq_acceptance_total(registry.MakeCounter(
+          "outrider_spec_decode_kseq_acceptance_total",
+          "Sum over those rounds of the probability that k-SEQ accepts the first token",
+          {{"model_name", model_name}})),
+      spec_decode_optimal_acceptance_total(registry.MakeCounter(
+          "outrider_spec_decode_optimal_acceptance_total",
+          "Sum over those rounds of the largest probability that any rule could reach",
+          {{"model_name", model_name}})),
+      draft_bytes_received_total(registry.MakeCounter("outrider_draft_bytes_received_total",
+                                                      "Bytes of drafts as they came over the wire",
+                                                      {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",

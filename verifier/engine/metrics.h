@@ -38,6 +38,13 @@ struct VerifierMetrics {
   Counter spec_decode_num_draft_tokens_total;
   Counter spec_decode_num_accepted_tokens_total;
 
+  // Rounds with several sampled sequences; over them, the sum of the probability that k-SEQ accepts
+  // the first token, and of the largest that any rule could reach (SpecTr's alpha_k).
+  Counter spec_decode_multipath_drafts_total;
+  Counter spec_decode_kseq_acceptance_total;
+  Counter spec_decode_optimal_acceptance_total;
+  Counter draft_bytes_received_total;  // of drafts, as they came over the wire
+
   // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
   void CountAcceptedPositions(int accepted);
 

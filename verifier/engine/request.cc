@@ -38,6 +38,58 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
   return Status();
 }
 
+Status CheckRule(const GenerationRequest& request, const RequestLimits& limits) {
+  if (!request.speculation.rule.has_value()) return Status();
+  const Rule rule = *request.speculation.rule;
+  const std::string field = "speculation.rule: " + std::string(RuleName(rule));
+  if (rule == Rule::kGreedyBlock) {
+    return InvalidArgument(
+        field +
+        " is not served: it needs the drafter's rows of tokens behind the round, "
+        "and a drafter may be lost; block accepts more over several rounds");
+  }
+  if (limits.untrusted_drafters && request.speculation.enabled && !request.sampling.greedy() && rule != Rule::kGumbel) {
+    return FailedPrecondition(field +
+                              " rests on the drafters' honesty; this server (--untrusted-drafters) "
+                              "takes gumbel, temperature 0 or speculation off");
+  }
+  const bool many = request.speculation.paths > 1 ||
+                    std::any_of(request.speculation.tree.begin(), request.speculation.tree.end(),
+                                [](int draws) { return draws > 1; });
+  if (many && !TakesManyPaths(rule)) {
+    return InvalidArgument(field +
+                           " verifies one sequence; ask for one path, or for "
+                           "multipath-block, spectr, multiround or gumbel");
+  }
+  return Status();
+}
+
+Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& limits) {
+  const SpeculationOptions& asked = request.speculation;
+  const auto check = [](const char* field, int value, int limit) {
+    if (value >= 0 && value <= limit) return Status();
+    return InvalidArgument("speculation." + std::string(field) + ": " + std::to_string(value) +
+                           ", at most " + std::to_string(limit));
+  };
+  OUTRIDER_TRY(check("draft_length", asked.draft_length, limits.max_draft_length));
+  OUTRIDER_TRY(check("paths", asked.paths, limits.max_paths));
+  if (!asked.tree.empty()) {
+    if (asked.draft_length != 0 || asked.paths != 0) {
+      return InvalidArgument("speculation.tree: excludes draft_length and paths");
+    }
+    OUTRIDER_TRY(check("tree", static_cast<int>(asked.tree.size()), limits.max_draft_length));
+    for (const int draws : asked.tree) {
+      if (draws < 1) return InvalidArgument("speculation.tree: every depth draws at least once");
+    }
+    const DraftShape shape{.length = static_cast<int>(asked.tree.size()), .branching = asked.tree};
+    if (shape.total_draws() > limits.max_draft_tokens) {
+      return InvalidArgument("speculation.tree: more than " +
+                             std::to_string(limits.max_draft_tokens) + " draft tokens a round");
+    }
+  }
+  return CheckRule(request, limits);
+}
+
 }  // namespace
 
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
@@ -60,13 +112,29 @@ Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
                              " bytes, at most " + std::to_string(limits.max_stop_string_bytes));
     }
   }
-  if (request.speculation.draft_length < 0 ||
-      request.speculation.draft_length > limits.max_draft_length) {
-    return InvalidArgument(
-        "speculation.draft_length: " + std::to_string(request.speculation.draft_length) +
-        ", at most " + std::to_string(limits.max_draft_length));
+  return CheckSpeculation(request, limits);
+}
+
+SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
+                                   const SpeculationDefaults& defaults,
+                                   const RequestLimits& limits) {
+  const SpeculationOptions& asked = request.speculation;
+  SpeculationPlan plan;
+  const auto orelse = [](int value, int otherwise) { return value > 0 ? value : otherwise; };
+  if (!asked.tree.empty()) {
+    plan.shape = {.length = static_cast<int>(asked.tree.size()), .branching = asked.tree};
+  } else {
+    const bool one = asked.rule.has_value() && !TakesManyPaths(*asked.rule);
+    plan.shape = Sequences(one ? 1 : orelse(asked.paths, defaults.paths),
+                           orelse(asked.draft_length, defaults.draft_length));
   }
-  return Status();
+  while (plan.shape.total_draws() > limits.max_draft_tokens) --plan.shape.length;
+  const Rule usual = limits.untrusted_drafters ? Rule::kGumbel
+                     : plan.shape.leaves() > 1 ? Rule::kMultiPathBlock
+                                               : Rule::kBlock;
+  plan.rule = asked.rule.value_or(usual);
+  plan.kind = DraftKindOf(plan.rule, request.sampling.greedy());
+  return plan;
 }
 
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits) {

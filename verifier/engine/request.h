@@ -11,14 +11,18 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 
 namespace outrider {
 
+// 0, empty and unset leave the choice to the engine.
 struct SpeculationOptions {
   bool enabled = true;
-  Rule rule = Rule::kBlock;
-  int draft_length = 0;  // 0: the engine's choice
+  std::optional<Rule> rule;
+  int draft_length = 0;
+  int paths = 0;          // i.i.d. sequences
+  std::vector<int> tree;  // branching by depth in place of both
 };
 
 struct GenerationRequest {
@@ -35,16 +39,35 @@ struct GenerationRequest {
 
 // What the served model can take.
 struct RequestLimits {
-  int vocab_size = 0;        // ids below this exist
-  int max_context = 0;       // prompt and output together
-  int kv_tokens = 0;         // what the whole KV cache holds
-  int max_draft_length = 0;  // longest draft that a client may ask for
+  int vocab_size = 0;   // ids below this exist
+  int max_context = 0;  // prompt and output together
+  int kv_tokens = 0;    // what the whole KV cache holds
+  // What a client may ask for at most, in depths, in sequences, and in draws a round.
+  int max_draft_length = 0;
+  int max_paths = 0;
+  int max_draft_tokens = 0;
+  // Drafts are taken only under rules whose law does not rest on the drafter's word.
+  bool untrusted_drafters = false;
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
 };
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);
+
+// How a valid request is verified and drafted for, its own choices before the server's.
+struct SpeculationDefaults {
+  int draft_length = 0;
+  int paths = 1;
+};
+struct SpeculationPlan {
+  Rule rule = Rule::kBlock;
+  DraftKind kind = DraftKind::kSampled;
+  DraftShape shape;
+};
+SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
+                                   const SpeculationDefaults& defaults,
+                                   const RequestLimits& limits);
 
 // The tokens that a valid request may produce at most.
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits);

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
 #include "common/spec/warper.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/output.h"
@@ -43,15 +44,19 @@ struct Session {
   int computed = 0;          // of `tokens`, those whose KV is held
   uint32_t round = 1;        // the round under way: every step that yields tokens ends one
   uint64_t served = 0;       // the step that served it last
+  int reserved = 0;          // tokens that its pages hold
+  SpeculationPlan speculation;
   std::unique_ptr<Warper> warper;
   std::unique_ptr<OutputStream> output;
 
   DraftState draft_state = DraftState::kOff;
   RoundPlan plan;               // the last one sent
   Time plan_deadline;           // kPlanned: when to go on without
-  DraftPath draft;              // kArrived
+  DraftTree partial;            // kPlanned: what of the draft has come
+  DraftTree draft;              // kArrived
   std::vector<TokenId> untold;  // tokens behind the last verdict told
-  int untold_accepted = 0;      // draft tokens of `plan` that stand, before `untold`
+  int untold_node = 0;          // of the draft of `plan`: the path to it stands, before `untold`
+  int untold_accepted = 0;      // its depth
   int missed = 0;               // drafts in a row that did not come in time
   uint32_t rest_until = 0;      // no plan before this round
 

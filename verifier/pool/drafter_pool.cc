@@ -41,9 +41,10 @@ Status DrafterPool::Check(const DrafterHello& hello) const {
                               target_.model + ": " + mismatch);
   }
   if (hello.vocab_size < 1 || hello.max_sessions < 1 || hello.max_draft_length < 1 ||
-      hello.max_context < 2) {
+      hello.max_draft_tokens < 1 || hello.max_context < 2) {
     return FailedPrecondition(
-        "hello: vocab_size, max_sessions, max_draft_length and max_context must be positive");
+        "hello: vocab_size, max_sessions, max_draft_length, max_draft_tokens and max_context must "
+        "be positive");
   }
   return Status();
 }
@@ -95,41 +96,29 @@ void DrafterPool::Drop(uint64_t id) {
   }
 }
 
-Status DrafterPool::CheckDraft(const Assignment& assignment, const ArrivedDraft& draft) const {
+Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
   const auto reject = [&draft](const std::string& what) {
     return InvalidArgument("session " + std::to_string(draft.session) + ", round " +
                            std::to_string(draft.round) + ": " + what);
   };
-  if (draft.paths.size() > 1) {
-    return reject(std::to_string(draft.paths.size()) + " draft sequences, asked for 1");
+  if (assignment.complete) return reject("a part behind the last one");
+  if (draft.chunk.tokens.empty()) return reject("a part without tokens");
+  assignment.complete = !draft.chunk.more;
+  if (const Status status = assignment.draft.Append(std::move(draft.chunk)); !status.ok()) {
+    return reject(status.message());
   }
-  const DraftPath& path = draft.paths[0];
-  const auto length = static_cast<int>(path.tokens.size());
-  if (length == 0) return reject("a draft sequence without tokens");
-  if (length > assignment.plan.length) {
-    return reject(std::to_string(length) + " tokens drafted, asked for " +
-                  std::to_string(assignment.plan.length));
-  }
-  const int vocab = std::min(target_.tokenizer.vocab_size, target_.vocab_size);
-  for (size_t i = 0; i < path.tokens.size(); ++i) {
-    if (path.tokens[i] < 0 || path.tokens[i] >= vocab) {
-      return reject("token id " + std::to_string(path.tokens[i]) + " is not in the vocabulary");
-    }
-    if (path.laws.empty()) continue;
-    if (const Status status = Validate(path.laws[i], path.tokens[i], vocab); !status.ok()) {
-      return reject("row " + std::to_string(i) + ": " + status.message());
-    }
-  }
-  // A greedy request has no laws and a sampled one needs them: a sampled token called a point mass
-  // would bend the output law.
-  if (path.laws.empty() != assignment.greedy) {
-    return reject(assignment.greedy ? "rows for a greedy request"
-                                    : "no rows for a sampled request");
-  }
-  return Status();
+  // A request that matches tokens has no laws and a sampled one needs them: a sampled token called
+  // a point mass would bend the output law.
+  const Status valid =
+      Validate(assignment.draft, assignment.plan.shape, assignment.kind == DraftKind::kSampled,
+               std::min(target_.tokenizer.vocab_size, target_.vocab_size));
+  return valid.ok() ? valid : reject(valid.message());
 }
 
-void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts) {
+void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t bytes) {
+  if (metrics_ != nullptr) {
+    metrics_->draft_bytes_received_total.Increment(static_cast<double>(bytes));
+  }
   for (ArrivedDraft& draft : drafts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
@@ -140,23 +129,26 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts) {
       continue;
     }
     Assignment& assignment = found->second;
-    if (draft.paths.empty()) {  // a refusal: the drafter has forgotten the session
+    if (draft.chunk.tokens.empty() && assignment.draft.empty()) {  // refused: it holds nothing
       --it->second.sessions;
       assignments_.erase(found);
       consumer_->OnRefused(draft.session);
       continue;
     }
-    if (const Status status = CheckDraft(assignment, draft); !status.ok()) {
+    const auto tokens = draft.chunk.tokens.size();
+    if (const Status status = Take(assignment, draft); !status.ok()) {
       Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
           {{"drafter", it->second.hello.name}, {"reason", status.message()}});
       it->second.link->Close(status);
       Drop(id);
       return;
     }
-    if (!assignment.fresh) Measure(it->second, clock_->Now() - assignment.sent);
-    assignment.fresh = false;
-    it->second.drafted_tokens += draft.paths[0].tokens.size();
-    consumer_->OnDraft(draft.session, draft.round, std::move(draft.paths[0]));
+    if (!assignment.fresh && assignment.complete) {
+      Measure(it->second, clock_->Now() - assignment.sent);
+    }
+    assignment.fresh = assignment.fresh && !assignment.complete;
+    it->second.drafted_tokens += tokens;
+    consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
   }
 }
 
@@ -177,13 +169,22 @@ void DrafterPool::Drain() {
   for (const auto& [id, drafter] : drafters_) drafter.link->SendDrain();
 }
 
+RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello) {
+  RoundPlan bounded = plan;
+  bounded.shape.length = std::min(plan.shape.length, hello.max_draft_length);
+  while (bounded.shape.length > 1 && bounded.shape.total_draws() > hello.max_draft_tokens) {
+    --bounded.shape.length;
+  }
+  return bounded;
+}
+
 bool DrafterPool::Open(const SessionStart& start) {
   if (draining_) return false;
   Drafter* best = nullptr;
   uint64_t best_id = 0;
   for (auto& [id, drafter] : drafters_) {
     if (drafter.sessions >= drafter.hello.max_sessions) continue;
-    const auto tokens = static_cast<int>(start.tokens.size()) + start.plan.length;
+    const auto tokens = static_cast<int>(start.tokens.size()) + start.plan.shape.length;
     if (tokens > drafter.hello.max_context) continue;
     if (best == nullptr || drafter.sessions < best->sessions) {
       best = &drafter;
@@ -193,11 +194,9 @@ bool DrafterPool::Open(const SessionStart& start) {
   if (best == nullptr) return false;
   ++best->sessions;
   SessionStart bounded = start;
-  bounded.plan.length = std::min(start.plan.length, best->hello.max_draft_length);
-  assignments_[start.session] = {.drafter = best_id,
-                                 .plan = bounded.plan,
-                                 .sent = clock_->Now(),
-                                 .greedy = start.sampling->greedy()};
+  bounded.plan = Bounded(start.plan, best->hello);
+  assignments_[start.session] = {
+      .drafter = best_id, .plan = bounded.plan, .sent = clock_->Now(), .kind = start.kind};
   best->link->SendOpen(bounded);
   return true;
 }
@@ -211,9 +210,11 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
   RoundDecision& queued = drafter.decisions.emplace_back(decision);
   queued.next = drafter.tokens.back();
-  queued.plan.length = std::min(decision.plan.length, drafter.hello.max_draft_length);
+  queued.plan = Bounded(decision.plan, drafter.hello);
   it->second.plan = queued.plan;
   it->second.sent = clock_->Now();
+  it->second.draft = {};
+  it->second.complete = false;
 }
 
 void DrafterPool::Close(uint64_t session) {

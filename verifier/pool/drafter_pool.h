@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-inline constexpr int kDraftingProtocolVersion = 1;
+inline constexpr int kDraftingProtocolVersion = 2;
 
 struct DrafterHello {
   int protocol_version = 0;
@@ -29,6 +29,7 @@ struct DrafterHello {
   int vocab_size = 0;  // rows of its logits, padding included
   int max_sessions = 0;
   int max_draft_length = 0;
+  int max_draft_tokens = 0;  // draws of one plan
   int max_context = 0;
 };
 
@@ -38,11 +39,11 @@ struct DrafterWelcome {
   DraftLawLimits law_limits;
 };
 
-// A session's draft as it came: one path, or none when the drafter could not draft.
+// A part of a session's draft as it came; without tokens when the drafter could not draft.
 struct ArrivedDraft {
   uint64_t session = 0;
   uint32_t round = 0;
-  std::vector<DraftPath> paths;
+  DraftChunk chunk;
 };
 
 // What the pool sends to one drafter. Calls must not wait.
@@ -88,8 +89,9 @@ class DrafterPool final : public DraftSource {
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
   // Its stream is over.
   void Leave(uint64_t drafter);
-  // Drafts from its stream. Nonsense closes the stream with a reason and frees its sessions.
-  void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts);
+  // Drafts from its stream, `bytes` on the wire. Nonsense closes the stream with a reason and frees
+  // its sessions.
+  void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts, size_t bytes);
   void Drain();
 
   bool Open(const SessionStart& start) override;
@@ -121,12 +123,17 @@ class DrafterPool final : public DraftSource {
     uint64_t drafter = 0;
     RoundPlan plan;  // the last one sent
     Time sent;
-    bool greedy = false;
-    bool fresh = true;  // the first draft behind Open prefills: it says little about later ones
+    DraftKind kind = DraftKind::kSampled;
+    DraftTree draft;        // what of its draft has come
+    bool complete = false;  // nothing more will come
+    bool fresh = true;      // the first draft behind Open prefills: it says little about later ones
   };
 
   Status Check(const DrafterHello& hello) const;
-  Status CheckDraft(const Assignment& assignment, const ArrivedDraft& draft) const;
+  // Adds a part to the session's draft.
+  Status Take(Assignment& assignment, ArrivedDraft& draft) const;
+  // The plan as this drafter can serve it.
+  static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);
   // Frees a drafter's sessions and forgets it.
   void Drop(uint64_t drafter);
   void Measure(Drafter& drafter, Duration round_trip);

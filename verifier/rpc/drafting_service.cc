@@ -95,8 +95,9 @@ class AttachReactor final : public AttachStream {
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
         OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts, FromWire(message_.drafts()));
-        return Post([pool = pool_, id = id_, drafts = std::move(drafts)]() mutable {
-          pool->OnDrafts(id, std::move(drafts));
+        return Post([pool = pool_, id = id_, drafts = std::move(drafts),
+                     bytes = message_.ByteSizeLong()]() mutable {
+          pool->OnDrafts(id, std::move(drafts), bytes);
         });
       }
       case v1::FromDrafter::kLoad: return Status();  // for people; assignment counts sessions

@@ -10,16 +10,20 @@
 namespace outrider {
 namespace {
 
-// Counts of the wire are unsigned; beyond an int they are as good as "too many".
-int ToInt(uint32_t value) {
-  return static_cast<int>(std::min(value, static_cast<uint32_t>(std::numeric_limits<int>::max())));
-}
-
 uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
 
-void ToWire(const RoundPlan& plan, v1::Plan* wire) {
-  wire->set_round(plan.round);
-  wire->set_length(ToWireCount(plan.length));
+Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
+  switch (wire) {
+    case v1::SpeculationOptions::RULE_DEFAULT: return std::optional<Rule>();
+    case v1::SpeculationOptions::RULE_TOKEN: return std::optional(Rule::kToken);
+    case v1::SpeculationOptions::RULE_BLOCK: return std::optional(Rule::kBlock);
+    case v1::SpeculationOptions::RULE_GREEDY_BLOCK: return std::optional(Rule::kGreedyBlock);
+    case v1::SpeculationOptions::RULE_SPECTR: return std::optional(Rule::kSpecTr);
+    case v1::SpeculationOptions::RULE_MULTIROUND: return std::optional(Rule::kMultiRound);
+    case v1::SpeculationOptions::RULE_MULTIPATH_BLOCK: return std::optional(Rule::kMultiPathBlock);
+    case v1::SpeculationOptions::RULE_GUMBEL: return std::optional(Rule::kGumbel);
+    default: return InvalidArgument("speculation.rule: unknown value");
+  }
 }
 
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
@@ -29,13 +33,10 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
     case v1::SpeculationOptions::MODE_OFF: options.enabled = false; break;
     default: return InvalidArgument("speculation.mode: unknown value");
   }
-  switch (wire.rule()) {
-    case v1::SpeculationOptions::RULE_DEFAULT:
-    case v1::SpeculationOptions::RULE_BLOCK: options.rule = Rule::kBlock; break;
-    case v1::SpeculationOptions::RULE_TOKEN: options.rule = Rule::kToken; break;
-    default: return InvalidArgument("speculation.rule: unknown value");
-  }
+  OUTRIDER_ASSIGN(options.rule, FromWire(wire.rule()));
   options.draft_length = ToInt(wire.draft_length());
+  options.paths = ToInt(wire.paths());
+  for (const uint32_t draws : wire.tree()) options.tree.push_back(ToInt(draws));
   return options;
 }
 
@@ -144,6 +145,7 @@ DrafterHello FromWire(const v1::Hello& wire) {
           .vocab_size = ToInt(wire.vocab_size()),
           .max_sessions = ToInt(wire.max_sessions()),
           .max_draft_length = ToInt(wire.max_draft_length()),
+          .max_draft_tokens = ToInt(wire.max_draft_tokens()),
           .max_context = ToInt(wire.max_context())};
 }
 
@@ -153,10 +155,7 @@ Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
     ArrivedDraft& out = drafts.emplace_back();
     out.session = draft.session();
     out.round = draft.round();
-    for (const v1::DraftPath& path : draft.paths()) {
-      OUTRIDER_ASSIGN(DraftPath converted, FromWire(path));
-      out.paths.push_back(std::move(converted));
-    }
+    OUTRIDER_ASSIGN(out.chunk, FromWire(draft));
   }
   return drafts;
 }
@@ -180,7 +179,8 @@ v1::FromVerifier ToWire(const SessionStart& start) {
   wire->set_prompt_tokens(ToWireCount(start.prompt_tokens));
   ToWire(*start.sampling, wire->mutable_sampling());
   wire->set_seed(start.seed);
-  ToWire(start.plan, wire->mutable_plan());
+  wire->set_kind(ToWire(start.kind));
+  ToWire(start.plan.shape, start.plan.round, wire->mutable_plan());
   return message;
 }
 
@@ -190,9 +190,9 @@ v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
     v1::Verdict* wire = message.mutable_verdicts()->add_verdicts();
     wire->set_session(d.session);
     wire->set_round(d.round);
-    wire->set_accepted(ToWireCount(d.accepted));
+    wire->set_node(ToWireCount(d.node));
     wire->mutable_next()->Assign(d.next.begin(), d.next.end());
-    ToWire(d.plan, wire->mutable_plan());
+    ToWire(d.plan.shape, d.plan.round, wire->mutable_plan());
   }
   return message;
 }

@@ -17,6 +17,12 @@ struct RequestFlags {
   std::string rule;
 };
 
+std::vector<std::string> RuleNames() {
+  std::vector<std::string> names;
+  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  return names;
+}
+
 void AddVerifier(CLI::App* command, std::string* verifier) {
   *verifier = kDefaultVerifier;
   command->add_option("--verifier", *verifier, "The verifier's address, host:port")
@@ -62,18 +68,29 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
   command->add_flag("--ignore-eos", request->ignore_eos,
                     "Go on behind the model's own end of sequence");
   command->add_option("--seed", request->seed,
-                      "Same seed, prompt and drafter, nothing else running: the same text");
+                      "Same seed, prompt and drafter, nothing else running: the same text (under "
+                      "--rule gumbel, whatever drafts and runs)");
   command->add_option("--speculation", flags->speculation, "off: plain decoding for this request")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
   command
       ->add_option("--rule", flags->rule,
-                   "How drafts are verified; without it, the server's rule. Both are exact.")
-      ->check(CLI::IsMember({"token", "block"}));
+                   "How drafts are verified; without it, the server's rule. All are exact; under "
+                   "gumbel a seed gives one text with any drafter, or none.")
+      ->check(CLI::IsMember(RuleNames()));
   command
       ->add_option("--draft-length", request->draft_length,
-                   "Draft tokens per round; 0: the server's choice")
+                   "Draft tokens per sequence and round; 0: the server's choice")
       ->capture_default_str();
+  command
+      ->add_option("--paths", request->paths, "Draft sequences per round; 0: the server's choice")
+      ->capture_default_str();
+  command
+      ->add_option("--tree", request->tree,
+                   "A prefix tree in place of both: how often each draw at a depth draws again, as "
+                   "in 3,2,1,1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       ->add_option("--timeout", request->timeout_seconds,
                    "Seconds that one request may take; 0: any number")
@@ -83,8 +100,7 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
 
 void Finish(const RequestFlags& flags, RequestOptions* request) {
   request->speculation = flags.speculation == "auto";
-  if (flags.rule == "token") request->rule = Rule::kToken;
-  if (flags.rule == "block") request->rule = Rule::kBlock;
+  if (!flags.rule.empty()) request->rule = ParseRule(flags.rule).value();
 }
 
 }  // namespace

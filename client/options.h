@@ -23,6 +23,8 @@ struct RequestOptions {
   bool speculation = true;
   std::optional<Rule> rule;      // unset: the server's
   uint32_t draft_length = 0;     // 0: the server's choice
+  uint32_t paths = 0;            // 0: the server's choice
+  std::vector<uint32_t> tree;    // branching by depth in place of both
   double timeout_seconds = 0.0;  // 0: none
 };
 

@@ -34,11 +34,10 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options) {
   v1::SpeculationOptions* speculation = request.mutable_speculation();
   speculation->set_mode(options.speculation ? v1::SpeculationOptions::MODE_AUTO
                                             : v1::SpeculationOptions::MODE_OFF);
-  if (options.rule.has_value()) {
-    speculation->set_rule(*options.rule == Rule::kToken ? v1::SpeculationOptions::RULE_TOKEN
-                                                        : v1::SpeculationOptions::RULE_BLOCK);
-  }
+  if (options.rule.has_value()) speculation->set_rule(ToWire(*options.rule));
   speculation->set_draft_length(options.draft_length);
+  speculation->set_paths(options.paths);
+  speculation->mutable_tree()->Assign(options.tree.begin(), options.tree.end());
   return request;
 }
 

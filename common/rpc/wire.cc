@@ -39,6 +39,27 @@ SamplingParams FromWire(const v1::SamplingParams& wire) {
   return params;
 }
 
+v1::SpeculationOptions::Rule ToWire(Rule rule) {
+  switch (rule) {
+    case Rule::kToken: return v1::SpeculationOptions::RULE_TOKEN;
+    case Rule::kBlock: return v1::SpeculationOptions::RULE_BLOCK;
+    case Rule::kGreedyBlock: return v1::SpeculationOptions::RULE_GREEDY_BLOCK;
+    case Rule::kSpecTr: return v1::SpeculationOptions::RULE_SPECTR;
+    case Rule::kMultiRound: return v1::SpeculationOptions::RULE_MULTIROUND;
+    case Rule::kMultiPathBlock: return v1::SpeculationOptions::RULE_MULTIPATH_BLOCK;
+    case Rule::kGumbel: return v1::SpeculationOptions::RULE_GUMBEL;
+  }
+  return v1::SpeculationOptions::RULE_DEFAULT;
+}
+
+Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
+  if (wire == v1::SpeculationOptions::RULE_DEFAULT) return std::optional<Rule>();
+  for (const Rule rule : kAllRules) {
+    if (ToWire(rule) == wire) return std::optional(rule);
+  }
+  return InvalidArgument("speculation.rule: unknown value");
+}
+
 void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire) {
   wire->set_round(round);
   wire->set_length(static_cast<uint32_t>(shape.length));

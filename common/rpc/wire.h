@@ -2,6 +2,8 @@
 // stop here.
 #pragma once
 
+#include <optional>
+
 #include "common/base/status.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
@@ -17,6 +19,10 @@ int ToInt(uint32_t value);
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
 // Values are not judged here (Validate of sampling_params.h does), only types.
 SamplingParams FromWire(const v1::SamplingParams& wire);
+
+v1::SpeculationOptions::Rule ToWire(Rule rule);
+// No value: the server's choice.
+Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
 
 void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire);
 DraftShape FromWire(const v1::Plan& wire);

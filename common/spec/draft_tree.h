@@ -78,6 +78,8 @@ class DraftTree {
   const DraftLaw& law(int node) const { return at(node).law; }
   // The child that each draw behind `node` gave, in draft order, duplicates kept.
   std::span<const int32_t> draws(int node) const { return at(node).draws; }
+  // True for a single sequence (and for none).
+  bool is_chain() const { return size() == max_depth_; }
   // All draws.
   int total_draws() const { return total_draws_; }
   // The child of `node` that carries `token`, -1 if none.

@@ -63,7 +63,11 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
                                                "--speculation",
                                                "off",
                                                "--rule",
-                                               "block",
+                                               "spectr",
+                                               "--paths",
+                                               "3",
+                                               "--tree",
+                                               "2,1",
                                                "--draft-length",
                                                "6",
                                                "--timeout",
@@ -85,8 +89,10 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   EXPECT_TRUE(request.ignore_eos);
   EXPECT_EQ(request.seed, 18446744073709551615u);
   EXPECT_FALSE(request.speculation);
-  EXPECT_EQ(request.rule, Rule::kBlock);
+  EXPECT_EQ(request.rule, Rule::kSpecTr);
   EXPECT_EQ(request.draft_length, 6u);
+  EXPECT_EQ(request.paths, 3u);
+  EXPECT_THAT(request.tree, ElementsAre(2u, 1u));
   EXPECT_EQ(request.timeout_seconds, 2.5);
   EXPECT_TRUE(options.json);
   EXPECT_TRUE(options.show_drafts);

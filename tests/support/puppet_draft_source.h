@@ -15,10 +15,12 @@ class PuppetDraftSource final : public DraftSource {
     std::vector<TokenId> tokens;
     int prompt_tokens;
     uint64_t seed;
+    DraftKind kind;
     RoundPlan plan;
   };
   struct Decided {
     uint32_t round;
+    int node;
     int accepted;
     std::vector<TokenId> next;
     RoundPlan plan;
@@ -33,11 +35,13 @@ class PuppetDraftSource final : public DraftSource {
 
   bool Open(const SessionStart& s) override {
     if (!accepts) return false;
-    opened[s.session] = {{s.tokens.begin(), s.tokens.end()}, s.prompt_tokens, s.seed, s.plan};
+    opened[s.session] = {
+        {s.tokens.begin(), s.tokens.end()}, s.prompt_tokens, s.seed, s.kind, s.plan};
     return true;
   }
   void Decide(const RoundDecision& d) override {
-    decided[d.session].push_back({d.round, d.accepted, {d.next.begin(), d.next.end()}, d.plan});
+    decided[d.session].push_back(
+        {d.round, d.node, d.accepted, {d.next.begin(), d.next.end()}, d.plan});
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }

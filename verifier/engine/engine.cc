@@ -58,6 +58,16 @@ void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seco
   metrics.request_decode_time_seconds.Observe(summary.decode_seconds);
 }
 
+// Parents of a forward pass's tokens: `pending` in a chain, the draft behind the last of them.
+std::vector<int32_t> TreeParents(const DraftTree& draft, int pending) {
+  std::vector<int32_t> parents;
+  for (int row = 0; row < pending; ++row) parents.push_back(row - 1);
+  for (int node = 1; node <= draft.size(); ++node) {
+    parents.push_back(pending - 1 + draft.parent(node));
+  }
+  return parents;
+}
+
 std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelConfig& config) {
   std::vector<TokenId> stops = request.stop_tokens;
   if (!request.ignore_eos) {
@@ -251,12 +261,8 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     const auto begin = s.tokens.begin() + s.computed;
     w.tokens.assign(begin, begin + share.pending);
     if (w.last) {
-      for (int row = 0; row < share.pending; ++row) w.parents.push_back(row - 1);
-      for (int node = 1; node <= s.draft.size(); ++node) {
-        w.tokens.push_back(s.draft.token(node));
-        w.parents.push_back(share.pending - 1 +
-                            s.draft.parent(node));  // the root: the last pending
-      }
+      for (int node = 1; node <= s.draft.size(); ++node) w.tokens.push_back(s.draft.token(node));
+      if (!s.draft.is_chain()) w.parents = TreeParents(s.draft, share.pending);
       for (int row = share.pending - 1; row < static_cast<int>(w.tokens.size()); ++row) {
         w.logit_rows.push_back(row);
       }
@@ -357,7 +363,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
   // What a stop cut off was never output: it does not count as accepted.
   chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
   session.computed = computed + chunk.accepted;
-  if (drafted > 0) KeepAccepted(session, verdict.node, pending);
+  if (!session.draft.is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
 
   const Time now = clock_->Now();
@@ -481,7 +487,8 @@ void Engine::OnDrafterLost(uint64_t id) {
   if (it == sessions_.end()) return;
   Session& session = *it->second;
   if (session.draft_state == DraftState::kOff) return;
-  // What has arrived of a draft is as good as any: it is scored before the session is opened anew. Another drafter starts without the faults of this one.
+  // What has arrived of a draft is as good as any: it is scored before the session is opened anew.
+  // Another drafter starts without the faults of this one.
   if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
   session.draft_state = DraftState::kUnattached;
   session.missed = 0;
@@ -491,8 +498,10 @@ void Engine::OnDrafterLost(uint64_t id) {
 void Engine::OnRefused(uint64_t id) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second->draft_state == DraftState::kOff) return;
-  Rest(*it->second);
-  it->second->draft_state = DraftState::kUnattached;
+  Session& session = *it->second;
+  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
+  Rest(session);
+  session.draft_state = DraftState::kUnattached;
 }
 
 void Engine::Finish(Session& session, FinishReason reason) {

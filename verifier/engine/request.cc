@@ -48,7 +48,8 @@ Status CheckRule(const GenerationRequest& request, const RequestLimits& limits) 
         " is not served: it needs the drafter's rows of tokens behind the round, "
         "and a drafter may be lost; block accepts more over several rounds");
   }
-  if (limits.untrusted_drafters && request.speculation.enabled && !request.sampling.greedy() && rule != Rule::kGumbel) {
+  if (limits.untrusted_drafters && request.speculation.enabled && !request.sampling.greedy() &&
+      rule != Rule::kGumbel) {
     return FailedPrecondition(field +
                               " rests on the drafters' honesty; this server (--untrusted-drafters) "
                               "takes gumbel, temperature 0 or speculation off");

@@ -102,7 +102,6 @@ Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
                            std::to_string(draft.round) + ": " + what);
   };
   if (assignment.complete) return reject("a part behind the last one");
-  if (draft.chunk.tokens.empty()) return reject("a part without tokens");
   assignment.complete = !draft.chunk.more;
   if (const Status status = assignment.draft.Append(std::move(draft.chunk)); !status.ok()) {
     return reject(status.message());
@@ -129,7 +128,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       continue;
     }
     Assignment& assignment = found->second;
-    if (draft.chunk.tokens.empty() && assignment.draft.empty()) {  // refused: it holds nothing
+    if (draft.chunk.tokens.empty()) {  // refused: it holds nothing
       --it->second.sessions;
       assignments_.erase(found);
       consumer_->OnRefused(draft.session);

@@ -12,20 +12,6 @@ namespace {
 
 uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
 
-Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
-  switch (wire) {
-    case v1::SpeculationOptions::RULE_DEFAULT: return std::optional<Rule>();
-    case v1::SpeculationOptions::RULE_TOKEN: return std::optional(Rule::kToken);
-    case v1::SpeculationOptions::RULE_BLOCK: return std::optional(Rule::kBlock);
-    case v1::SpeculationOptions::RULE_GREEDY_BLOCK: return std::optional(Rule::kGreedyBlock);
-    case v1::SpeculationOptions::RULE_SPECTR: return std::optional(Rule::kSpecTr);
-    case v1::SpeculationOptions::RULE_MULTIROUND: return std::optional(Rule::kMultiRound);
-    case v1::SpeculationOptions::RULE_MULTIPATH_BLOCK: return std::optional(Rule::kMultiPathBlock);
-    case v1::SpeculationOptions::RULE_GUMBEL: return std::optional(Rule::kGumbel);
-    default: return InvalidArgument("speculation.rule: unknown value");
-  }
-}
-
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
   SpeculationOptions options;
   switch (wire.mode()) {
@@ -33,7 +19,7 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
     case v1::SpeculationOptions::MODE_OFF: options.enabled = false; break;
     default: return InvalidArgument("speculation.mode: unknown value");
   }
-  OUTRIDER_ASSIGN(options.rule, FromWire(wire.rule()));
+  OUTRIDER_ASSIGN(options.rule, outrider::FromWire(wire.rule()));
   options.draft_length = ToInt(wire.draft_length());
   options.paths = ToInt(wire.paths());
   for (const uint32_t draws : wire.tree()) options.tree.push_back(ToInt(draws));

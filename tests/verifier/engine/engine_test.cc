@@ -66,6 +66,11 @@ class EngineTest : public ::testing::Test {
     return sink;
   }
 
+  // The whole draft of session 1: one sequence.
+  void Draft(uint32_t round, std::vector<TokenId> tokens, std::vector<DraftLaw> laws = {}) {
+    engine_->OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)), /*complete=*/true);
+  }
+
   static GenerationRequest Greedy(int max_tokens) {
     return {.prompt = {1, 2, 3, 4, 5, 6},
             .sampling = {.temperature = 0},
@@ -120,10 +125,10 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   const auto sink = Submit(1, Greedy(20));
   EXPECT_TRUE(engine_->Step()) << "prefill";
   ASSERT_TRUE(source_.opened.contains(1));
-  EXPECT_EQ(source_.plan(1).length, 4);
+  EXPECT_EQ(source_.plan(1).shape.length, 4);
   EXPECT_FALSE(engine_->Step()) << "a seeded request waits for its draft";
 
-  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[0], want[1], want[2], want[3]}});
+  Draft(source_.plan(1).round, {want[0], want[1], want[2], want[3]});
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 5));
   ASSERT_EQ(source_.decided[1].size(), 1u);
@@ -132,7 +137,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
 
   // Two right, then a wrong one.
   const TokenId wrong = want[7] == 0 ? 1 : 0;
-  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[5], want[6], wrong, want[8]}});
+  Draft(source_.plan(1).round, {want[5], want[6], wrong, want[8]});
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 8));
   EXPECT_EQ(source_.decided[1][1].accepted, 2);
@@ -169,7 +174,7 @@ TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   const RoundPlan plan = source_.plan(1);
   clock_.Advance(std::chrono::milliseconds(150));
   EXPECT_TRUE(engine_->Step()) << "patience is over: a plain step";
-  engine_->OnDraft(1, plan.round, {.tokens = {9, 9, 9}});
+  Draft(plan.round, {9, 9, 9});
   EXPECT_FALSE(engine_->Step()) << "the next plan is under way; the old draft is nothing";
   EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 2));
 }
@@ -203,7 +208,7 @@ TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens)
   EXPECT_EQ(source_.opened[1].tokens.size(), 10u);
   EXPECT_EQ(source_.opened[1].prompt_tokens, 6);
   EXPECT_FALSE(engine_->Step()) << "waits for the new drafter";
-  engine_->OnDraft(1, source_.opened[1].plan.round, {.tokens = {want[4], want[5]}});
+  Draft(source_.opened[1].plan.round, {want[4], want[5]});
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 7));
 }
@@ -228,10 +233,10 @@ TEST_F(EngineTest, PlansNeverReachBeyondTheEnd) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 7);
   const auto sink = Submit(1, Greedy(7));
   engine_->Step();
-  engine_->OnDraft(1, 1, {.tokens = {want[0], want[1], want[2], want[3]}});
+  Draft(1, {want[0], want[1], want[2], want[3]});
   engine_->Step();
-  EXPECT_EQ(source_.plan(1).length, 1) << "two tokens remain";
-  engine_->OnDraft(1, source_.plan(1).round, {.tokens = {want[5]}});
+  EXPECT_EQ(source_.plan(1).shape.length, 1) << "two tokens remain";
+  Draft(source_.plan(1).round, {want[5]});
   engine_->Step();
   EXPECT_TRUE(sink->ended);
   EXPECT_EQ(sink->tokens, want);
@@ -244,7 +249,7 @@ TEST_F(EngineTest, StopInTheMiddleOfADraftCutsTheRest) {
   request.stop_tokens = {want[1]};
   const auto sink = Submit(1, request);
   engine_->Step();
-  engine_->OnDraft(1, 1, {.tokens = {want[0], want[1], want[2], want[3]}});
+  Draft(1, {want[0], want[1], want[2], want[3]});
   engine_->Step();
   ASSERT_TRUE(sink->ended);
   const size_t end = want[0] == want[1] ? 1 : 2;
@@ -263,7 +268,7 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   engine_->Step();
   const auto point = [](TokenId t) { return DraftLaw{.ids = {t}, .weights = {kDraftLawTotal}}; };
   std::vector<TokenId> draft = {3, 4};
-  engine_->OnDraft(1, 1, {.tokens = draft, .laws = {point(3), point(4)}});
+  Draft(1, draft, {point(3), point(4)});
   engine_->Step();
   Warper warper(request.sampling, 32, kVocab);
   std::vector<float> row = model_.Logits(request.prompt);
@@ -271,6 +276,115 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   const bool first = Coin(11, 1, 0, Purpose::kAccept) < row[3];
   EXPECT_EQ(sink->chunks[0].accepted >= 1, first);
   EXPECT_EQ(sink->chunks[0].drafted, 2);
+}
+
+// Greedy, two sequences: the second holds the right tokens, the first leaves the text at once.
+TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
+  GenerationRequest request = Greedy(12);
+  request.speculation = {.draft_length = 3, .paths = 2};
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  EXPECT_EQ(source_.plan(1).shape, Sequences(2, 3));
+  EXPECT_EQ(source_.opened[1].kind, DraftKind::kArgmax);
+  const auto other = [](TokenId t) { return t == 0 ? 1 : 0; };
+  for (size_t at = 0; at < 8;) {
+    DraftTree tree;
+    const int wrong = tree.AddDraw(0, other(want[at])), right = tree.AddDraw(0, want[at]);
+    const int wrong2 = tree.AddDraw(wrong, want[at + 1]);
+    const int right2 = tree.AddDraw(right, want[at + 1]);
+    tree.AddDraw(wrong2, want[at + 2]);
+    tree.AddDraw(right2, other(want[at + 2]));
+    engine_->OnDraft(1, source_.plan(1).round, tree, true);
+    ASSERT_TRUE(engine_->Step());
+    EXPECT_EQ(source_.decided[1].back().node, right2);
+    EXPECT_EQ(source_.decided[1].back().accepted, 2);
+    at += 3;
+    EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + at));
+    EXPECT_EQ(sink->chunks.back().drafted, 6);
+  }
+  const auto batch = model_.batches().back();
+  EXPECT_EQ(batch[0].tokens.size(), 7u);
+  EXPECT_EQ(batch[0].parents, (std::vector<int32_t>{-1, 0, 0, 1, 2, 3, 4}));
+}
+
+// The seed-stable rule: the same tokens without drafts, with right ones, and with any others.
+TEST_F(EngineTest, GumbelGivesTheSameTokensWhateverIsDrafted) {
+  GenerationRequest request = Greedy(30);
+  request.sampling = {.temperature = 1.2f, .presence_penalty = 0.3f};
+  request.speculation.rule = Rule::kGumbel;
+  request.speculation.enabled = false;
+  const auto plain = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  ASSERT_EQ(plain->tokens.size(), 30u);
+
+  request.speculation = {.rule = Rule::kGumbel, .draft_length = 3, .paths = 2};
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  EXPECT_EQ(source_.opened[1].kind, DraftKind::kRace);
+  while (!sink->ended) {
+    const size_t at = sink->tokens.size();
+    const auto token = [&](size_t i) { return at + i < 30 ? plain->tokens[at + i] : 7; };
+    DraftTree tree;
+    const int wrong = tree.AddDraw(0, static_cast<TokenId>(at % kVocab));
+    const int first = tree.AddDraw(0, token(0));
+    if (source_.plan(1).shape.length > 1) {
+      tree.AddDraw(wrong, 5);
+      tree.AddDraw(first, at % 2 == 0 ? token(1) : 6);
+    }
+    engine_->OnDraft(1, source_.plan(1).round, tree, true);
+    if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));
+  }
+  EXPECT_EQ(sink->tokens, plain->tokens);
+  EXPECT_GT(sink->summary.accepted_tokens, 8);
+}
+
+TEST_F(EngineTest, AtTheDeadlineItGoesOnWithWhatOfTheDraftHasCome) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
+  const auto sink = Submit(1, Greedy(12));
+  engine_->Step();
+  const std::vector<TokenId> two = {want[0], want[1]}, four = {want[0], want[1], want[2], want[3]};
+  engine_->OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
+  EXPECT_FALSE(engine_->Step()) << "the rest may still come";
+  clock_.Advance(std::chrono::seconds(3));
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 3));
+  EXPECT_EQ(source_.decided[1].back().node, 2);
+  engine_->OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
+  EXPECT_FALSE(engine_->Step()) << "the rest is of an old round";
+}
+
+TEST_F(EngineTest, PartsOfADraftThatCompleteInTimeAreOneDraft) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
+  const auto sink = Submit(1, Greedy(12));
+  engine_->Step();
+  const std::vector<TokenId> two = {want[0], want[1]}, four = {want[0], want[1], want[2], want[3]};
+  engine_->OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
+  engine_->OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->tokens.size(), 5u);
+}
+
+TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
+  // 64 pages of 4 tokens: prompt and output take all of them, and a draft has to fit as well.
+  GenerationRequest request = Greedy(240);
+  request.speculation = {.draft_length = 8, .paths = 6};
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  while (!sink->ended) {
+    const RoundPlan plan = source_.plan(1);
+    DraftTree tree;
+    for (TokenId t = 0; t < plan.shape.draws(0); ++t) {
+      int node = tree.AddDraw(0, t);
+      for (int d = 1; d < plan.shape.length; ++d) node = tree.AddDraw(node, t);
+    }
+    engine_->OnDraft(1, plan.round, tree, true);
+    if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));
+  }
+  EXPECT_TRUE(sink->status.ok()) << sink->status.ToString();
+  EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 240));
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
 TEST_F(EngineTest, OffMeansNoWordToAnyDrafter) {
@@ -331,7 +445,7 @@ TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {
   EXPECT_EQ(sink->status.code(), Code::kCancelled);
   EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
   engine_->Cancel(1, Status(Code::kCancelled, "again"));
-  engine_->OnDraft(1, 1, {.tokens = {1}});
+  Draft(1, {1});
   EXPECT_FALSE(engine_->Step());
 }
 

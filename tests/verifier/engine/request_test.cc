@@ -8,8 +8,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr RequestLimits kLimits{
-    .vocab_size = 32, .max_context = 64, .kv_tokens = 48, .max_draft_length = 8};
+constexpr RequestLimits kLimits{.vocab_size = 32,
+                                .max_context = 64,
+                                .kv_tokens = 48,
+                                .max_draft_length = 8,
+                                .max_paths = 4,
+                                .max_draft_tokens = 24};
+constexpr SpeculationDefaults kDefaults{.draft_length = 5, .paths = 1};
 
 GenerationRequest Good() { return {.prompt = {1, 2, 3}, .max_tokens = 10}; }
 
@@ -64,7 +69,89 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"stop_strings",
                 [](GenerationRequest& r) { r.stop_strings = {std::string(2000, 'x')}; }},
         BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = 9; }},
-        BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = -1; }}));
+        BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = -1; }},
+        BadCase{"paths", [](GenerationRequest& r) { r.speculation.paths = 5; }},
+        BadCase{"tree",
+                [](GenerationRequest& r) {
+                  r.speculation.tree = {2, 0};
+                }},
+        BadCase{"tree",
+                [](GenerationRequest& r) {
+                  r.speculation.tree = {4, 4, 4};
+                }},
+        BadCase{"tree", [](GenerationRequest& r) { r.speculation.tree.assign(9, 1); }},
+        BadCase{"tree",
+                [](GenerationRequest& r) {
+                  r.speculation.tree = {2, 2};
+                  r.speculation.paths = 2;
+                }},
+        BadCase{"one sequence",
+                [](GenerationRequest& r) {
+                  r.speculation.rule = Rule::kBlock;
+                  r.speculation.paths = 2;
+                }},
+        BadCase{"one sequence",
+                [](GenerationRequest& r) {
+                  r.speculation.rule = Rule::kToken;
+                  r.speculation.tree = {1, 2};
+                }},
+        BadCase{"greedy-block",
+                [](GenerationRequest& r) { r.speculation.rule = Rule::kGreedyBlock; }}));
+
+TEST(Speculation, DefaultRuleFollowsTheNumberOfSequences) {
+  GenerationRequest request = Good();
+  SpeculationPlan plan = ResolveSpeculation(request, kDefaults, kLimits);
+  EXPECT_EQ(plan.rule, Rule::kBlock);
+  EXPECT_EQ(plan.kind, DraftKind::kSampled);
+  EXPECT_EQ(plan.shape, Sequences(1, 5));
+  request.speculation.paths = 3;
+  plan = ResolveSpeculation(request, kDefaults, kLimits);
+  EXPECT_EQ(plan.rule, Rule::kMultiPathBlock);
+  EXPECT_EQ(plan.shape, Sequences(3, 5));
+  request.speculation = {.tree = {3, 1, 2}};
+  plan = ResolveSpeculation(request, kDefaults, kLimits);
+  EXPECT_EQ(plan.rule, Rule::kMultiPathBlock);
+  EXPECT_EQ(plan.shape, (DraftShape{3, {3, 1, 2}}));
+}
+
+TEST(Speculation, ARuleOfOneSequenceDraftsOneWhateverTheServersDefault) {
+  GenerationRequest request = Good();
+  request.speculation.rule = Rule::kBlock;
+  EXPECT_EQ(ResolveSpeculation(request, {.draft_length = 4, .paths = 4}, kLimits).shape,
+            Sequences(1, 4));
+}
+
+TEST(Speculation, DraftsAreCutToTheDrawsOfARound) {
+  GenerationRequest request = Good();
+  request.speculation = {.draft_length = 8, .paths = 4};
+  EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).shape, Sequences(4, 6)) << "24 draws";
+}
+
+TEST(Speculation, KindFollowsRuleAndTemperature) {
+  GenerationRequest request = Good();
+  request.speculation.rule = Rule::kGumbel;
+  EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).kind, DraftKind::kRace);
+  request.sampling.temperature = 0;
+  EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).kind, DraftKind::kArgmax);
+}
+
+TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
+  RequestLimits limits = kLimits;
+  limits.untrusted_drafters = true;
+  GenerationRequest request = Good();
+  EXPECT_EQ(ResolveSpeculation(request, kDefaults, limits).rule, Rule::kGumbel);
+  for (const Rule rule : kAllRules) {
+    request.speculation.rule = rule;
+    EXPECT_EQ(Validate(request, limits).ok(), rule == Rule::kGumbel) << RuleName(rule);
+  }
+  request.speculation.rule = Rule::kBlock;
+  EXPECT_EQ(Validate(request, limits).code(), Code::kFailedPrecondition);
+  request.sampling.temperature = 0;
+  EXPECT_TRUE(Validate(request, limits).ok());
+  request.sampling.temperature = 1;
+  request.speculation.enabled = false;
+  EXPECT_TRUE(Validate(request, limits).ok());
+}
 
 }  // namespace
 }  // namespace outrider

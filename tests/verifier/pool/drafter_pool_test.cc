@@ -45,14 +45,16 @@ class RecordingLink final : public DrafterLink {
 
 class RecordingConsumer final : public DraftConsumer {
  public:
-  void OnDraft(uint64_t session, uint32_t, DraftPath path) override {
-    drafts[session] = std::move(path);
+  void OnDraft(uint64_t session, uint32_t, const DraftTree& draft, bool is_complete) override {
+    drafts[session] = draft;
+    complete[session] = is_complete;
   }
   void OnDrafterLost(uint64_t session) override { lost.push_back(session); }
 
   void OnRefused(uint64_t session) override { refused.push_back(session); }
 
-  std::map<uint64_t, DraftPath> drafts;
+  std::map<uint64_t, DraftTree> drafts;
+  std::map<uint64_t, bool> complete;
   std::vector<uint64_t> lost;
   std::vector<uint64_t> refused;
 };
@@ -71,6 +73,7 @@ DrafterHello Hello(const std::string& name) {
           .vocab_size = 128,
           .max_sessions = 2,
           .max_draft_length = 4,
+          .max_draft_tokens = 12,
           .max_context = 64};
 }
 
@@ -89,13 +92,17 @@ class Pool : public ::testing::Test {
     return link;
   }
 
-  bool Open(uint64_t session, int length = 4) {
+  bool Open(uint64_t session, int length = 4, DraftKind kind = DraftKind::kSampled) {
+    return OpenShape(session, Sequences(1, length), kind);
+  }
+  bool OpenShape(uint64_t session, DraftShape shape, DraftKind kind = DraftKind::kSampled) {
     return pool_.Open({.session = session,
                        .tokens = tokens_,
                        .prompt_tokens = 3,
                        .sampling = &sampling_,
                        .seed = 9,
-                       .plan = {.round = 1, .length = length}});
+                       .kind = kind,
+                       .plan = {.round = 1, .shape = std::move(shape)}});
   }
 
   FakeClock clock_;
@@ -131,7 +138,7 @@ TEST_F(Pool, RefusesAnotherTokenizerWithWordsThatSayWhatDiffers) {
 
 TEST_F(Pool, RefusesAnotherProtocolVersion) {
   DrafterHello hello = Hello("d");
-  hello.protocol_version = 2;
+  hello.protocol_version = kDraftingProtocolVersion + 1;
   EXPECT_THAT(pool_.Join(1, hello, std::make_shared<RecordingLink>()).message(),
               HasSubstr("protocol"));
 }
@@ -150,11 +157,12 @@ TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {
 TEST_F(Pool, PlansAreCutToWhatTheDrafterCan) {
   const auto link = Join(1, Hello("a"));
   EXPECT_TRUE(Open(1, 16));
-  EXPECT_EQ(link->plans[1].length, 4);
+  EXPECT_EQ(link->plans[1].shape.length, 4);
   const std::vector<TokenId> next = {5};
-  pool_.Decide({.session = 1, .round = 1, .next = next, .plan = {.round = 2, .length = 9}});
+  pool_.Decide(
+      {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 9)}});
   pool_.Flush();
-  EXPECT_EQ(link->plans[1].length, 4);
+  EXPECT_EQ(link->plans[1].shape.length, 4);
   EXPECT_EQ(link->plans[1].round, 2u);
 }
 
@@ -164,7 +172,8 @@ TEST_F(Pool, SendsOneMessageAStepWithItsOwnCopyOfTheTokens) {
   Open(2);
   for (uint64_t s = 1; s <= 2; ++s) {
     std::vector<TokenId> next = {static_cast<TokenId>(10 * s), 7};
-    pool_.Decide({.session = s, .round = 1, .next = next, .plan = {.round = 2, .length = 4}});
+    pool_.Decide(
+        {.session = s, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
     next.assign({0, 0});
   }
   EXPECT_EQ(link->batches, 0);
@@ -180,16 +189,17 @@ TEST_F(Pool, DeliversAGoodDraft) {
   Join(1, Hello("a"));
   Open(1);
   pool_.OnDrafts(
-      1,
-      {{.session = 1, .round = 1, .paths = {{.tokens = {5}, .laws = {Law({5, 6}, {65535, 1})}}}}});
-  EXPECT_EQ(consumer_.drafts[1].tokens, std::vector<TokenId>{5});
+      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {Law({5, 6}, {65535, 1})}}}},
+      0);
+  EXPECT_EQ(consumer_.drafts[1].Path(1), std::vector<TokenId>{5});
+  EXPECT_TRUE(consumer_.complete[1]);
 }
 
 TEST_F(Pool, RefusedSessionIsFreeForAnotherDrafter) {
   const auto a = Join(1, Hello("a"));
   Open(1);
   const auto b = Join(2, Hello("b"));
-  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = {}}});
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = {}}}, 0);
   EXPECT_EQ(consumer_.refused, std::vector<uint64_t>{1});
   EXPECT_TRUE(a->closed_with.ok());
   EXPECT_EQ(pool_.DrafterName(1), "");
@@ -212,17 +222,18 @@ TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
 TEST_F(Pool, OldAndUnknownDraftsAreIgnored) {
   const auto link = Join(1, Hello("a"));
   Open(1);
-  const DraftPath path{.tokens = {5}, .laws = {Law({5}, {65536})}};
-  pool_.OnDrafts(1, {{.session = 1, .round = 7, .paths = {path}},
-                     {.session = 99, .round = 1, .paths = {path}}});
-  pool_.OnDrafts(42, {{.session = 1, .round = 1, .paths = {path}}});
+  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  pool_.OnDrafts(
+      1, {{.session = 1, .round = 7, .chunk = chunk}, {.session = 99, .round = 1, .chunk = chunk}},
+      0);
+  pool_.OnDrafts(42, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   EXPECT_TRUE(consumer_.drafts.empty());
   EXPECT_TRUE(link->closed_with.ok());
 }
 
 struct Nonsense {
   const char* words;
-  std::vector<DraftPath> paths;
+  DraftChunk chunk;
 };
 
 class HostileDrafter : public Pool, public ::testing::WithParamInterface<Nonsense> {};
@@ -232,7 +243,7 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
   Open(1);
   const auto good = Join(2, Hello("good"));
   Open(2);
-  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = GetParam().paths}});
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = GetParam().chunk}}, 0);
   EXPECT_EQ(bad->closed_with.code(), Code::kInvalidArgument);
   EXPECT_THAT(bad->closed_with.message(), HasSubstr(GetParam().words));
   EXPECT_EQ(consumer_.lost, std::vector<uint64_t>{1});
@@ -243,24 +254,71 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
 
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
-    ::testing::Values(Nonsense{"vocabulary", {{.tokens = {100}, .laws = {Law({100}, {65536})}}}},
-                      Nonsense{"vocabulary", {{.tokens = {-1}, .laws = {Law({-1}, {65536})}}}},
-                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}}},
-                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({6}, {65536})}}}},
-                      Nonsense{"row", {{.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}}},
-                      Nonsense{"rows", {{.tokens = {5}, .laws = {}}}},
-                      Nonsense{"without tokens", {DraftPath{}}},
-                      Nonsense{"asked for 4",
-                               {{.tokens = {5, 5, 5, 5, 5},
-                                 .laws = std::vector<DraftLaw>(5, Law({5}, {65536}))}}},
-                      Nonsense{"sequences", {DraftPath{}, DraftPath{}}}));
+    ::testing::Values(
+        Nonsense{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
+        Nonsense{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
+        Nonsense{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
+        Nonsense{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
+        Nonsense{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
+        Nonsense{"no row", {.tokens = {5}, .laws = {}}},
+        Nonsense{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
+        Nonsense{"asked for length 4",
+                 {.tokens = {5, 5, 5, 5, 5}, .laws = std::vector(5, Law({5}, {65536}))}},
+        Nonsense{"2 draws, asked for 1",
+                 {.tokens = {5, 5}, .parents = {0, 0}, .laws = {Law({5}, {65536})}}},
+        Nonsense{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
+        Nonsense{"1 parents for 2",
+                 {.tokens = {5, 5}, .parents = {0}, .laws = {Law({5}, {65536})}}}));
+
+// A rule that counts the draws at a prefix would be bent by one more or less.
+TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
+  const DraftLaw law = Law({5, 6}, {32768, 32768});
+  const auto bad = Join(1, Hello("bad"));
+  OpenShape(1, {.length = 2, .branching = {2}});
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {law}}}}, 0);
+  EXPECT_THAT(bad->closed_with.message(), HasSubstr("1 draws, asked for 2"));
+
+  const auto good = Join(2, Hello("good"));
+  OpenShape(1, {.length = 2, .branching = {2}});
+  // Both sequences begin with 5: one node drawn twice, which must be drawn behind twice.
+  pool_.OnDrafts(2,
+                 {{.session = 1,
+                   .round = 1,
+                   .chunk = {.tokens = {5, 5, 6, 5}, .parents = {0, 0, 1, 1}, .laws = {law, law}}}},
+                 0);
+  EXPECT_TRUE(good->closed_with.ok()) << good->closed_with.ToString();
+  EXPECT_EQ(consumer_.drafts[1].size(), 3);
+  EXPECT_EQ(consumer_.drafts[1].total_draws(), 4);
+}
+
+TEST_F(Pool, PutsADraftTogetherFromItsParts) {
+  const auto link = Join(1, Hello("a"));
+  const DraftLaw law = Law({5, 6}, {32768, 32768});
+  Open(1);
+  DraftChunk part{.tokens = {5, 6}, .laws = {law, law}, .more = true};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  EXPECT_EQ(consumer_.drafts[1].Path(2), (std::vector<TokenId>{5, 6}));
+  EXPECT_FALSE(consumer_.complete[1]);
+  part.more = false;
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  EXPECT_EQ(consumer_.drafts[1].Path(4), (std::vector<TokenId>{5, 6, 5, 6}));
+  EXPECT_TRUE(consumer_.complete[1]);
+  EXPECT_TRUE(link->closed_with.ok());
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  EXPECT_THAT(link->closed_with.message(), HasSubstr("behind the last one"));
+}
+
+TEST_F(Pool, PlansAreCutToTheDrawsThatTheDrafterTakes) {
+  const auto link = Join(1, Hello("a"));
+  EXPECT_TRUE(OpenShape(1, Sequences(4, 4)));
+  EXPECT_EQ(link->plans[1].shape, Sequences(4, 3)) << "12 draws";
+}
 
 TEST_F(Pool, GreedySessionsTakeNoRows) {
   const auto link = Join(1, Hello("a"));
-  sampling_.temperature = 0;
-  Open(1);
+  Open(1, 4, DraftKind::kArgmax);
   pool_.OnDrafts(
-      1, {{.session = 1, .round = 1, .paths = {{.tokens = {5}, .laws = {Law({5}, {65536})}}}}});
+      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {Law({5}, {65536})}}}}, 0);
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
 }
 
@@ -268,14 +326,16 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   Join(1, Hello("a"));
   Open(1);
   const Duration first = pool_.Patience(1);
-  const DraftPath path{.tokens = {5}, .laws = {Law({5}, {65536})}};
-  pool_.OnDrafts(1, {{.session = 1, .round = 1, .paths = {path}}});
+  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 2; round < 60; ++round) {
-    pool_.Decide(
-        {.session = 1, .round = round - 1, .next = next, .plan = {.round = round, .length = 4}});
+    pool_.Decide({.session = 1,
+                  .round = round - 1,
+                  .next = next,
+                  .plan = {.round = round, .shape = Sequences(1, 4)}});
     clock_.Advance(std::chrono::milliseconds(30));
-    pool_.OnDrafts(1, {{.session = 1, .round = round, .paths = {path}}});
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_LT(pool_.Patience(1), first);
   EXPECT_GE(pool_.Patience(1), std::chrono::milliseconds(30));

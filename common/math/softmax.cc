@@ -46,6 +46,24 @@ float RowMaxT(const float* x, size_t n) {
   return best;
 }
 
+float RowSumT(const float* x, size_t n) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  V sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  size_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    sum0 = hn::Add(sum0, hn::LoadU(d, x + i));
+    sum1 = hn::Add(sum1, hn::LoadU(d, x + i + lanes));
+    sum2 = hn::Add(sum2, hn::LoadU(d, x + i + 2 * lanes));
+    sum3 = hn::Add(sum3, hn::LoadU(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) sum0 = hn::Add(sum0, hn::LoadU(d, x + i));
+  sum0 = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+  float sum = hn::GetLane(hn::SumOfLanes(d, sum0));
+  for (; i < n; ++i) sum += x[i];
+  return sum;
+}
+
 // The first index whose entry equals `value`, n if none.
 size_t FindFirst(const float* x, size_t n, float value) {
   const D d;
@@ -159,6 +177,7 @@ HWY_AFTER_NAMESPACE();
 namespace outrider {
 
 HWY_EXPORT(RowMaxT);
+HWY_EXPORT(RowSumT);
 HWY_EXPORT(FindFirst);
 HWY_EXPORT(ExpT);
 HWY_EXPORT(ScaleT);
@@ -174,6 +193,14 @@ void TileMax(std::span<const float> row, size_t tile, std::span<float> largest) 
   for (size_t i = 0; i < largest.size(); ++i) {
     const size_t begin = i * tile;
     largest[i] = row_max(row.data() + begin, std::min(tile, row.size() - begin));
+  }
+}
+
+void TileSums(std::span<const float> row, size_t tile, std::span<float> sums) {
+  const auto row_sum = HWY_DYNAMIC_DISPATCH(RowSumT);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t begin = i * tile;
+    sums[i] = row_sum(row.data() + begin, std::min(tile, row.size() - begin));
   }
 }
 
@@ -239,6 +266,11 @@ std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
   std::vector<RowEntry> top = SelectTop(row, std::min(wanted, row.size()));
   std::sort(top.begin(), top.end(), Before);
   return top;
+}
+
+void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEntry>& out) {
+  HWY_DYNAMIC_DISPATCH(CollectAboveT)
+  (row.data(), 0, row.size(), threshold, out.size() + row.size(), out);
 }
 
 RowEntry KthLargest(std::span<const float> row, int count) {

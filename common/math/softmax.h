@@ -19,6 +19,9 @@ float RowMax(std::span<const float> row);
 // largest[i]: RowMax of the i-th `tile` entries; [ceil(row / tile)].
 void TileMax(std::span<const float> row, size_t tile, std::span<float> largest);
 
+// sums[i]: of the i-th `tile` entries, in float; [ceil(row / tile)].
+void TileSums(std::span<const float> row, size_t tile, std::span<float> sums);
+
 // The index of the largest entry, the lowest on ties; 0 when RowMax is -infinity.
 TokenId RowArgmax(std::span<const float> row);
 
@@ -43,7 +46,10 @@ struct RowEntry {
 // rising id. One vectorised scan against a rising threshold; few entries reach the sort.
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
 
-// The last of these, without sorting the others; (0, 0) if there are fewer than `count`.
+// Appends the entries above `threshold`, by rising id.
+void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEntry>& out);
+
+// The last of TopEntries, without sorting the others; (0, 0) if there are fewer than `count`.
 RowEntry KthLargest(std::span<const float> row, int count);
 
 }  // namespace outrider

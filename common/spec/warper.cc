@@ -5,29 +5,27 @@
 #include <bit>
 
 #include "common/base/check.h"
-#include "common/math/accept.h"
+#include "common/math/residual_draw.h"
 #include "common/math/softmax.h"
 
 namespace outrider {
 namespace {
 
 // Where top-p cuts: the last entry of the row's shortest prefix, in falling order (ties by rising
-// id), that holds `goal` of the row's `mass`. Linear: one histogram over the leading bits of the
+// id), that holds `goal` of the row's mass. Linear: one histogram over the leading bits of the
 // floats (of the same order as the floats, which are not negative) finds the bucket where the sum
 // crosses the goal, and only that bucket is sorted. (0, 0), nothing to cut, if rounding lets the
 // whole row fall short.
-RowEntry ShortestPrefix(std::span<const float> probs, double goal, double mass) {
+RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
   constexpr int kDroppedBits = 20;  // leaves sign, exponent and 3 bits of mantissa
   constexpr int kBuckets = 1 << (31 - kDroppedBits);
   const auto bucket_of = [](float p) {
     return static_cast<int>(std::bit_cast<uint32_t>(p) >> kDroppedBits);
   };
-  // All entries up to here hold no more than half of what may be cut: the goal is reached before.
-  const auto floor = static_cast<float>(0.5 * (mass - goal) / static_cast<double>(probs.size()));
 
   std::array<double, kBuckets> sums{};
   for (const float p : probs) {
-    if (p > floor) sums[static_cast<size_t>(bucket_of(p))] += static_cast<double>(p);
+    if (p > 0.f) sums[static_cast<size_t>(bucket_of(p))] += static_cast<double>(p);
   }
   int bucket = kBuckets - 1;
   double sum = 0;
@@ -37,7 +35,7 @@ RowEntry ShortestPrefix(std::span<const float> probs, double goal, double mass) 
 
   std::vector<RowEntry> entries;
   for (size_t i = 0; i < probs.size(); ++i) {
-    if (probs[i] > floor && bucket_of(probs[i]) == bucket) {
+    if (probs[i] > 0.f && bucket_of(probs[i]) == bucket) {
       entries.push_back({static_cast<TokenId>(i), probs[i]});
     }
   }
@@ -122,7 +120,7 @@ void Warper::Truncate(std::span<float> probs) const {
   }
   if (params_.top_p < 1.f) {
     const double goal = static_cast<double>(params_.top_p) * mass;
-    mass = KeepPrefix(probs, ShortestPrefix(probs, goal, mass));
+    mass = KeepPrefix(probs, ShortestPrefix(probs, goal));
     cut = true;
   }
   if (params_.min_p > 0.f) {
@@ -157,9 +155,9 @@ TokenId Warper::Argmax(std::span<const float> row, std::span<const TokenId> pend
 }
 
 TokenId SampleRow(std::span<const float> probs, double coin) {
-  return ResidualRow<float, uint32_t>{
-      .target = probs.data(), .vocab = static_cast<int>(probs.size()), .draft = {}}
-      .Draw(coin);
+  const ResidualRow<float, uint32_t> law{
+      .target = probs.data(), .vocab = static_cast<int>(probs.size()), .draft = {}};
+  return DrawResidual(law, coin);
 }
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "common/math/residual_draw.h"
 #include "common/spec/coins.h"
 #include "common/spec/race.h"
 
@@ -20,8 +21,12 @@ class PhiloxCoins {
     return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
                 static_cast<uint32_t>(trial)) < probability;
   }
-  template <class Real, class Weight>
-  TokenId Next(int depth, const ResidualRow<Real, Weight>& law) const {
+  template <class Weight>
+  TokenId Next(int depth, const ResidualRow<float, Weight>& law) const {
+    return DrawResidual(law,
+                        Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
+  }
+  TokenId Next(int depth, const ResidualRow<double, double>& law) const {
     return law.Draw(Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
 

@@ -1,0 +1,69 @@
+#include "common/math/residual_draw.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/math/softmax.h"
+
+namespace outrider {
+namespace {
+
+// The token of the tile where the cumulative weights pass `goal`; the last one of any weight if
+// they add up to a little less than the tile's sum in float; -1 if none has any.
+template <class Weight>
+TokenId DrawInTile(const ResidualRow<float, Weight>& law, int begin, double goal) {
+  constexpr int kTile = ResidualRow<float, Weight>::kTile;
+  double weights[kTile];
+  const int n = std::min(kTile, law.vocab - begin);
+  law.Tile(begin, n, weights);
+  TokenId drawn = -1;
+  for (int i = 0; i < n && goal >= 0; ++i) {
+    if (weights[i] > 0) drawn = begin + i;
+    goal -= weights[i];
+  }
+  return drawn;
+}
+
+template <class Weight>
+TokenId Draw(const ResidualRow<float, Weight>& law, double coin) {
+  constexpr size_t kTile = ResidualRow<float, Weight>::kTile;
+  const auto vocab = static_cast<size_t>(law.vocab);
+  std::vector<float> sums((vocab + kTile - 1) / kTile);
+  TileSums({law.target, vocab}, kTile, sums);
+
+  // A tile's weight: its share of scale * P less what the draft's entries take of it. An error of
+  // 1e-7 of a tile must not make a residual out of nothing.
+  std::vector<double> weights(sums.size());
+  double rounding = 0;
+  for (size_t t = 0; t < sums.size(); ++t) {
+    weights[t] = law.scale * static_cast<double>(sums[t]);
+    rounding += weights[t];
+  }
+  rounding *= 1e-6;
+  for (int i = 0; i < law.draft.size; ++i) {
+    const TokenId id = law.draft.ids[i];
+    weights[static_cast<size_t>(id) / kTile] -=
+        std::min(law.scale * static_cast<double>(law.target[id]), law.draft.Probability(i));
+  }
+  double total = 0;
+  for (double& w : weights) total += w = std::max(w, 0.0);
+  if (!(total > rounding)) return law.Draw(coin);  // close to empty: to the last bit
+
+  const double goal = coin * total;
+  double before = 0;
+  for (size_t t = 0; t < weights.size(); before += weights[t++]) {
+    if (!(before + weights[t] > goal)) continue;
+    const TokenId drawn = DrawInTile(law, static_cast<int>(t * kTile), goal - before);
+    if (drawn >= 0) return drawn;
+  }
+  return law.Draw(coin);
+}
+
+}  // namespace
+
+TokenId DrawResidual(const ResidualRow<float, double>& law, double coin) { return Draw(law, coin); }
+TokenId DrawResidual(const ResidualRow<float, uint32_t>& law, double coin) {
+  return Draw(law, coin);
+}
+
+}  // namespace outrider

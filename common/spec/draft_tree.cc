@@ -8,7 +8,8 @@
 namespace outrider {
 namespace {
 
-constexpr int64_t kMany = int64_t{1} << 40;
+// Times any int: no overflow.
+constexpr int64_t kMany = int64_t{1} << 31;
 
 Status Reject(int node, const std::string& what) {
   return InvalidArgument("draft node " + std::to_string(node) + ": " + what);

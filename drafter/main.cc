@@ -40,9 +40,12 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
                   Tokenizer::Load(options.service.model));
   DraftLoopOptions loop_options{.max_sessions = options.max_sessions,
                                 .max_draft_length = options.max_draft_length,
+                                .max_draft_tokens = options.max_draft_tokens,
+                                .chunk_depths = options.chunk_depths,
                                 .tokenizer_vocab = tokenizer->vocab_size()};
-  // Every session can draft in one pass.
-  loop_options.max_step_tokens = std::max(loop_options.max_step_tokens, options.max_sessions);
+  // Every session can draft in one pass, and every plan's widest depth fits into one.
+  loop_options.max_step_tokens =
+      std::max({loop_options.max_step_tokens, options.max_sessions, options.max_draft_tokens});
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
                   LoadServedModel(options.service, loop_options.max_step_tokens));
   const ModelConfig& config = model->config();

@@ -3,10 +3,11 @@
 namespace outrider {
 
 DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& model_name)
-    : draft_tokens_total(registry.MakeCounter("outrider_drafter_draft_tokens_total",
-                                              "Draft tokens made", {{"model_name", model_name}})),
+    : draft_tokens_total(registry.MakeCounter(
+          "outrider_drafter_draft_tokens_total",
+          "Draft tokens made; what two sequences share counts once", {{"model_name", model_name}})),
       drafts_sent_total(registry.MakeCounter("outrider_drafter_drafts_sent_total",
-                                             "Drafts sent, one a session and round",
+                                             "Drafts sent whole, one a session and round",
                                              {{"model_name", model_name}})),
       forward_seconds(registry.MakeHistogram("outrider_drafter_forward_seconds",
                                              "One forward pass of the draft model",

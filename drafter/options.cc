@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/rpc/wire.h"
+
 namespace outrider {
 
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
@@ -22,7 +24,14 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
                "protocol), instead of asking again every 10 seconds");
   app.add_option("--max-sessions", o->max_sessions, "Sessions of all verifiers at once")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--max-draft-length", o->max_draft_length, "Draft tokens per round at most")
+  app.add_option("--max-draft-length", o->max_draft_length,
+                 "Depth of a draft at most: longer plans are cut")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--max-draft-tokens", o->max_draft_tokens,
+                 "Tokens of a draft at most, of all its sequences: larger plans are refused")
+      ->check(CLI::Range(1, kMaxChunkDraws));
+  app.add_option("--chunk-depths", o->chunk_depths,
+                 "Depths of a draft after which it is sent in part")
       ->check(CLI::Range(1, 64));
   return ParseCommandLine(app, argc, argv);
 }

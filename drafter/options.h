@@ -16,6 +16,8 @@ struct DrafterOptions {
   bool exit_on_refusal = false;
   int max_sessions = 256;
   int max_draft_length = 16;
+  int max_draft_tokens = 128;
+  int chunk_depths = 4;
 };
 
 // As ParseCommandLine of service_options.h.

@@ -25,13 +25,8 @@ DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock*
       options_(options),
       clock_(clock),
       observer_(observer),
-      inbox_(options.inbox_capacity) {}
-
-DraftLoop::~DraftLoop() {
-  for (auto& [id, connection] : connections_) {
-    for (auto& [session, held] : connection.sessions) model_->Release(held.sequence);
-  }
-}
+      inbox_(options.inbox_capacity),
+      budget_(model) {}
 
 void DraftLoop::Stop() {
   stopped_ = true;
@@ -55,7 +50,12 @@ bool DraftLoop::Step() {
 }
 
 DrafterLoad DraftLoop::load() const {
-  return {.sessions = sessions_, .free_pages = model_->free_pages()};
+  const int64_t free_pages = std::max<int64_t>(budget_.free_pages(), 0);
+  return {.sessions = sessions_, .free_pages = static_cast<int>(free_pages)};
+}
+
+int DraftLoop::step_tokens() const {
+  return std::min(options_.max_step_tokens, model_->max_batch_tokens());
 }
 
 void DraftLoop::Handle(LinkEvent event) {
@@ -69,6 +69,9 @@ void DraftLoop::Handle(LinkEvent event) {
                              Or(options_.tokenizer_vocab, config.vocab_size)}),
         .max_context = Or(options_.max_context, config.max_position_embeddings),
         .max_draft_length = options_.max_draft_length,
+        .max_draft_tokens = options_.max_draft_tokens,
+        // A depth is fed in one pass.
+        .max_sequences = step_tokens(),
         .eos_token_ids = config.eos_token_ids,
         .law_limits = welcome->law_limits,
     };
@@ -104,15 +107,10 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
     return ResourceExhausted(std::to_string(sessions_) + " sessions are held, the limit");
   }
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
-  const SequenceId sequence = model_->NewSequence();
-  Status reserved = model_->Reserve(sequence, session.planned_length());
-  if (!reserved.ok()) {
-    model_->Release(sequence);
-    return reserved;
-  }
-  connection.sessions.emplace(open.session, Held{sequence, plans_++, std::move(session)});
+  const auto [at, added] =
+      connection.sessions.try_emplace(open.session, model_, &budget_, std::move(session));
   ++sessions_;
-  return Status();
+  return Begin(at->second);
 }
 
 void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
@@ -124,11 +122,14 @@ void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
 }
 
 Status DraftLoop::Apply(Held& held, const SessionVerdict& verdict) {
-  OUTRIDER_TRY(held.session.Apply(verdict));
-  model_->Truncate(held.sequence, held.session.kv_length());
+  OUTRIDER_ASSIGN(const int node, held.session.Apply(verdict));
+  held.kv.Keep(node, held.session.kv_length());
+  return Begin(held);
+}
+
+Status DraftLoop::Begin(Held& held) {
   held.plan_order = plans_++;
-  // All pages that the plan may need, now: a draft that has begun never runs out.
-  return model_->Reserve(held.sequence, held.session.planned_length());
+  return held.kv.Secure(held.session.length(), held.session.shape());
 }
 
 void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
@@ -136,13 +137,12 @@ void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
   Log(LogLevel::kWarning, "session refused",
       {{"session", session}, {"round", round}, {"reason", why.ToString()}});
   Forget(connection, session);
-  connection.outbox.push_back({.session = session, .round = round, .paths = {}});
+  connection.outbox.push_back({.session = session, .round = round, .chunk = {}});
 }
 
 void DraftLoop::Forget(Connection& connection, uint64_t session) {
   const auto found = connection.sessions.find(session);
   if (found == connection.sessions.end()) return;
-  model_->Release(found->second.sequence);
   connection.sessions.erase(found);
   --sessions_;
 }
@@ -151,7 +151,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
   std::vector<Share> waiting;
   for (auto& [id, connection] : connections_) {
     for (auto& [session, held] : connection.sessions) {
-      if (held.session.drafting()) waiting.push_back({&connection, session, &held, 0, false});
+      if (held.session.drafting()) waiting.push_back({&connection, session, &held});
     }
   }
   // The oldest plan goes first whatever it needs, so that none starves. Then drafts before prompts:
@@ -171,65 +171,96 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
     });
   }
 
-  int budget = std::min(options_.max_step_tokens, model_->max_batch_tokens());
+  int budget = step_tokens();
   std::vector<Share> shares;
   for (Share& share : waiting) {
     if (budget == 0) break;
     const int missing = static_cast<int>(share.held->session.Missing().size());
-    share.tokens = std::min({missing, options_.max_chunk_tokens, budget});
-    share.wants_logits = share.tokens == missing;
+    if (missing > 0) {
+      share.tokens = std::min({missing, options_.max_chunk_tokens, budget});
+      share.logit_rows = share.tokens == missing ? 1 : 0;
+    } else {
+      share.tokens = static_cast<int>(share.held->session.frontier().size());
+      share.logit_rows = share.tokens;
+      if (share.tokens > budget) continue;  // whole depths only
+    }
     budget -= share.tokens;
     shares.push_back(share);
   }
   return shares;
 }
 
+Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) {
+  static constexpr int32_t kOnlyRow = 0;
+  std::vector<TokenId> draft_tokens;  // spans point into these two
+  std::vector<int32_t> last_rows;
+  draft_tokens.reserve(static_cast<size_t>(step_tokens()));
+  last_rows.reserve(shares.size());
+  std::vector<ForwardSequence> batch;
+  for (const Share& share : shares) {
+    const DraftSession& session = share.held->session;
+    if (!session.Missing().empty()) {
+      last_rows.push_back(share.tokens - 1);
+      batch.push_back({.sequence = share.held->kv.sequence(DraftTree::kRoot),
+                       .tokens = session.Missing().first(static_cast<size_t>(share.tokens)),
+                       .parents = {},
+                       .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)}});
+      continue;
+    }
+    for (const int32_t node : session.frontier()) {
+      draft_tokens.push_back(session.draft().token(node));
+      batch.push_back({.sequence = share.held->kv.sequence(node),
+                       .tokens = {&draft_tokens.back(), 1},
+                       .parents = {},
+                       .logit_rows = {&kOnlyRow, 1}});
+    }
+  }
+  return model_->Forward(batch, /*want_hidden=*/false, output);
+}
+
+void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* report) {
+  DraftSession& session = share.held->session;
+  const int nodes = session.draft().size();
+  session.DrawDepth(rows);
+  report->drafted_tokens += session.draft().size() - nodes;
+  if (session.drafting()) {
+    share.held->kv.Branch(session.draft(), session.frontier());
+    if (session.depths_drawn() % options_.chunk_depths != 0) return;
+  } else {
+    share.held->kv.Settle();
+    ++report->drafts;
+  }
+  share.connection->outbox.push_back(
+      {.session = share.session, .round = session.round(), .chunk = session.TakeChunk()});
+}
+
 bool DraftLoop::RunStep() {
   const std::vector<Share> shares = PlanStep();
   if (shares.empty()) return false;
   const Time begin = clock_->Now();
-
-  std::vector<int32_t> last_rows;
-  last_rows.reserve(shares.size());  // spans point into it
-  std::vector<ForwardSequence> batch;
-  batch.reserve(shares.size());
-  StepReport report;
-  for (const Share& share : shares) {
-    last_rows.push_back(share.tokens - 1);
-    const auto count = static_cast<size_t>(share.tokens);
-    batch.push_back({.sequence = share.held->sequence,
-                     .tokens = share.held->session.Missing().first(count),
-                     .parents = {},
-                     .logit_rows = std::span(&last_rows.back(), share.wants_logits ? 1 : 0)});
-    report.rows += share.tokens;
-  }
   ForwardOutput output;
-  const Status ran = model_->Forward(batch, /*want_hidden=*/false, &output);
+  const Status ran = Forward(shares, &output);
   if (!ran.ok()) {
     Log(LogLevel::kError, "forward pass failed", {{"reason", ran.ToString()}});
     for (const Share& share : shares) {
-      Refuse(*share.connection, share.session, share.held->session.plan().round, ran);
+      Refuse(*share.connection, share.session, share.held->session.round(), ran);
     }
     return true;
   }
 
+  StepReport report;
+  report.sessions = static_cast<int>(shares.size());
   const auto row_size = static_cast<size_t>(model_->config().vocab_size);
   float* row = output.logits;
   for (const Share& share : shares) {
+    report.rows += share.tokens;
     DraftSession& session = share.held->session;
-    session.Fed(share.tokens);
-    if (!share.wants_logits) continue;
-    ++report.drafted_tokens;
-    if (session.DraftNext({row, row_size})) {
-      ++report.drafts;
-      Draft& draft = share.connection->outbox.emplace_back();
-      draft.session = share.session;
-      draft.round = session.plan().round;
-      draft.paths.push_back(session.TakeDraft());
-    }
-    row += row_size;
+    if (!session.Missing().empty()) session.Fed(share.tokens);
+    if (share.logit_rows == 0) continue;
+    const std::span<float> rows(row, static_cast<size_t>(share.logit_rows) * row_size);
+    Draw(share, rows, &report);
+    row += rows.size();
   }
-  report.sessions = static_cast<int>(shares.size());
   report.seconds = Seconds(clock_->Now() - begin);
   if (observer_ != nullptr) observer_->OnStep(report);
   return true;

@@ -1,9 +1,9 @@
 // Drafts for every session of every verifier with one model. Each step gathers what the sessions
-// need (prompts to read, verdicts to catch up with, the next draft token) into one ragged forward
-// pass, so that sessions at different depths share the reading of the weights.
+// need (prompts to read, verdicts to catch up with, the next depth of a draft) into one ragged
+// forward pass, so that sessions at different depths share the reading of the weights.
 //
 // It owns the mirrors and, while it lives, the model. It holds no truth: a session that does not
-// fit, or a verdict that makes no sense, is answered with a draft of no paths and forgotten; the
+// fit, or a verdict that makes no sense, is answered with a draft without tokens and forgotten; the
 // verifier opens it again or does without.
 //
 // Thread: Push, PushUrgent and Stop: any. The rest: one owner thread.
@@ -14,11 +14,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/inbox.h"
 #include "common/model/model.h"
+#include "drafter/propose/draft_kv.h"
 #include "drafter/propose/draft_session.h"
 #include "drafter/propose/verifier_link.h"
 
@@ -27,6 +30,8 @@ namespace outrider {
 struct DraftLoopOptions {
   int max_sessions = 256;  // of all verifiers
   int max_draft_length = 16;
+  int max_draft_tokens = 128;  // draws of one plan; larger plans are refused
+  int chunk_depths = 4;        // a draft is sent in parts of this many depths
   int max_context = 0;         // 0: the model's
   int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
   int max_step_tokens = 256;   // of one forward pass
@@ -36,10 +41,10 @@ struct DraftLoopOptions {
 
 // One forward pass, for metrics.
 struct StepReport {
-  int sessions = 0;  // that took part
-  int rows = 0;      // tokens fed
-  int drafted_tokens = 0;
-  int drafts = 0;  // completed
+  int sessions = 0;        // that took part
+  int rows = 0;            // tokens fed
+  int drafted_tokens = 0;  // nodes: what was drawn twice counts once
+  int drafts = 0;          // completed
   double seconds = 0;
 };
 
@@ -56,9 +61,6 @@ class DraftLoop final : public LinkEvents {
   // `model` and `clock` outlive the loop, and `observer` if there is one.
   DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
             DraftObserver* observer);
-  // Gives all KV back.
-  ~DraftLoop() override;
-
   bool Push(LinkEvent event) override { return inbox_.TryPush(std::move(event)); }
   void PushUrgent(LinkEvent event) override { inbox_.PushUrgent(std::move(event)); }
 
@@ -73,9 +75,11 @@ class DraftLoop final : public LinkEvents {
 
  private:
   struct Held {
-    SequenceId sequence;
-    uint64_t plan_order;  // rises with every plan that arrives
+    Held(Model* model, PageBudget* budget, DraftSession mirror)
+        : session(std::move(mirror)), kv(model, budget) {}
     DraftSession session;
+    DraftKv kv;
+    uint64_t plan_order = 0;  // rises with every plan that arrives
   };
 
   struct Connection {
@@ -86,13 +90,13 @@ class DraftLoop final : public LinkEvents {
     std::optional<DrafterLoad> told;  // the load that it knows of
   };
 
-  // A session's part in a forward pass.
+  // A session's part in a forward pass: some of its missing tokens, or the frontier of its draft.
   struct Share {
     Connection* connection;
     uint64_t session;
     Held* held;
-    int tokens;
-    bool wants_logits;
+    int tokens = 0;
+    int logit_rows = 0;
   };
 
   void Handle(LinkEvent event);
@@ -100,12 +104,19 @@ class DraftLoop final : public LinkEvents {
   void Handle(Connection& connection, const SessionVerdict& verdict);
   Status Open(Connection& connection, const OpenEvent& open);
   Status Apply(Held& held, const SessionVerdict& verdict);
-  // Forgets the session, if it is held, and answers its plan with no paths.
+  // Takes the plan that the session has begun: its turn and its pages.
+  Status Begin(Held& held);
+  // Forgets the session, if it is held, and answers its plan without tokens.
   void Refuse(Connection& connection, uint64_t session, uint32_t round, const Status& why);
   void Forget(Connection& connection, uint64_t session);
 
+  // Tokens of one forward pass.
+  int step_tokens() const;
   std::vector<Share> PlanStep();
   bool RunStep();
+  Status Forward(std::span<const Share> shares, ForwardOutput* output);
+  // Draws the session's next depth from `rows` and puts what is due into the outbox.
+  void Draw(const Share& share, std::span<float> rows, StepReport* report);
   void SendAll();
 
   Model* const model_;
@@ -114,6 +125,7 @@ class DraftLoop final : public LinkEvents {
   DraftObserver* const observer_;
   Inbox<LinkEvent> inbox_;
   std::atomic<bool> stopped_ = false;
+  PageBudget budget_;  // outlives the sessions
   std::map<uint64_t, Connection> connections_;
   int sessions_ = 0;
   uint64_t plans_ = 0;

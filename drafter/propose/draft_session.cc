@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/spec/coins.h"
 
 namespace outrider {
 namespace {
@@ -26,6 +25,27 @@ Status CheckContext(size_t tokens, int max_context) {
                          std::to_string(max_context));
 }
 
+// What is drafted of `planned` behind `length` tokens. Fewer depths than planned are a shorter
+// draft; fewer draws would be another law, so a plan that asks for too many is refused.
+Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBounds& bounds) {
+  // The last depth is never fed.
+  const int room = bounds.max_context - static_cast<int>(length) + 1;
+  DraftShape shape = planned;
+  shape.length = std::clamp(planned.length, 0, std::min(bounds.max_draft_length, room));
+  for (const int draws : shape.branching) {
+    if (draws < 1) return InvalidArgument("a plan of " + std::to_string(draws) + " draws a node");
+  }
+  if (shape.total_draws() > bounds.max_draft_tokens) {
+    return InvalidArgument("a plan of " + std::to_string(shape.total_draws()) +
+                           " draws, the drafter makes " + std::to_string(bounds.max_draft_tokens));
+  }
+  if (shape.length > 0 && shape.leaves() > bounds.max_sequences) {
+    return InvalidArgument("a plan of " + std::to_string(shape.leaves()) +
+                           " sequences, the drafter runs " + std::to_string(bounds.max_sequences));
+  }
+  return shape;
+}
+
 }  // namespace
 
 Result<DraftSession> DraftSession::Create(const OpenEvent& open, const DraftBounds* bounds) {
@@ -38,32 +58,35 @@ Result<DraftSession> DraftSession::Create(const OpenEvent& open, const DraftBoun
   OUTRIDER_TRY(CheckContext(open.tokens.size(), bounds->max_context));
   OUTRIDER_TRY(CheckTokens(open.tokens, bounds->vocab_size));
   OUTRIDER_TRY(Validate(open.sampling, bounds->vocab_size));
-  return DraftSession(open, bounds);
+  OUTRIDER_ASSIGN(const DraftShape shape, Fit(open.plan.shape, open.tokens.size(), *bounds));
+  return DraftSession(open, shape, bounds);
 }
 
-DraftSession::DraftSession(const OpenEvent& open, const DraftBounds* bounds)
+DraftSession::DraftSession(const OpenEvent& open, const DraftShape& shape,
+                           const DraftBounds* bounds)
     : bounds_(bounds),
       seed_(open.seed),
+      kind_(open.kind),
       warper_(open.sampling, bounds->vocab_size, bounds->allowed),
-      tokens_(open.tokens),
-      committed_(static_cast<int>(open.tokens.size())) {
+      tokens_(open.tokens) {
   const std::span<const TokenId> tokens = tokens_;
   const auto prompt = static_cast<size_t>(open.prompt_tokens);
   warper_.ObservePrompt(tokens.first(prompt));
   for (const TokenId token : tokens.subspan(prompt)) warper_.ObserveOutput(token);
-  Begin(open.plan);
+  Begin(open.plan.round, shape);
 }
 
-void DraftSession::Begin(const DraftPlan& plan) {
-  plan_ = plan;
-  plan_.length = std::clamp(plan.length, 0, bounds_->max_draft_length);
-  drafting_ = plan_.length > 0;
-  laws_.clear();
-}
-
-int DraftSession::planned_length() const {
-  // The last draft token is never fed.
-  return std::min(committed_ + std::max(plan_.length - 1, 0), bounds_->max_context);
+void DraftSession::Begin(uint32_t round, const DraftShape& shape) {
+  round_ = round;
+  shape_ = shape;
+  builder_ = DraftTreeBuilder({.kind = kind_,
+                               .shape = shape,
+                               .seed = seed_,
+                               .round = round,
+                               .position = length(),
+                               .law_limits = bounds_->law_limits,
+                               .eos_token_ids = bounds_->eos_token_ids});
+  sent_nodes_ = 0;
 }
 
 std::span<const TokenId> DraftSession::Missing() const {
@@ -75,64 +98,48 @@ void DraftSession::Fed(int count) {
   OUTRIDER_CHECK(kv_length_ <= length());
 }
 
-bool DraftSession::DraftNext(std::span<float> logits) {
-  OUTRIDER_CHECK(drafting_ && kv_length_ == length());
-  const std::span<const TokenId> pending =
-      std::span<const TokenId>(tokens_).subspan(static_cast<size_t>(committed_));
-  TokenId token;
-  if (warper_.params().greedy()) {
-    token = warper_.Argmax(logits, pending);
-  } else {
-    warper_.Warp(logits, pending);
-    DraftLaw law = MakeDraftLaw(logits, bounds_->law_limits);
-    const auto depth = static_cast<uint32_t>(pending.size());
-    token = SampleDraftLaw(law, Coin(seed_, plan_.round, depth, Purpose::kDraftToken));
-    laws_.push_back(std::move(law));
-  }
-  tokens_.push_back(token);
-  const std::vector<TokenId>& eos = bounds_->eos_token_ids;
-  const bool ended = std::find(eos.begin(), eos.end(), token) != eos.end();
-  drafting_ = !ended && length() - committed_ < plan_.length && length() <= bounds_->max_context;
-  return !drafting_;
+void DraftSession::DrawDepth(std::span<float> rows) {
+  OUTRIDER_CHECK(kv_length_ == length());
+  builder_.DrawDepth(rows, warper_);
 }
 
-DraftPath DraftSession::TakeDraft() {
-  OUTRIDER_CHECK(!drafting_);
-  DraftPath path;
-  path.tokens.assign(tokens_.begin() + committed_, tokens_.end());
-  path.laws = std::exchange(laws_, {});
-  return path;
+DraftChunk DraftSession::TakeChunk() {
+  sent_nodes_ = draft().size();
+  return builder_.TakeChunk();
 }
 
-Status DraftSession::Apply(const SessionVerdict& verdict) {
-  if (verdict.round != plan_.round) {
+Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
+  if (verdict.round != round_) {
     return FailedPrecondition("a verdict on round " + std::to_string(verdict.round) +
-                              ", the session is at " + std::to_string(plan_.round));
+                              ", the session is at " + std::to_string(round_));
   }
-  if (verdict.plan.round <= plan_.round) {
+  if (verdict.plan.round <= round_) {
     return InvalidArgument("round " + std::to_string(verdict.plan.round) +
-                           " planned behind round " + std::to_string(plan_.round));
+                           " planned behind round " + std::to_string(round_));
   }
-  // A draft that was not sent cannot have been accepted.
-  const int offered = drafting_ ? 0 : length() - committed_;
-  if (verdict.accepted < 0 || verdict.accepted > offered) {
-    return InvalidArgument(std::to_string(verdict.accepted) + " tokens accepted of " +
-                           std::to_string(offered));
+  // What was not sent cannot have been accepted.
+  if (verdict.node < 0 || verdict.node > sent_nodes_) {
+    return InvalidArgument("node " + std::to_string(verdict.node) + " accepted of " +
+                           std::to_string(sent_nodes_));
   }
   OUTRIDER_TRY(CheckTokens(verdict.next, bounds_->vocab_size));
-  const int kept = committed_ + verdict.accepted;
-  OUTRIDER_TRY(CheckContext(static_cast<size_t>(kept) + verdict.next.size(), bounds_->max_context));
+  std::vector<TokenId> added = draft().Path(verdict.node);
+  added.insert(added.end(), verdict.next.begin(), verdict.next.end());
+  const size_t stands = tokens_.size() + added.size();
+  OUTRIDER_TRY(CheckContext(stands, bounds_->max_context));
+  OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, stands, *bounds_));
 
-  const int observed = committed_;
-  tokens_.resize(static_cast<size_t>(kept));
-  tokens_.insert(tokens_.end(), verdict.next.begin(), verdict.next.end());
-  committed_ = length();
-  for (int i = observed; i < committed_; ++i)
-    warper_.ObserveOutput(tokens_[static_cast<size_t>(i)]);
-  // The last token is fed anew in any case: its logits are the next draft's first law.
-  kv_length_ = std::min({kv_length_, kept, committed_ - 1});
-  Begin(verdict.plan);
-  return Status();
+  // A node was fed if it drew; its parent drew in any case.
+  const int node = verdict.node;
+  const int fed =
+      node == DraftTree::kRoot || !draft().draws(node).empty() ? node : draft().parent(node);
+  kv_length_ += draft().depth(fed);
+  for (const TokenId token : added) warper_.ObserveOutput(token);
+  tokens_.insert(tokens_.end(), added.begin(), added.end());
+  // The last token is fed anew in any case: its logits draw the next draft's first depth.
+  kv_length_ = std::min(kv_length_, length() - 1);
+  Begin(verdict.plan.round, shape);
+  return fed;
 }
 
 }  // namespace outrider

@@ -1,6 +1,6 @@
 // The mirror of one session of a verifier: its tokens, how many of them the KV holds, and the draft
-// in the making. It knows tokens and laws but no model: the loop feeds what Missing() names, says
-// Fed(), and hands the logits behind the last token to DraftNext().
+// in the making. It knows tokens and laws but no model: the loop feeds what Missing() names, later
+// the nodes of frontier(), and hands the logits behind them to DrawDepth().
 //
 // Thread: the drafting loop.
 #pragma once
@@ -13,6 +13,7 @@
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/warper.h"
+#include "drafter/propose/draft_tree_builder.h"
 #include "drafter/propose/verifier_link.h"
 
 namespace outrider {
@@ -22,59 +23,67 @@ struct DraftBounds {
   int vocab_size = 0;  // entries of a row of logits; tokens of a session are below
   int allowed = 0;     // drafted ids are below
   int max_context = 0;
-  int max_draft_length = 0;
+  int max_draft_length = 0;  // depths; longer plans are cut
+  int max_draft_tokens = 0;  // draws of one plan; larger ones are refused
+  int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
   DraftLawLimits law_limits;
 };
 
 class DraftSession {
  public:
-  // kInvalidArgument for what no session can be: no tokens, more than the context, ids outside of
-  // the vocabulary, senseless sampling. `bounds` must outlive the session.
+  // kInvalidArgument for what no session can be (no tokens, more than the context, ids outside of
+  // the vocabulary, senseless sampling) and for plans beyond the bounds. `bounds` must outlive the
+  // session.
   static Result<DraftSession> Create(const OpenEvent& open, const DraftBounds* bounds);
 
-  const DraftPlan& plan() const { return plan_; }
-  // Tokens known: committed ones, then the draft so far.
+  uint32_t round() const { return round_; }
+  // What is really drafted: the plan, cut to the longest draft and to the context.
+  const DraftShape& shape() const { return shape_; }
+  // Tokens that stand.
   int length() const { return static_cast<int>(tokens_.size()); }
-  // Tokens that the KV may come to hold before the plan is answered.
-  int planned_length() const;
   // True until the plan is answered.
-  bool drafting() const { return drafting_; }
+  bool drafting() const { return !builder_.frontier().empty(); }
+  const DraftTree& draft() const { return builder_.tree(); }
+  int depths_drawn() const { return builder_.depths(); }
 
-  // The tokens whose KV is not there yet; never empty while drafting. The logits behind the last
-  // one make the next draft token.
+  // The standing tokens whose KV is not there yet; the logits behind the last one draw the first
+  // depth. Empty behind it.
   std::span<const TokenId> Missing() const;
   // The first `count` of Missing() are in the KV now.
   void Fed(int count);
+  // Standing tokens in the KV.
   int kv_length() const { return kv_length_; }
 
-  // Draws the next draft token from the row behind the last token (overwritten: [vocab_size]).
-  // True: the draft is complete, take it. A token ends its draft when it is an end of sequence, but
-  // is part of it all the same: dropping a token for its own value would bend the output law.
-  // REQUIRES: drafting() and Missing() is empty.
-  bool DraftNext(std::span<float> logits);
-  // The complete draft; its tokens stay here until the verdict.
-  DraftPath TakeDraft();
+  // The nodes that draw next. Behind the first depth their tokens have to be fed for that.
+  std::span<const int32_t> frontier() const { return builder_.frontier(); }
+  // Draws the next depth from `rows` [frontier, vocab_size], the logits behind each frontier node
+  // (overwritten). REQUIRES: drafting() and Missing() is empty.
+  void DrawDepth(std::span<float> rows);
+  // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
+  DraftChunk TakeChunk();
 
-  // Moves to the next round. KV of rejected tokens is no longer counted: the caller truncates to
-  // kv_length(). kInvalidArgument or kFailedPrecondition for a verdict that does not fit what this
+  // Moves to the next round; what was not drafted yet is abandoned. The deepest node on the path
+  // that stands whose token was fed (the root if none): the KV goes on behind it, kv_length()
+  // tokens of it. kInvalidArgument or kFailedPrecondition for a verdict that does not fit what this
   // session holds: nothing changes then, and the mirror is of no use any more.
-  Status Apply(const SessionVerdict& verdict);
+  Result<int> Apply(const SessionVerdict& verdict);
 
  private:
-  DraftSession(const OpenEvent& open, const DraftBounds* bounds);
+  DraftSession(const OpenEvent& open, const DraftShape& shape, const DraftBounds* bounds);
 
-  void Begin(const DraftPlan& plan);
+  void Begin(uint32_t round, const DraftShape& shape);
 
   const DraftBounds* bounds_;
   uint64_t seed_;
+  DraftKind kind_;
   Warper warper_;
-  std::vector<TokenId> tokens_;  // committed, then the draft
-  int committed_;
+  std::vector<TokenId> tokens_;
   int kv_length_ = 0;
-  DraftPlan plan_;
-  bool drafting_ = false;
-  std::vector<DraftLaw> laws_;  // of the draft; empty when greedy or taken
+  uint32_t round_ = 0;
+  DraftShape shape_;
+  DraftTreeBuilder builder_;
+  int sent_nodes_ = 0;
 };
 
 }  // namespace outrider

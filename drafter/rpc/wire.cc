@@ -9,20 +9,17 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kMaxInt = static_cast<uint32_t>(std::numeric_limits<int>::max());
-
-// Counts of the wire are unsigned; beyond an int they are as good as "too many".
-int ToInt(uint32_t value) { return static_cast<int>(std::min(value, kMaxInt)); }
+constexpr auto kMaxId = static_cast<uint32_t>(std::numeric_limits<TokenId>::max());
 
 uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
 
-DraftPlan FromWire(const v1::Plan& wire) {
-  return {.round = wire.round(), .length = ToInt(wire.length())};
+DraftPlan PlanFromWire(const v1::Plan& wire) {
+  return {.round = wire.round(), .shape = outrider::FromWire(wire)};
 }
 
 Result<std::vector<TokenId>> FromWire(const google::protobuf::RepeatedField<uint32_t>& wire) {
   for (const uint32_t id : wire) {
-    if (id > kMaxInt) return InvalidArgument("token id " + std::to_string(id) + " is no id");
+    if (id > kMaxId) return InvalidArgument("token id " + std::to_string(id) + " is no id");
   }
   return std::vector<TokenId>(wire.begin(), wire.end());
 }
@@ -55,7 +52,8 @@ Result<LinkMessage> FromWire(const v1::Open& wire) {
   open.prompt_tokens = ToInt(wire.prompt_tokens());
   open.sampling = outrider::FromWire(wire.sampling());
   open.seed = wire.seed();
-  open.plan = FromWire(wire.plan());
+  OUTRIDER_ASSIGN(open.kind, outrider::FromWire(wire.kind()));
+  open.plan = PlanFromWire(wire.plan());
   return LinkMessage(std::move(open));
 }
 
@@ -66,9 +64,9 @@ Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
     OUTRIDER_ASSIGN(std::vector<TokenId> next, FromWire(verdict.next()));
     event.verdicts.push_back({.session = verdict.session(),
                               .round = verdict.round(),
-                              .accepted = ToInt(verdict.accepted()),
+                              .node = ToInt(verdict.node()),
                               .next = std::move(next),
-                              .plan = FromWire(verdict.plan())});
+                              .plan = PlanFromWire(verdict.plan())});
   }
   return LinkMessage(std::move(event));
 }
@@ -110,7 +108,7 @@ v1::FromDrafter ToWire(const std::vector<Draft>& drafts) {
     v1::Draft* wire = batch->add_drafts();
     wire->set_session(draft.session);
     wire->set_round(draft.round);
-    for (const DraftPath& path : draft.paths) ToWire(path, wire->add_paths());
+    ToWire(draft.chunk, wire);
   }
   return message;
 }

@@ -13,7 +13,7 @@
 
 namespace outrider {
 
-inline constexpr int kSpokenProtocolVersion = 1;
+inline constexpr int kSpokenProtocolVersion = 2;
 
 // What a drafter says of itself.
 struct DrafterIdentity {

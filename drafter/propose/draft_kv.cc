@@ -1,0 +1,96 @@
+#include "drafter/propose/draft_kv.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/check.h"
+
+namespace outrider {
+
+DraftKv::DraftKv(Model* model, PageBudget* budget) : model_(model), budget_(budget) {
+  sequences_ = {model_->NewSequence()};
+  of_node_ = sequences_;
+}
+
+DraftKv::~DraftKv() {
+  Settle();
+  for (const SequenceId sequence : sequences_) model_->Release(sequence);
+}
+
+int64_t DraftKv::PagesFor(int64_t tokens) const {
+  return (tokens + model_->page_tokens() - 1) / model_->page_tokens();
+}
+
+Status DraftKv::Secure(int length, const DraftShape& shape) {
+  length_ = length;
+  // The last depth is never fed.
+  longest_ = length + std::max(shape.length - 1, 0);
+  OUTRIDER_TRY(model_->Reserve(sequence(DraftTree::kRoot), longest_));
+
+  // A fork costs the more the earlier it branches off, and there are at most as many sequences at a
+  // depth as draws: the worst case is that all draws differ.
+  int64_t pages = 0;
+  int64_t sequences = 1;
+  for (int depth = 0; depth + 1 < shape.length; ++depth) {
+    const int64_t forks = sequences * (shape.draws(depth) - 1);
+    const int64_t shared = (length + depth) / model_->page_tokens();
+    pages += forks * (PagesFor(longest_) - shared);
+    sequences += forks;
+  }
+  if (pages > budget_->free_pages()) {
+    return ResourceExhausted("a draft of " + std::to_string(sequences) + " sequences needs " +
+                             std::to_string(pages) + " KV pages more than the trunk's, " +
+                             std::to_string(budget_->free_pages()) + " are free");
+  }
+  budget_->Promise(pages);
+  promised_ = pages;
+  return Status();
+}
+
+void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) {
+  const auto nodes = static_cast<size_t>(draft.size()) + 1;
+  of_node_.resize(nodes, -1);
+  std::vector<bool> goes_on(nodes, false);  // in a child already
+  const int64_t free_before = model_->free_pages();
+  for (const int32_t node : frontier) {
+    const int parent = draft.parent(node);
+    SequenceId sequence = this->sequence(parent);
+    if (goes_on[static_cast<size_t>(parent)]) {
+      Result<SequenceId> fork = model_->Fork(sequence, length_ + draft.depth(parent));
+      OUTRIDER_CHECK(fork.ok());
+      sequence = *fork;
+      sequences_.push_back(sequence);
+      OUTRIDER_CHECK(model_->Reserve(sequence, longest_).ok());
+    }
+    goes_on[static_cast<size_t>(parent)] = true;
+    of_node_[static_cast<size_t>(node)] = sequence;
+  }
+  const int64_t taken = free_before - model_->free_pages();
+  OUTRIDER_CHECK(taken <= promised_);
+  promised_ -= taken;
+  budget_->Promise(-taken);
+}
+
+void DraftKv::Settle() {
+  budget_->Promise(-promised_);
+  promised_ = 0;
+}
+
+void DraftKv::Keep(int node, int length) {
+  const SequenceId kept = sequence(node);
+  for (const SequenceId sequence : sequences_) {
+    if (sequence != kept) model_->Release(sequence);
+  }
+  sequences_ = {kept};
+  of_node_ = {kept};
+  model_->Truncate(kept, length);
+  Settle();
+}
+
+SequenceId DraftKv::sequence(int node) const {
+  const SequenceId sequence = of_node_[static_cast<size_t>(node)];
+  OUTRIDER_CHECK(sequence >= 0);
+  return sequence;
+}
+
+}  // namespace outrider

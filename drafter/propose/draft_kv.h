@@ -1,0 +1,70 @@
+// The KV of one session: a trunk with the tokens that stand, and behind it one model sequence for
+// each branch of the draft in the making, which share the trunk's full pages. Every page that a
+// plan may come to need is promised before its first draw: a draft that has begun never runs out,
+// for giving one up by what was drawn would bend its law.
+//
+// Thread: the owner of the model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "common/spec/draft_tree.h"
+
+namespace outrider {
+
+// The model's free pages less those that running plans were promised.
+class PageBudget {
+ public:
+  explicit PageBudget(const Model* model) : model_(model) {}
+  // Negative while somebody holds pages that were promised to another.
+  int64_t free_pages() const { return model_->free_pages() - promised_; }
+  void Promise(int64_t pages) { promised_ += pages; }
+
+ private:
+  const Model* model_;
+  int64_t promised_ = 0;
+};
+
+class DraftKv {
+ public:
+  // Both outlive it. Starts with an empty trunk.
+  DraftKv(Model* model, PageBudget* budget);
+  // Gives everything back.
+  ~DraftKv();
+  DraftKv(const DraftKv&) = delete;
+  DraftKv& operator=(const DraftKv&) = delete;
+
+  // Secures the pages of a draft of `shape` behind `length` standing tokens: the trunk's at once,
+  // the branches' as a promise. kResourceExhausted when there are not enough: the session has to be
+  // given up then, for it may hold some that were promised to another.
+  Status Secure(int length, const DraftShape& shape);
+  // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence that holds the path
+  // in front of it: its parent's own for the first child, forks of it for the others.
+  void Branch(const DraftTree& draft, std::span<const int32_t> frontier);
+  // The draft is complete: what it was promised and did not take is free.
+  void Settle();
+  // Ends the draft: the path to `node` stands, of which the first `length` tokens are kept, the
+  // trunk's included. REQUIRES: the node is the root or was fed.
+  void Keep(int node, int length);
+
+  // The sequence that the node's token is in or belongs into. REQUIRES: the node is the root or was
+  // in the frontier of a Branch.
+  SequenceId sequence(int node) const;
+
+ private:
+  int64_t PagesFor(int64_t tokens) const;
+
+  Model* model_;
+  PageBudget* budget_;
+  int64_t promised_ = 0;
+  int length_ = 0;   // the trunk's, of the plan
+  int longest_ = 0;  // tokens that a sequence may come to hold
+  std::vector<SequenceId> sequences_;
+  std::vector<SequenceId> of_node_;  // -1: never to be fed, or not yet
+};
+
+}  // namespace outrider

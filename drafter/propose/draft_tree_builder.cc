@@ -1,0 +1,110 @@
+#include "drafter/propose/draft_tree_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/spec/coins.h"
+#include "common/spec/race.h"
+
+namespace outrider {
+namespace {
+
+// The `count` most likely tokens after penalties and bias (fewer if the rest is ruled out),
+// falling.
+std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
+                               Warper& warper) {
+  std::vector<TokenId> top;
+  while (top.size() < static_cast<size_t>(count)) {
+    const TokenId best = warper.Argmax(row, path);
+    if (std::find(top.begin(), top.end(), best) != top.end()) break;
+    top.push_back(best);
+    row[static_cast<size_t>(best)] = -std::numeric_limits<float>::infinity();
+  }
+  return top;
+}
+
+}  // namespace
+
+DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
+  if (task_.shape.length == 0) return;
+  live_ = {{.index = 0, .slot = 0}};
+  frontier_ = {DraftTree::kRoot};
+}
+
+DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(std::span<float> row, int node,
+                                                      Warper& warper) const {
+  const std::vector<TokenId> path = tree_.Path(node);
+  const int draws = task_.shape.draws(depths_);
+  if (task_.kind == DraftKind::kArgmax) {
+    return {.law = {}, .tokens = TopTokens(row, draws, path, warper)};
+  }
+  warper.Warp(row, path);
+  if (task_.kind == DraftKind::kRace) {
+    const auto position = static_cast<uint32_t>(task_.position + depths_);
+    return {.law = {}, .tokens = RaceWinners(row, draws, task_.seed, position)};
+  }
+  return {.law = MakeDraftLaw(row, task_.law_limits), .tokens = {}};
+}
+
+bool DraftTreeBuilder::Ends(TokenId token) const {
+  const std::span<const TokenId> eos = task_.eos_token_ids;
+  return std::find(eos.begin(), eos.end(), token) != eos.end();
+}
+
+void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
+  OUTRIDER_CHECK(!frontier_.empty() && rows.size() % frontier_.size() == 0);
+  const size_t vocab = rows.size() / frontier_.size();
+  std::vector<Source> sources;
+  for (size_t slot = 0; slot < frontier_.size(); ++slot) {
+    sources.push_back(MakeSource(rows.subspan(slot * vocab, vocab), frontier_[slot], warper));
+  }
+
+  const auto draws = static_cast<uint32_t>(task_.shape.draws(depths_));
+  const auto depth = static_cast<uint32_t>(depths_);
+  const bool goes_on = depths_ + 1 < task_.shape.length;
+  std::vector<Draw> live;
+  std::vector<int32_t> frontier;
+  for (const Draw& draw : live_) {
+    const int parent = frontier_[draw.slot];
+    const Source& source = sources[draw.slot];
+    for (uint32_t i = 0; i < draws; ++i) {
+      const uint32_t index = draw.index * draws + i;
+      TokenId token;
+      if (task_.kind == DraftKind::kSampled) {
+        token = SampleDraftLaw(source.law,
+                               Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
+      } else {
+        if (i == source.tokens.size()) break;
+        token = source.tokens[i];
+      }
+      untaken_is_chain_ = untaken_is_chain_ && parent == tree_.size();
+      const int node = tree_.AddDraw(parent, token);
+      untaken_.tokens.push_back(token);
+      untaken_.parents.push_back(parent);
+      if (!goes_on || Ends(token)) continue;
+      // Nodes are numbered as they are first drawn, so the frontier ascends.
+      auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
+      if (at == frontier.end()) at = frontier.insert(at, node);
+      live.push_back({.index = index, .slot = static_cast<size_t>(at - frontier.begin())});
+    }
+  }
+  if (task_.kind == DraftKind::kSampled) {
+    // Frontier nodes first drew in this order at the depth before, and so they do here.
+    for (Source& source : sources) untaken_.laws.push_back(std::move(source.law));
+  }
+  live_ = std::move(live);
+  frontier_ = std::move(frontier);
+  ++depths_;
+}
+
+DraftChunk DraftTreeBuilder::TakeChunk() {
+  if (untaken_is_chain_) untaken_.parents.clear();
+  untaken_is_chain_ = true;
+  DraftChunk chunk = std::exchange(untaken_, {});
+  chunk.more = !frontier_.empty();
+  return chunk;
+}
+
+}  // namespace outrider

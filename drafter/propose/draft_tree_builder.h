@@ -1,0 +1,76 @@
+// Grows the draft of one plan, a whole depth at a time, from the rows of logits behind its nodes.
+// Which draws there are depends on the shape, on ends of sequence and on which prefixes are equal,
+// on nothing else: a token that was looked at is never dropped.
+//
+// Thread: the drafting loop.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_law.h"
+#include "common/spec/draft_tree.h"
+#include "common/spec/warper.h"
+
+namespace outrider {
+
+// What to grow, and from which coins.
+struct DraftTask {
+  DraftKind kind = DraftKind::kSampled;
+  DraftShape shape;
+  uint64_t seed = 0;
+  uint32_t round = 0;
+  int position = 0;  // tokens of the session, prompt included: the place of the first draft token
+  DraftLawLimits law_limits;
+  std::span<const TokenId> eos_token_ids;  // must outlive the builder
+};
+
+class DraftTreeBuilder {
+ public:
+  // Nothing to grow.
+  DraftTreeBuilder() = default;
+  explicit DraftTreeBuilder(DraftTask task);
+
+  const DraftTree& tree() const { return tree_; }
+  // Depths drawn.
+  int depths() const { return depths_; }
+  // The nodes that draw next, in order: the root at first, later those of the last depth that are
+  // no end of sequence. Empty: the draft is complete.
+  std::span<const int32_t> frontier() const { return frontier_; }
+
+  // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
+  // `warper` has observed what stands in front of the draft. REQUIRES: frontier() is not empty.
+  void DrawDepth(std::span<float> rows, Warper& warper);
+
+  // What was drawn since the last call: whole depths.
+  DraftChunk TakeChunk();
+
+ private:
+  // A draw that draws again: `index` among all draws of its depth, counted as if no sequence had
+  // ended, so that nobody's coins depend on whether others did; `slot` of its node in frontier_.
+  struct Draw {
+    uint32_t index;
+    size_t slot;
+  };
+  // What the draws behind one node are made from.
+  struct Source {
+    DraftLaw law;                 // kSampled
+    std::vector<TokenId> tokens;  // else: the draws themselves, distinct
+  };
+
+  Source MakeSource(std::span<float> row, int node, Warper& warper) const;
+  bool Ends(TokenId token) const;
+
+  DraftTask task_;
+  DraftTree tree_;
+  int depths_ = 0;
+  std::vector<Draw> live_;  // of the last depth, in draft order
+  std::vector<int32_t> frontier_;
+  DraftChunk untaken_;
+  bool untaken_is_chain_ = true;
+};
+
+}  // namespace outrider

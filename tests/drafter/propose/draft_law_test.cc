@@ -1,6 +1,8 @@
-// What is sampled is what is sent: drafted tokens follow the rows that go with them.
+// What is sampled is what is sent: drafted tokens follow the rows that go with them, and draws are
+// independent of one another.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <map>
 
 #include "tests/drafter/propose/loop_fixture.h"
@@ -9,76 +11,196 @@
 namespace outrider {
 namespace {
 
-class DraftLawTest : public LoopTest {};
+// Tokens counted against the law that they were said to be drawn from.
+struct Group {
+  DraftLaw law = {};
+  std::map<TokenId, int64_t> counts = {};
+  int draws = 0;
+
+  void Add(const DraftLaw& drawn_from, TokenId token) {
+    if (draws++ == 0) law = drawn_from;
+    ASSERT_EQ(law.ids, drawn_from.ids);
+    ASSERT_EQ(law.weights, drawn_from.weights);
+    ++counts[token];
+  }
+};
+
+// Pairs of tokens counted against the product of their laws.
+struct Pair {
+  DraftLaw first = {};
+  DraftLaw second = {};
+  std::map<std::pair<TokenId, TokenId>, int64_t> counts = {};
+  int draws = 0;
+
+  void Add(const DraftLaw& a, TokenId x, const DraftLaw& b, TokenId y) {
+    if (draws++ == 0) {
+      first = a;
+      second = b;
+    }
+    ++counts[{x, y}];
+  }
+};
+
+double Share(const DraftLaw& law, size_t i) {
+  return static_cast<double>(law.weights[i]) / kDraftLawTotal;
+}
+
+void ExpectLaw(const Group& group) {
+  std::vector<int64_t> counts;
+  std::vector<double> law;
+  int64_t seen = 0;
+  for (size_t i = 0; i < group.law.ids.size(); ++i) {
+    const auto found = group.counts.find(group.law.ids[i]);
+    counts.push_back(found == group.counts.end() ? 0 : found->second);
+    law.push_back(Share(group.law, i));
+    seen += counts.back();
+  }
+  EXPECT_EQ(seen, group.draws) << "a token outside of its row";
+  EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm);
+}
+
+void ExpectIndependent(const Pair& pair) {
+  std::vector<int64_t> counts;
+  std::vector<double> law;
+  for (size_t i = 0; i < pair.first.ids.size(); ++i) {
+    for (size_t j = 0; j < pair.second.ids.size(); ++j) {
+      const auto found = pair.counts.find({pair.first.ids[i], pair.second.ids[j]});
+      counts.push_back(found == pair.counts.end() ? 0 : found->second);
+      law.push_back(Share(pair.first, i) * Share(pair.second, j));
+    }
+  }
+  EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm);
+}
+
+class DraftLawTest : public LoopTest {
+ protected:
+  static constexpr uint32_t kRounds = 20000;
+
+  // A draw of a draft: its token, the one in front of it, and the law that it came from.
+  struct Drawn {
+    TokenId token;
+    TokenId before;
+    DraftLaw law;
+  };
+  using Depths = std::vector<std::vector<Drawn>>;  // [depth][draw, in draft order]
+
+  // Drafts the same place in kRounds rounds and shows the draws of each to `visit`. The model is a
+  // Markov chain of order 1: a row depends on the token in front of it alone, so that rounds can be
+  // pooled by that token; never by how long a draft turned out.
+  void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit) {
+    Start({.vocab_size = 12, .order = 1}, {}, 12);
+    OpenEvent session = Session(1, shape);
+    session.sampling = {.temperature = 0.8f, .top_k = 9, .top_p = 0.95f};
+    Push(session);
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      StepToRest();
+      std::vector<outrider::Draft> parts = link_->TakeDrafts();
+      ASSERT_EQ(parts.size(), 1u);
+      const DraftChunk chunk = parts[0].chunk;
+      const DraftTree tree = Assemble(std::move(parts));
+      Depths depths(static_cast<size_t>(shape.length));
+      for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+        const int parent = chunk.parents.empty() ? static_cast<int>(i) : chunk.parents[i];
+        depths[static_cast<size_t>(tree.depth(parent))].push_back(
+            {.token = chunk.tokens[i],
+             .before = parent == 0 ? session.tokens.back() : tree.token(parent),
+             .law = tree.law(parent)});
+      }
+      visit(depths);
+      if (HasFailure()) return;
+      Push(SessionVerdict{.session = 1,
+                          .round = round,
+                          .node = 0,
+                          .next = {},
+                          .plan = {.round = round + 1, .shape = shape}});
+    }
+  }
+};
 
 TEST_F(DraftLawTest, DraftTokensFollowTheRowsThatAreSent) {
-  // A Markov chain of order 1: the row at depth i depends on draft token i - 1 alone, so that the
-  // rounds of one session can be pooled by that token.
-  Start({.vocab_size = 12, .order = 1}, {}, 12);
-  OpenEvent session = Session(1, 3);
-  session.sampling = {.temperature = 0.8f, .top_k = 9, .top_p = 0.95f};
-  Push(session);
-
-  struct Group {
-    DraftLaw law = {};
-    std::map<TokenId, int64_t> counts;
-    int draws = 0;
-  };
-  // By depth and the token before; by position, never by how long a draft turned out.
-  std::map<std::pair<size_t, TokenId>, Group> groups;
-  constexpr uint32_t kRounds = 20000;
-  for (uint32_t round = 1; round <= kRounds; ++round) {
-    const Draft draft = TheDraft();
-    ASSERT_EQ(draft.paths.size(), 1u);
-    const DraftPath& path = draft.paths[0];
-    ASSERT_EQ(path.laws.size(), 3u);
-    TokenId before = session.tokens.back();
-    for (size_t depth = 0; depth < path.tokens.size(); ++depth) {
-      Group& group = groups[{depth, before}];
-      if (group.draws++ == 0) group.law = path.laws[depth];
-      ASSERT_EQ(group.law.ids, path.laws[depth].ids);
-      ASSERT_EQ(group.law.weights, path.laws[depth].weights);
-      ++group.counts[path.tokens[depth]];
-      before = path.tokens[depth];
+  std::map<std::pair<size_t, TokenId>, Group> groups;  // by depth and the token before
+  Draft(Sequences(1, 3), [&groups](const Depths& depths) {
+    for (size_t depth = 0; depth < depths.size(); ++depth) {
+      ASSERT_EQ(depths[depth].size(), 1u);
+      const Drawn& drawn = depths[depth][0];
+      groups[{depth, drawn.before}].Add(drawn.law, drawn.token);
     }
-    // The same place again in a new round: the same rows, new coins.
-    Push(SessionVerdict{.session = 1,
-                        .round = round,
-                        .accepted = 0,
-                        .next = {},
-                        .plan = {.round = round + 1, .length = 3}});
-  }
-
+  });
   int tested = 0;
   for (const auto& [key, group] : groups) {
     if (group.draws < 500) continue;
-    std::vector<int64_t> counts;
-    std::vector<double> law;
-    int64_t seen = 0;
-    for (size_t i = 0; i < group.law.ids.size(); ++i) {
-      const auto found = group.counts.find(group.law.ids[i]);
-      counts.push_back(found == group.counts.end() ? 0 : found->second);
-      law.push_back(static_cast<double>(group.law.weights[i]) / kDraftLawTotal);
-      seen += counts.back();
-    }
-    EXPECT_EQ(seen, group.draws) << "a token outside of its row";
-    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm)
-        << "depth " << key.first << " behind token " << key.second;
+    SCOPED_TRACE("depth " + std::to_string(key.first) + " behind " + std::to_string(key.second));
+    ExpectLaw(group);
     ++tested;
   }
   EXPECT_GT(tested, 10);
 }
 
+// Every draw of a shape, by its index among the draws of its depth, follows its row; and any two of
+// a depth that stand behind the same tokens are independent, whether they share a node or not.
+TEST_F(DraftLawTest, DrawsOfManySequencesAreIndependentAndFollowTheirRows) {
+  for (const DraftShape& shape : {Sequences(3, 2), DraftShape{.length = 2, .branching = {2, 2}}}) {
+    std::map<std::tuple<size_t, size_t, TokenId>, Group> groups;
+    std::map<std::tuple<size_t, size_t, size_t, TokenId, TokenId>, Pair> pairs;
+    Draft(shape, [&](const Depths& depths) {
+      for (size_t depth = 0; depth < depths.size(); ++depth) {
+        const std::vector<Drawn>& draws = depths[depth];
+        for (size_t i = 0; i < draws.size(); ++i) {
+          groups[{depth, i, draws[i].before}].Add(draws[i].law, draws[i].token);
+          for (size_t j = 0; j < i; ++j) {
+            pairs[{depth, j, i, draws[j].before, draws[i].before}].Add(
+                draws[j].law, draws[j].token, draws[i].law, draws[i].token);
+          }
+        }
+      }
+    });
+    if (HasFailure()) return;
+    int laws = 0;
+    for (const auto& [key, group] : groups) {
+      if (group.draws < 500) continue;
+      ExpectLaw(group);
+      ++laws;
+    }
+    EXPECT_GT(laws, 20);
+    int independent = 0;
+    for (const auto& [key, pair] : pairs) {
+      if (pair.draws < 1000) continue;
+      ExpectIndependent(pair);
+      ++independent;
+    }
+    EXPECT_GT(independent, 6);
+  }
+}
+
+// A sequence's next token knows nothing of what another one drew, at this depth or before.
+TEST_F(DraftLawTest, DepthsOfDifferentSequencesAreIndependent) {
+  std::map<TokenId, Pair> pairs;  // by the first sequence's first token
+  Draft(Sequences(2, 2), [&pairs](const Depths& depths) {
+    const Drawn& next = depths[1][0];
+    const Drawn& other = depths[0][1];
+    pairs[next.before].Add(next.law, next.token, other.law, other.token);
+  });
+  int tested = 0;
+  for (const auto& [before, pair] : pairs) {
+    if (pair.draws < 1000) continue;
+    ExpectIndependent(pair);
+    ++tested;
+  }
+  EXPECT_GT(tested, 2);
+}
+
 TEST_F(DraftLawTest, RowsKeepTheVerifiersLimits) {
   limits_ = {.mass = 1.f, .max_entries = 3};
   Start();
-  Push(Session(1, 8));
-  const Draft draft = TheDraft();
-  ASSERT_EQ(draft.paths.size(), 1u);
-  for (size_t i = 0; i < draft.paths[0].laws.size(); ++i) {
-    const DraftLaw& law = draft.paths[0].laws[i];
-    EXPECT_EQ(law.ids.size(), 3u);
-    EXPECT_TRUE(Validate(law, draft.paths[0].tokens[i], kVocab).ok());
+  for (const int count : {1, 4}) {
+    Push(Session(1, Sequences(count, 8)));
+    const DraftTree draft = TheDraft();
+    EXPECT_TRUE(Validate(draft, Sequences(count, 8), /*with_laws=*/true, kVocab).ok());
+    for (int node = 0; node <= draft.size(); ++node) {
+      if (!draft.draws(node).empty()) {
+        EXPECT_EQ(draft.law(node).ids.size(), 3u);
+      }
+    }
   }
 }
 

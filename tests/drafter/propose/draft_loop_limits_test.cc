@@ -1,6 +1,9 @@
 // What does not fit, what makes no sense, and who goes first.
 #include <gmock/gmock.h>
 
+#include <limits>
+#include <map>
+
 #include "tests/drafter/propose/loop_fixture.h"
 
 namespace outrider {
@@ -11,69 +14,80 @@ using ::testing::SizeIs;
 
 class DraftLoopLimits : public LoopTest {
  protected:
-  // The session is answered with no paths and forgotten.
+  // The session is answered without tokens and forgotten.
   void ExpectRefused(uint64_t session, uint32_t round) {
-    const Draft draft = TheDraft();
-    EXPECT_EQ(draft.session, session);
-    EXPECT_EQ(draft.round, round);
-    EXPECT_THAT(draft.paths, IsEmpty());
+    StepToRest();
+    const std::vector<Draft> drafts = link_->TakeDrafts();
+    ASSERT_THAT(drafts, SizeIs(1));
+    EXPECT_EQ(drafts[0].session, session);
+    EXPECT_EQ(drafts[0].round, round);
+    EXPECT_THAT(drafts[0].chunk.tokens, IsEmpty());
+    EXPECT_FALSE(drafts[0].chunk.more);
   }
 
   // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
   void ExpectNonsense(SessionVerdict verdict) {
     Start();
     Push(Session(1, 3));
-    ASSERT_THAT(TheDraft().paths, SizeIs(1));
+    ASSERT_FALSE(TheDraft().empty());
     verdict.session = 1;
     Push(verdict);
     ExpectRefused(1, verdict.plan.round);
     ExpectEverythingBack();
     // It is served again once it is opened again.
     Push(Session(1, 3));
-    EXPECT_THAT(TheDraft().paths, SizeIs(1));
+    EXPECT_FALSE(TheDraft().empty());
   }
 };
 
 TEST_F(DraftLoopLimits, AVerdictOnAnotherRoundEndsTheMirror) {
-  const DraftPlan plan{.round = 5, .length = 2};
-  ExpectNonsense({.round = 0, .accepted = 0, .next = {1}, .plan = plan});
-  ExpectNonsense({.round = 2, .accepted = 0, .next = {1}, .plan = plan});
+  const DraftPlan plan{.round = 5, .shape = Sequences(1, 2)};
+  ExpectNonsense({.round = 0, .node = 0, .next = {1}, .plan = plan});
+  ExpectNonsense({.round = 2, .node = 0, .next = {1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
   // Its coins would be drawn twice.
-  ExpectNonsense({.round = 1, .accepted = 1, .next = {1}, .plan = {.round = 1, .length = 2}});
-  ExpectNonsense({.round = 1, .accepted = 1, .next = {1}, .plan = {.round = 0, .length = 2}});
+  ExpectNonsense(
+      {.round = 1, .node = 1, .next = {1}, .plan = {.round = 1, .shape = Sequences(1, 2)}});
+  ExpectNonsense(
+      {.round = 1, .node = 1, .next = {1}, .plan = {.round = 0, .shape = Sequences(1, 2)}});
 }
 
 TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
-  const DraftPlan plan{.round = 2, .length = 2};
-  ExpectNonsense({.round = 1, .accepted = 4, .next = {1}, .plan = plan});
-  ExpectNonsense({.round = 1, .accepted = -1, .next = {1}, .plan = plan});
+  const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
+  ExpectNonsense({.round = 1, .node = 4, .next = {1}, .plan = plan});
+  ExpectNonsense({.round = 1, .node = -1, .next = {1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   Start();
   Push(Session(1, 5));
   loop_->Step();
-  loop_->Step();
-  Push(SessionVerdict{
-      .session = 1, .round = 1, .accepted = 1, .next = {1}, .plan = {.round = 2, .length = 2}});
+  loop_->Step();  // two tokens drafted, none sent
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(1, 2);
 }
 
 TEST_F(DraftLoopLimits, TokensOutsideOfTheVocabularyEndTheMirror) {
-  const DraftPlan plan{.round = 2, .length = 2};
-  ExpectNonsense({.round = 1, .accepted = 1, .next = {kVocab}, .plan = plan});
-  ExpectNonsense({.round = 1, .accepted = 1, .next = {-1}, .plan = plan});
+  const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
+  ExpectNonsense({.round = 1, .node = 1, .next = {kVocab}, .plan = plan});
+  ExpectNonsense({.round = 1, .node = 1, .next = {-1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
   Start();
   Push(Session(1, 3));
   (void)TheDraft();
-  const SessionVerdict verdict{
-      .session = 1, .round = 1, .accepted = 3, .next = {1}, .plan = {.round = 2, .length = 2}};
+  const SessionVerdict verdict{.session = 1,
+                               .round = 1,
+                               .node = 3,
+                               .next = {1},
+                               .plan = {.round = 2, .shape = Sequences(1, 2)}};
   Push(VerdictsEvent{{verdict, verdict}});
   ExpectRefused(1, 2);
   ExpectEverythingBack();
@@ -81,7 +95,7 @@ TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
 
 TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
   Start();
-  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .length = 2}});
+  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(44, 2);
 }
 
@@ -117,25 +131,31 @@ TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
   Push(Session(3, 1));
   ExpectRefused(3, 1);
   Push(Session(2, 1));  // replacing is no new session
-  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  EXPECT_FALSE(TheDraft().empty());
   Push(CloseEvent{1});
   Push(Session(3, 1));
-  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  EXPECT_FALSE(TheDraft().empty());
 }
 
 TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   Start({.page_tokens = 4, .total_pages = 3});
   Push(Session(1, 4));  // 5 tokens and 3 to come: 2 pages
-  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  EXPECT_FALSE(TheDraft().empty());
   Push(Session(2, 4));
   ExpectRefused(2, 1);
   // The first one takes the last page with its next plan, and finds none with the one after.
-  Push(SessionVerdict{
-      .session = 1, .round = 1, .accepted = 4, .next = {1}, .plan = {.round = 2, .length = 3}});
-  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 3)}});
+  EXPECT_FALSE(TheDraft().empty());
   EXPECT_EQ(model_->free_pages(), 0);
-  Push(SessionVerdict{
-      .session = 1, .round = 2, .accepted = 3, .next = {1}, .plan = {.round = 3, .length = 3}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 2,
+                      .node = 3,
+                      .next = {1},
+                      .plan = {.round = 3, .shape = Sequences(1, 3)}});
   ExpectRefused(1, 3);
   ExpectEverythingBack();
 }
@@ -143,21 +163,21 @@ TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
 TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
   Start({.page_tokens = 4, .total_pages = 4});
   Push(Session(1, 2));
-  EXPECT_THAT(TheDraft().paths, SizeIs(1));
+  EXPECT_FALSE(TheDraft().empty());
   Push(Session(2, 4));
   loop_->Step();
   Push(SessionVerdict{.session = 1,
                       .round = 1,
-                      .accepted = 0,
+                      .node = 0,
                       .next = {1, 2, 3, 4},
-                      .plan = {.round = 2, .length = 4}});
+                      .plan = {.round = 2, .shape = Sequences(1, 4)}});
   StepToRest();
   const std::vector<Draft> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(2));
   EXPECT_EQ(drafts[0].session, 1u);
-  EXPECT_THAT(drafts[0].paths, IsEmpty());
+  EXPECT_THAT(drafts[0].chunk.tokens, IsEmpty());
   EXPECT_EQ(drafts[1].session, 2u);
-  EXPECT_THAT(drafts[1].paths, SizeIs(1));
+  EXPECT_THAT(drafts[1].chunk.tokens, SizeIs(4));
 }
 
 TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
@@ -171,23 +191,77 @@ TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
 TEST_F(DraftLoopLimits, PlansAreCutToTheLongestDraft) {
   Start({}, {.max_draft_length = 4});
   Push(Session(1, 1 << 30));
-  EXPECT_THAT(TheDraft().paths.at(0).tokens, SizeIs(4));
+  EXPECT_EQ(TheDraft().size(), 4);
   Push(CloseEvent{1});
   Push(Session(2, -3));
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
 }
 
+TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
+  Start({}, {.max_draft_length = 4, .max_draft_tokens = 12});
+  Push(Session(1, Sequences(3, 4)));
+  EXPECT_EQ(TheDraft().total_draws(), 12);
+  Push(Session(2, Sequences(3, 1 << 30)));  // cut to the longest draft first
+  EXPECT_EQ(TheDraft().total_draws(), 12);
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const std::vector<DraftShape> impossible = {Sequences(4, 4),
+                                              {.length = 3, .branching = {1, 2, 5}},
+                                              {.length = 1, .branching = {13}},
+                                              Sequences(0, 2),
+                                              {.length = 3, .branching = {2, -1, 2}},
+                                              {.length = 1, .branching = {1, 0}},
+                                              Sequences(-1, 2),
+                                              {.length = 4, .branching = {kMost, kMost, kMost}}};
+  for (const DraftShape& shape : impossible) {
+    Push(Session(3, shape));
+    ExpectRefused(3, 1);
+  }
+  // And with a verdict.
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  ExpectRefused(1, 2);
+  Push(CloseEvent{2});
+  StepToRest();
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftLoopLimits, ADepthThatNoForwardPassHoldsIsRefused) {
+  Start({.max_batch_tokens = 6});
+  Push(Session(1, Sequences(6, 3)));
+  EXPECT_EQ(TheDraft().total_draws(), 18);
+  Push(Session(2, Sequences(7, 3)));
+  ExpectRefused(2, 1);
+}
+
+TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
+  Start({}, {.max_step_tokens = 8});
+  for (uint64_t id = 1; id <= 4; ++id) Push(Session(id, Sequences(5, 4), {1, 2}));
+  Push(Session(5, 4, {1, 2}));
+  StepToRest();
+  std::map<uint64_t, std::vector<Draft>> drafts;
+  for (Draft& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
+  EXPECT_THAT(drafts, SizeIs(5));
+  for (auto& [id, parts] : drafts) {
+    ExpectSameDraft(Assemble(std::move(parts)),
+                    Oracle(Session(id, Sequences(id < 5 ? 5 : 1, 4), {1, 2})));
+  }
+}
+
 TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   Start({.max_position_embeddings = 8});
   const OpenEvent session = Session(1, 10);
   Push(session);
-  const Draft draft = TheDraft();
   // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
-  ASSERT_THAT(draft.paths, SizeIs(1));
-  ExpectSamePath(draft.paths[0], OracleDraft(*model_, session, {1, 4}, kVocab, limits_));
-  Push(SessionVerdict{
-      .session = 1, .round = 1, .accepted = 4, .next = {}, .plan = {.round = 2, .length = 1}});
+  ExpectSameDraft(TheDraft(), Oracle(session, {.round = 1, .shape = Sequences(1, 4)}));
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   ExpectRefused(1, 2);
 }
 

@@ -12,85 +12,123 @@ using ::testing::IsEmpty;
 
 class DraftSessionTest : public ::testing::Test {
  protected:
-  DraftSession Make(int length) {
+  DraftSession Make(const DraftShape& shape) {
     OpenEvent open;
     open.tokens = {1, 2, 3};
     open.prompt_tokens = 2;
-    open.sampling.temperature = 0.f;
-    open.plan = {.round = 4, .length = length};
+    open.kind = DraftKind::kArgmax;
+    open.plan = {.round = 4, .shape = shape};
     Result<DraftSession> session = DraftSession::Create(open, &bounds_);
     EXPECT_TRUE(session.ok());
     return std::move(session).value();
   }
 
-  // Feeds everything and drafts `token`.
-  static bool DraftToken(DraftSession& session, TokenId token) {
+  // Feeds what is missing and draws a depth at which `tokens` are the most likely, falling.
+  static void Draw(DraftSession& session, const std::vector<TokenId>& tokens) {
     session.Fed(static_cast<int>(session.Missing().size()));
-    std::vector<float> row(8, 0.f);
-    row[static_cast<size_t>(token)] = 1.f;
-    return session.DraftNext(row);
+    std::vector<float> rows(8 * session.frontier().size(), 0.f);
+    for (size_t row = 0; row < session.frontier().size(); ++row) {
+      float logit = 10.f;
+      for (const TokenId token : tokens) rows[8 * row + static_cast<size_t>(token)] = logit--;
+    }
+    session.DrawDepth(rows);
+  }
+
+  static SessionVerdict Decision(int node, std::vector<TokenId> next) {
+    return {.session = 0,
+            .round = 4,
+            .node = node,
+            .next = std::move(next),
+            .plan = {.round = 5, .shape = Sequences(1, 1)}};
   }
 
   DraftBounds bounds_{.vocab_size = 8,
                       .allowed = 8,
                       .max_context = 100,
                       .max_draft_length = 16,
+                      .max_draft_tokens = 100,
+                      .max_sequences = 10,
                       .eos_token_ids = {7},
                       .law_limits = {}};
 };
 
-TEST_F(DraftSessionTest, WantsItsTokensFedInOrder) {
-  DraftSession session = Make(2);
+TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
+  DraftSession session = Make(Sequences(2, 2));
   EXPECT_THAT(session.Missing(), ElementsAre(1, 2, 3));
   session.Fed(2);
   EXPECT_THAT(session.Missing(), ElementsAre(3));
-  EXPECT_FALSE(DraftToken(session, 5));
-  EXPECT_THAT(session.Missing(), ElementsAre(5));
-  EXPECT_TRUE(DraftToken(session, 6));
-  EXPECT_THAT(session.TakeDraft().tokens, ElementsAre(5, 6));
+  Draw(session, {5, 6});
+  EXPECT_THAT(session.Missing(), IsEmpty());
+  EXPECT_THAT(session.frontier(), ElementsAre(1, 2));
+  Draw(session, {4});
   EXPECT_FALSE(session.drafting());
+  EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(5, 6, 4, 4));
 }
 
-TEST_F(DraftSessionTest, CountsTheKvOfAcceptedTokensOnly) {
-  DraftSession session = Make(3);
-  for (const TokenId token : {4, 5, 6}) DraftToken(session, token);
-  EXPECT_EQ(session.kv_length(), 5);  // 1 2 3 4 5
-  ASSERT_TRUE(session
-                  .Apply({.session = 0,
-                          .round = 4,
-                          .accepted = 1,
-                          .next = {2},
-                          .plan = {.round = 5, .length = 1}})
-                  .ok());
-  EXPECT_EQ(session.kv_length(), 4);
-  EXPECT_THAT(session.Missing(), ElementsAre(2));
-  EXPECT_EQ(session.planned_length(), 5);
+TEST_F(DraftSessionTest, CountsTheKvOfTokensThatStandOnly) {
+  // Nodes 1 2 3 of one sequence; the last one is never fed.
+  const std::vector<int> kept = {3, 4, 5, 5};
+  const std::vector<int> fed = {0, 1, 2, 2};
+  for (int node = 0; node <= 3; ++node) {
+    DraftSession session = Make(Sequences(1, 3));
+    for (const TokenId token : {4, 5, 6}) Draw(session, {token});
+    (void)session.TakeChunk();
+    const Result<int> applied = session.Apply(Decision(node, {2}));
+    ASSERT_TRUE(applied.ok());
+    EXPECT_EQ(*applied, fed[static_cast<size_t>(node)]);
+    EXPECT_EQ(session.kv_length(), kept[static_cast<size_t>(node)]);
+    EXPECT_EQ(session.length(), 3 + node + 1);
+    EXPECT_EQ(session.Missing().back(), 2);
+  }
+}
+
+TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
+  DraftSession session = Make({.length = 2, .branching = {2, 2}});
+  Draw(session, {5, 6});
+  Draw(session, {4, 3});
+  (void)session.TakeChunk();
+  ASSERT_EQ(session.draft().size(), 6);
+  EXPECT_EQ(*session.Apply(Decision(6, {0})), 2);  // behind node 2: 4 is node 5, 3 is node 6
+  session.Fed(0);
+  EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was fed, its child was not
+}
+
+TEST_F(DraftSessionTest, OnlyWhatWasSentCanStand) {
+  DraftSession session = Make(Sequences(1, 4));
+  Draw(session, {4});
+  Draw(session, {5});
+  EXPECT_EQ(session.Apply(Decision(1, {0})).status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(session.TakeChunk().more);
+  Draw(session, {6});
+  EXPECT_EQ(session.Apply(Decision(3, {0})).status().code(), Code::kInvalidArgument);
+  const Result<int> applied = session.Apply(Decision(2, {0}));
+  ASSERT_TRUE(applied.ok());
+  EXPECT_EQ(*applied, 2);  // fed for the depth that was not sent
+  EXPECT_THAT(session.Missing(), ElementsAre(0));
 }
 
 TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
-  DraftSession session = Make(2);
-  DraftToken(session, 4);
-  DraftToken(session, 5);
-  EXPECT_EQ(session
-                .Apply({.session = 0,
-                        .round = 4,
-                        .accepted = 2,
-                        .next = {1, 8},
-                        .plan = {.round = 5, .length = 1}})
-                .code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(session.length(), 5);
-  EXPECT_EQ(session.plan().round, 4u);
-  EXPECT_THAT(session.TakeDraft().tokens, ElementsAre(4, 5));
+  DraftSession session = Make(Sequences(1, 2));
+  Draw(session, {4});
+  Draw(session, {5});
+  EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(4, 5));
+  EXPECT_EQ(session.Apply(Decision(2, {1, 8})).status().code(), Code::kInvalidArgument);
+  SessionVerdict large = Decision(2, {1});
+  large.plan.shape = Sequences(11, 1);
+  EXPECT_EQ(session.Apply(large).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(session.length(), 3);
+  EXPECT_EQ(session.round(), 4u);
+  EXPECT_EQ(session.draft().size(), 2);
+  EXPECT_TRUE(session.Apply(Decision(2, {1})).ok());
 }
 
-TEST_F(DraftSessionTest, EndsWithAnEndOfSequence) {
-  DraftSession session = Make(5);
-  EXPECT_FALSE(DraftToken(session, 4));
-  EXPECT_TRUE(DraftToken(session, 7));
-  const DraftPath path = session.TakeDraft();
-  EXPECT_THAT(path.tokens, ElementsAre(4, 7));
-  EXPECT_THAT(path.laws, IsEmpty());
+TEST_F(DraftSessionTest, CutsPlansToTheDepthsThatCanBeFed) {
+  bounds_.max_context = 5;
+  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 3);  // depths behind 3, 4 and 5 tokens
+  bounds_.max_draft_length = 2;
+  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 2);
+  EXPECT_FALSE(Make(Sequences(1, 0)).drafting());
+  EXPECT_FALSE(Make(Sequences(1, -1)).drafting());
 }
 
 }  // namespace

@@ -1,0 +1,146 @@
+// The drafts that sessions must get, straight from the definition: a fresh warper and the whole
+// path for every row and every draw, no KV, no batch, no frontier.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/spec/coins.h"
+#include "common/spec/draft_law.h"
+#include "common/spec/draft_tree.h"
+#include "common/spec/race.h"
+#include "common/spec/warper.h"
+#include "drafter/propose/verifier_link.h"
+#include "tests/support/fake_model.h"
+
+namespace outrider {
+
+// Of the draft of `plan` behind `session.tokens`.
+class DraftOracle {
+ public:
+  DraftOracle(const FakeModel& model, const OpenEvent& session, DraftPlan plan, int allowed,
+              const DraftLawLimits& limits)
+      : model_(model),
+        session_(session),
+        plan_(std::move(plan)),
+        allowed_(allowed),
+        limits_(limits) {}
+
+  DraftTree Draft() const {
+    DraftTree tree;
+    struct Sequence {
+      uint32_t index;
+      int node;
+    };
+    std::vector<Sequence> sequences = {{0, DraftTree::kRoot}};
+    for (int depth = 0; depth < plan_.shape.length; ++depth) {
+      std::vector<Sequence> next;
+      const auto draws = static_cast<uint32_t>(plan_.shape.draws(depth));
+      for (const Sequence& sequence : sequences) {
+        const std::vector<TokenId> path = tree.Path(sequence.node);
+        if (!path.empty() && Ends(path.back())) continue;
+        for (uint32_t i = 0; i < draws; ++i) {
+          const uint32_t index = sequence.index * draws + i;
+          const TokenId token = Token(path, index, i);
+          if (token < 0) continue;
+          if (session_.kind == DraftKind::kSampled) tree.SetLaw(sequence.node, Law(path));
+          next.push_back({index, tree.AddDraw(sequence.node, token)});
+        }
+      }
+      sequences = std::move(next);
+    }
+    return tree;
+  }
+
+ private:
+  bool Ends(TokenId token) const {
+    const std::vector<TokenId>& eos = model_.config().eos_token_ids;
+    return std::find(eos.begin(), eos.end(), token) != eos.end();
+  }
+
+  Warper MakeWarper(std::span<const TokenId> path) const {
+    Warper warper(session_.sampling, model_.config().vocab_size, allowed_);
+    const std::span<const TokenId> tokens = session_.tokens;
+    const auto prompt = static_cast<size_t>(session_.prompt_tokens);
+    warper.ObservePrompt(tokens.first(prompt));
+    for (const TokenId token : tokens.subspan(prompt)) warper.ObserveOutput(token);
+    for (const TokenId token : path) warper.ObserveOutput(token);
+    return warper;
+  }
+
+  std::vector<float> Logits(std::span<const TokenId> path) const {
+    std::vector<TokenId> tokens = session_.tokens;
+    tokens.insert(tokens.end(), path.begin(), path.end());
+    return model_.Logits(tokens);
+  }
+
+  std::vector<float> Warped(std::span<const TokenId> path) const {
+    std::vector<float> row = Logits(path);
+    MakeWarper(path).Warp(row, {});
+    return row;
+  }
+
+  DraftLaw Law(std::span<const TokenId> path) const { return MakeDraftLaw(Warped(path), limits_); }
+
+  // Draw `index` of its depth, the `nth` behind its prefix; -1: none.
+  TokenId Token(std::span<const TokenId> path, uint32_t index, uint32_t nth) const {
+    const auto depth = static_cast<uint32_t>(path.size());
+    if (session_.kind == DraftKind::kSampled) {
+      return SampleDraftLaw(Law(path),
+                            Coin(session_.seed, plan_.round, depth, Purpose::kDraftToken, index));
+    }
+    if (session_.kind == DraftKind::kRace) {
+      const auto position = static_cast<uint32_t>(session_.tokens.size()) + depth;
+      const std::vector<TokenId> winners =
+          RaceWinners(Warped(path), static_cast<int>(nth) + 1, session_.seed, position);
+      return nth < winners.size() ? winners[nth] : -1;
+    }
+    // The nth most likely: everything more likely is biased away.
+    OpenEvent biased = session_;
+    for (uint32_t i = 0;; ++i) {
+      Warper warper = DraftOracle(model_, biased, plan_, allowed_, limits_).MakeWarper(path);
+      const TokenId best = warper.Argmax(Logits(path), {});
+      if (i == nth) return best;
+      biased.sampling.logit_bias.emplace_back(best, -100.f);
+    }
+  }
+
+  const FakeModel& model_;
+  const OpenEvent& session_;
+  const DraftPlan plan_;
+  const int allowed_;
+  const DraftLawLimits limits_;
+};
+
+inline DraftTree OracleDraft(const FakeModel& model, const OpenEvent& session,
+                             const DraftPlan& plan, int allowed, const DraftLawLimits& limits) {
+  return DraftOracle(model, session, plan, allowed, limits).Draft();
+}
+
+inline std::vector<TokenId> Tokens(const DraftTree& draft) {
+  std::vector<TokenId> tokens;
+  for (int node = 1; node <= draft.size(); ++node) tokens.push_back(draft.token(node));
+  return tokens;
+}
+
+inline std::vector<int32_t> Draws(const DraftTree& draft, int node) {
+  return {draft.draws(node).begin(), draft.draws(node).end()};
+}
+
+// Nodes, their draws in order, and laws.
+inline void ExpectSameDraft(const DraftTree& actual, const DraftTree& expected) {
+  ASSERT_EQ(Tokens(actual), Tokens(expected));
+  for (int node = 0; node <= expected.size(); ++node) {
+    ASSERT_EQ(actual.parent(node), expected.parent(node)) << "node " << node;
+    ASSERT_EQ(Draws(actual, node), Draws(expected, node)) << "node " << node;
+    EXPECT_EQ(actual.law(node).ids, expected.law(node).ids) << "node " << node;
+    EXPECT_EQ(actual.law(node).weights, expected.law(node).weights) << "node " << node;
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,232 @@
+#include "drafter/propose/draft_tree_builder.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "common/spec/coins.h"
+#include "common/spec/race.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kVocab = 6;
+
+// Logits behind a path: any function of it will do.
+std::vector<float> Logits(std::span<const TokenId> path) {
+  std::vector<float> row(kVocab);
+  size_t hash = 17;
+  for (const TokenId token : path) hash = hash * 31 + static_cast<size_t>(token) + 1;
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(hash * (i + 3) % 13) * 0.15f;
+  return row;
+}
+
+// What a plan's draft was told, put together in draft order.
+struct Grown {
+  DraftTree tree;
+  std::vector<DraftChunk> chunks;  // one a depth
+};
+
+Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
+  Grown grown;
+  Warper warper(sampling, kVocab, kVocab);
+  DraftTreeBuilder builder(task);
+  while (!builder.frontier().empty()) {
+    std::vector<float> rows;
+    for (const int32_t node : builder.frontier()) {
+      const std::vector<float> row = Logits(builder.tree().Path(node));
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    builder.DrawDepth(rows, warper);
+    grown.chunks.push_back(builder.TakeChunk());
+  }
+  grown.tree = builder.tree();
+  return grown;
+}
+
+TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
+  const DraftTask task{.shape = Sequences(5, 4), .seed = 9, .round = 3};
+  const Grown grown = Grow(task);
+  ASSERT_THAT(grown.chunks, SizeIs(4));
+  for (uint32_t sequence = 0; sequence < 5; ++sequence) {
+    Warper warper({}, kVocab, kVocab);
+    std::vector<TokenId> path;
+    for (uint32_t depth = 0; depth < 4; ++depth) {
+      std::vector<float> row = Logits(path);
+      warper.Warp(row, path);
+      path.push_back(SampleDraftLaw(MakeDraftLaw(row, task.law_limits),
+                                    Coin(9, 3, depth, Purpose::kDraftToken, sequence)));
+      EXPECT_EQ(grown.chunks[depth].tokens.at(sequence), path.back());
+    }
+  }
+}
+
+TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
+  // Twelve draws of six tokens: some coincide.
+  const Grown grown = Grow({.shape = Sequences(12, 3), .seed = 2, .round = 1});
+  EXPECT_EQ(grown.tree.total_draws(), 36);
+  ASSERT_THAT(grown.tree.draws(DraftTree::kRoot), SizeIs(12));
+  std::vector<TokenId> first;
+  for (const int32_t child : grown.tree.draws(DraftTree::kRoot)) {
+    first.push_back(grown.tree.token(child));
+  }
+  EXPECT_EQ(first, grown.chunks[0].tokens);
+  EXPECT_LE(grown.tree.size(), 6 + 12 + 12);
+  // A node that was drawn n times draws n times.
+  std::vector<int> times(static_cast<size_t>(grown.tree.size()) + 1, 0);
+  for (int node = 0; node <= grown.tree.size(); ++node) {
+    for (const int32_t child : grown.tree.draws(node)) ++times[static_cast<size_t>(child)];
+  }
+  bool several = false;
+  for (int node = 1; node <= grown.tree.size(); ++node) {
+    if (grown.tree.depth(node) == 3) continue;
+    several = several || times[static_cast<size_t>(node)] > 1;
+    EXPECT_THAT(grown.tree.draws(node), SizeIs(times[static_cast<size_t>(node)]));
+  }
+  EXPECT_TRUE(several);
+}
+
+TEST(DraftTreeBuilder, ADrawOfATreeDescendsFromTheOneThatItsIndexNames) {
+  const DraftShape shape{.length = 4, .branching = {2, 3, 2}};
+  const Grown grown = Grow({.shape = shape, .seed = 6, .round = 1});
+  ASSERT_THAT(grown.chunks, SizeIs(4));
+  std::vector<int32_t> nodes = {DraftTree::kRoot};  // that the draws of the depth before gave
+  for (int depth = 0; depth < 4; ++depth) {
+    const DraftChunk& chunk = grown.chunks[static_cast<size_t>(depth)];
+    const auto draws = static_cast<size_t>(shape.draws(depth));
+    ASSERT_EQ(chunk.tokens.size(), nodes.size() * draws);
+    std::vector<int32_t> next;
+    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+      EXPECT_EQ(chunk.parents.at(i), nodes[i / draws]);
+      next.push_back(grown.tree.Child(nodes[i / draws], chunk.tokens[i]));
+    }
+    nodes = next;
+  }
+}
+
+TEST(DraftTreeBuilder, AnEndOfSequenceEndsItsSequenceAndTouchesNoOther) {
+  const std::vector<TokenId> eos = {2};
+  int ended = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    DraftTask task{.shape = Sequences(4, 6), .seed = seed, .round = 1};
+    const Grown whole = Grow(task);
+    task.eos_token_ids = eos;
+    const Grown cut = Grow(task);
+    std::vector<bool> alive(4, true);
+    for (size_t depth = 0; depth < 6; ++depth) {
+      std::vector<TokenId> expected;
+      for (size_t sequence = 0; sequence < 4; ++sequence) {
+        if (!alive[sequence]) continue;
+        expected.push_back(whole.chunks[depth].tokens[sequence]);
+        alive[sequence] = expected.back() != eos[0];  // itself it stays
+        ended += !alive[sequence];
+      }
+      if (expected.empty()) {
+        ASSERT_THAT(cut.chunks, SizeIs(depth));
+        break;
+      }
+      ASSERT_EQ(cut.chunks.at(depth).tokens, expected) << "seed " << seed << " depth " << depth;
+    }
+  }
+  EXPECT_GT(ended, 100);
+}
+
+TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
+  const std::vector<TokenId> eos = {1};
+  for (const DraftShape& shape :
+       {Sequences(1, 6), Sequences(4, 6), DraftShape{.length = 6, .branching = {2, 1, 3}}}) {
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      for (int depths = 1; depths <= 6; ++depths) {
+        DraftTreeBuilder builder({.shape = shape, .seed = seed, .round = 1, .eos_token_ids = eos});
+        Warper warper({}, kVocab, kVocab);
+        DraftTree rebuilt;
+        while (!builder.frontier().empty()) {
+          std::vector<float> rows;
+          for (const int32_t node : builder.frontier()) {
+            const std::vector<float> row = Logits(builder.tree().Path(node));
+            rows.insert(rows.end(), row.begin(), row.end());
+          }
+          builder.DrawDepth(rows, warper);
+          if (builder.depths() % depths != 0 && !builder.frontier().empty()) continue;
+          DraftChunk chunk = builder.TakeChunk();
+          EXPECT_EQ(chunk.more, !builder.frontier().empty());
+          ASSERT_TRUE(rebuilt.Append(std::move(chunk)).ok());
+        }
+        // Rebuilt with its laws: exactly what was asked for, and the same nodes and draws.
+        EXPECT_TRUE(Validate(rebuilt, shape, /*with_laws=*/true, kVocab).ok());
+        ASSERT_EQ(rebuilt.size(), builder.tree().size());
+        for (int node = 0; node <= rebuilt.size(); ++node) {
+          EXPECT_EQ(rebuilt.parent(node), builder.tree().parent(node));
+          EXPECT_EQ(rebuilt.token(node), builder.tree().token(node));
+          ASSERT_TRUE(std::ranges::equal(rebuilt.draws(node), builder.tree().draws(node)));
+        }
+      }
+    }
+  }
+}
+
+TEST(DraftTreeBuilder, ASingleSequenceNamesNoParents) {
+  DraftTask task{.shape = Sequences(1, 3), .seed = 1, .round = 1};
+  for (const DraftChunk& chunk : Grow(task).chunks) EXPECT_THAT(chunk.parents, IsEmpty());
+  task.shape = Sequences(2, 3);
+  EXPECT_THAT(Grow(task).chunks[0].parents, ElementsAre(0, 0));
+}
+
+TEST(DraftTreeBuilder, ArgmaxDraftsAreTheMostLikelyTokensOnceEach) {
+  const Grown grown =
+      Grow({.kind = DraftKind::kArgmax, .shape = {.length = 2, .branching = {3, 2}}},
+           {.logit_bias = {{4, 50.f}, {1, -50.f}}});
+  for (int node = 0; node <= grown.tree.size(); ++node) {
+    if (grown.tree.depth(node) == 2) continue;
+    std::vector<float> row = Logits(grown.tree.Path(node));
+    row[4] += 50.f;
+    row[1] -= 50.f;
+    std::vector<TokenId> order(kVocab);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&row](TokenId a, TokenId b) {
+      return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+    });
+    const std::span<const int32_t> draws = grown.tree.draws(node);
+    ASSERT_THAT(draws, SizeIs(node == 0 ? 3 : 2));
+    for (size_t i = 0; i < draws.size(); ++i) EXPECT_EQ(grown.tree.token(draws[i]), order[i]);
+  }
+  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.laws, IsEmpty());
+  // No more tokens than there are.
+  const Grown all = Grow({.kind = DraftKind::kArgmax, .shape = Sequences(9, 1)});
+  EXPECT_EQ(all.tree.size(), kVocab);
+  EXPECT_TRUE(Validate(all.tree, Sequences(9, 1), /*with_laws=*/false, kVocab).ok());
+}
+
+TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
+  constexpr int kPosition = 41;
+  const SamplingParams sampling{.temperature = 0.7f, .top_k = 3};
+  const Grown grown = Grow({.kind = DraftKind::kRace,
+                            .shape = {.length = 3, .branching = {2, 4}},
+                            .seed = 77,
+                            .round = 5,
+                            .position = kPosition},
+                           sampling);
+  for (int node = 0; node <= grown.tree.size(); ++node) {
+    const int depth = grown.tree.depth(node);
+    if (depth == 3) continue;
+    Warper warper(sampling, kVocab, kVocab);
+    const std::vector<TokenId> path = grown.tree.Path(node);
+    std::vector<float> row = Logits(path);
+    warper.Warp(row, path);
+    std::vector<TokenId> tokens;
+    for (const int32_t child : grown.tree.draws(node)) tokens.push_back(grown.tree.token(child));
+    const int draws = depth == 0 ? 2 : depth == 1 ? 4 : 1;
+    EXPECT_EQ(tokens, RaceWinners(row, draws, 77, static_cast<uint32_t>(kPosition + depth)));
+    EXPECT_THAT(tokens, SizeIs(std::min(draws, 3)));  // top-k leaves three
+  }
+  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.laws, IsEmpty());
+}
+
+}  // namespace
+}  // namespace outrider

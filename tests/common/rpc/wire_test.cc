@@ -52,49 +52,82 @@ TEST(Wire, HugeCountsDoNotBecomeNegative) {
   EXPECT_GT(params.logit_bias[0].first, 0);
 }
 
-TEST(Wire, DraftPathsSurviveTheWayThereAndBack) {
-  DraftPath path;
-  path.tokens = {3, 9};
-  path.laws = {{.ids = {3, 4}, .weights = {65000, 536}}, {.ids = {9}, .weights = {65536}}};
-  v1::DraftPath wire;
-  ToWire(path, &wire);
-  const auto back = FromWire(wire);
-  ASSERT_TRUE(back.ok());
-  EXPECT_THAT(back->tokens, ElementsAre(3, 9));
-  ASSERT_EQ(back->laws.size(), 2u);
-  EXPECT_THAT(back->laws[0].ids, ElementsAre(3, 4));
-  EXPECT_THAT(back->laws[0].weights, ElementsAre(65000u, 536u));
-  EXPECT_THAT(back->laws[1].ids, ElementsAre(9));
+TEST(Wire, PlansSurviveTheWayThereAndBack) {
+  for (const DraftShape& shape :
+       {DraftShape(), Sequences(1, 5), Sequences(8, 3), DraftShape{3, {4, 2}}}) {
+    v1::Plan wire;
+    ToWire(shape, 7, &wire);
+    EXPECT_EQ(wire.round(), 7u);
+    EXPECT_EQ(FromWire(wire), shape);
+  }
+  v1::Plan huge;
+  huge.set_length(0xffffffffu);
+  huge.add_branching(0x80000000u);
+  EXPECT_GT(FromWire(huge).length, 0);
+  EXPECT_GT(FromWire(huge).branching.at(0), 0);
 }
 
-TEST(Wire, AGreedyDraftHasNoRows) {
-  v1::DraftPath wire;
+TEST(Wire, DraftKindsSurviveTheWayThereAndBack) {
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
+    const Result<DraftKind> back = FromWire(ToWire(kind));
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, kind);
+  }
+  EXPECT_EQ(FromWire(static_cast<v1::DraftKind>(3)).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Wire, DraftsSurviveTheWayThereAndBack) {
+  DraftChunk chunk;
+  chunk.tokens = {3, 9, 3, 4};
+  chunk.parents = {0, 0, 0, 2};
+  chunk.laws = {{.ids = {3, 9}, .weights = {65000, 536}}, {.ids = {4}, .weights = {65536}}};
+  chunk.more = true;
+  v1::Draft wire;
+  ToWire(chunk, &wire);
+  const auto back = FromWire(wire);
+  ASSERT_TRUE(back.ok());
+  EXPECT_THAT(back->tokens, ElementsAre(3, 9, 3, 4));
+  EXPECT_THAT(back->parents, ElementsAre(0, 0, 0, 2));
+  ASSERT_EQ(back->laws.size(), 2u);
+  EXPECT_THAT(back->laws[0].ids, ElementsAre(3, 9));
+  EXPECT_THAT(back->laws[0].weights, ElementsAre(65000u, 536u));
+  EXPECT_THAT(back->laws[1].ids, ElementsAre(4));
+  EXPECT_TRUE(back->more);
+}
+
+TEST(Wire, ASingleSequenceWithoutRowsIsItsTokens) {
+  v1::Draft wire;
   wire.add_token_ids(5);
-  const auto path = FromWire(wire);
-  ASSERT_TRUE(path.ok());
-  EXPECT_THAT(path->tokens, ElementsAre(5));
-  EXPECT_THAT(path->laws, IsEmpty());
+  const auto chunk = FromWire(wire);
+  ASSERT_TRUE(chunk.ok());
+  EXPECT_THAT(chunk->tokens, ElementsAre(5));
+  EXPECT_THAT(chunk->parents, IsEmpty());
+  EXPECT_THAT(chunk->laws, IsEmpty());
+  EXPECT_FALSE(chunk->more);
 }
 
 TEST(Wire, MalformedDraftsAreRefused) {
-  v1::DraftPath rows;  // two tokens, one row
-  rows.add_token_ids(1);
-  rows.add_token_ids(2);
-  rows.add_rows();
-  v1::DraftPath arrays;  // two ids, one weight
+  v1::Draft arrays;  // two ids, one weight
   arrays.add_token_ids(1);
   arrays.add_rows()->add_token_ids(1);
   arrays.mutable_rows(0)->add_token_ids(2);
   arrays.mutable_rows(0)->add_weights(65536);
-  v1::DraftPath token;  // an id that would turn negative
+  v1::Draft token;  // an id that would turn negative
   token.add_token_ids(0x80000000u);
-  v1::DraftPath entry;
+  v1::Draft parent;
+  parent.add_token_ids(1);
+  parent.add_parents(0xffffffffu);
+  v1::Draft entry;
   entry.add_token_ids(1);
   entry.add_rows()->add_token_ids(0xffffffffu);
   entry.mutable_rows(0)->add_weights(65536);
-  for (const v1::DraftPath& wire : {rows, arrays, token, entry}) {
+  v1::Draft large;
+  for (int i = 0; i <= kMaxChunkDraws; ++i) large.add_token_ids(1);
+  for (const v1::Draft& wire : {arrays, token, parent, entry, large}) {
     EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument) << wire.ShortDebugString();
   }
+  large.mutable_token_ids()->RemoveLast();
+  EXPECT_TRUE(FromWire(large).ok());
 }
 
 }  // namespace

@@ -143,10 +143,12 @@ class VerifierLinkTest : public ::testing::Test {
 };
 
 Draft MakeDraft(uint64_t session, uint32_t round) {
-  DraftPath path;
-  path.tokens = {3, 4};
-  path.laws = {{{3, 5}, {60000, 5536}}, {{4}, {65536}}};
-  return {.session = session, .round = round, .paths = {path}};
+  DraftChunk chunk;
+  chunk.tokens = {3, 4, 3};
+  chunk.parents = {0, 0, 1};
+  chunk.laws = {{{3, 4}, {60000, 5536}}, {{3}, {65536}}};
+  chunk.more = true;
+  return {.session = session, .round = round, .chunk = chunk};
 }
 
 int Drafts(const std::vector<v1::FromDrafter>& messages) {
@@ -165,7 +167,7 @@ TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
   EXPECT_EQ(welcome.law_limits.max_entries, 8);
   ASSERT_THAT(server.received(), SizeIs(1));
   const v1::Hello hello = server.received()[0].hello();
-  EXPECT_EQ(hello.protocol_version(), 1u);
+  EXPECT_EQ(hello.protocol_version(), 2u);
   EXPECT_EQ(hello.name(), "d0");
   EXPECT_EQ(hello.model(), "small");
   EXPECT_EQ(hello.tokenizer().vocab_size(), 30u);
@@ -183,16 +185,19 @@ TEST_F(VerifierLinkTest, CarriesDraftsAndLoad) {
   const auto link = Link(server.address());
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
-  stream->SendDrafts({MakeDraft(8, 2), {.session = 9, .round = 4, .paths = {}}});
+  stream->SendDrafts({MakeDraft(8, 2), {.session = 9, .round = 4, .chunk = {}}});
   stream->SendLoad({.sessions = 3, .free_pages = 21});
   ASSERT_TRUE(server.Await([](const auto& messages) { return messages.size() == 3; }));
   const v1::DraftBatch drafts = server.received()[1].drafts();
   ASSERT_EQ(drafts.drafts_size(), 2);
   EXPECT_EQ(drafts.drafts(0).session(), 8u);
   EXPECT_EQ(drafts.drafts(0).round(), 2u);
-  EXPECT_THAT(drafts.drafts(0).paths(0).token_ids(), ElementsAre(3, 4));
-  EXPECT_THAT(drafts.drafts(0).paths(0).rows(0).weights(), ElementsAre(60000, 5536));
-  EXPECT_EQ(drafts.drafts(1).paths_size(), 0);
+  EXPECT_THAT(drafts.drafts(0).token_ids(), ElementsAre(3, 4, 3));
+  EXPECT_THAT(drafts.drafts(0).parents(), ElementsAre(0, 0, 1));
+  EXPECT_THAT(drafts.drafts(0).rows(0).weights(), ElementsAre(60000, 5536));
+  EXPECT_TRUE(drafts.drafts(0).more());
+  EXPECT_EQ(drafts.drafts(1).token_ids_size(), 0);
+  EXPECT_FALSE(drafts.drafts(1).more());
   EXPECT_EQ(server.received()[2].load().sessions(), 3u);
   EXPECT_EQ(server.received()[2].load().free_pages(), 21u);
 }
@@ -211,11 +216,14 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   open->mutable_sampling()->set_temperature(0.5f);
   open->mutable_plan()->set_round(3);
   open->mutable_plan()->set_length(4);
+  open->mutable_plan()->add_branching(2);
+  open->mutable_plan()->add_branching(3);
+  open->set_kind(v1::DRAFT_KIND_RACE);
   server.Send(message);
   v1::Verdict* verdict = message.mutable_verdicts()->add_verdicts();
   verdict->set_session(5);
   verdict->set_round(3);
-  verdict->set_accepted(2);
+  verdict->set_node(2);
   verdict->add_next(9);
   verdict->mutable_plan()->set_round(4);
   server.Send(message);
@@ -232,13 +240,14 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   EXPECT_EQ(session.seed, ~uint64_t{0});
   EXPECT_EQ(session.sampling.temperature, 0.5f);
   EXPECT_EQ(session.plan.round, 3u);
-  EXPECT_EQ(session.plan.length, 4);
+  EXPECT_EQ(session.plan.shape, (DraftShape{.length = 4, .branching = {2, 3}}));
+  EXPECT_EQ(session.kind, DraftKind::kRace);
   const LinkEvent decided = events_.Await<VerdictsEvent>();
   const auto& verdicts = std::get<VerdictsEvent>(decided.message).verdicts;
   ASSERT_THAT(verdicts, SizeIs(1));
   EXPECT_EQ(verdicts[0].session, 5u);
   EXPECT_EQ(verdicts[0].round, 3u);
-  EXPECT_EQ(verdicts[0].accepted, 2);
+  EXPECT_EQ(verdicts[0].node, 2);
   EXPECT_THAT(verdicts[0].next, ElementsAre(9));
   EXPECT_EQ(verdicts[0].plan.round, 4u);
   EXPECT_EQ(std::get<CloseEvent>(events_.Await<CloseEvent>().message).session, 5u);
@@ -374,8 +383,8 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
   // What buffers on the way take is unknown; at 40 kB a message they are full soon.
-  Draft large{.session = 1, .round = 1, .paths = {}};
-  large.paths.emplace_back().tokens.assign(20000, 1000);
+  Draft large{.session = 1, .round = 1, .chunk = {}};
+  large.chunk.tokens.assign(20000, 1000);
   const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (events_.Count<DisconnectedEvent>() == 0 && std::chrono::steady_clock::now() < deadline) {
     stream->SendDrafts({large});

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
-                         uint32_t version = 1) {
+                         uint32_t version = kSpokenProtocolVersion) {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
   welcome->set_protocol_version(version);
@@ -30,9 +30,9 @@ TEST(DrafterWire, RefusesSenselessWelcomes) {
   }
   EXPECT_EQ(FromWire(Welcome(1.f, 0, 10)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(FromWire(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
-  const Status version = FromWire(Welcome(1.f, 8, 10, 2)).status();
+  const Status version = FromWire(Welcome(1.f, 8, 10, 1)).status();
   EXPECT_EQ(version.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(version.message(), HasSubstr("2"));
+  EXPECT_THAT(version.message(), HasSubstr("the drafter speaks 2, the verifier 1"));
 }
 
 TEST(DrafterWire, ClampsWhatNoIntCanHold) {
@@ -44,12 +44,15 @@ TEST(DrafterWire, ClampsWhatNoIntCanHold) {
 
   v1::FromVerifier wire;
   v1::Verdict* verdict = wire.mutable_verdicts()->add_verdicts();
-  verdict->set_accepted(0xffffffffu);
+  verdict->set_node(0xffffffffu);
   verdict->mutable_plan()->set_length(0x80000000u);
+  verdict->mutable_plan()->add_branching(0xffffffffu);
   const auto verdicts = FromWire(wire);
   ASSERT_TRUE(verdicts.ok());
-  EXPECT_GT(std::get<VerdictsEvent>(**verdicts).verdicts.at(0).accepted, 0);
-  EXPECT_GT(std::get<VerdictsEvent>(**verdicts).verdicts.at(0).plan.length, 0);
+  const SessionVerdict& clamped = std::get<VerdictsEvent>(**verdicts).verdicts.at(0);
+  EXPECT_GT(clamped.node, 0);
+  EXPECT_GT(clamped.plan.shape.length, 0);
+  EXPECT_GT(clamped.plan.shape.branching.at(0), 0);
 }
 
 TEST(DrafterWire, RefusesIdsThatAreNone) {
@@ -59,6 +62,14 @@ TEST(DrafterWire, RefusesIdsThatAreNone) {
   v1::FromVerifier verdict;
   verdict.mutable_verdicts()->add_verdicts()->add_next(0xffffffffu);
   EXPECT_EQ(FromWire(verdict).status().code(), Code::kInvalidArgument);
+}
+
+TEST(DrafterWire, RefusesAKindThatItDoesNotKnow) {
+  v1::FromVerifier open;
+  open.mutable_open()->set_kind(v1::DRAFT_KIND_ARGMAX);
+  EXPECT_TRUE(FromWire(open).ok());
+  open.mutable_open()->set_kind(static_cast<v1::DraftKind>(99));
+  EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
 }
 
 TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {

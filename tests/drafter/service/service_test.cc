@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/wire.h"
+#include "common/spec/draft_tree.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
@@ -70,6 +72,8 @@ TEST_F(DrafterService, BadFlagsEndItWithCodeTwo) {
            {"--model", model_},
            {"--model", model_, "--verifier", "a:1", "--weights", "f16"},
            {"--model", model_, "--verifier", "a:1", "--max-sessions", "0"},
+           {"--model", model_, "--verifier", "a:1", "--max-draft-tokens", "1025"},
+           {"--model", model_, "--verifier", "a:1", "--chunk-depths", "0"},
            {"--model", model_, "--verifier", "a:1", "--no-such-flag"}}) {
     std::vector<std::string> argv = {ProgramPath("outrider-drafter")};
     argv.insert(argv.end(), flags.begin(), flags.end());
@@ -136,6 +140,42 @@ TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   ASSERT_NE(process->AwaitLine(" detached "), "") << process->Log();
   EXPECT_EQ(Health(address, ""), 1);
   EXPECT_EQ(Health(address, "outrider.v1.Drafting"), 2);
+}
+
+TEST_F(DrafterService, DraftsSeveralSequencesInParts) {
+  FakeDraftingServer server([](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+    FakeDraftingServer::Welcomer(message, sink);
+    if (!message.has_hello()) return;
+    v1::FromVerifier wire;
+    v1::Open* open = wire.mutable_open();
+    open->set_session(1);
+    open->add_token_ids(3);
+    open->add_token_ids(4);
+    open->mutable_plan()->set_round(1);
+    open->mutable_plan()->set_length(3);
+    open->mutable_plan()->add_branching(5);
+    sink.Send(std::move(wire));
+  });
+  const auto process = StartDrafter(model_, server.address(), log_,
+                                    {"--chunk-depths", "1", "--max-draft-tokens", "15"});
+  DraftTree tree;
+  bool more = true;
+  ASSERT_TRUE(server.Await([&tree, &more, seen = size_t{0}](
+                               const std::vector<v1::FromDrafter>& messages) mutable {
+    for (; seen < messages.size(); ++seen) {
+      for (const v1::Draft& draft : messages[seen].drafts().drafts()) {
+        Result<DraftChunk> chunk = FromWire(draft);
+        more = draft.more();
+        if (!chunk.ok() || !tree.Append(std::move(chunk).value()).ok()) return true;
+      }
+    }
+    return !more;
+  })) << process->Log();
+  EXPECT_FALSE(more);
+  EXPECT_TRUE(Validate(tree, Sequences(5, 3), /*with_laws=*/true, 30).ok());
+  EXPECT_THAT(tree.draws(DraftTree::kRoot), ::testing::SizeIs(5));
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Wait(), 0) << process->Log();
 }
 
 TEST_F(DrafterService, ReadsFlagsFromAFile) {

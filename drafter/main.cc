@@ -74,6 +74,7 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
       .vocab_size = config.vocab_size,
       .max_sessions = options.max_sessions,
       .max_draft_length = options.max_draft_length,
+      .max_draft_tokens = options.max_draft_tokens,
       .max_context =
           std::min(config.max_position_embeddings, model->total_pages() * model->page_tokens())};
   std::vector<std::unique_ptr<GrpcVerifierLink>> links;

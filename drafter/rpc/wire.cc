@@ -97,6 +97,7 @@ v1::FromDrafter ToWire(const DrafterIdentity& identity) {
   hello->set_vocab_size(ToCount(identity.vocab_size));
   hello->set_max_sessions(ToCount(identity.max_sessions));
   hello->set_max_draft_length(ToCount(identity.max_draft_length));
+  hello->set_max_draft_tokens(ToCount(identity.max_draft_tokens));
   hello->set_max_context(ToCount(identity.max_context));
   return message;
 }

@@ -23,6 +23,7 @@ struct DrafterIdentity {
   int vocab_size = 0;  // rows of the logits; may be padded
   int max_sessions = 0;
   int max_draft_length = 0;
+  int max_draft_tokens = 0;  // draws of one plan
   int max_context = 0;
 };
 

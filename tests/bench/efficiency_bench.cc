@@ -1,0 +1,206 @@
+// Tokens per round of every rule on a real pair, and what a draft costs on the wire: engine and
+// drafter in one process (tests/support/local_pair.h), the same prompts and seeds for every
+// setting. Counts only, no times: it may run on a busy machine.
+//
+//   efficiency_bench --rules                tokens per round by rule, sequences and length
+//   efficiency_bench --wire                 by entries of a draft row: accepted tokens, bytes
+//
+// Prints Markdown. Standard errors are over requests, each a mean of its rounds.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/log.h"
+#include "common/model/transformer.h"
+#include "tests/support/local_pair.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kKvPages = 16384;
+constexpr int kBatchTokens = 1024;
+
+struct Options {
+  std::string target = OUTRIDER_SOURCE_DIR "/models/default/target";
+  std::string drafter = OUTRIDER_SOURCE_DIR "/models/default/drafter";
+  std::string prompts = OUTRIDER_SOURCE_DIR "/tests/bench/prompts.jsonl";
+  int repetitions = 1;
+  int max_tokens = 128;
+  int concurrency = 16;
+  float temperature = 1;
+  bool rules = false;
+  bool wire = false;
+};
+
+struct Setting {
+  std::optional<Rule> rule;
+  int paths = 1;
+  int length = 4;
+  DraftLawLimits law_limits;
+};
+
+class CollectingSink final : public GenerationSink {
+ public:
+  void Send(Chunk /*chunk*/) override {}
+  void Finish(const Summary& s) override { summary = s; }
+  void Fail(const Status& status) override {
+    std::fprintf(stderr, "efficiency_bench: %s\n", status.ToString().c_str());
+    std::exit(1);
+  }
+  Summary summary;
+};
+
+struct Outcome {
+  double per_round = 0;  // tokens of rounds with a draft, over these rounds
+  double standard_error = 0;
+  double bytes_per_accepted = 0;
+  int64_t largest_bytes = 0;
+};
+
+struct Bench {
+  Options options;
+  std::unique_ptr<Model> target, drafter;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<std::vector<TokenId>> prompts;
+
+  Outcome Run(const Setting& setting) const {
+    const SteadyClock clock;
+    testing::LocalPairOptions pair_options{.law_limits = setting.law_limits};
+    pair_options.engine.max_waiting = 1 << 20;
+    pair_options.engine.max_sessions = options.concurrency;
+    pair_options.engine.scheduler.token_budget = kBatchTokens;
+    pair_options.drafter.max_step_tokens = kBatchTokens;
+    pair_options.drafter.chunk_depths = 16;  // one message a draft
+    testing::LocalPair pair(pair_options, target.get(), drafter.get(), tokenizer.get(), &clock);
+    std::vector<std::shared_ptr<CollectingSink>> sinks;
+    uint64_t id = 0;
+    for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+      for (const std::vector<TokenId>& prompt : prompts) {
+        ++id;
+        GenerationRequest request{
+            .prompt = prompt,
+            .sampling = {.temperature = options.temperature},
+            .max_tokens = options.max_tokens,
+            .ignore_eos = true,
+            .seed = id,
+            .speculation = {
+                .rule = setting.rule, .draft_length = setting.length, .paths = setting.paths}};
+        sinks.push_back(std::make_shared<CollectingSink>());
+        const Status status = pair.engine().Submit(id, std::move(request), sinks.back());
+        if (!status.ok()) sinks.back()->Fail(status);
+      }
+    }
+    while (!pair.engine().idle()) pair.Run();
+
+    // A ratio of sums; its standard error by linearisation over requests.
+    double tokens = 0, rounds = 0, accepted = 0;
+    for (const auto& sink : sinks) {
+      rounds += sink->summary.drafted_rounds;
+      tokens += sink->summary.accepted_tokens + sink->summary.drafted_rounds;
+      accepted += sink->summary.accepted_tokens;
+    }
+    Outcome outcome{.per_round = tokens / rounds};
+    double squares = 0;
+    for (const auto& sink : sinks) {
+      const double mine = sink->summary.accepted_tokens + sink->summary.drafted_rounds -
+                          outcome.per_round * sink->summary.drafted_rounds;
+      squares += mine * mine;
+    }
+    outcome.standard_error = std::sqrt(squares) / rounds;
+    outcome.bytes_per_accepted = static_cast<double>(pair.draft_bytes()) / accepted;
+    outcome.largest_bytes = pair.largest_draft_bytes();
+    return outcome;
+  }
+};
+
+void Progress(const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); }
+
+void PrintRules(const Bench& bench) {
+  constexpr Rule kRules[] = {Rule::kToken,  Rule::kBlock,          Rule::kMultiRound,
+                             Rule::kSpecTr, Rule::kMultiPathBlock, Rule::kGumbel};
+  std::printf("| rule | k | g = 4 | g = 8 |\n|---|---|---|---|\n");
+  for (const Rule rule : kRules) {
+    for (const int k : {1, 2, 4, 8}) {
+      if (k > 1 && !TakesManyPaths(rule)) continue;
+      std::printf("| %s | %d |", std::string(RuleName(rule)).c_str(), k);
+      for (const int g : {4, 8}) {
+        Progress(std::string(RuleName(rule)) + " k=" + std::to_string(k) +
+                 " g=" + std::to_string(g));
+        const Outcome o = bench.Run({.rule = rule, .paths = k, .length = g, .law_limits = {}});
+        std::printf(" %.3f ± %.3f |", o.per_round, o.standard_error);
+        std::fflush(stdout);
+      }
+      std::printf("\n");
+    }
+  }
+}
+
+void PrintWire(const Bench& bench) {
+  const int vocab = bench.target->config().vocab_size;
+  std::printf("| entries | tokens per round | accepted per round | bytes per accepted token |\n");
+  std::printf("|---|---|---|---|\n");
+  for (const int entries : {8, 16, 32, 64, 256, vocab}) {
+    Progress("entries " + std::to_string(entries));
+    const float mass = entries == vocab ? 1.f : DraftLawLimits{}.mass;
+    const Outcome o =
+        bench.Run({.length = 4, .law_limits = {.mass = mass, .max_entries = entries}});
+    std::printf("| %s | %.3f ± %.3f | %.3f | %.0f |\n",
+                entries == vocab ? "all" : std::to_string(entries).c_str(), o.per_round,
+                o.standard_error, o.per_round - 1, o.bytes_per_accepted);
+    std::fflush(stdout);
+  }
+}
+
+template <class T>
+T Must(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "efficiency_bench: %s\n", result.status().ToString().c_str());
+  std::exit(1);
+}
+
+std::unique_ptr<Model> LoadModelAt(const std::string& directory) {
+  return Must(LoadModel(directory, Must(CreateCpuBackend({.threads = 1})),
+                        {.kv_pages = kKvPages, .max_batch_tokens = kBatchTokens}));
+}
+
+int Main(int argc, char** argv) {
+  Bench bench;
+  Options& o = bench.options;
+  CLI::App app("Tokens per round of every rule, and bytes per accepted token");
+  app.add_flag("--rules", o.rules, "The table of rules");
+  app.add_flag("--wire", o.wire, "The table of draft row sizes");
+  app.add_option("--target", o.target, "Directory of the target");
+  app.add_option("--drafter", o.drafter, "Directory of the drafter");
+  app.add_option("--prompts", o.prompts, "Lines of {\"prompt\": ...}");
+  app.add_option("--repetitions", o.repetitions, "Seeds per prompt");
+  app.add_option("--max-tokens", o.max_tokens, "Tokens per request");
+  app.add_option("--temperature", o.temperature, "Of every request");
+  CLI11_PARSE(app, argc, argv);
+  SetLogLevel(LogLevel::kWarning);
+  bench.target = LoadModelAt(o.target);
+  bench.drafter = LoadModelAt(o.drafter);
+  bench.tokenizer = Must(Tokenizer::Load(o.target));
+  std::ifstream file(o.prompts);
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    std::vector<TokenId> prompt = bench.tokenizer->prompt_prefix();
+    const std::vector<TokenId> ids =
+        Must(bench.tokenizer->Encode(json.at("prompt").get<std::string>(), false));
+    prompt.insert(prompt.end(), ids.begin(), ids.end());
+    bench.prompts.push_back(std::move(prompt));
+  }
+  if (o.rules) PrintRules(bench);
+  if (o.wire) PrintWire(bench);
+  return 0;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) { return outrider::Main(argc, argv); }

@@ -1,0 +1,55 @@
+// A verifier's engine and a drafter's loop in one process and one thread: the same code as the two
+// services, with the wire's messages handed over instead of sent. For measuring what the rules do
+// (and what the split costs) without processes and sockets.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/model/model.h"
+#include "common/text/tokenizer.h"
+#include "drafter/propose/draft_loop.h"
+#include "verifier/engine/engine.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider::testing {
+
+struct LocalPairOptions {
+  EngineOptions engine;
+  DraftLoopOptions drafter;
+  DraftLawLimits law_limits;
+};
+
+class LocalPair {
+ public:
+  // All must outlive the pair.
+  LocalPair(const LocalPairOptions& options, Model* target, Model* drafter,
+            const Tokenizer* tokenizer, const Clock* clock);
+  ~LocalPair();
+
+  Engine& engine() { return *engine_; }
+  // Hands messages over and runs both sides until nothing is left to do.
+  void Run();
+
+  // Of the drafts so far, as protobuf has them.
+  int64_t draft_bytes() const { return draft_bytes_; }
+  int64_t draft_messages() const { return draft_messages_; }
+  int64_t largest_draft_bytes() const { return largest_draft_bytes_; }
+
+ private:
+  class ToDrafter;
+  class ToVerifier;
+
+  std::unique_ptr<DrafterPool> pool_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<DraftLoop> loop_;
+  std::shared_ptr<ToVerifier> to_verifier_;
+  int64_t draft_bytes_ = 0;
+  int64_t draft_messages_ = 0;
+  int64_t largest_draft_bytes_ = 0;
+};
+
+}  // namespace outrider::testing

@@ -97,6 +97,7 @@ class DraftLawTest : public LoopTest {
       std::vector<outrider::Draft> parts = link_->TakeDrafts();
       ASSERT_EQ(parts.size(), 1u);
       const DraftChunk chunk = parts[0].chunk;
+      ASSERT_FALSE(chunk.tokens.empty());
       const DraftTree tree = Assemble(std::move(parts));
       Depths depths(static_cast<size_t>(shape.length));
       for (size_t i = 0; i < chunk.tokens.size(); ++i) {

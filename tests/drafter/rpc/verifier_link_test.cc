@@ -125,6 +125,7 @@ class VerifierLinkTest : public ::testing::Test {
         .vocab_size = 32,
         .max_sessions = 5,
         .max_draft_length = 6,
+        .max_draft_tokens = 24,
         .max_context = 77};
     options.max_pause = std::chrono::milliseconds(10);
     options.refused_pause = std::chrono::milliseconds(1);
@@ -177,6 +178,7 @@ TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
   EXPECT_EQ(hello.vocab_size(), 32u);
   EXPECT_EQ(hello.max_sessions(), 5u);
   EXPECT_EQ(hello.max_draft_length(), 6u);
+  EXPECT_EQ(hello.max_draft_tokens(), 24u);
   EXPECT_EQ(hello.max_context(), 77u);
 }
 

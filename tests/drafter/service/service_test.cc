@@ -172,6 +172,7 @@ TEST_F(DrafterService, DraftsSeveralSequencesInParts) {
     return !more;
   })) << process->Log();
   EXPECT_FALSE(more);
+  EXPECT_EQ(server.received()[0].hello().max_draft_tokens(), 15u);
   EXPECT_TRUE(Validate(tree, Sequences(5, 3), /*with_laws=*/true, 30).ok());
   EXPECT_THAT(tree.draws(DraftTree::kRoot), ::testing::SizeIs(5));
   process->Signal(SIGTERM);

@@ -1,0 +1,106 @@
+// The drafting loop over a real model: behind any verdict its KV is as good as that of a session
+// opened at that place, and its pages are counted as the model counts them.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "drafter/propose/draft_loop.h"
+#include "tests/common/model/model_testing.h"
+#include "tests/support/puppet_verifier_link.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kVocab = 64;
+const DraftShape kOneToken{.length = 1, .branching = {}};
+
+class DraftRealModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ModelOptions options = kExactOptions;
+    options.page_tokens = 4;
+    model_ = MakeModel({.vocab_size = kVocab, .eos_token_ids = {}}, options);
+    ASSERT_NE(model_, nullptr);
+    loop_ = std::make_unique<DraftLoop>(model_.get(), DraftLoopOptions{.chunk_depths = 2}, &clock_,
+                                        nullptr);
+    link_ = std::make_shared<PuppetVerifierLink>();
+    Push(WelcomeEvent{.link = link_, .vocab_limit = kVocab, .law_limits = {}});
+  }
+
+  void Push(LinkMessage message) { ASSERT_TRUE(loop_->Push({1, std::move(message)})); }
+
+  // Steps `steps` times, or to rest; the draft as far as it was sent.
+  DraftTree Drafted(int steps = 1000) {
+    while (steps-- > 0 && loop_->Step()) continue;
+    DraftTree tree;
+    for (Draft& draft : link_->TakeDrafts()) {
+      EXPECT_TRUE(tree.Append(std::move(draft.chunk)).ok());
+    }
+    return tree;
+  }
+
+  static OpenEvent Session(uint64_t id, std::vector<TokenId> tokens, const DraftShape& shape) {
+    OpenEvent open;
+    open.session = id;
+    open.prompt_tokens = static_cast<int>(tokens.size());
+    open.tokens = std::move(tokens);
+    open.seed = id;
+    open.plan = {.round = 1, .shape = shape};
+    return open;
+  }
+
+  // Weights differ by rounding at most: a batch of another make-up sums in another order.
+  static void ExpectSameLaw(const DraftLaw& actual, const DraftLaw& expected) {
+    std::map<TokenId, int> difference;
+    for (size_t i = 0; i < actual.ids.size(); ++i) {
+      difference[actual.ids[i]] += static_cast<int>(actual.weights[i]);
+    }
+    for (size_t i = 0; i < expected.ids.size(); ++i) {
+      difference[expected.ids[i]] -= static_cast<int>(expected.weights[i]);
+    }
+    for (const auto& [token, weight] : difference) EXPECT_LE(std::abs(weight), 8) << token;
+  }
+
+  SteadyClock clock_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DraftLoop> loop_;
+  std::shared_ptr<PuppetVerifierLink> link_;
+};
+
+TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
+  const DraftShape shape{.length = 4, .branching = {3, 2}};
+  int verdicts = 0;
+  for (int prompt = 3; prompt <= 6; ++prompt) {  // forks at every place within a page
+    for (const int steps : {2, 3, 1000}) {       // in the middle of a draft, and behind it
+      for (int node = 0;; node += 3) {
+        std::vector<TokenId> tokens = RandomTokens(prompt, kVocab, static_cast<uint64_t>(prompt));
+        Push(Session(1, tokens, shape));
+        const DraftTree draft = Drafted(steps);
+        ASSERT_FALSE(draft.empty());
+        if (node > draft.size()) break;
+        Push(VerdictsEvent{{{.session = 1,
+                             .round = 1,
+                             .node = node,
+                             .next = {7},
+                             .plan = {.round = 2, .shape = kOneToken}}}});
+        const DraftTree mirrored = Drafted();
+        const std::vector<TokenId> path = draft.Path(node);
+        tokens.insert(tokens.end(), path.begin(), path.end());
+        tokens.push_back(7);
+        Push(Session(2, tokens, kOneToken));
+        ExpectSameLaw(mirrored.law(DraftTree::kRoot), Drafted().law(DraftTree::kRoot));
+        ASSERT_FALSE(HasFailure()) << "prompt " << prompt << " steps " << steps << " node " << node;
+        Push(CloseEvent{1});
+        Push(CloseEvent{2});
+        (void)Drafted();
+        ASSERT_EQ(model_->free_pages(), model_->total_pages());
+        ++verdicts;
+      }
+    }
+  }
+  EXPECT_GT(verdicts, 30);
+}
+
+}  // namespace
+}  // namespace outrider

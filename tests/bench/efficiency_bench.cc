@@ -10,9 +10,12 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/backend/backend.h"
@@ -59,6 +62,7 @@ class CollectingSink final : public GenerationSink {
 struct Outcome {
   double per_round = 0;  // tokens of rounds with a draft, over these rounds
   double standard_error = 0;
+  std::vector<double> influence;  // of each request on per_round: their squares sum to the variance
   double bytes_per_accepted = 0;
   int64_t largest_bytes = 0;
 };
@@ -110,6 +114,7 @@ struct Bench {
     for (const auto& sink : sinks) {
       const double mine = sink->summary.accepted_tokens + sink->summary.drafted_rounds -
                           outcome.per_round * sink->summary.drafted_rounds;
+      outcome.influence.push_back(mine / rounds);
       squares += mine * mine;
     }
     outcome.standard_error = std::sqrt(squares) / rounds;
@@ -121,23 +126,57 @@ struct Bench {
 
 void Progress(const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); }
 
+// b over a on the same requests, in standard errors of their difference: prompts differ much more
+// than rules do, and drop out.
+std::string Gain(const Outcome& a, const Outcome& b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.influence.size(); ++i) {
+    const double d = b.influence[i] - a.influence[i];
+    squares += d * d;
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "%+.1f %% (%+.1f)", 100 * (b.per_round / a.per_round - 1),
+                (b.per_round - a.per_round) / std::sqrt(squares));
+  return text;
+}
+
 void PrintRules(const Bench& bench) {
   constexpr Rule kRules[] = {Rule::kToken,  Rule::kBlock,          Rule::kMultiRound,
                              Rule::kSpecTr, Rule::kMultiPathBlock, Rule::kGumbel};
+  constexpr int kPaths[] = {1, 2, 4, 8};
+  constexpr int kLengths[] = {4, 8};
+  std::map<std::tuple<Rule, int, int>, Outcome> outcomes;
   std::printf("| rule | k | g = 4 | g = 8 |\n|---|---|---|---|\n");
   for (const Rule rule : kRules) {
-    for (const int k : {1, 2, 4, 8}) {
+    for (const int k : kPaths) {
       if (k > 1 && !TakesManyPaths(rule)) continue;
-      std::printf("| %s | %d |", std::string(RuleName(rule)).c_str(), k);
-      for (const int g : {4, 8}) {
-        Progress(std::string(RuleName(rule)) + " k=" + std::to_string(k) +
-                 " g=" + std::to_string(g));
-        const Outcome o = bench.Run({.rule = rule, .paths = k, .length = g, .law_limits = {}});
+      const std::string name(RuleName(rule));
+      std::printf("| %s | %d |", name.c_str(), k);
+      for (const int g : kLengths) {
+        Progress(name + " k=" + std::to_string(k) + " g=" + std::to_string(g));
+        Outcome& o = outcomes[{rule, k, g}];
+        o = bench.Run({.rule = rule, .paths = k, .length = g, .law_limits = {}});
         std::printf(" %.3f ± %.3f |", o.per_round, o.standard_error);
         std::fflush(stdout);
       }
       std::printf("\n");
     }
+  }
+  std::printf("\n| | k | g = 4 | g = 8 |\n|---|---|---|---|\n");
+  const auto compare = [&](const char* what, Rule a, int ka, Rule b, int kb) {
+    std::printf("| %s | %d |", what, kb);
+    for (const int g : kLengths) {
+      std::printf(" %s |", Gain(outcomes[{a, ka, g}], outcomes[{b, kb, g}]).c_str());
+    }
+    std::printf("\n");
+  };
+  compare("block over token", Rule::kToken, 1, Rule::kBlock, 1);
+  for (const int k : {2, 4, 8}) {
+    compare("multi-path block over SpecTr", Rule::kSpecTr, k, Rule::kMultiPathBlock, k);
+    compare("multi-path block over block", Rule::kBlock, 1, Rule::kMultiPathBlock, k);
+    compare("SpecTr over block", Rule::kBlock, 1, Rule::kSpecTr, k);
+    compare("SpecTr over multi-round", Rule::kMultiRound, k, Rule::kSpecTr, k);
+    compare("SpecTr over its own k = 1", Rule::kSpecTr, 1, Rule::kSpecTr, k);
   }
 }
 

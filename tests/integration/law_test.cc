@@ -1,5 +1,6 @@
-// Exactness end to end: the output law of two real processes under sampling transforms equals the
-// law of plain decoding, computed exactly by enumerating the target model here.
+// Exactness end to end: the output law of two real processes, under every rule and every sampling
+// transform, equals the law of plain decoding, computed exactly by enumerating the target model
+// here.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 
 #include "common/backend/backend.h"
 #include "common/model/transformer.h"
+#include "common/rpc/wire.h"
 #include "common/spec/warper.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
@@ -29,10 +31,43 @@ using testing::TinyTokenizerJson;
 
 constexpr int kVocab = 8;
 constexpr int kPositions = 3;
-constexpr int kGenerations = 200000;
+constexpr uint32_t kTokens = 5;
 const std::vector<TokenId> kPrompt = {2, 5, 3, 1};
 
-SamplingParams Sampling() { return {.temperature = 0.8f, .top_p = 0.95f}; }
+// One rule under one set of transforms.
+struct Case {
+  Rule rule;
+  SamplingParams sampling;
+  uint32_t paths = 1;
+  std::vector<uint32_t> tree = {};
+  int generations = 16000;
+};
+
+std::vector<Case> Cases() {
+  return {
+      {.rule = Rule::kBlock,
+       .sampling = {.temperature = 0.8f, .top_p = 0.95f},
+       .generations = 80000},
+      {.rule = Rule::kToken, .sampling = {.temperature = 1.2f, .top_k = 5}},
+      {.rule = Rule::kBlock, .sampling = {.repetition_penalty = 1.2f, .presence_penalty = 0.5f}},
+      {.rule = Rule::kSpecTr, .sampling = {.temperature = 1.3f}, .paths = 3},
+      {.rule = Rule::kSpecTr,
+       .sampling = {.top_p = 0.9f, .frequency_penalty = 0.4f},
+       .tree = {2, 2, 1}},
+      {.rule = Rule::kMultiRound, .sampling = {.min_p = 0.1f}, .paths = 2},
+      {.rule = Rule::kMultiRound, .sampling = {.logit_bias = {{3, 1.5f}, {6, -2.f}}}, .paths = 4},
+      {.rule = Rule::kMultiPathBlock, .sampling = {}, .paths = 2},
+      {.rule = Rule::kMultiPathBlock,
+       .sampling =
+           {.temperature = 0.9f, .top_k = 6, .repetition_penalty = 1.1f, .presence_penalty = 0.3f},
+       .paths = 4},
+      {.rule = Rule::kMultiPathBlock,
+       .sampling = {.min_p = 0.05f, .logit_bias = {{1, 1.f}}},
+       .tree = {3, 1, 2}},
+      {.rule = Rule::kGumbel, .sampling = {.temperature = 1.1f, .top_p = 0.95f}, .paths = 2},
+      {.rule = Rule::kGumbel, .sampling = {.frequency_penalty = 0.5f}, .tree = {2, 2}},
+  };
+}
 
 CheckpointOptions TinyModel() {
   return {.vocab_size = kVocab,
@@ -50,9 +85,7 @@ CheckpointOptions TinyModel() {
 // Pr(first kPositions tokens) under plain decoding, by enumeration.
 class ExactLaw {
  public:
-  explicit ExactLaw(const std::string& model_dir) {
-    auto backend = CreateCpuBackend({});
-    model_ = LoadModel(model_dir, std::move(backend).value(), {.kv_pages = 16}).value();
+  ExactLaw(Model* model, const SamplingParams& sampling) : model_(model), sampling_(sampling) {
     Descend({}, 1.0);
   }
   const std::map<std::vector<TokenId>, double>& cells() const { return cells_; }
@@ -72,7 +105,9 @@ class ExactLaw {
     ASSERT_TRUE(model_->Forward({&share, 1}, false, &out).ok());
     std::vector<float> row(out.logits, out.logits + kVocab);
     model_->Release(sequence);
-    Warper warper(Sampling(), kVocab, kVocab);
+    Warper warper(sampling_, kVocab, kVocab);
+    warper.ObservePrompt(kPrompt);
+    for (const TokenId token : output) warper.ObserveOutput(token);
     warper.Warp(row, {});
     for (TokenId t = 0; t < kVocab; ++t) {
       if (row[static_cast<size_t>(t)] == 0) continue;
@@ -82,11 +117,69 @@ class ExactLaw {
     }
   }
 
-  std::unique_ptr<Model> model_;
+  Model* model_;
+  SamplingParams sampling_;
   std::map<std::vector<TokenId>, double> cells_;
 };
 
-TEST(Law, FirstThreeTokensOfTwoProcessesFollowPlainDecodingsExactLaw) {
+v1::GenerateRequest RequestOf(const Case& c) {
+  v1::GenerateRequest request;
+  for (const TokenId token : kPrompt) {
+    request.mutable_token_ids()->add_ids(static_cast<uint32_t>(token));
+  }
+  ToWire(c.sampling, request.mutable_sampling());
+  request.mutable_stop()->set_max_tokens(kTokens);
+  v1::SpeculationOptions* speculation = request.mutable_speculation();
+  speculation->set_rule(ToWire(c.rule));
+  if (c.tree.empty()) {
+    speculation->set_draft_length(4);
+    speculation->set_paths(c.paths);
+  }
+  speculation->mutable_tree()->Assign(c.tree.begin(), c.tree.end());
+  return request;
+}
+
+// What many clients at once got.
+struct Observed {
+  std::map<std::vector<TokenId>, int64_t> cells;
+  int failed = 0;
+  int64_t accepted = 0, rejected = 0;
+};
+
+Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
+  constexpr int kThreads = 16;
+  std::vector<Observed> parts(kThreads);
+  std::atomic<int> next{0};
+  std::vector<std::thread> threads;
+  for (Observed& part : parts) {
+    threads.emplace_back([&] {
+      v1::GenerateRequest request = RequestOf(c);
+      for (int i; (i = next++) < c.generations;) {
+        request.set_seed(first_seed + static_cast<uint64_t>(i));
+        const TestClient::Outcome outcome = client.Generate(request);
+        if (!outcome.status.ok() || outcome.tokens.size() != kTokens) {
+          ++part.failed;
+          continue;
+        }
+        const v1::SpeculationStats& stats = outcome.finished.speculation();
+        part.accepted += stats.accepted_tokens();
+        part.rejected += stats.drafted_tokens() - stats.accepted_tokens();
+        ++part.cells[{outcome.tokens.begin(), outcome.tokens.begin() + kPositions}];
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  Observed all;
+  for (const Observed& part : parts) {
+    all.failed += part.failed;
+    all.accepted += part.accepted;
+    all.rejected += part.rejected;
+    for (const auto& [cell, n] : part.cells) all.cells[cell] += n;
+  }
+  return all;
+}
+
+TEST(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
   TempDir dir;
   CheckpointOptions options = TinyModel();
   ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
@@ -96,7 +189,8 @@ TEST(Law, FirstThreeTokensOfTwoProcessesFollowPlainDecodingsExactLaw) {
   for (const char* name : {"target", "drafter"}) {
     std::ofstream(dir / (std::string(name) + "/tokenizer.json")) << TinyTokenizerJson(kVocab);
   }
-  const ExactLaw law(dir / "target");
+  const std::unique_ptr<Model> model =
+      LoadModel(dir / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
 
   const auto verifier = StartVerifier(dir / "target", dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
@@ -104,57 +198,28 @@ TEST(Law, FirstThreeTokensOfTwoProcessesFollowPlainDecodingsExactLaw) {
   TestClient client(verifier.address());
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
-  constexpr int kThreads = 16;
-  std::vector<std::map<std::vector<TokenId>, int64_t>> counts(kThreads);
-  std::atomic<int> next{0}, failed{0};
-  std::atomic<int64_t> accepted{0}, rejected{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      v1::GenerateRequest request;
-      for (const TokenId token : kPrompt) {
-        request.mutable_token_ids()->add_ids(static_cast<uint32_t>(token));
-      }
-      request.mutable_sampling()->set_temperature(Sampling().temperature);
-      request.mutable_sampling()->set_top_p(Sampling().top_p);
-      request.mutable_stop()->set_max_tokens(5);
-      request.mutable_speculation()->set_rule(v1::SpeculationOptions::RULE_BLOCK);
-      request.mutable_speculation()->set_draft_length(4);
-      for (int i; (i = next++) < kGenerations;) {
-        request.set_seed(static_cast<uint64_t>(i));
-        const TestClient::Outcome outcome = client.Generate(request);
-        if (!outcome.status.ok() || outcome.tokens.size() != 5) {
-          ++failed;
-          continue;
-        }
-        const v1::SpeculationStats& stats = outcome.finished.speculation();
-        accepted += stats.accepted_tokens();
-        rejected += stats.drafted_tokens() - stats.accepted_tokens();
-        ++counts[static_cast<size_t>(t)]
-                [{outcome.tokens.begin(), outcome.tokens.begin() + kPositions}];
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  ASSERT_EQ(failed, 0);
-  // Both ways of the rule were taken, often.
-  EXPECT_GT(accepted, kGenerations / 2);
-  EXPECT_GT(rejected, kGenerations / 2);
+  uint64_t first_seed = 0;
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(RequestOf(c).ShortDebugString());
+    const ExactLaw law(model.get(), c.sampling);
+    Observed observed = Observe(client, c, first_seed);
+    first_seed += static_cast<uint64_t>(c.generations);
+    EXPECT_EQ(observed.failed, 0);
+    // Both ways of the rule were taken, often.
+    EXPECT_GT(observed.accepted, c.generations / 2);
+    EXPECT_GT(observed.rejected, c.generations / 2);
 
-  std::map<std::vector<TokenId>, int64_t> total;
-  for (const auto& part : counts) {
-    for (const auto& [cell, n] : part) total[cell] += n;
+    std::vector<int64_t> counts;
+    std::vector<double> expected;
+    int64_t outside = c.generations;
+    for (const auto& [cell, probability] : law.cells()) {
+      counts.push_back(observed.cells[cell]);
+      expected.push_back(probability);
+      outside -= counts.back();
+    }
+    EXPECT_EQ(outside, 0) << "tokens that a transform cuts off came out";
+    EXPECT_GT(testing::ChiSquarePValue(counts, expected), testing::kFalseAlarm);
   }
-  std::vector<int64_t> observed;
-  std::vector<double> expected;
-  int64_t outside = kGenerations;
-  for (const auto& [cell, probability] : law.cells()) {
-    observed.push_back(total[cell]);
-    expected.push_back(probability);
-    outside -= total[cell];
-  }
-  EXPECT_EQ(outside, 0) << "tokens that top-p cuts off came out";
-  EXPECT_GT(testing::ChiSquarePValue(observed, expected), testing::kFalseAlarm);
 }
 
 }  // namespace

@@ -1,19 +1,23 @@
-// Losslessness, exactly: Lemma 2 of Sun et al. 2025 says that a rule is lossless if and only if
-// (X^tau, Y), completed by the target, has the target's law. Drafts are enumerated, coins are
-// integrated out through the production rules in double, every cell is compared.
+// Losslessness, exactly: draws are enumerated, coins are integrated out through the production
+// rules in double, and the law of the first tokens is compared with the target's.
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
 
-// Sums of a few thousand products of doubles, each off by 1e-16.
+// Sums of some thousand products of doubles, each off by 1e-16.
 constexpr double kTolerance = 1e-12;
-constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock};
+constexpr Rule kOnePath[] = {Rule::kToken, Rule::kBlock};
+constexpr Rule kManyPaths[] = {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock};
+constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
+                          Rule::kMultiPathBlock};
 
 struct Case {
-  ToyPair pair;
+  EnumeratedPair pair;
   std::string name;
 };
 
@@ -30,60 +34,141 @@ std::vector<Case> RandomPairs(int vocab, int count) {
   return cases;
 }
 
-void ExpectLossless(const ToyPair& pair, std::span<const int> rounds, size_t total,
-                    const std::string& name, const StopRule& stop = nullptr) {
-  const Law want = TargetLaw(pair, total);
-  for (const Rule rule : kRules) {
-    EXPECT_LE(MaxError(GenerationLaw(rule, pair, rounds, total, stop), want), kTolerance)
-        << name << ", rule " << RuleName(rule);
+std::string Name(std::span<const DraftShape> rounds) {
+  std::string name;
+  for (const DraftShape& shape : rounds) {
+    name += ", length " + std::to_string(shape.length) + " branching";
+    for (const int k : shape.branching) name += " " + std::to_string(k);
+  }
+  return name;
+}
+
+void ExpectLossless(std::span<const Rule> rules, const Case& c,
+                    const std::vector<DraftShape>& rounds, size_t total,
+                    const StopRule& stop = nullptr) {
+  const Law want = TargetLaw(c.pair, total);
+  for (const Rule rule : rules) {
+    const Law got = GenerationLaw(EmitterOf(rule, stop), c.pair, rounds, total);
+    EXPECT_LE(TotalVariation(got, want), kTolerance)
+        << RuleName(rule) << ", " << c.name << Name(rounds);
   }
 }
 
-TEST(ExactLaw, OfOneRoundIsTheTargets) {
+// One round of `shape`, all its tokens and the one behind them.
+void ExpectLossless(std::span<const Rule> rules, int vocab, int pairs, const DraftShape& shape) {
+  for (const Case& c : RandomPairs(vocab, pairs)) {
+    ExpectLossless(rules, c, {shape}, static_cast<size_t>(shape.length) + 1);
+  }
+}
+
+TEST(ExactLaw, OfOneSequenceIsTheTargets) {
   for (int vocab = 2; vocab <= 5; ++vocab) {
-    for (const Case& c : RandomPairs(vocab, 8)) {
-      for (int g = 0; g <= (vocab <= 3 ? 4 : 3); ++g) {
-        const int rounds[] = {g};
-        ExpectLossless(c.pair, rounds, static_cast<size_t>(g) + 1, c.name);
-      }
+    for (int g = 0; g <= (vocab <= 3 ? 4 : 3); ++g) {
+      ExpectLossless(kEach, vocab, 8, Sequences(1, g));
     }
   }
 }
 
-TEST(ExactLaw, OfOneRoundOfFourTokensOfFiveIsTheTargets) {
-  const int rounds[] = {4};
-  ExpectLossless(RandomPairs(5, 4)[3].pair, rounds, 5, "vocab 5");
-  ExpectLossless(RandomPairs(4, 4)[3].pair, rounds, 5, "vocab 4");
+TEST(ExactLaw, OfOneSequenceOfFourTokensOfFiveIsTheTargets) {
+  ExpectLossless(kOnePath, RandomPairs(5, 4)[3], {Sequences(1, 4)}, 5);
+  ExpectLossless(kEach, RandomPairs(4, 4)[3], {Sequences(1, 4)}, 5);
 }
 
-// No state survives a round: what follows is as good as new.
+TEST(ExactLaw, OfSeveralTokensIsTheTargets) {
+  for (int vocab = 2; vocab <= 5; ++vocab) {
+    for (int k = 2; k <= 4; ++k) ExpectLossless(kManyPaths, vocab, 8, Sequences(k, 1));
+  }
+}
+
+TEST(ExactLaw, OfSeveralSequencesIsTheTargets) {
+  ExpectLossless(kManyPaths, 2, 8, Sequences(2, 4));
+  ExpectLossless(kManyPaths, 2, 8, Sequences(3, 3));
+  ExpectLossless(kManyPaths, 2, 8, Sequences(4, 4));
+  ExpectLossless(kManyPaths, 3, 8, Sequences(2, 3));
+  ExpectLossless(kManyPaths, 3, 8, Sequences(3, 2));
+  ExpectLossless(kManyPaths, 3, 4, Sequences(4, 2));
+  ExpectLossless(kManyPaths, 3, 4, Sequences(2, 4));
+  ExpectLossless(kManyPaths, 4, 8, Sequences(2, 2));
+  ExpectLossless(kManyPaths, 4, 4, Sequences(3, 2));
+  ExpectLossless(kManyPaths, 5, 8, Sequences(2, 2));
+}
+
+TEST(ExactLaw, OfPrefixTreesIsTheTargets) {
+  ExpectLossless(kManyPaths, 2, 8, {.length = 2, .branching = {2, 2}});
+  ExpectLossless(kManyPaths, 2, 8, {.length = 2, .branching = {1, 3}});
+  ExpectLossless(kManyPaths, 2, 8, {.length = 3, .branching = {2, 1, 2}});
+  ExpectLossless(kManyPaths, 2, 4, {.length = 4, .branching = {1, 2, 1, 2}});
+  ExpectLossless(kManyPaths, 3, 8, {.length = 2, .branching = {2, 2}});
+  ExpectLossless(kManyPaths, 3, 4, {.length = 3, .branching = {2, 1, 2}});
+  ExpectLossless(kManyPaths, 3, 8, {.length = 2, .branching = {1, 3}});
+  ExpectLossless(kManyPaths, 4, 4, {.length = 2, .branching = {1, 3}});
+}
+
+// Of a node's draws these rules look at the first, which is as good a draw as any.
+TEST(ExactLaw, OfOnePathRulesOverATreeIsTheTargets) {
+  ExpectLossless(kOnePath, 2, 4, {.length = 3, .branching = {2, 1, 2}});
+  ExpectLossless(kOnePath, 3, 4, Sequences(3, 2));
+}
+
+// No state survives a round: what follows is as good as new, whatever its shape.
 TEST(ExactLaw, OfTwoRoundsIsTheTargets) {
+  const DraftShape tree = {.length = 2, .branching = {1, 2}};
+  for (const Case& c : RandomPairs(2, 8)) {
+    ExpectLossless(kEach, c, {Sequences(2, 2), Sequences(3, 1)}, 5);
+    ExpectLossless(kManyPaths, c, {Sequences(3, 1), tree}, 4);
+    ExpectLossless(kManyPaths, c, {tree, Sequences(2, 2)}, 5);
+    ExpectLossless(kManyPaths, c, {Sequences(2, 1), Sequences(0, 0), Sequences(2, 2)}, 5);
+  }
+  for (const Case& c : RandomPairs(3, 8)) {
+    ExpectLossless(kEach, c, {Sequences(1, 2), Sequences(2, 1)}, 4);
+  }
   for (int vocab = 2; vocab <= 3; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 8)) {
-      for (const auto& rounds : {std::vector<int>{2, 2}, {3, 1}, {1, 3}, {0, 2}}) {
-        ExpectLossless(c.pair, rounds, 5, c.name);
+      for (const auto& lengths : {std::vector<int>{2, 2}, {3, 1}, {1, 3}, {0, 2}}) {
+        const std::vector<DraftShape> rounds = {Sequences(1, lengths[0]), Sequences(1, lengths[1])};
+        ExpectLossless(kOnePath, c, rounds, 5);
       }
     }
+  }
+}
+
+// A drafter may stop behind a token that it keeps; the shorter path's last position is a leaf.
+TEST(ExactLaw, OfDraftsThatEndEarlyIsTheTargets) {
+  const StopRule on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
+  for (const Case& c : RandomPairs(3, 8)) {
+    ExpectLossless(kOnePath, c, {Sequences(1, 3), Sequences(1, 2)}, 5, on_one);
+    ExpectLossless(kManyPaths, c, {Sequences(2, 2)}, 3, on_one);
+    ExpectLossless(kManyPaths, c, {Sequences(3, 2)}, 3, on_one);
+  }
+  for (const Case& c : RandomPairs(2, 8)) {
+    ExpectLossless(kManyPaths, c, {Sequences(3, 3)}, 4, on_one);
+    ExpectLossless(kManyPaths, c, {{.length = 3, .branching = {2, 1, 2}}, Sequences(2, 2)}, 5,
+                   on_one);
   }
 }
 
 TEST(ExactLaw, OfADrafterThatIsTheTargetIsTheTargets) {
   const Model model = RandomModel(4, 77, 0.3);
-  const ToyPair pair{4, model, model};
-  const int rounds[] = {3};
-  ExpectLossless(pair, rounds, 4, "equal models");
-  for (const Rule rule : kRules) {
-    EXPECT_NEAR(AcceptedLaw(rule, pair, 3)[3], 1, kTolerance);
+  const Case c{{4, model, model}, "equal models"};
+  ExpectLossless(kEach, c, {Sequences(1, 3)}, 4);
+  ExpectLossless(kManyPaths, c, {Sequences(2, 2)}, 3);
+  for (const Rule rule : kEach) {
+    EXPECT_NEAR(AcceptedLaw(rule, c.pair, Sequences(1, 3))[3], 1, kTolerance) << RuleName(rule);
+  }
+  for (const Rule rule : {Rule::kSpecTr, Rule::kMultiRound}) {
+    EXPECT_NEAR(AcceptedLaw(rule, c.pair, Sequences(2, 2))[2], 1, kTolerance) << RuleName(rule);
   }
 }
 
 TEST(ExactLaw, OfADrafterThatIsNeverRightIsTheTargets) {
   const Law target = {0, 0.5, 0, 0.5}, draft = {0.75, 0, 0.25, 0};
-  const ToyPair pair{4, Chain(std::vector<Law>(5, target)), Chain(std::vector<Law>(5, draft))};
-  const int rounds[] = {2, 1};
-  ExpectLossless(pair, rounds, 4, "disjoint supports");
-  for (const Rule rule : kRules) {
-    EXPECT_EQ(AcceptedLaw(rule, pair, 2)[0], 1);
+  const Case c{{4, Chain(std::vector<Law>(5, target)), Chain(std::vector<Law>(5, draft))},
+               "disjoint supports"};
+  for (const int k : {1, 2, 3}) {
+    ExpectLossless(kEach, c, {Sequences(k, 2), Sequences(k, 1)}, 4);
+    for (const Rule rule : kEach) {
+      EXPECT_EQ(AcceptedLaw(rule, c.pair, Sequences(k, 2))[0], 1) << RuleName(rule);
+    }
   }
 }
 
@@ -97,23 +182,20 @@ Model PointMasses(int vocab, int step) {
 }
 
 TEST(ExactLaw, OfPointMassesIsTheTargets) {
-  const int rounds[] = {3};
-  const ToyPair greedy_draft{3, RandomModel(3, 5, 0.2), PointMasses(3, 1)};
-  ExpectLossless(greedy_draft, rounds, 4, "greedy draft");
+  const Case greedy_draft{{3, RandomModel(3, 5, 0.2), PointMasses(3, 1)}, "greedy draft"};
   // A draft without spread: block verification has token verification's law.
-  const Law token = AcceptedLaw(Rule::kToken, greedy_draft, 3);
-  const Law block = AcceptedLaw(Rule::kBlock, greedy_draft, 3);
-  EXPECT_LE(MaxError(token, block), kTolerance);
-  ExpectLossless({3, PointMasses(3, 1), RandomModel(3, 6, 0.2)}, rounds, 4, "greedy target");
-  ExpectLossless({3, PointMasses(3, 1), PointMasses(3, 1)}, rounds, 4, "both greedy, equal");
-  ExpectLossless({3, PointMasses(3, 1), PointMasses(3, 2)}, rounds, 4, "both greedy, unequal");
-}
-
-// A drafter may stop behind a token that it keeps; the shorter block's last position is a leaf.
-TEST(ExactLaw, OfBlocksThatEndEarlyIsTheTargets) {
-  const StopRule on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
-  const int rounds[] = {3, 2};
-  for (const Case& c : RandomPairs(3, 8)) ExpectLossless(c.pair, rounds, 5, c.name, on_one);
+  EXPECT_LE(TotalVariation(AcceptedLaw(Rule::kToken, greedy_draft.pair, Sequences(1, 3)),
+                           AcceptedLaw(Rule::kBlock, greedy_draft.pair, Sequences(1, 3))),
+            kTolerance);
+  for (const int k : {1, 3}) {
+    ExpectLossless(kEach, greedy_draft, {Sequences(k, 3)}, 4);
+    ExpectLossless(kEach, {{3, PointMasses(3, 1), RandomModel(3, 6, 0.2)}, "greedy target"},
+                   {Sequences(k, 2)}, 3);
+    ExpectLossless(kEach, {{3, PointMasses(3, 1), PointMasses(3, 1)}, "both greedy, equal"},
+                   {Sequences(k, 3)}, 4);
+    ExpectLossless(kEach, {{3, PointMasses(3, 1), PointMasses(3, 2)}, "both greedy, unequal"},
+                   {Sequences(k, 3)}, 4);
+  }
 }
 
 TEST(BlockVerification, AcceptsAtLeastAsManyAsTokenVerification) {
@@ -121,8 +203,8 @@ TEST(BlockVerification, AcceptsAtLeastAsManyAsTokenVerification) {
   for (int vocab = 2; vocab <= 4; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 12)) {
       for (int g = 1; g <= 3; ++g) {
-        const double token = Mean(AcceptedLaw(Rule::kToken, c.pair, g));
-        const double block = Mean(AcceptedLaw(Rule::kBlock, c.pair, g));
+        const double token = Mean(AcceptedLaw(Rule::kToken, c.pair, Sequences(1, g)));
+        const double block = Mean(AcceptedLaw(Rule::kBlock, c.pair, Sequences(1, g)));
         if (g == 1) {
           EXPECT_NEAR(block, token, kTolerance) << c.name;
         }

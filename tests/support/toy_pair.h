@@ -1,28 +1,27 @@
-// Toy language models small enough to enumerate: the exact laws of one round and of chained rounds,
-// with coins integrated out through the production rules.
+// Toy language models small enough to enumerate, and the exact laws of rounds over them, with
+// draws and coins integrated out through the production rules (verifier/rules/enumerate.h).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
-#include <random>
+#include <map>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/types.h"
+#include "common/spec/coins.h"
 #include "verifier/rules/enumerate.h"
 
 namespace outrider::testing {
 
 using Tokens = std::vector<TokenId>;
-using Law = std::vector<double>;
+using Law = EnumeratedPair::Law;
 // The law of the token behind a context.
 using Model = std::function<Law(std::span<const TokenId>)>;
-
-struct ToyPair {
-  int vocab = 0;
-  Model target;
-  Model draft;
-};
 
 // A first-order chain: `rows[0]` at the start, else `rows[1 + last token]`.
 inline Model Chain(std::vector<Law> rows) {
@@ -31,83 +30,119 @@ inline Model Chain(std::vector<Law> rows) {
   };
 }
 
-// A model whose row depends on the whole context, by hash; each entry is 0 with probability
-// `zeros`, and one of the rows in four is nearly a point mass.
-inline Model RandomModel(int vocab, uint64_t seed, double zeros) {
+// A row by hash. Each entry is 0 with probability `zeros`; of four rows one is peaked, and one in
+// eight is a point mass but for 1e-9.
+inline Law RandomRow(int vocab, uint64_t hash, double zeros) {
+  const auto uniform = [hash](uint32_t i) { return Coin(hash, 0, i, Purpose::kPlainToken); };
+  const double kind = uniform(0);
+  Law row(static_cast<size_t>(vocab));
+  for (int x = 0; x < vocab; ++x) {
+    const auto at = static_cast<uint32_t>(x);
+    double& p = row[at];
+    p = uniform(2 * at + 2) < zeros ? 0 : uniform(2 * at + 3) + 1e-3;
+    if (kind < 0.25) p = p * p * p * p;
+    if (kind > 0.875) p *= 1e-9;
+  }
+  row[static_cast<size_t>(uniform(1) * vocab)] += 0.3;
+  const double sum = std::accumulate(row.begin(), row.end(), 0.0);
+  for (double& p : row) p /= sum;
+  return row;
+}
+
+// A model whose row depends on the last `order` tokens of the context (all of them by default).
+inline Model RandomModel(int vocab, uint64_t seed, double zeros, size_t order = 64) {
   return [=](std::span<const TokenId> context) {
     uint64_t hash = seed;
-    for (const TokenId t : context) hash = hash * 1000003 + static_cast<uint64_t>(t) + 1;
-    std::mt19937_64 rng(hash);
-    std::uniform_real_distribution<double> uniform;
-    Law row(static_cast<size_t>(vocab));
-    const bool peaked = uniform(rng) < 0.25;
-    double sum = 0;
-    for (double& p : row) {
-      p = uniform(rng) < zeros ? 0 : uniform(rng) + 1e-3;
-      if (peaked) p = p * p * p * p;
+    for (const TokenId t : context.last(std::min(order, context.size()))) {
+      hash = hash * 1000003 + static_cast<uint64_t>(t) + 1;
     }
-    row[rng() % row.size()] += 0.3;
-    for (const double p : row) sum += p;
-    for (double& p : row) p /= sum;
-    return row;
+    return RandomRow(vocab, hash, zeros);
   };
 }
 
-// Everything that verification needs for one draft behind one context, in double.
+// The toys of the papers' figures that tests/laws checks. Two tokens: Sun et al. 2025, Section 2.
+inline EnumeratedPair TwoTokens() {
+  const Law target = {1.0 / 3, 2.0 / 3}, draft = {2.0 / 3, 1.0 / 3};
+  return {2, Chain({target, target, target}), Chain({draft, draft, draft})};
+}
+
+// The two-token toy hides several mistakes; this first-order chain does not.
+inline EnumeratedPair FourTokens() {
+  return {4,
+          Chain({{1. / 2, 1. / 4, 1. / 8, 1. / 8},
+                 {1. / 6, 1. / 3, 1. / 3, 1. / 6},
+                 {1. / 2, 3. / 10, 1. / 10, 1. / 10},
+                 {1. / 8, 1. / 8, 1. / 4, 1. / 2},
+                 {2. / 5, 1. / 5, 1. / 5, 1. / 5}}),
+          Chain({{1. / 4, 1. / 2, 1. / 8, 1. / 8},
+                 {1. / 3, 1. / 6, 1. / 6, 1. / 3},
+                 {1. / 10, 1. / 10, 3. / 10, 1. / 2},
+                 {1. / 2, 1. / 4, 1. / 8, 1. / 8},
+                 {1. / 5, 2. / 5, 1. / 5, 1. / 5}})};
+}
+
+// The chain with which several candidates are checked.
+inline EnumeratedPair ThreeTokens() {
+  return {3, Chain({{.2, .3, .5}, {.3, .3, .4}, {.4, .1, .5}, {.25, .5, .25}}),
+          Chain({{.5, .3, .2}, {.6, .3, .1}, {.2, .5, .3}, {.1, .1, .8}})};
+}
+
+// A round over given draws, in double.
 class ToyRound {
  public:
-  ToyRound(const ToyPair& pair, Tokens context, Tokens draft) : draft_(std::move(draft)) {
-    ids_.resize(static_cast<size_t>(pair.vocab));
-    for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = static_cast<TokenId>(i);
-    for (size_t i = 0; i <= draft_.size(); ++i) {
-      const Law target = pair.target(context);
-      target_.insert(target_.end(), target.begin(), target.end());
-      if (i == draft_.size()) break;
-      draft_laws_.push_back(pair.draft(context));
-      probability_ *= draft_laws_.back()[static_cast<size_t>(draft_[i])];
-      context.push_back(draft_[i]);
-    }
-    for (const Law& law : draft_laws_) {
-      draft_rows_.push_back({ids_.data(), law.data(), pair.vocab, 1});
-    }
-  }
-  ToyRound(const ToyRound&) = delete;
-  ToyRound& operator=(const ToyRound&) = delete;
+  using Real = double;
+  using Weight = double;
 
-  // Of drafting these tokens.
-  double probability() const { return probability_; }
-  Round<double, double> round() const {
-    return {draft_, draft_rows_, target_, static_cast<int>(ids_.size())};
+  ToyRound(const EnumeratedPair& pair, DraftTree tree)
+      : tree_(std::move(tree)), vocab_(pair.vocab), ids_(static_cast<size_t>(pair.vocab)) {
+    std::iota(ids_.begin(), ids_.end(), 0);
+    for (int node = 0; node <= tree_.size(); ++node) {
+      target_.push_back(pair.target(tree_.Path(node)));
+      draft_.push_back(pair.draft(tree_.Path(node)));
+    }
   }
+
+  int vocab() const { return vocab_; }
+  std::span<const int32_t> draws(int node) const { return tree_.draws(node); }
+  TokenId token(int node) const { return tree_.token(node); }
+  int depth(int node) const { return tree_.depth(node); }
+  SparseRow<double> draft(int node) const {
+    return {ids_.data(), draft_[static_cast<size_t>(node)].data(), vocab_, 1};
+  }
+  const double* target(int node) const { return target_[static_cast<size_t>(node)].data(); }
 
  private:
-  Tokens draft_;
+  DraftTree tree_;
+  int vocab_;
   std::vector<TokenId> ids_;
-  std::vector<Law> draft_laws_;
-  std::vector<SparseRow<double>> draft_rows_;
-  Law target_;
-  double probability_ = 1;
+  std::vector<Law> target_, draft_;
 };
 
-// Whether a draft ends behind these tokens before its planned length (their own values included:
-// a token that was looked at stays).
-using StopRule = std::function<bool(std::span<const TokenId>)>;
+// One way to make a round: calls emit(tokens, accepted, probability) as ForEachEmission does.
+using Emit = std::function<void(std::span<const TokenId>, int, double)>;
+using Emitter = std::function<void(const EnumeratedPair&, std::span<const TokenId> context,
+                                   const DraftShape&, const Emit&)>;
 
-// Calls visit(draft) for every draft that `stop` and `length` can make.
-inline void ForEachDraft(int vocab, int length, const StopRule& stop,
-                         const std::function<void(const Tokens&)>& visit) {
-  Tokens draft;
-  const std::function<void()> extend = [&] {
-    const bool ends =
-        static_cast<int>(draft.size()) == length || (!draft.empty() && stop && stop(draft));
-    if (ends) return visit(draft);
-    for (TokenId t = 0; t < vocab; ++t) {
-      draft.push_back(t);
-      extend();
-      draft.pop_back();
-    }
+inline Emitter EmitterOf(Rule rule, const StopRule& stop = nullptr) {
+  return [=](const EnumeratedPair& pair, std::span<const TokenId> context, const DraftShape& shape,
+             const Emit& emit) { ForEachEmission(rule, pair, context, shape, stop, emit); };
+}
+
+// A rule that is no production code: verify(EnumeratedRound&, EnumeratingCoins&) -> Verdict.
+template <class Verify>
+Emitter EmitterOfCode(Verify verify) {
+  return [=](const EnumeratedPair& pair, std::span<const TokenId> context, const DraftShape& shape,
+             const Emit& emit) {
+    Enumeration enumeration;
+    do {
+      EnumeratedRound round(pair, context, shape, &enumeration);
+      EnumeratingCoins coins(&enumeration, /*branch_next=*/true);
+      const Verdict verdict = verify(round, coins);
+      Tokens tokens = round.tree().Path(verdict.node);
+      tokens.push_back(verdict.next);
+      emit(tokens, verdict.accepted, enumeration.probability());
+    } while (enumeration.Advance());
   };
-  extend();
 }
 
 inline size_t CellOf(std::span<const TokenId> tokens, int vocab) {
@@ -116,61 +151,61 @@ inline size_t CellOf(std::span<const TokenId> tokens, int vocab) {
   return cell;
 }
 
-// Adds the law of the first `total` tokens of a generation that has emitted `context` with
-// probability `mass`: one round for each of `rounds` (draft lengths), then plain draws from the
-// target.
-inline void AddGenerationLaw(Rule rule, const ToyPair& pair, const Tokens& context, double mass,
-                             std::span<const int> rounds, const StopRule& stop, size_t total,
-                             Law& cells) {
-  if (mass == 0) return;
-  if (context.size() >= total) {
-    cells[CellOf(std::span(context).first(total), pair.vocab)] += mass;
-    return;
-  }
-  if (rounds.empty()) {
-    const Law row = pair.target(context);
-    for (TokenId x = 0; x < pair.vocab; ++x) {
-      Tokens longer = context;
-      longer.push_back(x);
-      AddGenerationLaw(rule, pair, longer, mass * row[static_cast<size_t>(x)], rounds, stop, total,
-                       cells);
-    }
-    return;
-  }
-  ForEachDraft(pair.vocab, rounds[0], stop, [&](const Tokens& draft) {
-    const ToyRound toy(pair, context, draft);
-    if (toy.probability() == 0) return;
-    const Law law = VerdictLaw(rule, toy.round());
-    for (size_t tau = 0; tau <= draft.size(); ++tau) {
+// Contexts with their probabilities.
+using Contexts = std::map<Tokens, double>;
+
+// The law over all cells of `total` tokens of contexts that the target completes.
+inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t total) {
+  size_t cells = 1;
+  for (size_t i = 0; i < total; ++i) cells *= static_cast<size_t>(pair.vocab);
+  Law law(cells, 0.0);
+  while (!contexts.empty()) {
+    Contexts longer;
+    for (const auto& [context, mass] : contexts) {
+      if (context.size() >= total) {
+        law[CellOf(std::span(context).first(total), pair.vocab)] += mass;
+        continue;
+      }
+      const Law row = pair.target(context);
       for (TokenId x = 0; x < pair.vocab; ++x) {
-        Tokens longer = context;
-        longer.insert(longer.end(), draft.begin(), draft.begin() + static_cast<long>(tau));
-        longer.push_back(x);
-        const double share = law[tau * static_cast<size_t>(pair.vocab) + static_cast<size_t>(x)];
-        AddGenerationLaw(rule, pair, longer, mass * toy.probability() * share, rounds.subspan(1),
-                         stop, total, cells);
+        Tokens next = context;
+        next.push_back(x);
+        if (row[static_cast<size_t>(x)] > 0) longer[next] += mass * row[static_cast<size_t>(x)];
       }
     }
-  });
+    contexts = std::move(longer);
+  }
+  return law;
 }
 
-inline size_t CellCount(int vocab, size_t total) {
-  size_t cells = 1;
-  for (size_t i = 0; i < total; ++i) cells *= static_cast<size_t>(vocab);
-  return cells;
-}
-
-// The law of `total` tokens under rounds of these draft lengths.
-inline Law GenerationLaw(Rule rule, const ToyPair& pair, std::span<const int> rounds, size_t total,
-                         const StopRule& stop = nullptr) {
-  Law cells(CellCount(pair.vocab, total), 0.0);
-  AddGenerationLaw(rule, pair, {}, 1.0, rounds, stop, total, cells);
-  return cells;
+// The law of the first `total` tokens of a generation: one round for each of `rounds`, then plain
+// draws from the target. Lemma 2 of Sun et al. 2025: it is the target's if and only if the rule is
+// lossless.
+inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
+                         std::span<const DraftShape> rounds, size_t total) {
+  Contexts contexts = {{{}, 1.0}};
+  for (const DraftShape& shape : rounds) {
+    Contexts after;
+    for (const auto& [context, mass] : contexts) {
+      if (context.size() >= total) {
+        after[context] += mass;
+        continue;
+      }
+      rule(pair, context, shape, [&](std::span<const TokenId> tokens, int, double probability) {
+        Tokens longer = context;
+        longer.insert(longer.end(), tokens.begin(), tokens.end());
+        if (longer.size() > total) longer.resize(total);
+        after[longer] += mass * probability;
+      });
+    }
+    contexts = std::move(after);
+  }
+  return CompletedLaw(pair, std::move(contexts), total);
 }
 
 // The law of `total` tokens of the target alone.
-inline Law TargetLaw(const ToyPair& pair, size_t total) {
-  return GenerationLaw(Rule::kToken, pair, {}, total);
+inline Law TargetLaw(const EnumeratedPair& pair, size_t total) {
+  return CompletedLaw(pair, {{{}, 1.0}}, total);
 }
 
 inline double MaxError(const Law& a, const Law& b) {
@@ -179,18 +214,30 @@ inline double MaxError(const Law& a, const Law& b) {
   return error;
 }
 
-// Pr(tau = i), i = 0..length, from a fresh start.
-inline Law AcceptedLaw(Rule rule, const ToyPair& pair, int length) {
-  Law pmf(static_cast<size_t>(length) + 1, 0.0);
-  ForEachDraft(pair.vocab, length, nullptr, [&](const Tokens& draft) {
-    const ToyRound toy(pair, {}, draft);
-    if (toy.probability() == 0) return;
-    const Law law = VerdictLaw(rule, toy.round());
-    for (size_t cell = 0; cell < law.size(); ++cell) {
-      pmf[cell / static_cast<size_t>(pair.vocab)] += toy.probability() * law[cell];
-    }
+inline double TotalVariation(const Law& a, const Law& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]);
+  return sum / 2;
+}
+
+// How far one round and the target behind it are from the target alone, over shape.length + 1
+// tokens.
+inline double RoundError(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
+  const auto total = static_cast<size_t>(shape.length) + 1;
+  return TotalVariation(GenerationLaw(rule, pair, std::span(&shape, 1), total),
+                        TargetLaw(pair, total));
+}
+
+// Pr(i draft tokens stand), i = 0..length, in a first round.
+inline Law AcceptedLaw(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
+  Law pmf(static_cast<size_t>(shape.length) + 1, 0.0);
+  rule(pair, {}, shape, [&](std::span<const TokenId>, int accepted, double probability) {
+    pmf[static_cast<size_t>(accepted)] += probability;
   });
   return pmf;
+}
+inline Law AcceptedLaw(Rule rule, const EnumeratedPair& pair, const DraftShape& shape) {
+  return AcceptedLaw(EmitterOf(rule), pair, shape);
 }
 
 inline double Mean(const Law& pmf) {

@@ -57,7 +57,7 @@ TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
     for (float& p : probs) p /= sum;
     const DraftLaw law = MakeDraftLaw(probs, {});
     ASSERT_FALSE(law.ids.empty());
-    EXPECT_TRUE(Validate(law, law.ids[0], vocab).ok());
+    EXPECT_TRUE(Validate(law, law.ids, vocab).ok());
     EXPECT_TRUE(std::is_sorted(law.weights.rbegin(), law.weights.rend()));
     double held = 0;
     for (const TokenId id : law.ids) held += static_cast<double>(probs[static_cast<size_t>(id)]);
@@ -100,28 +100,25 @@ TEST(DraftLaw, GivesProbabilitiesAndZeroOutside) {
   EXPECT_EQ(Probability(law, 0), 0.0);
 }
 
-TEST(ValidateDraftLaw, PassesAnEmptyLawForATokenOfTheVocabulary) {
-  EXPECT_TRUE(Validate(DraftLaw{}, 9, 10).ok());
-  EXPECT_FALSE(Validate(DraftLaw{}, 10, 10).ok());
-  EXPECT_FALSE(Validate(DraftLaw{}, -1, 10).ok());
-}
-
 TEST(ValidateDraftLaw, NamesWhatIsWrong) {
-  const auto message = [](DraftLaw law, TokenId token) {
-    const Status status = Validate(law, token, 10);
+  const auto message = [](DraftLaw law, std::vector<TokenId> tokens) {
+    const Status status = Validate(law, tokens, 10);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     return status.message();
   };
-  EXPECT_TRUE(Validate({{1, 2}, {1, 65535}}, 2, 10).ok());
-  EXPECT_THAT(message({{1, 2}, {65536}}, 1), HasSubstr("2 ids, 1 weights"));
-  EXPECT_THAT(message({{1, 10}, {1, 65535}}, 1), HasSubstr("id 10"));
-  EXPECT_THAT(message({{1, -1}, {1, 65535}}, 1), HasSubstr("id -1"));
-  EXPECT_THAT(message({{1, 2}, {0, 65536}}, 1), HasSubstr("weight 0"));
-  EXPECT_THAT(message({{1, 2}, {1, 65536}}, 1), HasSubstr("65537"));
+  EXPECT_TRUE(Validate({{1, 2}, {1, 65535}}, std::vector<TokenId>{2, 1, 2}, 10).ok());
+  EXPECT_TRUE(Validate({{9, 2}, {1, 65535}}, {}, 10).ok());
+  EXPECT_THAT(message({}, {}), HasSubstr("no entries"));
+  EXPECT_THAT(message({{1, 2}, {65536}}, {1}), HasSubstr("2 ids, 1 weights"));
+  EXPECT_THAT(message({{1, 10}, {1, 65535}}, {1}), HasSubstr("id 10"));
+  EXPECT_THAT(message({{1, -1}, {1, 65535}}, {1}), HasSubstr("id -1"));
+  EXPECT_THAT(message({{1, 2}, {0, 65536}}, {1}), HasSubstr("weight 0"));
+  EXPECT_THAT(message({{1, 2}, {1, 65536}}, {1}), HasSubstr("65537"));
   // 2^32 + 65536 wraps to the right sum in 32 bits.
-  EXPECT_THAT(message({{1, 2, 3}, {0x80000000u, 0x80000000u, 65536}}, 1), HasSubstr("4295032832"));
-  EXPECT_THAT(message({{1, 1}, {1, 65535}}, 1), HasSubstr("twice"));
-  EXPECT_THAT(message({{1, 2}, {1, 65535}}, 3), HasSubstr("not among"));
+  EXPECT_THAT(message({{1, 2, 3}, {0x80000000u, 0x80000000u, 65536}}, {1}),
+              HasSubstr("4295032832"));
+  EXPECT_THAT(message({{1, 1}, {1, 65535}}, {1}), HasSubstr("twice"));
+  EXPECT_THAT(message({{1, 2}, {1, 65535}}, {1, 3}), HasSubstr("token 3 is not among"));
 }
 
 }  // namespace

@@ -2,24 +2,49 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <vector>
 
 #include "common/spec/coins.h"
+#include "common/spec/race.h"
 
 namespace outrider {
 namespace {
 
-constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock};
+constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
+                           Rule::kMultiPathBlock};
+
+using Rows = std::vector<std::vector<float>>;
+
+// The target's rows by node.
+TargetRowFn RowsOf(const Rows& rows) {
+  return [&rows](int node) { return std::span<const float>(rows[static_cast<size_t>(node)]); };
+}
+
+Verdict VerifyRows(Rule rule, const DraftTree& tree, const Rows& rows, uint64_t seed,
+                   uint32_t round) {
+  const auto vocab = static_cast<int>(rows[0].size());
+  return VerifyRound(rule, tree, RowsOf(rows), vocab, seed, round, 0);
+}
+
+bool Same(const Verdict& a, const Verdict& b) {
+  return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
+}
+
+DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftLaw> laws = {}) {
+  return DraftTree::Chain(tokens, std::move(laws));
+}
 
 // Two tokens, the target sure of token 1 in every row.
-const std::vector<float> kSureOfOne = {0, 1, 0, 1, 0, 1};
+const Rows kSureOfOne(3, {0, 1});
 
 TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
   for (const Rule rule : kRules) {
     int ones = 0;
     for (uint64_t seed = 0; seed < 1000; ++seed) {
-      const Verdict verdict =
-          VerifyRound(rule, {}, {}, std::vector<float>{0.25f, 0.75f}, 2, seed, 3);
+      const Verdict verdict = VerifyRows(rule, DraftTree(), {{0.25f, 0.75f}}, seed, 3);
+      EXPECT_EQ(verdict.node, DraftTree::kRoot);
       EXPECT_EQ(verdict.accepted, 0);
       EXPECT_EQ(verdict.next, Coin(seed, 3, 0, Purpose::kNextToken) < 0.25 ? 0 : 1);
       ones += verdict.next;
@@ -29,117 +54,219 @@ TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
 }
 
 TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
+  const DraftLaw law{{0, 1}, {65535, 1}};
   for (const Rule rule : kRules) {
-    const TokenId tokens[] = {1, 1};
-    const DraftLaw law{{0, 1}, {65535, 1}};
-    const Verdict verdict = VerifyRound(rule, tokens, std::vector{law, law}, kSureOfOne, 2, 1, 1);
-    EXPECT_EQ(verdict.accepted, 2);
-    EXPECT_EQ(verdict.next, 1);
+    const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 1, 1);
+    EXPECT_TRUE(Same(verdict, {.node = 2, .accepted = 2, .next = 1})) << RuleName(rule);
   }
 }
 
 TEST(VerifyRound, RejectsATokenThatTheTargetExcludesAndAllBehindIt) {
+  const DraftLaw law{{0, 1}, {32768, 32768}};
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
-      const TokenId tokens[] = {0, 1};
-      const DraftLaw law{{0, 1}, {32768, 32768}};
-      const Verdict verdict =
-          VerifyRound(rule, tokens, std::vector{law, law}, kSureOfOne, 2, seed, 1);
-      EXPECT_EQ(verdict.accepted, 0);
-      EXPECT_EQ(verdict.next, 1);
+      const Verdict verdict = VerifyRows(rule, Chain({0, 1}, {law, law}), kSureOfOne, seed, 1);
+      EXPECT_TRUE(Same(verdict, {.node = 0, .accepted = 0, .next = 1})) << RuleName(rule);
     }
   }
 }
 
-TEST(VerifyRound, TakesAnEmptyLawOrNoLawsForPointMasses) {
+TEST(VerifyRound, TakesNoLawForPointMasses) {
+  const Rows rows = {{0.5f, 0.5f}, {0.75f, 0.25f}, {0.5f, 0.5f}};
   const TokenId tokens[] = {1, 0};
-  const std::vector<float> rows = {0.5f, 0.5f, 0.75f, 0.25f, 0.5f, 0.5f};
+  const DraftTree bare = Chain({1, 0});
+  const DraftTree spelled = Chain({1, 0}, {{{1}, {kDraftLawTotal}}, {{0}, {kDraftLawTotal}}});
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
-      const Verdict bare = VerifyRound(rule, tokens, {}, rows, 2, seed, 0);
-      const Verdict empty = VerifyRound(rule, tokens, std::vector<DraftLaw>(2), rows, 2, seed, 0);
-      const std::vector<DraftLaw> spelled = {{{1}, {kDraftLawTotal}}, {{0}, {kDraftLawTotal}}};
-      const Verdict full = VerifyRound(rule, tokens, spelled, rows, 2, seed, 0);
-      EXPECT_EQ(bare.accepted, full.accepted);
-      EXPECT_EQ(bare.next, full.next);
-      EXPECT_EQ(empty.accepted, full.accepted);
-      EXPECT_EQ(empty.next, full.next);
+      const Verdict verdict = VerifyRows(rule, bare, rows, seed, 0);
+      EXPECT_TRUE(Same(verdict, VerifyRows(rule, spelled, rows, seed, 0))) << RuleName(rule);
       // The correction of a point mass is never the token that was just rejected.
-      if (full.accepted < 2) {
-        EXPECT_NE(full.next, tokens[full.accepted]);
+      if (verdict.accepted < 2) {
+        EXPECT_NE(verdict.next, tokens[verdict.accepted]) << RuleName(rule);
       }
     }
   }
 }
 
 TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
-  const TokenId tokens[] = {0, 1, 2};
   const DraftLaw law{{0, 1, 2}, {32768, 16384, 16384}};
-  const std::vector<float> row = {0.5f, 0.25f, 0.25f};
-  std::vector<float> rows;
-  for (int i = 0; i < 4; ++i) rows.insert(rows.end(), row.begin(), row.end());
+  const Rows rows(4, {0.5f, 0.25f, 0.25f});
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
-      EXPECT_EQ(VerifyRound(rule, tokens, std::vector(3, law), rows, 3, seed, 0).accepted, 3);
+      const Verdict verdict = VerifyRows(rule, Chain({0, 1, 2}, {law, law, law}), rows, seed, 0);
+      EXPECT_EQ(verdict.accepted, 3) << RuleName(rule);
     }
   }
 }
 
 // A law that does not hold its token cannot be what was sampled (the wire refuses it): rejected.
 TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
-  const TokenId tokens[] = {1, 1};
   const DraftLaw law{{0}, {kDraftLawTotal}};
   for (const Rule rule : kRules) {
-    const Verdict verdict = VerifyRound(rule, tokens, std::vector{law, law}, kSureOfOne, 2, 5, 0);
-    EXPECT_EQ(verdict.accepted, 0);
-    EXPECT_EQ(verdict.next, 1);
+    const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 5, 0);
+    EXPECT_TRUE(Same(verdict, {.node = 0, .accepted = 0, .next = 1})) << RuleName(rule);
   }
 }
 
 TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
-  const TokenId tokens[] = {0, 0};
   const DraftLaw law{{0, 1}, {49152, 16384}};
-  const std::vector<float> rows = {0.5f, 0.5f, 0.25f, 0.75f, 0.5f, 0.5f};
-  int differing = 0;
-  for (uint32_t round = 0; round < 100; ++round) {
-    const Verdict a = VerifyRound(Rule::kBlock, tokens, std::vector{law, law}, rows, 2, 4, round);
-    const Verdict b = VerifyRound(Rule::kBlock, tokens, std::vector{law, law}, rows, 2, 4, round);
-    EXPECT_EQ(a.accepted, b.accepted);
-    EXPECT_EQ(a.next, b.next);
-    const Verdict c =
-        VerifyRound(Rule::kBlock, tokens, std::vector{law, law}, rows, 2, 4, round + 1);
-    differing += a.accepted != c.accepted || a.next != c.next;
+  const Rows rows = {{0.5f, 0.5f}, {0.25f, 0.75f}, {0.5f, 0.5f}};
+  const DraftTree tree = Chain({0, 0}, {law, law});
+  for (const Rule rule : kRules) {
+    int differing = 0;
+    for (uint32_t round = 0; round < 100; ++round) {
+      const Verdict verdict = VerifyRows(rule, tree, rows, 4, round);
+      EXPECT_TRUE(Same(verdict, VerifyRows(rule, tree, rows, 4, round)));
+      differing += !Same(verdict, VerifyRows(rule, tree, rows, 4, round + 1));
+    }
+    EXPECT_GT(differing, 30) << RuleName(rule);
   }
-  EXPECT_GT(differing, 30);
 }
 
-TEST(VerifyGreedy, StandsWhileTokensEqualTheArgmax) {
-  const TokenId tokens[] = {4, 5, 6};
-  const auto verify = [&](std::vector<TokenId> argmax) { return VerifyGreedy(tokens, argmax); };
-  EXPECT_EQ(verify({4, 5, 6, 7}).accepted, 3);
-  EXPECT_EQ(verify({4, 5, 6, 7}).next, 7);
-  EXPECT_EQ(verify({4, 9, 6, 7}).accepted, 1);
-  EXPECT_EQ(verify({4, 9, 6, 7}).next, 9);
-  EXPECT_EQ(verify({1, 5, 6, 7}).accepted, 0);
-  EXPECT_EQ(verify({1, 5, 6, 7}).next, 1);
-  EXPECT_EQ(VerifyGreedy({}, std::vector<TokenId>{3}).next, 3);
+// A random tree of a shape over `vocab` tokens, with laws of integer weights, and target rows for
+// all of its nodes.
+struct RandomRound {
+  DraftTree tree;
+  Rows rows;
+};
+RandomRound MakeRandomRound(const DraftShape& shape, int vocab, std::mt19937_64& rng) {
+  std::uniform_real_distribution<float> uniform;
+  const auto random_row = [&] {
+    std::vector<float> row(static_cast<size_t>(vocab));
+    float sum = 0;
+    for (float& p : row) sum += p = uniform(rng) < 0.2f ? 0.f : uniform(rng) + 1e-3f;
+    row[0] += 0.1f;
+    for (float& p : row) p /= sum + 0.1f;
+    return row;
+  };
+  RandomRound round;
+  std::vector<int> times = {1};
+  for (int node = 0; node <= round.tree.size(); ++node) {
+    if (round.tree.depth(node) == shape.length) continue;
+    const DraftLaw law = MakeDraftLaw(random_row(), {.mass = 0.95f});
+    const int draws = times[static_cast<size_t>(node)] * shape.draws(round.tree.depth(node));
+    for (int i = 0; i < draws; ++i) {
+      const auto child = static_cast<size_t>(
+          round.tree.AddDraw(node, SampleDraftLaw(law, static_cast<double>(uniform(rng)) * 0.999)));
+      times.resize(std::max(times.size(), child + 1));
+      ++times[child];
+    }
+    round.tree.SetLaw(node, law);
+  }
+  EXPECT_TRUE(Validate(round.tree, shape, true, vocab).ok());
+  for (int node = 0; node <= round.tree.size(); ++node) round.rows.push_back(random_row());
+  return round;
+}
+
+// With one sequence several rules are one, coin by coin.
+TEST(VerifyRound, OfOneSequenceIsBlockVerificationBitForBit) {
+  std::mt19937_64 rng(21);
+  int accepted = 0;
+  for (uint32_t i = 0; i < 2000; ++i) {
+    const auto [tree, rows] = MakeRandomRound(Sequences(1, 1 + static_cast<int>(i % 5)), 9, rng);
+    const Verdict block = VerifyRows(Rule::kBlock, tree, rows, i, 2);
+    EXPECT_TRUE(Same(block, VerifyRows(Rule::kMultiPathBlock, tree, rows, i, 2))) << i;
+    accepted += block.accepted;
+  }
+  EXPECT_GT(accepted, 1500);
+}
+
+TEST(VerifyRound, EndsInsideOfTheTreeWithATokenOfTheTarget) {
+  std::mt19937_64 rng(22);
+  const DraftShape shapes[] = {Sequences(3, 3), {.length = 3, .branching = {2, 2, 2}}};
+  for (uint32_t i = 0; i < 1000; ++i) {
+    const auto [tree, rows] = MakeRandomRound(shapes[i % 2], 6, rng);
+    for (const Rule rule : kRules) {
+      const Verdict verdict = VerifyRows(rule, tree, rows, i, 1);
+      ASSERT_LE(verdict.node, tree.size());
+      EXPECT_EQ(verdict.accepted, tree.depth(verdict.node));
+      ASSERT_GE(verdict.next, 0);
+      EXPECT_GT(rows[static_cast<size_t>(verdict.node)][static_cast<size_t>(verdict.next)], 0.f);
+      for (int node = verdict.node; node != DraftTree::kRoot; node = tree.parent(node)) {
+        const auto& row = rows[static_cast<size_t>(tree.parent(node))];
+        EXPECT_GT(row[static_cast<size_t>(tree.token(node))], 0.f) << RuleName(rule);
+      }
+    }
+  }
+}
+
+TEST(VerifyMatch, StandsWhileTokensEqualTheTargets) {
+  const DraftTree tree = Chain({4, 5, 6});
+  const auto verify = [&](std::vector<TokenId> own) {
+    return VerifyMatch(tree, [&](int node) { return own[static_cast<size_t>(node)]; });
+  };
+  EXPECT_TRUE(Same(verify({4, 5, 6, 7}), {.node = 3, .accepted = 3, .next = 7}));
+  EXPECT_TRUE(Same(verify({4, 9, 6, 7}), {.node = 1, .accepted = 1, .next = 9}));
+  EXPECT_TRUE(Same(verify({1, 5, 6, 7}), {.node = 0, .accepted = 0, .next = 1}));
+  EXPECT_EQ(VerifyMatch(DraftTree(), [](int) { return 3; }).next, 3);
+}
+
+TEST(VerifyMatch, FollowsTheBranchThatMatches) {
+  DraftTree tree;
+  tree.AddDraw(0, 4);
+  tree.AddDraw(0, 5);
+  tree.AddDraw(2, 6);
+  tree.AddDraw(2, 7);
+  const TokenId own[] = {5, 0, 7, 0, 9};  // by node
+  const Verdict verdict = VerifyMatch(tree, [&](int node) { return own[node]; });
+  EXPECT_TRUE(Same(verdict, {.node = 4, .accepted = 2, .next = 9}));
 }
 
 // One-hot rows through the sampling rules must be the same decision.
-TEST(VerifyGreedy, AgreesWithTheRulesOnPointMasses) {
+TEST(VerifyMatch, AgreesWithTheRulesOnPointMasses) {
+  const DraftLaw spread{{0, 1, 2}, {30000, 30000, 5536}};
   for (int code = 0; code < 81; ++code) {
-    const TokenId tokens[] = {code % 3, code / 3 % 3};
+    const DraftTree tree = Chain({code % 3, code / 3 % 3}, {spread, spread});
     const TokenId argmax[] = {code / 9 % 3, code / 27, 2};
-    std::vector<float> rows(9, 0.f);
-    for (size_t i = 0; i < 3; ++i) rows[i * 3 + static_cast<size_t>(argmax[i])] = 1.f;
-    const DraftLaw spread{{0, 1, 2}, {30000, 30000, 5536}};
-    const Verdict want = VerifyGreedy(tokens, argmax);
+    Rows rows(3, {0, 0, 0});
+    for (size_t i = 0; i < 3; ++i) rows[i][static_cast<size_t>(argmax[i])] = 1.f;
+    const Verdict want = VerifyMatch(tree, [&](int node) { return argmax[node]; });
     for (const Rule rule : kRules) {
-      const Verdict got = VerifyRound(rule, tokens, std::vector{spread, spread}, rows, 3, 8, 1);
-      EXPECT_EQ(got.accepted, want.accepted);
-      EXPECT_EQ(got.next, want.next);
+      EXPECT_TRUE(Same(VerifyRows(rule, tree, rows, 8, 1), want)) << RuleName(rule);
     }
   }
+}
+
+TEST(VerifyRound, OfGumbelIsTheRaceAtEachPosition) {
+  std::mt19937_64 rng(23);
+  const auto [tree, rows] = MakeRandomRound({.length = 3, .branching = {3, 2}}, 4, rng);
+  int accepted = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Verdict verdict =
+        VerifyRound(Rule::kGumbel, tree, RowsOf(rows), 4, seed, 0, /*position=*/17);
+    int node = DraftTree::kRoot;
+    for (int depth = 0; depth <= verdict.accepted; ++depth) {
+      const TokenId winner =
+          RaceWinner(rows[static_cast<size_t>(node)], seed, 17 + static_cast<uint32_t>(depth));
+      if (depth < verdict.accepted) {
+        node = tree.Child(node, winner);
+        ASSERT_GT(node, 0);
+      } else {
+        EXPECT_EQ(verdict.next, winner);
+        EXPECT_EQ(tree.Child(node, winner), -1);
+      }
+    }
+    EXPECT_EQ(verdict.node, node);
+    accepted += verdict.accepted;
+  }
+  EXPECT_GT(accepted, 40);
+}
+
+TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
+  // Ber(1/4) against Ber(3/4); SpecTr, Fig. 4.
+  const DraftLaw law{{0, 1}, {49152, 16384}};
+  const std::vector<float> row = {0.25f, 0.75f};
+  const double kseq[] = {0.5, 0.648268, 0.754539, 0.829887};
+  const double optimum[] = {0.5, 0.6875, 0.828125, 0.933594};
+  for (int k = 1; k <= 4; ++k) {
+    DraftTree tree;
+    tree.SetLaw(DraftTree::kRoot, law);
+    for (int i = 0; i < k; ++i) tree.AddDraw(DraftTree::kRoot, i % 2);
+    const FirstTokenAcceptance got = AcceptanceOfFirstToken(tree, row);
+    EXPECT_NEAR(got.kseq, kseq[k - 1], 1e-6) << k;
+    EXPECT_NEAR(got.optimum, optimum[k - 1], 1e-6) << k;
+  }
+  EXPECT_EQ(AcceptanceOfFirstToken(DraftTree(), row).optimum, 0);
 }
 
 }  // namespace

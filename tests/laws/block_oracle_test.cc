@@ -3,40 +3,34 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/toy_pair.h"
-#include "verifier/rules/block.h"
 
 namespace outrider::testing {
 namespace {
 
 constexpr double kTolerance = 1e-12;
 
-ToyPair TwoTokens() {
-  const Law target = {1.0 / 3, 2.0 / 3}, draft = {2.0 / 3, 1.0 / 3};
-  return {2, Chain({target, target, target}), Chain({draft, draft, draft})};
-}
-
-ToyPair FourTokens() {
-  return {4,
-          Chain({{1. / 2, 1. / 4, 1. / 8, 1. / 8},
-                 {1. / 6, 1. / 3, 1. / 3, 1. / 6},
-                 {1. / 2, 3. / 10, 1. / 10, 1. / 10},
-                 {1. / 8, 1. / 8, 1. / 4, 1. / 2},
-                 {2. / 5, 1. / 5, 1. / 5, 1. / 5}}),
-          Chain({{1. / 4, 1. / 2, 1. / 8, 1. / 8},
-                 {1. / 3, 1. / 6, 1. / 6, 1. / 3},
-                 {1. / 10, 1. / 10, 3. / 10, 1. / 2},
-                 {1. / 2, 1. / 4, 1. / 8, 1. / 8},
-                 {1. / 5, 2. / 5, 1. / 5, 1. / 5}})};
-}
-
 void ExpectLaw(const Law& got, const Law& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], kTolerance) << i;
 }
 
+// The joint law of (tau, next) given the draft, tau-major.
+Law VerdictLaw(Rule rule, const EnumeratedPair& pair, const Tokens& draft) {
+  Law law((draft.size() + 1) * static_cast<size_t>(pair.vocab), 0.0);
+  ToyRound round(pair, DraftTree::Chain(draft, {}));
+  Enumeration enumeration;
+  do {
+    EnumeratingCoins coins(&enumeration, /*branch_next=*/true);
+    const Verdict verdict = Verify(rule, round, coins);
+    law[static_cast<size_t>(verdict.accepted * pair.vocab + verdict.next)] +=
+        enumeration.probability();
+  } while (enumeration.Advance());
+  return law;
+}
+
 // Pr(tau = i | draft).
-Law AcceptedGiven(Rule rule, const ToyPair& pair, const Tokens& draft) {
-  const Law law = VerdictLaw(rule, ToyRound(pair, {}, draft).round());
+Law AcceptedGiven(Rule rule, const EnumeratedPair& pair, const Tokens& draft) {
+  const Law law = VerdictLaw(rule, pair, draft);
   Law pmf(draft.size() + 1, 0.0);
   for (size_t cell = 0; cell < law.size(); ++cell) {
     pmf[cell / static_cast<size_t>(pair.vocab)] += law[cell];
@@ -45,10 +39,10 @@ Law AcceptedGiven(Rule rule, const ToyPair& pair, const Tokens& draft) {
 }
 
 TEST(TwoTokenToy, AcceptsTheExpectedNumberOfTokens) {
-  ExpectLaw(AcceptedLaw(Rule::kToken, TwoTokens(), 2), {1. / 3, 2. / 9, 4. / 9});
-  ExpectLaw(AcceptedLaw(Rule::kBlock, TwoTokens(), 2), {1. / 3, 1. / 9, 5. / 9});
-  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, TwoTokens(), 2)), 10. / 9, kTolerance);
-  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, TwoTokens(), 2)), 11. / 9, kTolerance);
+  ExpectLaw(AcceptedLaw(Rule::kToken, TwoTokens(), Sequences(1, 2)), {1. / 3, 2. / 9, 4. / 9});
+  ExpectLaw(AcceptedLaw(Rule::kBlock, TwoTokens(), Sequences(1, 2)), {1. / 3, 1. / 9, 5. / 9});
+  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, TwoTokens(), Sequences(1, 2))), 10. / 9, kTolerance);
+  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, TwoTokens(), Sequences(1, 2))), 11. / 9, kTolerance);
 }
 
 TEST(TwoTokenToy, DecidesEachDraftAsThePaperSays) {
@@ -57,7 +51,7 @@ TEST(TwoTokenToy, DecidesEachDraftAsThePaperSays) {
   ExpectLaw(AcceptedGiven(Rule::kBlock, TwoTokens(), {1, 0}), {0, 1. / 2, 1. / 2});
   ExpectLaw(AcceptedGiven(Rule::kBlock, TwoTokens(), {1, 1}), {0, 0, 1});
   // AA rejected: B follows.
-  const Law law = VerdictLaw(Rule::kBlock, ToyRound(TwoTokens(), {}, {0, 0}).round());
+  const Law law = VerdictLaw(Rule::kBlock, TwoTokens(), {0, 0});
   EXPECT_NEAR(law[0], 0, kTolerance);
   EXPECT_NEAR(law[1], 3. / 4, kTolerance);
 }
@@ -68,22 +62,29 @@ TEST(TwoTokenToy, HasThePublishedMeansAtEveryDraftLength) {
   double token = 0;
   for (int g = 1; g <= 10; ++g) {
     token += std::pow(2. / 3, g);
-    EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, TwoTokens(), g)), token, kTolerance) << g;
-    EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, TwoTokens(), g)), block[g - 1], kTolerance) << g;
+    EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, TwoTokens(), Sequences(1, g))), token, kTolerance)
+        << g;
+    EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, TwoTokens(), Sequences(1, g))), block[g - 1],
+                kTolerance)
+        << g;
   }
 }
 
 TEST(FourTokenToy, HasTheDerivedLawsOfAcceptance) {
-  const ToyPair pair = FourTokens();
+  const EnumeratedPair pair = FourTokens();
   for (const Rule rule : {Rule::kToken, Rule::kBlock}) {
-    ExpectLaw(AcceptedLaw(rule, pair, 1), {1. / 4, 3. / 4});
+    ExpectLaw(AcceptedLaw(rule, pair, Sequences(1, 1)), {1. / 4, 3. / 4});
   }
-  ExpectLaw(AcceptedLaw(Rule::kToken, pair, 2), {1. / 4, 77. / 240, 103. / 240});
-  ExpectLaw(AcceptedLaw(Rule::kBlock, pair, 2), {1. / 4, 13. / 48, 23. / 48});
-  ExpectLaw(AcceptedLaw(Rule::kToken, pair, 3), {1. / 4, 77. / 240, 5047. / 28800, 7313. / 28800});
-  ExpectLaw(AcceptedLaw(Rule::kBlock, pair, 3), {1. / 4, 13. / 48, 1397. / 9600, 3203. / 9600});
-  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, pair, 4)), 5471983. / 3456000, kTolerance);
-  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, pair, 4)), 2088917. / 1152000, kTolerance);
+  ExpectLaw(AcceptedLaw(Rule::kToken, pair, Sequences(1, 2)), {1. / 4, 77. / 240, 103. / 240});
+  ExpectLaw(AcceptedLaw(Rule::kBlock, pair, Sequences(1, 2)), {1. / 4, 13. / 48, 23. / 48});
+  ExpectLaw(AcceptedLaw(Rule::kToken, pair, Sequences(1, 3)),
+            {1. / 4, 77. / 240, 5047. / 28800, 7313. / 28800});
+  ExpectLaw(AcceptedLaw(Rule::kBlock, pair, Sequences(1, 3)),
+            {1. / 4, 13. / 48, 1397. / 9600, 3203. / 9600});
+  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kToken, pair, Sequences(1, 4))), 5471983. / 3456000,
+              kTolerance);
+  EXPECT_NEAR(Mean(AcceptedLaw(Rule::kBlock, pair, Sequences(1, 4))), 2088917. / 1152000,
+              kTolerance);
 }
 
 struct DraftCase {
@@ -96,7 +97,7 @@ struct DraftCase {
 };
 
 TEST(FourTokenToy, HasTheDerivedValuesOfEachDraft) {
-  const ToyPair pair = FourTokens();
+  const EnumeratedPair pair = FourTokens();
   const std::vector<DraftCase> cases = {
       {{1, 0, 1},
        {1. / 2, 1, 1},
@@ -136,8 +137,7 @@ TEST(FourTokenToy, HasTheDerivedValuesOfEachDraft) {
        {0, 0, 3. / 4, 1. / 4}},
   };
   for (const DraftCase& c : cases) {
-    const ToyRound toy(pair, {}, c.draft);
-    const Round<double, double> round = toy.round();
+    const ToyRound round(pair, DraftTree::Chain(c.draft, {}));
     double p = 1;
     for (int i = 0; i < 3; ++i) {
       const auto at = static_cast<size_t>(i);
@@ -146,7 +146,7 @@ TEST(FourTokenToy, HasTheDerivedValuesOfEachDraft) {
       if (i > 0) {
         EXPECT_NEAR(InnerAcceptance(p, residual), c.h[at - 1], kTolerance);
       }
-      p = AcceptedMass(p, round.target(i), round.draft(i), round.token(i));
+      p = AcceptedMass(p, round.target(i), round.draft(i), round.token(i + 1));
       EXPECT_NEAR(p, c.p[at], kTolerance);
     }
     EXPECT_NEAR(p, c.h[2], kTolerance);
@@ -156,7 +156,7 @@ TEST(FourTokenToy, HasTheDerivedValuesOfEachDraft) {
 }
 
 TEST(FourTokenToy, HasTheDerivedJointLawOfAcceptedAndNext) {
-  const Law law = VerdictLaw(Rule::kBlock, ToyRound(FourTokens(), {}, {1, 2, 2}).round());
+  const Law law = VerdictLaw(Rule::kBlock, FourTokens(), {1, 2, 2});
   ExpectLaw(law, {10. / 21, 0, 0, 0,      //
                   1. / 7, 1. / 21, 0, 0,  //
                   0, 0, 0, 0,             //

@@ -12,7 +12,8 @@ namespace outrider {
 namespace {
 
 constexpr Purpose kPurposes[] = {Purpose::kPlainToken, Purpose::kDraftToken, Purpose::kAccept,
-                                 Purpose::kNextToken};
+                                 Purpose::kNextToken,  Purpose::kTrial,      Purpose::kChoice,
+                                 Purpose::kRace};
 
 // Philox is a bijection of its counter: equal coins would mean equal counters (53 of 128 bits are
 // kept: 2e5 of them collide by chance with probability 2e-6).
@@ -20,11 +21,12 @@ TEST(Coin, IsNeverDrawnTwice) {
   std::set<double> coins;
   size_t drawn = 0;
   for (const uint64_t seed : {0ull, 1ull, 1ull << 32, 0xffffffffffffffffull}) {
-    for (uint32_t round = 0; round < 300; ++round) {
-      for (uint32_t row = 0; row < 40; ++row) {
+    for (uint32_t round = 0; round < 60; ++round) {
+      for (uint32_t row = 0; row < 30; ++row) {
         for (const Purpose purpose : kPurposes) {
-          coins.insert(Coin(seed, round, row, purpose));
-          ++drawn;
+          for (uint32_t trial = 0; trial < 4; ++trial, ++drawn) {
+            coins.insert(Coin(seed, round, row, purpose, trial));
+          }
         }
       }
     }
@@ -53,6 +55,17 @@ TEST(Coin, OfTheDrafterIsIndependentOfTheVerifiers) {
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kAccept); });
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kDraftToken); },
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kNextToken); });
+}
+
+TEST(Coin, OfATrialIsIndependentOfOtherTrialsAndOfTheChoiceAmongThem) {
+  ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 0); },
+                    [](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 1); });
+  ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kDraftToken, 1); },
+                    [](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 1); });
+  ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kChoice); },
+                    [](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 0); });
+  ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kChoice); },
+                    [](uint32_t i) { return Coin(9, i, 0, Purpose::kAccept); });
 }
 
 TEST(Coin, OfARowIsIndependentOfTheNextRows) {

@@ -1,12 +1,14 @@
 // Losslessness on the path that production takes: float rows from Warper, integer draft laws,
-// Philox coins, several rounds. The joint law of a generation's first tokens is compared with the
-// target's, cell by cell: counted by position, never by how many tokens a round accepted.
+// Philox coins, several rounds of trees. The joint law of a generation's first tokens is compared
+// with the target's, cell by cell: counted by position, never by how many tokens a round accepted.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "common/spec/coins.h"
+#include "common/spec/race.h"
 #include "common/spec/warper.h"
 #include "tests/support/statistics.h"
 #include "tests/support/toy_pair.h"
@@ -34,11 +36,30 @@ struct Setting {
   SamplingParams sampling = {};        // of the target
   SamplingParams draft_sampling = {};  // of the drafter, which need not agree
   DraftLawLimits limits = {};
-  bool greedy_draft = false;       // argmax tokens without laws
-  std::vector<int> lengths = {3};  // of the rounds in turn
-  size_t total = 5;                // tokens of a generation that are counted
+  bool argmax_draft = false;  // the most likely tokens, without laws
+  size_t total = 5;           // tokens of a generation that are counted
   uint64_t generations = 20000;
 };
+
+// A rule with the shapes of its rounds in turn.
+struct Plan {
+  Rule rule;
+  std::vector<DraftShape> shapes;
+};
+
+const DraftShape kTree{.length = 3, .branching = {2, 1, 2}};
+const DraftShape kBush{.length = 2, .branching = {2, 2}};
+
+std::vector<Plan> EveryRule() {
+  return {{Rule::kToken, {Sequences(1, 3)}},
+          {Rule::kBlock, {Sequences(1, 3)}},
+          {Rule::kSpecTr, {Sequences(2, 3)}},
+          {Rule::kSpecTr, {kTree, Sequences(4, 1)}},
+          {Rule::kMultiRound, {Sequences(2, 2), kBush}},
+          {Rule::kMultiPathBlock, {Sequences(4, 2)}},
+          {Rule::kMultiPathBlock, {kTree, Sequences(2, 2)}},
+          {Rule::kGumbel, {Sequences(2, 2), kTree}}};
+}
 
 // Rows of a first-order or longer model are asked for again and again: each is computed once.
 class Rows {
@@ -65,70 +86,101 @@ class Rows {
   std::map<std::pair<Tokens, size_t>, std::vector<float>> rows_;
 };
 
-Tokens Generate(const Setting& s, Rule rule, uint64_t seed, Rows& target, Rows& draft) {
+Tokens Behind(const Tokens& context, const DraftTree& tree, int node) {
+  Tokens tokens = context;
+  const Tokens path = tree.Path(node);
+  tokens.insert(tokens.end(), path.begin(), path.end());
+  return tokens;
+}
+
+// Whole depths of draws, as a drafter makes them. Coins of sampled draws: the draw's index at its
+// depth is the trial.
+DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const Tokens& context,
+                    uint64_t seed, uint32_t round, Rows& draft) {
+  DraftTree tree;
+  std::vector<int> times = {1};
+  uint32_t trials[8] = {};
+  for (int node = 0; node <= tree.size(); ++node) {
+    const int depth = tree.depth(node);
+    if (depth == shape.length) continue;
+    const Tokens tokens = Behind(context, tree, node);
+    const std::vector<float>& probs = draft.At(tokens, static_cast<size_t>(depth));
+    Tokens drawn;
+    if (s.argmax_draft) {
+      std::vector<float> left = probs;
+      for (int i = 0; i < shape.draws(depth); ++i) {
+        drawn.push_back(
+            static_cast<TokenId>(std::max_element(left.begin(), left.end()) - left.begin()));
+        left[static_cast<size_t>(drawn.back())] = -1;
+      }
+    } else if (rule == Rule::kGumbel) {
+      drawn = RaceWinners(probs, shape.draws(depth), seed, static_cast<uint32_t>(tokens.size()));
+    } else {
+      const DraftLaw law = MakeDraftLaw(probs, s.limits);
+      for (int i = 0; i < times[static_cast<size_t>(node)] * shape.draws(depth); ++i) {
+        const double coin =
+            Coin(seed, round, static_cast<uint32_t>(depth), Purpose::kDraftToken, trials[depth]++);
+        drawn.push_back(SampleDraftLaw(law, coin));
+      }
+      tree.SetLaw(node, law);
+    }
+    for (const TokenId token : drawn) {
+      const auto child = static_cast<size_t>(tree.AddDraw(node, token));
+      times.resize(std::max(times.size(), child + 1));
+      ++times[child];
+    }
+  }
+  const bool with_laws = !s.argmax_draft && rule != Rule::kGumbel;
+  EXPECT_TRUE(Validate(tree, shape, with_laws, s.vocab).ok());
+  return tree;
+}
+
+Tokens Generate(const Setting& s, const Plan& plan, uint64_t seed, Rows& target, Rows& draft) {
   Tokens context;
   for (uint32_t round = 0; context.size() < s.total; ++round) {
-    const size_t committed = context.size();
-    const int length = s.lengths[round % s.lengths.size()];
-    std::vector<DraftLaw> laws;
-    std::vector<float> rows;
-    for (int i = 0; i < length; ++i) {
-      const std::vector<float>& target_row = target.At(context, static_cast<size_t>(i));
-      rows.insert(rows.end(), target_row.begin(), target_row.end());
-      const std::vector<float>& probs = draft.At(context, static_cast<size_t>(i));
-      if (s.greedy_draft) {
-        const auto best = std::max_element(probs.begin(), probs.end());
-        context.push_back(static_cast<TokenId>(best - probs.begin()));
-      } else {
-        laws.push_back(MakeDraftLaw(probs, s.limits));
-        const double coin = Coin(seed, round, static_cast<uint32_t>(i), Purpose::kDraftToken);
-        context.push_back(SampleDraftLaw(laws.back(), coin));
-      }
-    }
-    const std::vector<float>& last = target.At(context, static_cast<size_t>(length));
-    rows.insert(rows.end(), last.begin(), last.end());
-    const Verdict verdict =
-        VerifyRound(rule, std::span(context).subspan(committed), laws, rows, s.vocab, seed, round);
-    context.resize(committed + static_cast<size_t>(verdict.accepted));
+    const DraftShape& shape = plan.shapes[round % plan.shapes.size()];
+    const DraftTree tree = MakeDraft(s, plan.rule, shape, context, seed, round, draft);
+    const TargetRowFn row = [&](int node) -> std::span<const float> {
+      return target.At(Behind(context, tree, node), static_cast<size_t>(tree.depth(node)));
+    };
+    const Verdict verdict = VerifyRound(plan.rule, tree, row, s.vocab, seed, round,
+                                        static_cast<uint32_t>(context.size()));
+    context = Behind(context, tree, verdict.node);
     context.push_back(verdict.next);
   }
   context.resize(s.total);
   return context;
 }
 
-void ExpectTargetLaw(const Setting& s, const std::string& name) {
+void ExpectTargetLaw(const Setting& s, const std::string& name,
+                     const std::vector<Plan>& plans = EveryRule()) {
   Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
-  const ToyPair reference{s.vocab,
-                          [&](std::span<const TokenId> context) {
-                            const Tokens tokens(context.begin(), context.end());
-                            const std::vector<float>& row = target.At(tokens, 0);
-                            return Law(row.begin(), row.end());
-                          },
-                          nullptr};
+  const EnumeratedPair reference{s.vocab,
+                                 [&](std::span<const TokenId> context) {
+                                   const Tokens tokens(context.begin(), context.end());
+                                   const std::vector<float>& row = target.At(tokens, 0);
+                                   return Law(row.begin(), row.end());
+                                 },
+                                 nullptr};
   const Law want = TargetLaw(reference, s.total);
-  for (const Rule rule : {Rule::kToken, Rule::kBlock}) {
+  for (size_t plan = 0; plan < plans.size(); ++plan) {
     std::vector<int64_t> counts(want.size(), 0);
     for (uint64_t i = 0; i < s.generations; ++i) {
-      ++counts[CellOf(Generate(s, rule, 1000003 * i + 17, target, draft), s.vocab)];
+      const uint64_t seed = 1000003 * i + 17;
+      ++counts[CellOf(Generate(s, plans[plan], seed, target, draft), s.vocab)];
     }
-    EXPECT_GT(ChiSquarePValue(counts, want), kFalseAlarm) << name << ", rule " << RuleName(rule);
+    EXPECT_GT(ChiSquarePValue(counts, want), kFalseAlarm)
+        << name << ", " << RuleName(plans[plan].rule) << ", plan " << plan;
   }
 }
 
-// The chain of tests/laws/oracle_test.cc: the paper's two-token toy hides several mistakes.
-Setting FourTokens() {
+// The paper's two-token toy hides several mistakes; this chain does not.
+Setting FourTokenSetting() {
   Setting s;
   s.vocab = 4;
-  s.target = LogitsOf(Chain({{.5, .25, .125, .125},
-                             {1. / 6, 1. / 3, 1. / 3, 1. / 6},
-                             {.5, .3, .1, .1},
-                             {.125, .125, .25, .5},
-                             {.4, .2, .2, .2}}));
-  s.draft = LogitsOf(Chain({{.25, .5, .125, .125},
-                            {1. / 3, 1. / 6, 1. / 6, 1. / 3},
-                            {.1, .1, .3, .5},
-                            {.5, .25, .125, .125},
-                            {.2, .4, .2, .2}}));
+  s.target = LogitsOf(FourTokens().target);
+  s.draft = LogitsOf(FourTokens().draft);
+  s.total = 4;
   return s;
 }
 
@@ -138,16 +190,34 @@ TEST(SampledLaw, HoldsAtEveryDraftLength) {
     s.vocab = 2;
     s.target = LogitsOf(RandomModel(2, 41, 0));
     s.draft = LogitsOf(RandomModel(2, 42, 0));
-    s.lengths = {g};
-    ExpectTargetLaw(s, "draft length " + std::to_string(g));
+    ExpectTargetLaw(s, "draft length " + std::to_string(g),
+                    {{Rule::kToken, {Sequences(1, g)}}, {Rule::kBlock, {Sequences(1, g)}}});
   }
 }
 
-TEST(SampledLaw, HoldsOverChainedRoundsOfChangingLength) {
-  Setting s = FourTokens();
-  s.lengths = {3, 1, 0, 2};
+TEST(SampledLaw, HoldsForEveryRuleAndShape) {
+  Setting s = FourTokenSetting();
+  std::vector<Plan> plans;
+  for (const Rule rule : {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel}) {
+    for (const DraftShape& shape :
+         {Sequences(1, 3), Sequences(2, 2), Sequences(4, 1), Sequences(4, 3), kTree, kBush}) {
+      plans.push_back({rule, {shape}});
+    }
+  }
+  ExpectTargetLaw(s, "every shape", plans);
+}
+
+TEST(SampledLaw, HoldsOverChainedRoundsOfChangingShape) {
+  Setting s = FourTokenSetting();
   s.total = 6;
-  ExpectTargetLaw(s, "lengths 3, 1, 0, 2");
+  std::vector<Plan> plans;
+  for (const Rule rule : {Rule::kToken, Rule::kBlock}) {
+    plans.push_back({rule, {Sequences(1, 3), Sequences(1, 1), Sequences(1, 0), Sequences(1, 2)}});
+  }
+  for (const Rule rule : {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock}) {
+    plans.push_back({rule, {Sequences(3, 2), kBush, Sequences(1, 0), Sequences(1, 2)}});
+  }
+  ExpectTargetLaw(s, "chained rounds", plans);
 }
 
 TEST(SampledLaw, HoldsForModelsWithZerosAndLongMemory) {
@@ -160,19 +230,27 @@ TEST(SampledLaw, HoldsForModelsWithZerosAndLongMemory) {
 }
 
 TEST(SampledLaw, HoldsForTruncatedDraftLaws) {
-  Setting s = FourTokens();
+  Setting s = FourTokenSetting();
   s.limits = {.mass = 1.f, .max_entries = 2};
   ExpectTargetLaw(s, "two entries");
   s.limits = {.mass = 0.6f, .max_entries = 64};
   ExpectTargetLaw(s, "mass 0.6");
 }
 
-TEST(SampledLaw, HoldsUnderTemperatureTopKTopPAndMinP) {
-  Setting s = FourTokens();
+TEST(SampledLaw, HoldsUnderTemperature) {
+  Setting s = FourTokenSetting();
   s.sampling = s.draft_sampling = {.temperature = 0.7f};
   ExpectTargetLaw(s, "temperature 0.7");
+}
+
+TEST(SampledLaw, HoldsUnderTopP) {
+  Setting s = FourTokenSetting();
   s.sampling = {.temperature = 1.3f, .top_p = 0.8f};
   ExpectTargetLaw(s, "top-p 0.8 against an unwarped draft");
+}
+
+TEST(SampledLaw, HoldsUnderTopKAndMinP) {
+  Setting s = FourTokenSetting();
   s.sampling = s.draft_sampling = {.top_k = 2};
   ExpectTargetLaw(s, "top-k 2");
   s.sampling = s.draft_sampling = {.min_p = 0.45f};
@@ -181,7 +259,7 @@ TEST(SampledLaw, HoldsUnderTemperatureTopKTopPAndMinP) {
 
 // Every row of a round has its own penalties: those of the draft tokens in front of it count.
 TEST(SampledLaw, HoldsUnderPenaltiesAndBias) {
-  Setting s = FourTokens();
+  Setting s = FourTokenSetting();
   s.sampling = {.repetition_penalty = 1.3f,
                 .presence_penalty = 0.7f,
                 .frequency_penalty = 0.4f,
@@ -192,28 +270,93 @@ TEST(SampledLaw, HoldsUnderPenaltiesAndBias) {
 }
 
 TEST(SampledLaw, HoldsWhereBothModelsAgree) {
-  Setting s = FourTokens();
+  Setting s = FourTokenSetting();
   s.draft = s.target;
   ExpectTargetLaw(s, "p = q");
 }
 
 TEST(SampledLaw, HoldsForDisjointSupports) {
-  Setting s = FourTokens();
+  Setting s = FourTokenSetting();
   s.target = LogitsOf(Chain(std::vector<Law>(5, Law{0, 0.5, 0, 0.5})));
   s.draft = LogitsOf(Chain(std::vector<Law>(5, Law{0.75, 0, 0.25, 0})));
   ExpectTargetLaw(s, "disjoint supports");
 }
 
 TEST(SampledLaw, HoldsForAGreedyTarget) {
-  Setting s = FourTokens();
+  Setting s = FourTokenSetting();
   s.sampling = {.temperature = 0.f};
+  s.generations = 2000;
   ExpectTargetLaw(s, "greedy target");
 }
 
-TEST(SampledLaw, HoldsForGreedyDrafts) {
-  Setting s = FourTokens();
-  s.greedy_draft = true;
-  ExpectTargetLaw(s, "greedy draft");
+// Point masses: one draw each, since several would be distinct and not draws at all.
+TEST(SampledLaw, HoldsForArgmaxDrafts) {
+  Setting s = FourTokenSetting();
+  s.argmax_draft = true;
+  std::vector<Plan> plans;
+  for (const Rule rule : kAllRules) {
+    if (rule != Rule::kGreedyBlock) plans.push_back({rule, {Sequences(1, 3)}});
+  }
+  ExpectTargetLaw(s, "argmax draft", plans);
+}
+
+// The output of the race is a function of seed and target: the same without a draft, with a good
+// one, and with one that means ill.
+TEST(SampledTokens, OfTheRaceAreTheSameForAnyDraft) {
+  const Setting s = FourTokenSetting();
+  Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
+  int accepted = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    Tokens alone;
+    while (alone.size() < 12) {
+      alone.push_back(RaceWinner(target.At(alone, 0), seed, static_cast<uint32_t>(alone.size())));
+    }
+    for (const std::vector<DraftShape>& shapes :
+         {std::vector{Sequences(1, 3)}, {Sequences(3, 2), kTree}, {Sequences(1, 0)}}) {
+      Setting longer = s;
+      longer.total = 12;
+      EXPECT_EQ(Generate(longer, {Rule::kGumbel, shapes}, seed, target, draft), alone) << seed;
+    }
+    Tokens context;
+    for (uint32_t round = 0; context.size() < 12; ++round) {
+      DraftTree tree;  // any tokens anywhere
+      for (uint32_t i = 0; i < 12; ++i) {
+        const double coin = Coin(seed, round, i, Purpose::kDraftToken);
+        const auto node = static_cast<int>(coin * (tree.size() + 1));
+        tree.AddDraw(node, static_cast<TokenId>(coin * 9973) % 4);
+      }
+      const TargetRowFn row = [&](int node) -> std::span<const float> {
+        return target.At(Behind(context, tree, node), static_cast<size_t>(tree.depth(node)));
+      };
+      const Verdict verdict = VerifyRound(Rule::kGumbel, tree, row, 4, seed, round,
+                                          static_cast<uint32_t>(context.size()));
+      context = Behind(context, tree, verdict.node);
+      context.push_back(verdict.next);
+      accepted += verdict.accepted;
+    }
+    context.resize(12);
+    EXPECT_EQ(context, alone) << seed;
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+// A race draft over k draws agrees more often than over one.
+TEST(SampledTokens, OfTheRaceAreAcceptedMoreOftenFromMoreWinners) {
+  const Setting s = FourTokenSetting();
+  Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
+  int accepted[3] = {};
+  for (int k = 1; k <= 3; ++k) {
+    for (uint64_t seed = 0; seed < 2000; ++seed) {
+      const DraftTree tree = MakeDraft(s, Rule::kGumbel, Sequences(k, 1), {}, seed, 0, draft);
+      const TargetRowFn row = [&](int node) -> std::span<const float> {
+        return target.At(tree.Path(node), 0);
+      };
+      accepted[k - 1] += VerifyRound(Rule::kGumbel, tree, row, 4, seed, 0, 0).accepted;
+    }
+  }
+  EXPECT_GT(accepted[0], 1000);  // at least (1 - d) / (1 + d) = 3 / 5 of the rounds
+  EXPECT_GT(accepted[1], accepted[0] + 100);
+  EXPECT_GT(accepted[2], accepted[1] + 50);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ packages=(
   prometheus-cpp-dev
   libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
-  libbenchmark-dev libgmock-dev libgtest-dev
+  libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
 )
 case "${1:-}" in
   "") ;;

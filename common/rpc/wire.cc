@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace outrider {
 
@@ -90,14 +93,27 @@ Result<DraftKind> FromWire(v1::DraftKind wire) {
   }
 }
 
+namespace {
+
+void ToWire(const DraftLaw& law, v1::DraftRow* wire) {
+  std::vector<size_t> order(law.ids.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&law](size_t a, size_t b) { return law.ids[a] < law.ids[b]; });
+  TokenId before = 0;
+  for (const size_t i : order) {
+    wire->add_id_gaps(static_cast<uint32_t>(law.ids[i] - before));
+    wire->add_weights(law.weights[i]);
+    before = law.ids[i];
+  }
+}
+
+}  // namespace
+
 void ToWire(const DraftChunk& chunk, v1::Draft* wire) {
   wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
   wire->mutable_parents()->Assign(chunk.parents.begin(), chunk.parents.end());
-  for (const DraftLaw& law : chunk.laws) {
-    v1::DraftRow* row = wire->add_rows();
-    row->mutable_token_ids()->Assign(law.ids.begin(), law.ids.end());
-    row->mutable_weights()->Assign(law.weights.begin(), law.weights.end());
-  }
+  for (const DraftLaw& law : chunk.laws) ToWire(law, wire->add_rows());
   wire->set_more(chunk.more);
 }
 
@@ -110,6 +126,25 @@ Status CheckIds(const google::protobuf::RepeatedField<uint32_t>& ids) {
     }
   }
   return Status();
+}
+
+Result<DraftLaw> FromWire(const v1::DraftRow& wire) {
+  if (wire.id_gaps_size() != wire.weights_size()) {
+    return InvalidArgument("a row of " + std::to_string(wire.id_gaps_size()) + " ids and " +
+                           std::to_string(wire.weights_size()) + " weights");
+  }
+  DraftLaw law;
+  law.ids.reserve(static_cast<size_t>(wire.id_gaps_size()));
+  uint64_t id = 0;
+  for (const uint32_t gap : wire.id_gaps()) {
+    id += gap;
+    if (id > static_cast<uint64_t>(std::numeric_limits<TokenId>::max())) {
+      return InvalidArgument("token id " + std::to_string(id) + " is no id");
+    }
+    law.ids.push_back(static_cast<TokenId>(id));
+  }
+  law.weights.assign(wire.weights().begin(), wire.weights().end());
+  return law;
 }
 
 }  // namespace
@@ -127,14 +162,8 @@ Result<DraftChunk> FromWire(const v1::Draft& wire) {
   chunk.more = wire.more();
   chunk.laws.reserve(static_cast<size_t>(wire.rows_size()));
   for (const v1::DraftRow& row : wire.rows()) {
-    if (row.token_ids_size() != row.weights_size()) {
-      return InvalidArgument("a row of " + std::to_string(row.token_ids_size()) + " ids and " +
-                             std::to_string(row.weights_size()) + " weights");
-    }
-    OUTRIDER_TRY(CheckIds(row.token_ids()));
-    DraftLaw& law = chunk.laws.emplace_back();
-    law.ids.assign(row.token_ids().begin(), row.token_ids().end());
-    law.weights.assign(row.weights().begin(), row.weights().end());
+    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row));
+    chunk.laws.push_back(std::move(law));
   }
   return chunk;
 }

@@ -80,7 +80,7 @@ TEST(Wire, DraftsSurviveTheWayThereAndBack) {
   DraftChunk chunk;
   chunk.tokens = {3, 9, 3, 4};
   chunk.parents = {0, 0, 0, 2};
-  chunk.laws = {{.ids = {3, 9}, .weights = {65000, 536}}, {.ids = {4}, .weights = {65536}}};
+  chunk.laws = {{.ids = {9, 3}, .weights = {65000, 536}}, {.ids = {4}, .weights = {65536}}};
   chunk.more = true;
   v1::Draft wire;
   ToWire(chunk, &wire);
@@ -89,8 +89,10 @@ TEST(Wire, DraftsSurviveTheWayThereAndBack) {
   EXPECT_THAT(back->tokens, ElementsAre(3, 9, 3, 4));
   EXPECT_THAT(back->parents, ElementsAre(0, 0, 0, 2));
   ASSERT_EQ(back->laws.size(), 2u);
+  EXPECT_THAT(wire.rows(0).id_gaps(), ElementsAre(3u, 6u))
+      << "rising, however the drafter has them";
   EXPECT_THAT(back->laws[0].ids, ElementsAre(3, 9));
-  EXPECT_THAT(back->laws[0].weights, ElementsAre(65000u, 536u));
+  EXPECT_THAT(back->laws[0].weights, ElementsAre(536u, 65000u));
   EXPECT_THAT(back->laws[1].ids, ElementsAre(4));
   EXPECT_TRUE(back->more);
 }
@@ -109,8 +111,8 @@ TEST(Wire, ASingleSequenceWithoutRowsIsItsTokens) {
 TEST(Wire, MalformedDraftsAreRefused) {
   v1::Draft arrays;  // two ids, one weight
   arrays.add_token_ids(1);
-  arrays.add_rows()->add_token_ids(1);
-  arrays.mutable_rows(0)->add_token_ids(2);
+  arrays.add_rows()->add_id_gaps(1);
+  arrays.mutable_rows(0)->add_id_gaps(2);
   arrays.mutable_rows(0)->add_weights(65536);
   v1::Draft token;  // an id that would turn negative
   token.add_token_ids(0x80000000u);
@@ -119,11 +121,18 @@ TEST(Wire, MalformedDraftsAreRefused) {
   parent.add_parents(0xffffffffu);
   v1::Draft entry;
   entry.add_token_ids(1);
-  entry.add_rows()->add_token_ids(0xffffffffu);
+  entry.add_rows()->add_id_gaps(0xffffffffu);
   entry.mutable_rows(0)->add_weights(65536);
+  v1::Draft sum;  // each gap fits, their sum does not
+  sum.add_token_ids(1);
+  sum.add_rows();
+  for (int i = 0; i < 2; ++i) {
+    sum.mutable_rows(0)->add_id_gaps(0x7fffffffu);
+    sum.mutable_rows(0)->add_weights(32768);
+  }
   v1::Draft large;
   for (int i = 0; i <= kMaxChunkDraws; ++i) large.add_token_ids(1);
-  for (const v1::Draft& wire : {arrays, token, parent, entry, large}) {
+  for (const v1::Draft& wire : {arrays, token, parent, entry, sum, large}) {
     EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument) << wire.ShortDebugString();
   }
   large.mutable_token_ids()->RemoveLast();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "common/math/philox.h"
 #include "common/math/softmax.h"
@@ -84,46 +85,90 @@ class Podium {
 // Likely tokens that run first: they make the limit that most tiles then fail.
 constexpr int kFavourites = 8;
 
-}  // namespace
+// What a row's entries are: weights themselves, or logits.
+struct Weights {
+  double Weight(float entry) const { return static_cast<double>(entry); }
+  // Entries of at least this weight are above it.
+  float Below(double weight) const { return static_cast<float>(weight * (1 - 1e-6)); }
+};
+class Logits {
+ public:
+  Logits(float max, float temperature)
+      : max_(static_cast<double>(max)), inverse_(1 / static_cast<double>(temperature)) {}
+  double Weight(float entry) const {
+    return std::exp((static_cast<double>(entry) - max_) * inverse_);
+  }
+  float Below(double weight) const {
+    const double entry = max_ + std::log(weight) / inverse_;
+    return static_cast<float>(entry - 1e-6 * (1 + std::fabs(entry)));
+  }
 
-std::vector<TokenId> RaceWinners(std::span<const float> probs, int count, uint64_t seed,
-                                 uint32_t position) {
-  std::vector<float> largest((probs.size() + kTile - 1) / kTile);
-  TileMax(probs, kTile, largest);
+ private:
+  double max_, inverse_;
+};
+
+// `largest`: of each tile of `row`.
+template <class Scale>
+std::vector<TokenId> Race(std::span<const float> row, std::vector<float> largest,
+                          const Scale& scale, int count, uint64_t seed, uint32_t position) {
+  std::vector<float> most_likely(largest.size());
+  for (size_t tile = 0; tile < largest.size(); ++tile) {
+    most_likely[tile] = static_cast<float>(scale.Weight(largest[tile]));
+  }
   Podium podium(count);
-  for (const RowEntry& entry : TopEntries(largest, std::max(count, kFavourites))) {
+  for (const RowEntry& entry : TopEntries(most_likely, std::max(count, kFavourites))) {
     const auto tile = static_cast<size_t>(entry.id);
-    const auto begin = probs.begin() + static_cast<std::ptrdiff_t>(tile * kTile);
-    const auto x = static_cast<size_t>(std::find(begin, probs.end(), entry.value) - probs.begin());
+    const auto begin = row.begin() + static_cast<std::ptrdiff_t>(tile * kTile);
+    const auto x = static_cast<size_t>(std::find(begin, row.end(), largest[tile]) - row.begin());
     const TileNoise noise(seed, position, tile);
     podium.Enter(
-        {noise.Of(x, noise.least()) / static_cast<double>(entry.value), static_cast<TokenId>(x)});
+        {noise.Of(x, noise.least()) / scale.Weight(largest[tile]), static_cast<TokenId>(x)});
   }
   std::vector<RowEntry> runners;
   for (size_t tile = 0; tile < largest.size(); ++tile) {
-    const auto most_likely = static_cast<double>(largest[tile]);
-    if (!(most_likely > 0)) continue;
+    const auto best = static_cast<double>(most_likely[tile]);
+    if (!(best > 0)) continue;
     const TileNoise noise(seed, position, tile);
-    if (noise.bound() > most_likely * podium.limit()) continue;
-    // E is at least `least`: only a token above least / limit can still enter. Rounded down.
+    if (noise.bound() > best * (1 + 1e-6) * podium.limit()) continue;
+    // E is at least `least`: only a token above least / limit can still enter.
     const double least = noise.least();
-    const auto threshold = static_cast<float>(least / podium.limit() * (1 - 1e-6));
     runners.clear();
-    AppendAbove(probs.subspan(tile * kTile, std::min(kTile, probs.size() - tile * kTile)),
-                threshold, runners);
+    AppendAbove(row.subspan(tile * kTile, std::min(kTile, row.size() - tile * kTile)),
+                scale.Below(least / podium.limit()), runners);
     for (const RowEntry& runner : runners) {
       const size_t x = tile * kTile + static_cast<size_t>(runner.id);
-      const auto p = static_cast<double>(runner.value);
+      const double p = scale.Weight(runner.value);
       const double e = noise.Of(x, least, p * podium.limit());
-      if (e < INFINITY) podium.Enter({e / p, static_cast<TokenId>(x)});
+      if (e < INFINITY && p > 0) podium.Enter({e / p, static_cast<TokenId>(x)});
     }
   }
   return podium.tokens();
 }
 
+std::vector<float> LargestOfTiles(std::span<const float> row) {
+  std::vector<float> largest((row.size() + kTile - 1) / kTile);
+  TileMax(row, kTile, largest);
+  return largest;
+}
+
+}  // namespace
+
+std::vector<TokenId> RaceWinners(std::span<const float> probs, int count, uint64_t seed,
+                                 uint32_t position) {
+  return Race(probs, LargestOfTiles(probs), Weights(), count, seed, position);
+}
+
 TokenId RaceWinner(std::span<const float> probs, uint64_t seed, uint32_t position) {
   const std::vector<TokenId> winners = RaceWinners(probs, 1, seed, position);
   return winners.empty() ? -1 : winners[0];
+}
+
+std::vector<TokenId> RaceWinnersOfLogits(std::span<const float> logits, float temperature,
+                                         int count, uint64_t seed, uint32_t position) {
+  std::vector<float> largest = LargestOfTiles(logits);
+  const float max = RowMax(largest);
+  if (!std::isfinite(max)) return {};
+  return Race(logits, std::move(largest), Logits(max, temperature), count, seed, position);
 }
 
 }  // namespace outrider

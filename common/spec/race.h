@@ -25,4 +25,10 @@ std::vector<TokenId> RaceWinners(std::span<const float> probs, int count, uint64
 // The winner; -1 if all probabilities are 0.
 TokenId RaceWinner(std::span<const float> probs, uint64_t seed, uint32_t position);
 
+// The same race of p proportional to exp(logits / temperature), which it need not form: no pass of
+// exponentials, no normaliser. NaN and -infinity never run. Empty without any finite logit, or with
+// one of +infinity. temperature > 0.
+std::vector<TokenId> RaceWinnersOfLogits(std::span<const float> logits, float temperature,
+                                         int count, uint64_t seed, uint32_t position);
+
 }  // namespace outrider

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/math/residual_draw.h"
 #include "common/math/softmax.h"
+#include "common/spec/race.h"
 
 namespace outrider {
 namespace {
@@ -152,6 +153,24 @@ TokenId Warper::Argmax(std::span<const float> row, std::span<const TokenId> pend
   scratch_.assign(row.begin(), row.end());
   AdjustLogits(scratch_, pending);
   return RowArgmax(scratch_);
+}
+
+std::vector<TokenId> Warper::Race(std::span<float> row, std::span<const TokenId> pending, int count,
+                                  uint64_t seed, uint32_t position) {
+  const bool whole = params_.top_k == 0 && params_.top_p >= 1.f && params_.min_p <= 0.f;
+  if (whole && !params_.greedy()) {
+    const std::span<float> logits = row.first(static_cast<size_t>(allowed_));
+    AdjustLogits(logits, pending);
+    std::vector<TokenId> winners =
+        RaceWinnersOfLogits(logits, params_.temperature, count, seed, position);
+    if (!winners.empty()) return winners;
+    pending = {};  // a broken row, adjusted already: as Warp has it
+    Softmax(logits, params_.temperature);
+    std::fill(row.begin() + allowed_, row.end(), 0.f);
+  } else {
+    Warp(row, pending);
+  }
+  return RaceWinners(row, count, seed, position);
 }
 
 TokenId SampleRow(std::span<const float> probs, double coin) {

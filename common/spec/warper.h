@@ -37,6 +37,11 @@ class Warper {
   // The most likely token after penalties and bias (lowest id on ties); what greedy decoding emits.
   TokenId Argmax(std::span<const float> row, std::span<const TokenId> pending);
 
+  // What the seed-stable rule emits at `position`, and the `count` - 1 runners-up: the race
+  // (race.h) of the law that Warp makes. Overwrites the row.
+  std::vector<TokenId> Race(std::span<float> row, std::span<const TokenId> pending, int count,
+                            uint64_t seed, uint32_t position);
+
   const SamplingParams& params() const { return params_; }
 
  private:

@@ -6,7 +6,6 @@
 
 #include "common/base/check.h"
 #include "common/spec/coins.h"
-#include "common/spec/race.h"
 
 namespace outrider {
 namespace {
@@ -40,11 +39,11 @@ DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(std::span<float> row, int 
   if (task_.kind == DraftKind::kArgmax) {
     return {.law = {}, .tokens = TopTokens(row, draws, path, warper)};
   }
-  warper.Warp(row, path);
   if (task_.kind == DraftKind::kRace) {
     const auto position = static_cast<uint32_t>(task_.position + depths_);
-    return {.law = {}, .tokens = RaceWinners(row, draws, task_.seed, position)};
+    return {.law = {}, .tokens = warper.Race(row, path, draws, task_.seed, position)};
   }
+  warper.Warp(row, path);
   return {.law = MakeDraftLaw(row, task_.law_limits), .tokens = {}};
 }
 

@@ -312,6 +312,14 @@ Verdict Engine::Verify(Session& session, float* rows) {
     return VerifyMatch(
         draft, [&](int node) { return session.warper->Argmax(row(node), draft.Path(node)); });
   }
+  const auto position = static_cast<uint32_t>(session.tokens.size());
+  if (session.speculation.rule == Rule::kGumbel) {
+    return VerifyMatch(draft, [&](int node) {
+      const auto depth = static_cast<uint32_t>(draft.depth(node));
+      return session.warper->Race(row(node), draft.Path(node), 1, session.seed,
+                                  position + depth)[0];
+    });
+  }
   // Rows are warped as the rule comes by them: most of a wide tree's never are.
   std::vector<bool> warped(static_cast<size_t>(draft.size()) + 1, false);
   const TargetRowFn target = [&](int node) -> std::span<const float> {
@@ -321,16 +329,14 @@ Verdict Engine::Verify(Session& session, float* rows) {
     }
     return row(node);
   };
-  const Rule rule = session.speculation.rule;
-  if (draft.empty() && rule != Rule::kGumbel) {
+  if (draft.empty()) {
     const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
     return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target(0), coin)};
   }
-  const auto position = static_cast<uint32_t>(session.tokens.size());
-  const Verdict verdict = VerifyRound(rule, draft, target, static_cast<int>(vocab), session.seed,
-                                      session.round, position);
-  if (metrics_ != nullptr && session.speculation.kind == DraftKind::kSampled &&
-      draft.draws(DraftTree::kRoot).size() > 1) {
+  const Verdict verdict =
+      VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
+                  session.round, position);
+  if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
     CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
   }
   return verdict;

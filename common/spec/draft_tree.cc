@@ -11,9 +11,6 @@ namespace {
 // Times any int: no overflow.
 constexpr int64_t kMany = int64_t{1} << 31;
 
-// a * b, at most kMany: two factors of a shape from a peer can be far above it.
-int64_t Saturated(int64_t a, int64_t b) { return a > kMany / b ? kMany : a * b; }
-
 Status Reject(int node, const std::string& what) {
   return InvalidArgument("draft node " + std::to_string(node) + ": " + what);
 }
@@ -54,16 +51,14 @@ Status ValidateDraws(const DraftTree& tree, int node, int64_t times, const Draft
 
 int64_t DraftShape::leaves() const {
   int64_t product = 1;
-  for (int depth = 0; depth < length && product < kMany; ++depth) {
-    product = Saturated(product, draws(depth));
-  }
+  for (int depth = 0; depth < length && product < kMany; ++depth) product *= draws(depth);
   return product;
 }
 
 int64_t DraftShape::total_draws() const {
   int64_t product = 1, sum = 0;
   for (int depth = 0; depth < length && sum < kMany; ++depth) {
-    product = Saturated(product, draws(depth));
+    product *= draws(depth);
     sum += product;
   }
   return sum;

@@ -198,6 +198,16 @@ TEST(ExactLaw, OfPointMassesIsTheTargets) {
   }
 }
 
+// Tokens of one ratio p / q: which of them is chosen is a matter of their ids, not of the draws.
+TEST(ExactLaw, OfEqualRatiosIsTheTargets) {
+  const Law target = {0.3, 0.15, 0.55}, draft = {0.2, 0.1, 0.7};
+  const Law other_target = {0.5, 0.3, 0.2}, other_draft = {0.3, 0.42, 0.28};
+  const Case c{{3, Chain({target, other_target, target, other_target}),
+                Chain({draft, other_draft, draft, other_draft})},
+               "equal ratios"};
+  for (int k = 2; k <= 3; ++k) ExpectLossless(kManyPaths, c, {Sequences(k, 2)}, 3);
+}
+
 TEST(BlockVerification, AcceptsAtLeastAsManyAsTokenVerification) {
   double gain = 0;
   for (int vocab = 2; vocab <= 4; ++vocab) {

@@ -67,6 +67,30 @@ TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
   }
 }
 
+// Draws come from the integers that are sent, not from the row that they were rounded from: 43690
+// equal probabilities are 1.5 of 65536 each, so the lower half of the ids is sent, and has to be
+// drawn, twice as often as the upper one.
+TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
+  constexpr int kWide = 43690, kDraws = 2000;
+  DraftTreeBuilder builder({.shape = Sequences(kDraws, 1),
+                            .seed = 4,
+                            .round = 1,
+                            .law_limits = {.mass = 1.f, .max_entries = kWide}});
+  Warper warper({}, kWide, kWide);
+  std::vector<float> row(kWide, 0.f);
+  builder.DrawDepth(row, warper);
+  const DraftLaw law = builder.TakeChunk().laws.at(0);
+  double sent = 0;
+  for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
+  EXPECT_NEAR(sent / kDraftLawTotal, 2. / 3, 1e-4);
+  int low = 0;
+  for (const int32_t node : builder.tree().draws(DraftTree::kRoot)) {
+    low += builder.tree().token(node) < kWide / 2;
+  }
+  // Five standard deviations of 2000 draws are 0.053.
+  EXPECT_NEAR(low / static_cast<double>(kDraws), 2. / 3, 0.053);
+}
+
 TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
   // Twelve draws of six tokens: some coincide.
   const Grown grown = Grow({.shape = Sequences(12, 3), .seed = 2, .round = 1});

@@ -123,6 +123,37 @@ TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
   }
 }
 
+// Two coins that are one would be one decision: each draft token of a round has its own, keyed by
+// seed, round, depth and purpose as coins.h says, and the token behind them another one.
+TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
+  const Rows rows(4, {0.5f, 0.5f});
+  const DraftTree tree = Chain({0, 0, 0});  // point masses: a token stands with probability 1/2
+  for (uint32_t round = 0; round < 3; ++round) {
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      uint32_t stand = 0;
+      while (stand < 3 && Coin(seed, round, stand, Purpose::kAccept) < 0.5) ++stand;
+      const Verdict verdict = VerifyRound(Rule::kToken, tree, RowsOf(rows), 2, seed, round, 40);
+      ASSERT_EQ(verdict.accepted, static_cast<int>(stand)) << seed << " " << round;
+      const double coin = Coin(seed, round, stand, Purpose::kNextToken);
+      EXPECT_EQ(verdict.next, stand == 3 && coin < 0.5 ? 0 : 1);
+    }
+  }
+}
+
+// The target's rows are verified against as they are sampled: to the last bit of their floats.
+TEST(VerifyRound, TakesTheTargetsRowsToTheLastBit) {
+  const float third = 1.f / 3;
+  const Rows rows(2, {third, 1 - third});
+  for (uint64_t seed = 0; seed < 20000; ++seed) {
+    const Verdict drafted = VerifyRows(Rule::kToken, Chain({0}), rows, seed, 1);
+    const double accept = Coin(seed, 1, 0, Purpose::kAccept);
+    ASSERT_EQ(drafted.accepted, accept < static_cast<double>(third) ? 1 : 0) << seed;
+    const double next = Coin(seed, 1, 0, Purpose::kNextToken);
+    ASSERT_EQ(VerifyRows(Rule::kToken, DraftTree(), rows, seed, 1).next,
+              next < static_cast<double>(third) ? 0 : 1);
+  }
+}
+
 // A random tree of a shape over `vocab` tokens, with laws of integer weights, and target rows for
 // all of its nodes.
 struct RandomRound {

@@ -1,0 +1,174 @@
+// The engine's output law: whatever is drafted, and whether it comes, finished texts follow the law
+// of the model alone. Penalties and a stop token are on, so that what the engine does around a rule
+// (rows of pending tokens, the end of a text, the count of rounds) shows.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/spec/coins.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/statistics.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kVocab = 4;
+constexpr int kMaxTokens = 4;
+constexpr TokenId kStop = 3;
+constexpr uint64_t kGenerations = 20000;
+
+using Tokens = std::vector<TokenId>;
+
+class RecordingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+  }
+  void Finish(const Summary&) override { ended = true; }
+  void Fail(const Status& status) override { FAIL() << status.ToString(); }
+
+  Tokens tokens;
+  bool ended = false;
+};
+
+// When a planned draft comes.
+enum class Drafts { kNever, kAlways, kEveryOther };
+
+class EngineLaw : public ::testing::Test {
+ protected:
+  static GenerationRequest Request(uint64_t seed, Rule rule) {
+    GenerationRequest request{.prompt = {0, 1},
+                              .sampling = {.repetition_penalty = 1.4f, .presence_penalty = 0.8f},
+                              .max_tokens = kMaxTokens,
+                              .stop_tokens = {kStop},
+                              .seed = seed};
+    request.speculation = {.rule = rule, .draft_length = 3, .paths = TakesManyPaths(rule) ? 2 : 1};
+    return request;
+  }
+
+  // The law of `model` behind prompt and output, as the definition has it.
+  static std::vector<float> RowOf(const FakeModel& model, const Tokens& output) {
+    const GenerationRequest request = Request(0, Rule::kBlock);
+    Warper warper(request.sampling, kVocab, kVocab);
+    warper.ObservePrompt(request.prompt);
+    for (const TokenId token : output) warper.ObserveOutput(token);
+    Tokens tokens = request.prompt;
+    tokens.insert(tokens.end(), output.begin(), output.end());
+    std::vector<float> row = model.Logits(tokens);
+    warper.Warp(row, {});
+    return row;
+  }
+
+  // Pr(text) of every text that can be finished.
+  void AddTexts(const Tokens& output, double probability, std::map<Tokens, double>& texts) {
+    if (output.size() == kMaxTokens || (!output.empty() && output.back() == kStop)) {
+      texts[output] = probability;
+      return;
+    }
+    const std::vector<float>& row = TargetRow(output);
+    for (TokenId x = 0; x < kVocab; ++x) {
+      Tokens longer = output;
+      longer.push_back(x);
+      AddTexts(longer, probability * static_cast<double>(row[static_cast<size_t>(x)]), texts);
+    }
+  }
+
+  const std::vector<float>& TargetRow(const Tokens& output) {
+    return Cached(target_rows_, model_, output);
+  }
+  const std::vector<float>& DraftRow(const Tokens& output) {
+    return Cached(draft_rows_, drafter_, output);
+  }
+
+  static const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
+                                          const FakeModel& model, const Tokens& output) {
+    auto [at, is_new] = rows.try_emplace(output);
+    if (is_new) at->second = RowOf(model, output);
+    return at->second;
+  }
+
+  DraftTree MakeDraft(const RoundPlan& plan, uint64_t seed, const Tokens& output) {
+    DraftTree tree;
+    std::vector<int> times = {1};
+    uint32_t trials[kMaxTokens] = {};
+    for (int node = 0; node <= tree.size(); ++node) {
+      const int depth = tree.depth(node);
+      if (depth == plan.shape.length) continue;
+      Tokens tokens = output;
+      const Tokens path = tree.Path(node);
+      tokens.insert(tokens.end(), path.begin(), path.end());
+      const DraftLaw law = MakeDraftLaw(DraftRow(tokens), {.mass = 1.f});
+      for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
+        const double coin = Coin(seed, plan.round, static_cast<uint32_t>(depth),
+                                 Purpose::kDraftToken, trials[depth]++);
+        const auto child = static_cast<size_t>(tree.AddDraw(node, SampleDraftLaw(law, coin)));
+        times.resize(std::max(times.size(), child + 1));
+        ++times[child];
+      }
+      tree.SetLaw(node, law);
+    }
+    return tree;
+  }
+
+  void ExpectLawOfTheModel(Rule rule, Drafts drafts) {
+    const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+    testing::PuppetDraftSource source;
+    testing::FakeClock clock;
+    Engine engine({}, &model_, tokenizer.get(), &source, nullptr, &clock);
+    std::map<Tokens, int64_t> counts;
+    for (uint64_t id = 1; id <= kGenerations; ++id) {
+      const uint64_t seed = 1000003 * id;
+      const auto sink = std::make_shared<RecordingSink>();
+      ASSERT_TRUE(engine.Submit(id, Request(seed, rule), sink).ok());
+      for (int plans = 0; !sink->ended; ++plans) {
+        source.accepts =
+            drafts == Drafts::kAlways || (drafts == Drafts::kEveryOther && plans % 2 == 0);
+        if (engine.Step()) continue;  // else it waits for a draft
+        const RoundPlan plan = source.plan(id);
+        if (source.accepts) {
+          engine.OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens), /*complete=*/true);
+        } else {
+          engine.OnDrafterLost(id);
+        }
+      }
+      ++counts[sink->tokens];
+    }
+    std::map<Tokens, double> texts;
+    AddTexts({}, 1, texts);
+    std::vector<double> law;
+    std::vector<int64_t> seen;
+    for (const auto& [text, probability] : texts) {
+      law.push_back(probability);
+      seen.push_back(counts[text]);
+    }
+    EXPECT_EQ(counts.size(), texts.size()) << "a text that does not end where it should";
+    EXPECT_GT(testing::ChiSquarePValue(seen, law), testing::kFalseAlarm)
+        << RuleName(rule) << ", drafts " << static_cast<int>(drafts);
+  }
+
+  FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
+  FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
+  std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
+};
+
+TEST_F(EngineLaw, WithoutDraftsIsTheModels) { ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever); }
+
+TEST_F(EngineLaw, WithDraftsIsTheModels) {
+  for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock}) {
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
+}
+
+TEST_F(EngineLaw, WithDraftsInSomeRoundsIsTheModels) {
+  ExpectLawOfTheModel(Rule::kBlock, Drafts::kEveryOther);
+  ExpectLawOfTheModel(Rule::kSpecTr, Drafts::kEveryOther);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -91,6 +91,15 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   EXPECT_NEAR(low / static_cast<double>(kDraws), 2. / 3, 0.053);
 }
 
+// And not from what the limits cut off: 500 draws of two tokens of six.
+TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
+  const Grown grown =
+      Grow({.shape = Sequences(500, 1), .seed = 4, .round = 1, .law_limits = {.max_entries = 2}});
+  const DraftLaw& law = grown.chunks.at(0).laws.at(0);
+  ASSERT_THAT(law.ids, SizeIs(2));
+  for (const TokenId token : grown.chunks[0].tokens) ASSERT_GT(Probability(law, token), 0);
+}
+
 TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
   // Twelve draws of six tokens: some coincide.
   const Grown grown = Grow({.shape = Sequences(12, 3), .seed = 2, .round = 1});

@@ -1,5 +1,5 @@
 // The engine's output law: whatever is drafted, and whether it comes, finished texts follow the law
-// of the model alone. Penalties and a stop token are on, so that what the engine does around a rule
+// of the model alone. Penalties and stops are on, so that what the engine does around a rule
 // (rows of pending tokens, the end of a text, the count of rounds) shows.
 #include <gtest/gtest.h>
 
@@ -46,6 +46,7 @@ class EngineLaw : public ::testing::Test {
     GenerationRequest request{.prompt = {0, 1},
                               .sampling = {.repetition_penalty = 1.4f, .presence_penalty = 0.8f},
                               .max_tokens = kMaxTokens,
+                              .stop_strings = {"cb"},
                               .stop_tokens = {kStop},
                               .seed = seed};
     request.speculation = {.rule = rule, .draft_length = 3, .paths = TakesManyPaths(rule) ? 2 : 1};
@@ -65,9 +66,16 @@ class EngineLaw : public ::testing::Test {
     return row;
   }
 
+  // By length, by the stop token, or by "cb", which is tokens 2 and 1.
+  static bool IsFinished(const Tokens& output) {
+    const size_t n = output.size();
+    return n == kMaxTokens || (n > 0 && output[n - 1] == kStop) ||
+           (n > 1 && output[n - 2] == 2 && output[n - 1] == 1);
+  }
+
   // Pr(text) of every text that can be finished.
   void AddTexts(const Tokens& output, double probability, std::map<Tokens, double>& texts) {
-    if (output.size() == kMaxTokens || (!output.empty() && output.back() == kStop)) {
+    if (IsFinished(output)) {
       texts[output] = probability;
       return;
     }

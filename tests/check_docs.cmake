@@ -1,4 +1,5 @@
-# docs/exactness.md says which test proves what: every test that it names must exist. Run by ctest:
+# docs/exactness.md says which test proves what: every test that it names must exist, and it must
+# name every mutant of tests/laws/mutants with its test. Run by ctest:
 #   cmake -D SOURCE_DIR=<root> -P tests/check_docs.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -31,6 +32,18 @@ foreach(name IN LISTS named)
   endif()
   if(matches EQUAL 0)
     message(SEND_ERROR "docs/exactness.md names ${name}: there is no such test")
+  endif()
+endforeach()
+
+file(STRINGS ${SOURCE_DIR}/tests/laws/mutants/mutants.txt mutants REGEX "^[a-z]")
+foreach(line IN LISTS mutants)
+  string(REGEX MATCH "^([a-z0-9_]+) *\\|[^|]*\\| *([A-Za-z0-9.*]+)" found "${line}")
+  set(mutant ${CMAKE_MATCH_1})
+  set(filter ${CMAKE_MATCH_2})
+  string(REGEX MATCH "\\| ${mutant} \\|[^\n]*" row "${page}")
+  string(FIND "${row}" "`${filter}`" at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "docs/exactness.md does not list ${mutant} with ${filter}")
   endif()
 endforeach()
 message(STATUS "${count} tests are named")

@@ -163,21 +163,34 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->add_option("--pair", simulate.options.pair_path, "JSON file with the target and the draft")
       ->required();
   simulate_command->add_option("--algorithm", simulate.options.algorithm, "The verification rule")
-      ->check(CLI::IsMember({"token", "block"}))
+      ->check(CLI::IsMember(RuleNames()))
       ->capture_default_str();
   simulate_command
-      ->add_option("--draft-length", simulate.options.draft_length, "Draft tokens per round")
-      ->check(CLI::Range(0, 16))
+      ->add_option("--draft-length", simulate.options.draft_length,
+                   "Draft tokens per sequence and round; without it, the tree's depth or else 4")
+      ->check(CLI::Range(0, 16));
+  simulate_command
+      ->add_option("--drafts", simulate.options.drafts,
+                   "Draft sequences per round; token, block and greedy-block take one")
       ->capture_default_str();
   simulate_command
-      ->add_option("--drafts", simulate.options.drafts, "Drafts per round; both rules take one")
-      ->capture_default_str();
+      ->add_option("--tree", simulate.options.tree,
+                   "A prefix tree in place of --drafts: how often each draw at a depth draws "
+                   "again, as in 3,2,1,1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   simulate_command->add_option("--rounds", simulate.options.rounds, "Generations to sample")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   simulate_command->add_option("--seed", simulate.options.seed, "Of the sampled generations")
       ->capture_default_str();
+  simulate_command
+      ->add_option("--chain", simulate.options.chain,
+                   "Rounds over which the emitted tokens are counted (mean_tokens)")
+      ->capture_default_str();
   simulate_command->add_flag("--exact", simulate.options.exact, "Enumerate instead of sampling");
+  simulate_command->add_flag("--integer-law", simulate.options.integer_law,
+                             "Round the draft's rows to the integers of the wire");
   simulate_command->add_flag("--json", simulate.json, "One JSON object");
 
   try {

@@ -1,290 +1,144 @@
 #include "client/simulate.h"
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
-#include <vector>
 
+#include "client/simulate_exact.h"
+#include "client/simulate_figures.h"
 #include "client/simulate_pair.h"
-#include "common/math/philox.h"
-#include "common/spec/coins.h"
-#include "common/spec/draft_law.h"
-#include "verifier/rules/enumerate.h"
-#include "verifier/rules/verify.h"
+#include "client/simulate_sample.h"
+#include "common/math/kseq.h"
+#include "verifier/rules/candidates.h"
 
 namespace outrider {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
+constexpr int kDefaultDraftLength = 4;
 constexpr int kMaxDraftLength = 16;
-constexpr double kMaxExactCells = 1 << 24;  // 128 MiB of doubles, a few seconds
+constexpr int kMaxDrafts = 16;
+constexpr int64_t kMaxDraws = 4096;  // of a tree
+constexpr int kMaxChain = 64;
 
-struct Report {
-  int64_t rounds = 0;
-  double mean_accepted = 0;
-  double standard_error = 0;
-  std::vector<double> first_token_law;
-  std::map<Tokens, double> sequence_law;
-};
-
-// ---- sampled
-
-uint64_t GenerationSeed(uint64_t seed, uint64_t generation) {
-  const PhiloxBlock block =
-      Philox({{static_cast<uint32_t>(generation), static_cast<uint32_t>(generation >> 32), 0, 1}},
-             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-  return (static_cast<uint64_t>(block.word[0]) << 32) | block.word[1];
+Status CheckRange(const std::string& name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return Status();
+  return InvalidArgument(name + " is " + std::to_string(value) + ", must be from " +
+                         std::to_string(least) + " to " + std::to_string(most));
 }
 
-// Rows as production holds them, by the token before (index last + 1).
-struct WirePair {
-  std::vector<std::vector<float>> target;
-  std::vector<DraftLaw> draft;
-};
-
-WirePair ToWire(const MarkovPair& pair) {
-  WirePair wire;
-  for (const auto& row : pair.target.rows) wire.target.emplace_back(row.begin(), row.end());
-  for (const auto& row : pair.draft.rows) {
-    wire.draft.push_back(MakeDraftLaw(std::vector<float>(row.begin(), row.end()),
-                                      {.mass = 1.f, .max_entries = pair.vocab}));
+Result<DraftShape> ParseShape(const SimulateOptions& options) {
+  const auto depth = static_cast<int>(options.tree.size());
+  const int length =
+      options.draft_length.value_or(options.tree.empty() ? kDefaultDraftLength : depth);
+  OUTRIDER_TRY(CheckRange("draft_length", length, 0, kMaxDraftLength));
+  OUTRIDER_TRY(CheckRange("drafts", options.drafts, 1, kMaxDrafts));
+  if (options.tree.empty()) return Sequences(options.drafts, length);
+  if (options.drafts != 1) return InvalidArgument("tree and drafts exclude each other");
+  if (depth != length) {
+    return InvalidArgument("tree has " + std::to_string(depth) + " depths, draft_length is " +
+                           std::to_string(length));
   }
-  return wire;
+  for (size_t i = 0; i < options.tree.size(); ++i) {
+    OUTRIDER_TRY(CheckRange("tree[" + std::to_string(i) + "]", options.tree[i], 1, kMaxDrafts));
+  }
+  const DraftShape shape{.length = length, .branching = options.tree};
+  if (shape.total_draws() > kMaxDraws) {
+    return InvalidArgument("tree has more than " + std::to_string(kMaxDraws) + " draws");
+  }
+  return shape;
 }
 
-// One round behind the last of `tokens`: appends what it emits, returns how many drafts stand.
-int SampleRound(Rule rule, const WirePair& wire, int draft_length, uint64_t seed, uint32_t round,
-                Tokens& tokens) {
-  TokenId last = tokens.empty() ? -1 : tokens.back();
-  Tokens draft;
-  std::vector<DraftLaw> laws;
-  std::vector<float> rows;
-  const auto add_target_row = [&] {
-    const std::vector<float>& row = wire.target[static_cast<size_t>(last + 1)];
-    rows.insert(rows.end(), row.begin(), row.end());
-  };
-  for (int i = 0; i < draft_length; ++i) {
-    add_target_row();
-    laws.push_back(wire.draft[static_cast<size_t>(last + 1)]);
-    last = SampleDraftLaw(laws.back(),
-                          Coin(seed, round, static_cast<uint32_t>(i), Purpose::kDraftToken));
-    draft.push_back(last);
+Result<Simulation> ParseSimulation(std::string_view pair_json, const SimulateOptions& options) {
+  Simulation simulation;
+  OUTRIDER_ASSIGN(simulation.rule, ParseRule(options.algorithm));
+  OUTRIDER_ASSIGN(simulation.shape, ParseShape(options));
+  if (simulation.shape.leaves() > 1 && !TakesManyPaths(simulation.rule)) {
+    return InvalidArgument("algorithm " + options.algorithm + " verifies one draft, not " +
+                           std::to_string(simulation.shape.leaves()));
   }
-  add_target_row();
-  const int vocab = static_cast<int>(wire.target[0].size());
-  const Verdict verdict = VerifyRound(rule, draft, laws, rows, vocab, seed, round);
-  tokens.insert(tokens.end(), draft.begin(), draft.begin() + verdict.accepted);
-  tokens.push_back(verdict.next);
-  return verdict.accepted;
-}
-
-Report Sample(const MarkovPair& pair, Rule rule, const SimulateOptions& options) {
-  const WirePair wire = ToWire(pair);
-  const auto total = static_cast<size_t>(options.draft_length) + 1;
-  const auto count = static_cast<double>(options.rounds);
-  double sum = 0, squares = 0;
-  std::map<Tokens, int64_t> sequences;
-  for (int64_t n = 0; n < options.rounds; ++n) {
-    const uint64_t seed = GenerationSeed(options.seed, static_cast<uint64_t>(n));
-    Tokens tokens;
-    for (uint32_t round = 0; tokens.size() < total; ++round) {
-      const double accepted = SampleRound(rule, wire, options.draft_length, seed, round, tokens);
-      if (round > 0) continue;
-      sum += accepted;
-      squares += accepted * accepted;
-    }
-    tokens.resize(total);
-    ++sequences[tokens];
-  }
-
-  Report report;
-  report.rounds = options.rounds;
-  report.mean_accepted = sum / count;
-  if (options.rounds > 1) {
-    const double variance = (squares - sum * report.mean_accepted) / (count - 1);
-    report.standard_error = std::sqrt(std::max(variance, 0.0) / count);
-  }
-  report.first_token_law.resize(static_cast<size_t>(pair.vocab));
-  for (const auto& [tokens, times] : sequences) {
-    const double frequency = static_cast<double>(times) / count;
-    report.sequence_law[tokens] = frequency;
-    report.first_token_law[static_cast<size_t>(tokens[0])] += frequency;
-  }
-  return report;
-}
-
-// ---- exact
-
-// Sequences of n tokens are cells of an array of V^n: base V, first token in front.
-using Cells = std::vector<double>;
-
-size_t Power(size_t base, size_t exponent) {
-  size_t power = 1;
-  for (; exponent > 0; --exponent) power *= base;
-  return power;
-}
-
-// What one round emits: [accepted] is the law of X_1..X_accepted, Y in cells.
-using RoundLaw = std::vector<Cells>;
-
-// The draft with number `cell` behind `last`: its rows, and its probability.
-struct ExactDraft {
-  ExactDraft(const MarkovPair& pair, const Tokens& ids, size_t length, TokenId last, size_t cell) {
-    const auto vocab = static_cast<size_t>(pair.vocab);
-    tokens.resize(length);
-    for (size_t i = length; i > 0; --i, cell /= vocab) {
-      tokens[i - 1] = static_cast<TokenId>(cell % vocab);
-    }
-    for (size_t i = 0; i <= length; ++i) {
-      const std::vector<double>& target = pair.target.Row(last);
-      target_rows.insert(target_rows.end(), target.begin(), target.end());
-      if (i == length) break;
-      const std::vector<double>& draft = pair.draft.Row(last);
-      draft_rows.push_back({ids.data(), draft.data(), pair.vocab, 1});
-      last = tokens[i];
-      probability *= draft[static_cast<size_t>(last)];
-    }
-  }
-
-  Tokens tokens;
-  std::vector<SparseRow<double>> draft_rows;
-  std::vector<double> target_rows;
-  double probability = 1;
-};
-
-RoundLaw ExactRound(const MarkovPair& pair, Rule rule, size_t length, TokenId last) {
-  const auto vocab = static_cast<size_t>(pair.vocab);
-  Tokens ids(vocab);
-  for (size_t i = 0; i < vocab; ++i) ids[i] = static_cast<TokenId>(i);
-  RoundLaw emitted(length + 1);
-  for (size_t i = 0; i <= length; ++i) emitted[i].resize(Power(vocab, i + 1));
-
-  const size_t drafts = Power(vocab, length);
-  for (size_t cell = 0; cell < drafts; ++cell) {
-    const ExactDraft draft(pair, ids, length, last, cell);
-    if (draft.probability == 0) continue;
-    const std::vector<double> law = VerdictLaw(
-        rule, Round<double, double>{draft.tokens, draft.draft_rows, draft.target_rows, pair.vocab});
-    size_t prefix = drafts;  // cell / prefix: the draft's first i tokens
-    for (size_t i = 0; i <= length; ++i, prefix /= vocab) {
-      double* cells = &emitted[i][cell / prefix * vocab];
-      for (size_t x = 0; x < vocab; ++x) cells[x] += draft.probability * law[i * vocab + x];
-    }
-  }
-  return emitted;
-}
-
-// The law of the next n tokens where `round` comes first and shorter[m][last + 1] is the law of m
-// tokens behind `last`.
-Cells ExactSequence(const RoundLaw& round, size_t n, size_t vocab,
-                    const std::vector<std::vector<Cells>>& shorter) {
-  Cells out(Power(vocab, n));
-  for (size_t i = 0; i < round.size(); ++i) {
-    const Cells& emitted = round[i];
-    if (i + 1 >= n) {
-      const size_t surplus = Power(vocab, i + 1 - n);
-      for (size_t cell = 0; cell < emitted.size(); ++cell) out[cell / surplus] += emitted[cell];
-      continue;
-    }
-    for (size_t cell = 0; cell < emitted.size(); ++cell) {
-      const Cells& rest = shorter[n - i - 1][cell % vocab + 1];
-      double* cells = &out[cell * rest.size()];
-      for (size_t r = 0; r < rest.size(); ++r) cells[r] += emitted[cell] * rest[r];
-    }
-  }
-  return out;
-}
-
-Report Enumerate(const MarkovPair& pair, Rule rule, const SimulateOptions& options) {
-  const auto vocab = static_cast<size_t>(pair.vocab);
-  const auto length = static_cast<size_t>(options.draft_length);
-  std::vector<RoundLaw> rounds;  // by last + 1
-  for (TokenId last = -1; last < pair.vocab; ++last) {
-    rounds.push_back(ExactRound(pair, rule, length, last));
-  }
-  std::vector<std::vector<Cells>> shorter(1);
-  for (size_t n = 1; n <= length; ++n) {
-    std::vector<Cells> laws;
-    for (const RoundLaw& round : rounds) laws.push_back(ExactSequence(round, n, vocab, shorter));
-    shorter.push_back(std::move(laws));
-  }
-  const Cells sequences = ExactSequence(rounds[0], length + 1, vocab, shorter);
-
-  Report report;
-  for (size_t i = 0; i <= length; ++i) {
-    for (const double p : rounds[0][i]) report.mean_accepted += static_cast<double>(i) * p;
-  }
-  report.first_token_law.resize(vocab);
-  for (size_t cell = 0; cell < sequences.size(); ++cell) {
-    if (sequences[cell] == 0) continue;
-    Tokens tokens(length + 1);
-    size_t rest = cell;
-    for (size_t i = length + 1; i > 0; --i, rest /= vocab) {
-      tokens[i - 1] = static_cast<TokenId>(rest % vocab);
-    }
-    report.first_token_law[static_cast<size_t>(tokens[0])] += sequences[cell];
-    report.sequence_law[std::move(tokens)] = sequences[cell];
-  }
-  return report;
-}
-
-// ---- both
-
-Result<Rule> ParseAlgorithm(const SimulateOptions& options) {
-  const Result<Rule> rule = ParseRule(options.algorithm);
-  if (!rule.ok()) {
-    return InvalidArgument("algorithm \"" + options.algorithm + "\" is none of token, block");
-  }
-  if (options.drafts != 1) {
-    return InvalidArgument("drafts is " + std::to_string(options.drafts) + ", algorithm " +
-                           options.algorithm + " verifies 1");
-  }
-  if (options.draft_length < 0 || options.draft_length > kMaxDraftLength) {
-    return InvalidArgument("draft_length is " + std::to_string(options.draft_length) +
-                           ", must be from 0 to " + std::to_string(kMaxDraftLength));
-  }
+  OUTRIDER_TRY(CheckRange("chain", options.chain, 1, kMaxChain));
+  simulation.chain = options.chain;
   if (!options.exact && options.rounds < 1) {
     return InvalidArgument("rounds is " + std::to_string(options.rounds) + ", must be at least 1");
   }
-  return rule;
+  if (options.integer_law && simulation.rule == Rule::kGumbel) {
+    return InvalidArgument("integer_law: gumbel's drafts have no laws, the race makes them");
+  }
+  OUTRIDER_ASSIGN(simulation.pair, ParsePair(pair_json));
+  if (options.integer_law) RoundToIntegers(&simulation.pair.draft);
+  return simulation;
 }
 
-std::string ToJson(const Report& report, const SimulateOptions& options) {
+std::vector<RatioEntry> EntriesOfFirstToken(const MarkovPair& pair) {
+  return RankEntries(pair.target.Row(-1).data(), pair.DraftRow(-1));
+}
+
+double AlphaOfFirstToken(const Simulation& simulation) {
+  if (simulation.shape.length == 0) return 0;
+  const std::vector<RatioEntry> entries = EntriesOfFirstToken(simulation.pair);
+  return OptimalAcceptance(entries.data(), static_cast<int>(entries.size()),
+                           simulation.shape.draws(0));
+}
+
+nlohmann::json KSeqOfFirstToken(const Simulation& simulation) {
+  const MarkovPair& pair = simulation.pair;
+  const std::vector<RatioEntry> entries = EntriesOfFirstToken(pair);
+  const KSeq kseq =
+      SolveKSeq(entries.data(), static_cast<int>(entries.size()), simulation.shape.draws(0));
+  OwnedRow accepted = RowOver(entries);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    accepted.weights[i] = kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
+  }
+  std::vector<double> residual(pair.ids.size());
+  ResidualRow<double, double>{1, pair.target.Row(-1).data(), pair.vocab, accepted.row()}.Law(
+      residual.data());
+  return {{"rho", kseq.rho}, {"beta", kseq.beta}, {"residual", residual}};
+}
+
+std::string ToJson(const Simulation& simulation, const SimulationFigures& figures,
+                   const SimulateOptions& options) {
   nlohmann::json sequences = nlohmann::json::object();
-  for (const auto& [tokens, probability] : report.sequence_law) {
+  for (const auto& [tokens, probability] : figures.sequence_law) {
     std::string name;
     for (const TokenId t : tokens) name += (name.empty() ? "" : ",") + std::to_string(t);
     sequences[name] = probability;
   }
-  const nlohmann::json out = {{"algorithm", options.algorithm},
-                              {"draft_length", options.draft_length},
-                              {"drafts", options.drafts},
-                              {"exact", options.exact},
-                              {"rounds", report.rounds},
-                              {"mean_accepted", report.mean_accepted},
-                              {"standard_error", report.standard_error},
-                              {"first_token_law", report.first_token_law},
-                              {"sequence_law", std::move(sequences)}};
+  double acceptance = 0;
+  for (size_t i = 1; i < figures.accepted_law.size(); ++i) acceptance += figures.accepted_law[i];
+  nlohmann::json out = {{"algorithm", options.algorithm},
+                        {"draft_length", simulation.shape.length},
+                        {"drafts", simulation.shape.leaves()},
+                        {"exact", options.exact},
+                        {"rounds", figures.rounds},
+                        {"mean_accepted", figures.mean_accepted},
+                        {"standard_error", figures.standard_error},
+                        {"accepted_law", figures.accepted_law},
+                        {"acceptance_first_token", acceptance},
+                        {"alpha_first_token", AlphaOfFirstToken(simulation)},
+                        {"mean_tokens", figures.mean_tokens},
+                        {"mean_tokens_error", figures.mean_tokens_error},
+                        {"first_token_law", figures.first_token_law},
+                        {"sequence_law", std::move(sequences)}};
+  if (!options.tree.empty()) out["tree"] = options.tree;
+  if (simulation.rule == Rule::kSpecTr && simulation.shape.length > 0) {
+    out["kseq"] = KSeqOfFirstToken(simulation);
+  }
   return out.dump(2);
 }
 
 }  // namespace
 
 Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& options) {
-  OUTRIDER_ASSIGN(const Rule rule, ParseAlgorithm(options));
-  OUTRIDER_ASSIGN(const MarkovPair pair, ParsePair(pair_json));
-  if (!options.exact) return ToJson(Sample(pair, rule, options), options);
-  const double cells = (pair.vocab + 1) * std::pow(pair.vocab, options.draft_length + 1);
-  if (cells > kMaxExactCells) {
-    return InvalidArgument("exact: vocab " + std::to_string(pair.vocab) + " and draft_length " +
-                           std::to_string(options.draft_length) +
-                           " are too many sequences to enumerate; sample instead");
+  OUTRIDER_ASSIGN(const Simulation simulation, ParseSimulation(pair_json, options));
+  if (options.exact) {
+    OUTRIDER_ASSIGN(const SimulationFigures figures, ExactFigures(simulation));
+    return ToJson(simulation, figures, options);
   }
-  return ToJson(Enumerate(pair, rule, options), options);
+  return ToJson(simulation,
+                SampleFigures(simulation, options.rounds, options.seed, options.integer_law),
+                options);
 }
 
 Result<std::string> RunSimulate(const SimulateOptions& options) {

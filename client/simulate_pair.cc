@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 
 namespace outrider {
@@ -75,9 +76,26 @@ Result<MarkovPair> ParsePair(std::string_view json) {
   MarkovPair pair;
   pair.vocab = vocab.get<int>();
   const auto size = static_cast<size_t>(pair.vocab);
+  pair.ids.resize(size);
+  std::iota(pair.ids.begin(), pair.ids.end(), 0);
   OUTRIDER_ASSIGN(pair.target, ParseChain(Member(root, "target"), "target", size));
   OUTRIDER_ASSIGN(pair.draft, ParseChain(Member(root, "draft"), "draft", size));
   return pair;
+}
+
+DraftLaw WireLaw(std::span<const double> row) {
+  return MakeDraftLaw(std::vector<float>(row.begin(), row.end()),
+                      {.mass = 1.f, .max_entries = static_cast<int>(row.size())});
+}
+
+void RoundToIntegers(MarkovChain* chain) {
+  for (std::vector<double>& row : chain->rows) {
+    const DraftLaw law = WireLaw(row);
+    row.assign(row.size(), 0.0);
+    for (size_t i = 0; i < law.ids.size(); ++i) {
+      row[static_cast<size_t>(law.ids[i])] = static_cast<double>(law.weights[i]) / kDraftLawTotal;
+    }
+  }
 }
 
 }  // namespace outrider

@@ -1,14 +1,19 @@
 // PAIR.json of `outrider simulate`: two first-order Markov chains over a small vocabulary.
 //   {"vocab": V, "target": {"initial": [V numbers], "transition": [V rows of V numbers]},
 //    "draft": {the same}}
+//
+// Thread: any; no state.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/math/accept.h"
+#include "common/spec/draft_law.h"
 
 namespace outrider {
 
@@ -26,11 +31,24 @@ struct MarkovPair {
   int vocab = 0;
   MarkovChain target;
   MarkovChain draft;
+  std::vector<TokenId> ids;  // 0 .. vocab - 1
+
+  // The draft's row behind `last`, as rules read it.
+  SparseRow<double> DraftRow(TokenId last) const {
+    return {ids.data(), draft.Row(last).data(), vocab, 1};
+  }
 };
 
 // kInvalidArgument, with the field and the row, for whatever is not such a pair: entries that are
 // no numbers, negative or not finite, rows of the wrong size or whose sum is not within 1e-6 of 1.
 // Rows are divided by their sum, so that decimals like 0.333333 do not bend the laws.
 Result<MarkovPair> ParsePair(std::string_view json);
+
+// The integer law that a row would travel as, nothing cut off.
+DraftLaw WireLaw(std::span<const double> row);
+
+// Rounds every row of the chain to its integer law. Tokens below half a unit are never drafted
+// then.
+void RoundToIntegers(MarkovChain* chain);
 
 }  // namespace outrider

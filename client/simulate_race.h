@@ -1,0 +1,23 @@
+// How often sample-and-match accepts, exactly: two laws race with the same exponential noise
+// (common/spec/race.h), and a draft token stands if it is the target's winner.
+//
+// Thread: any; no state.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// [vocab] out[x] = Pr(x wins the target's race and is among the first `count` to arrive in the
+// draft's). For count = 1: 1 / sum_y max(p(y) / p(x), q(y) / q(x)).
+std::vector<double> RaceMatchLaw(std::span<const double> target, std::span<const double> draft,
+                                 int count);
+
+// For count > 1 the time of x is integrated out for every set of fewer than `count` tokens that may
+// arrive before it: kInvalidArgument if there are too many such sets.
+Status CheckRaceCost(int vocab, int count);
+
+}  // namespace outrider

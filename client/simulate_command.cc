@@ -11,7 +11,7 @@ Status RunSimulateCommand(const SimulateFlags& flags, const Console& console) {
     console.out << result << std::endl;
     return Status();
   }
-  const auto json = nlohmann::ordered_json::parse(result, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(result, nullptr, /*allow_exceptions=*/false);
   for (const auto& [key, value] : json.items()) {
     if (!value.is_object()) {
       console.out << key << ": " << value << "\n";

@@ -40,13 +40,15 @@ class Rounds {
   explicit Rounds(const Simulation& simulation)
       : simulation_(simulation),
         vocab_(static_cast<size_t>(simulation.pair.vocab)),
-        length_(static_cast<size_t>(simulation.shape.length)),
-        round_cost_(RoundCost(simulation)) {
-    Known({});
+        length_(static_cast<size_t>(simulation.shape.length)) {
+    for (TokenId last = -1; last < simulation.pair.vocab; ++last) starts_.push_back({last, {}});
   }
 
-  // False once there was too much to enumerate; figures are wrong then.
-  bool complete() const { return cost_ <= kMaxExactCost; }
+  // False once greedy-block had too many runs (each emits once, and costs two of other rules);
+  // figures are wrong then.
+  bool complete() const {
+    return simulation_.rule != Rule::kGreedyBlock || 2 * emissions_ <= kMaxExactCost;
+  }
 
   // By the number of a start; 0: the generation's.
   const RoundLaw& Of(int start) {
@@ -86,6 +88,7 @@ class Rounds {
  private:
   // The number of a start, a new one if it has none.
   int Known(const RoundStart& start) {
+    if (start.carry.levels.empty()) return start.last + 1;
     std::vector<std::pair<double, int>> levels;
     for (const GreedyCarry::Level& level : start.carry.levels) {
       levels.emplace_back(level.ratio, level.left);
@@ -107,12 +110,12 @@ class Rounds {
       law.whole[n].resize(Power(vocab_, n));
       law.after[n].resize(Power(vocab_, n));
     }
-    cost_ += round_cost_;
     if (!complete()) return law;
     const RoundStart from = starts_[static_cast<size_t>(start)];
     EnumerateRound(simulation_, from,
                    [&](std::span<const TokenId> tokens, int accepted, double probability,
                        const GreedyCarry& carry) {
+                     ++emissions_;
                      const int next = Known({.last = tokens.back(), .carry = carry});
                      law.accepted[static_cast<size_t>(accepted)] += probability;
                      law.next[next] += probability;
@@ -132,9 +135,8 @@ class Rounds {
 
   const Simulation& simulation_;
   const size_t vocab_, length_;
-  const double round_cost_;
-  double cost_ = 0;
-  std::vector<RoundStart> starts_;
+  double emissions_ = 0;
+  std::vector<RoundStart> starts_;  // without a carry: by last + 1
   std::map<std::pair<TokenId, std::vector<std::pair<double, int>>>, int> numbers_;
   std::deque<RoundLaw> laws_;  // addresses stay
   std::map<std::pair<int, size_t>, Cells> sequences_;

@@ -17,7 +17,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-constexpr double kMaxRunsOfOneToken = 1 << 12;  // then the closed form, in every start's round
+constexpr double kMaxRunsOfOneToken = 1 << 10;  // then the closed form, in every start's round
 
 // ---- how many runs
 
@@ -203,10 +203,14 @@ void EnumerateRound(const Simulation& simulation, const RoundStart& start, const
 }
 
 double RoundCost(const Simulation& simulation) {
+  constexpr double kEmissions = 128;  // that cost what a run of a rule does
   const double vocab = simulation.pair.vocab;
-  if (simulation.rule == Rule::kGumbel) return std::pow(vocab, simulation.shape.length + 1);
-  if (UsesClosedForm(simulation)) return vocab * vocab;
-  return RunCount(simulation).Round() * vocab;
+  if (simulation.rule == Rule::kGumbel) {
+    return std::pow(vocab, simulation.shape.length + 1) / kEmissions;
+  }
+  if (UsesClosedForm(simulation)) return vocab * vocab / kEmissions;
+  const double runs = RunCount(simulation).Round();
+  return simulation.rule == Rule::kGreedyBlock ? runs * vocab : runs * (1 + vocab / kEmissions);
 }
 
 Status CheckRoundCost(const Simulation& simulation) {

@@ -34,7 +34,7 @@ void EnumerateRound(const Simulation& simulation, const RoundStart& start, const
 // draws and coins can fall.
 double RoundCost(const Simulation& simulation);
 
-inline constexpr double kMaxExactCost = 1 << 25;  // over all rounds; tens of seconds at worst
+inline constexpr double kMaxExactCost = 1 << 21;  // over all rounds; ten seconds or so
 
 // kInvalidArgument if even the first round costs more than kMaxExactCost.
 Status CheckRoundCost(const Simulation& simulation);

@@ -46,9 +46,34 @@ TEST_F(SimulateCommand, FlagsReachTheSimulator) {
       RunOutrider({"simulate", "--pair", path_, "--rounds", "7", "--seed", "3", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(nlohmann::json::parse(result.out)["rounds"], 7);
-  const auto drafts = RunOutrider({"simulate", "--pair", path_, "--drafts", "2"});
-  EXPECT_EQ(drafts.exit_code, 1);
-  EXPECT_THAT(drafts.err, StartsWith("error: INVALID_ARGUMENT: "));
+  const auto tree =
+      RunOutrider({"simulate", "--pair", path_, "--algorithm", "multipath-block", "--tree", "2,1",
+                   "--chain", "3", "--integer-law", "--exact", "--json"});
+  EXPECT_EQ(tree.exit_code, 0) << tree.err;
+  const auto json = nlohmann::json::parse(tree.out);
+  EXPECT_EQ(json["tree"], nlohmann::json({2, 1}));
+  EXPECT_EQ(json["draft_length"], 2);
+  EXPECT_EQ(json["mean_tokens"].size(), 3U);
+  const auto drafts = RunOutrider({"simulate", "--pair", path_, "--algorithm", "spectr", "--drafts",
+                                   "3", "--rounds", "7", "--json"});
+  EXPECT_EQ(drafts.exit_code, 0) << drafts.err;
+  EXPECT_EQ(nlohmann::json::parse(drafts.out)["drafts"], 3);
+}
+
+TEST_F(SimulateCommand, RefusesWhatNoRuleCanRun) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--algorithm", "block", "--drafts", "2"},
+        {"--algorithm", "spectr", "--drafts", "2", "--tree", "2,1"},
+        {"--algorithm", "spectr", "--drafts", "16", "--draft-length", "3", "--exact"}}) {
+    std::vector<std::string> args = {"simulate", "--pair", path_};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const auto result = RunOutrider(args);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.err, StartsWith("error: INVALID_ARGUMENT: "));
+  }
+  const auto name = RunOutrider({"simulate", "--pair", path_, "--algorithm", "blocks"});
+  EXPECT_NE(name.exit_code, 0);
+  EXPECT_THAT(name.err, HasSubstr("multipath-block"));
 }
 
 TEST_F(SimulateCommand, AMissingPairIsNotFound) {

@@ -6,120 +6,52 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/statistics.h"
+#include "common/spec/draft.h"
+#include "tests/client/simulate_report.h"
 
 namespace outrider {
 namespace {
 
+using testing::FourTokens;
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
+using testing::Json;
+using testing::ReportOf;
+using testing::TwoTokens;
 
-// Section 2 of Sun et al. 2025.
-Json TwoTokens() {
-  const Json target = {1.0 / 3, 2.0 / 3}, draft = {2.0 / 3, 1.0 / 3};
-  return {{"vocab", 2},
-          {"target", {{"initial", target}, {"transition", {target, target}}}},
-          {"draft", {{"initial", draft}, {"transition", {draft, draft}}}}};
-}
-
-// The chain of tests/laws/oracle_test.cc, with decimals instead of sixths.
-Json FourTokens() {
-  return Json::parse(R"({"vocab": 4,
-    "target": {"initial": [0.5, 0.25, 0.125, 0.125],
-               "transition": [[0.1666667, 0.3333333, 0.3333333, 0.1666667], [0.5, 0.3, 0.1, 0.1],
-                              [0.125, 0.125, 0.25, 0.5], [0.4, 0.2, 0.2, 0.2]]},
-    "draft": {"initial": [0.25, 0.5, 0.125, 0.125],
-              "transition": [[0.3333333, 0.1666667, 0.1666667, 0.3333333], [0.1, 0.1, 0.3, 0.5],
-                             [0.5, 0.25, 0.125, 0.125], [0.2, 0.4, 0.2, 0.2]]}})");
-}
-
-Json ReportOf(const Json& pair, const SimulateOptions& options) {
-  const Result<std::string> report = Simulate(pair.dump(), options);
-  EXPECT_TRUE(report.ok()) << report.status().ToString();
-  return report.ok() ? Json::parse(*report) : Json();
-}
-
-TEST(Simulate, GivesThePublishedMeansExactly) {
-  const Json token =
-      ReportOf(TwoTokens(), {.algorithm = "token", .draft_length = 2, .exact = true});
-  EXPECT_NEAR(token["mean_accepted"].get<double>(), 10.0 / 9, 1e-12);
+TEST(Simulate, SaysWhatItRan) {
   const Json block =
       ReportOf(TwoTokens(), {.algorithm = "block", .draft_length = 2, .exact = true});
-  EXPECT_NEAR(block["mean_accepted"].get<double>(), 11.0 / 9, 1e-12);
   EXPECT_EQ(block["algorithm"], "block");
   EXPECT_EQ(block["draft_length"], 2);
   EXPECT_EQ(block["drafts"], 1);
   EXPECT_EQ(block["exact"], true);
+  EXPECT_EQ(block["rounds"], 0);
   EXPECT_EQ(block["standard_error"], 0.0);
-  const Json longest =
-      ReportOf(TwoTokens(), {.algorithm = "block", .draft_length = 10, .exact = true});
-  EXPECT_NEAR(longest["mean_accepted"].get<double>(), 204271.0 / 59049, 1e-12);
+  EXPECT_EQ(block["mean_tokens_error"], Json({0.0}));
+  EXPECT_FALSE(block.contains("tree"));
+  EXPECT_FALSE(block.contains("kseq"));
+  const Json sampled =
+      ReportOf(TwoTokens(), {.algorithm = "spectr", .tree = {2, 3}, .rounds = 7, .chain = 3});
+  EXPECT_EQ(sampled["rounds"], 7);
+  EXPECT_EQ(sampled["draft_length"], 2);
+  EXPECT_EQ(sampled["drafts"], 6);
+  EXPECT_EQ(sampled["tree"], Json({2, 3}));
+  EXPECT_EQ(sampled["mean_tokens"].size(), 3U);
+  EXPECT_GE(sampled["mean_tokens"][2].get<double>(), 3);
+  EXPECT_TRUE(sampled.contains("kseq"));
+  EXPECT_EQ(ReportOf(TwoTokens(), {.rounds = 1})["draft_length"], 4);
 }
 
-TEST(Simulate, GivesTheDerivedMeansOfTheFourTokenToy) {
-  const Json token =
-      ReportOf(FourTokens(), {.algorithm = "token", .draft_length = 4, .exact = true});
-  EXPECT_NEAR(token["mean_accepted"].get<double>(), 5471983.0 / 3456000, 1e-6);
-  const Json block =
-      ReportOf(FourTokens(), {.algorithm = "block", .draft_length = 4, .exact = true});
-  EXPECT_NEAR(block["mean_accepted"].get<double>(), 2088917.0 / 1152000, 1e-6);
-}
-
-double TargetProbability(const Json& pair, const std::string& sequence) {
-  double probability = 1;
-  const Json* row = &pair["target"]["initial"];
-  for (const char c : sequence) {
-    if (c == ',') continue;
-    const auto token = static_cast<size_t>(c - '0');
-    probability *= (*row)[token].get<double>();
-    row = &pair["target"]["transition"][token];
-  }
-  return probability;
-}
-
-TEST(Simulate, HasTheTargetsSequenceLawExactly) {
-  for (const char* algorithm : {"token", "block"}) {
-    for (const int g : {0, 1, 3}) {
-      const Json report =
-          ReportOf(FourTokens(), {.algorithm = algorithm, .draft_length = g, .exact = true});
-      double sum = 0;
-      for (const auto& [sequence, probability] : report["sequence_law"].items()) {
-        EXPECT_EQ(sequence.size(), static_cast<size_t>(2 * g + 1));
-        // The sixths were printed to seven digits and are normalised.
-        EXPECT_NEAR(probability.get<double>(), TargetProbability(FourTokens(), sequence), 1e-7);
-        sum += probability.get<double>();
-      }
-      EXPECT_NEAR(sum, 1, 1e-12);
-      EXPECT_NEAR(report["first_token_law"][0].get<double>(), 0.5, 1e-12);
-      EXPECT_NEAR(report["first_token_law"][3].get<double>(), 0.125, 1e-12);
-    }
-  }
-}
-
-TEST(Simulate, SamplesTheLawsThatItEnumerates) {
-  for (const char* algorithm : {"token", "block"}) {
-    SimulateOptions options{.algorithm = algorithm, .draft_length = 3, .rounds = 40000, .seed = 5};
-    const Json sampled = ReportOf(FourTokens(), options);
-    options.exact = true;
-    const Json exact = ReportOf(FourTokens(), options);
-    const double error = sampled["standard_error"].get<double>();
-    EXPECT_GT(error, 0.001);
-    EXPECT_LT(error, 0.01);
-    // 5 standard errors: false alarm 6e-7.
-    EXPECT_NEAR(sampled["mean_accepted"].get<double>(), exact["mean_accepted"].get<double>(),
-                5 * error);
-    EXPECT_EQ(sampled["rounds"], 40000);
-    std::vector<int64_t> counts;
-    std::vector<double> law;
-    double counted = 0;
-    for (const auto& [sequence, probability] : exact["sequence_law"].items()) {
-      law.push_back(probability.get<double>());
-      const double frequency = sampled["sequence_law"].value(sequence, 0.0);
-      counts.push_back(static_cast<int64_t>(std::lround(frequency * 40000)));
-      counted += frequency;
-    }
-    EXPECT_NEAR(counted, 1, 1e-9);
-    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm);
+TEST(Simulate, WithoutADraftIsPlainDecoding) {
+  for (const Rule rule : kAllRules) {
+    const Json report = ReportOf(
+        FourTokens(),
+        {.algorithm = std::string(RuleName(rule)), .draft_length = 0, .chain = 2, .exact = true});
+    EXPECT_EQ(report["accepted_law"], Json({1.0}));
+    EXPECT_EQ(report["acceptance_first_token"], 0.0);
+    EXPECT_EQ(report["alpha_first_token"], 0.0);
+    EXPECT_EQ(report["mean_tokens"], Json({1.0, 2.0}));
+    EXPECT_EQ(report["first_token_law"], FourTokens()["target"]["initial"]);
   }
 }
 
@@ -139,14 +71,57 @@ std::string Refusal(const std::string& pair, const SimulateOptions& options) {
 
 TEST(Simulate, RefusesOptionsByName) {
   const std::string pair = TwoTokens().dump();
-  EXPECT_THAT(Refusal(pair, {.algorithm = "spectr"}), HasSubstr("algorithm \"spectr\""));
+  EXPECT_THAT(Refusal(pair, {.algorithm = "spekter"}),
+              AllOf(HasSubstr("spekter"), HasSubstr("multipath-block")));
   EXPECT_THAT(Refusal(pair, {.draft_length = -1}), HasSubstr("draft_length is -1"));
   EXPECT_THAT(Refusal(pair, {.draft_length = 17}), HasSubstr("draft_length is 17"));
-  EXPECT_THAT(Refusal(pair, {.drafts = 2}), HasSubstr("drafts is 2"));
+  for (const char* one : {"token", "block", "greedy-block"}) {
+    EXPECT_THAT(Refusal(pair, {.algorithm = one, .drafts = 2}), HasSubstr("one draft, not 2"));
+    EXPECT_THAT(Refusal(pair, {.algorithm = one, .tree = {1, 3}}), HasSubstr("one draft, not 3"));
+  }
   EXPECT_THAT(Refusal(pair, {.drafts = 0}), HasSubstr("drafts is 0"));
+  EXPECT_THAT(Refusal(pair, {.algorithm = "spectr", .drafts = 17}), HasSubstr("drafts is 17"));
   EXPECT_THAT(Refusal(pair, {.rounds = 0}), HasSubstr("rounds is 0"));
-  EXPECT_THAT(Refusal(FourTokens().dump(), {.draft_length = 12, .exact = true}),
-              HasSubstr("too many sequences"));
+  EXPECT_THAT(Refusal(pair, {.chain = 0}), HasSubstr("chain is 0"));
+  EXPECT_THAT(Refusal(pair, {.chain = 65}), HasSubstr("chain is 65"));
+  EXPECT_THAT(Refusal(pair, {.algorithm = "gumbel", .integer_law = true}),
+              HasSubstr("integer_law"));
+}
+
+TEST(Simulate, RefusesTreesByName) {
+  const auto refusal = [](const SimulateOptions& options) {
+    SimulateOptions spectr = options;
+    spectr.algorithm = "spectr";
+    return Refusal(TwoTokens().dump(), spectr);
+  };
+  EXPECT_THAT(refusal({.drafts = 2, .tree = {2, 1}}), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({.draft_length = 3, .tree = {2, 1}}),
+              HasSubstr("tree has 2 depths, draft_length is 3"));
+  EXPECT_THAT(refusal({.tree = {2, 0}}), HasSubstr("tree[1] is 0"));
+  EXPECT_THAT(refusal({.tree = {-1}}), HasSubstr("tree[0] is -1"));
+  EXPECT_THAT(refusal({.tree = {1 << 30}}), HasSubstr("tree[0] is"));
+  EXPECT_THAT(refusal({.tree = std::vector<int>(17, 1)}), HasSubstr("draft_length is 17"));
+  EXPECT_THAT(refusal({.tree = std::vector<int>(16, 16)}), HasSubstr("more than 4096 draws"));
+}
+
+TEST(Simulate, RefusesWhatIsTooMuchToEnumerate) {
+  const std::string four = FourTokens().dump();
+  EXPECT_THAT(Refusal(four, {.draft_length = 12, .exact = true}), HasSubstr("sequences"));
+  for (const char* rule : {"spectr", "multiround", "multipath-block"}) {
+    EXPECT_THAT(Refusal(four, {.algorithm = rule, .draft_length = 2, .drafts = 16, .exact = true}),
+                HasSubstr("sample instead"));
+    EXPECT_THAT(Refusal(four, {.algorithm = rule, .tree = {1, 16}, .exact = true}),
+                HasSubstr("sample instead"));
+  }
+  const std::vector<double> row(40, 1 / 40.0);
+  const std::string forty = testing::IidPair(row, row).dump();
+  EXPECT_THAT(
+      Refusal(forty, {.algorithm = "gumbel", .draft_length = 1, .drafts = 8, .exact = true}),
+      HasSubstr("sample instead"));
+  // What greedy-block carries makes more rounds than there are tokens.
+  EXPECT_THAT(
+      Refusal(four, {.algorithm = "greedy-block", .draft_length = 5, .chain = 64, .exact = true}),
+      HasSubstr("sample instead"));
 }
 
 TEST(Simulate, RefusesPairsByFieldAndRow) {

@@ -235,8 +235,16 @@ TEST(SimulateLaw, OfManyDraftsIsSampledAsItIsInClosedForm) {
   }
 }
 
-// What the wire rounds away: a token below half a unit is never drafted.
-TEST(SimulateLaw, OfIntegersIsAnother) {
+// Rounding moves a row by 2^-17 an entry, and a token below half a unit is never drafted.
+TEST(SimulateLaw, OfIntegersIsAnotherButClose) {
+  const auto accepted = [](bool integer_law) {
+    return ReportOf(ThreeTokens(),
+                    {.draft_length = 2, .exact = true, .integer_law = integer_law})["mean_accepted"]
+        .get<double>();
+  };
+  EXPECT_NE(accepted(true), accepted(false));
+  EXPECT_NEAR(accepted(true), accepted(false), 1e-4);
+
   const Json pair = IidPair({0.001, 0.999}, {2e-6, 1 - 2e-6});
   SimulateOptions options{.algorithm = "token", .draft_length = 1, .exact = true};
   EXPECT_NEAR(ReportOf(pair, options)["mean_accepted"].get<double>(), 0.999 + 2e-6, 1e-12);

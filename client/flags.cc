@@ -180,7 +180,6 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->delimiter(',')
       ->allow_extra_args(false);
   simulate_command->add_option("--rounds", simulate.options.rounds, "Generations to sample")
-      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   simulate_command->add_option("--seed", simulate.options.seed, "Of the sampled generations")
       ->capture_default_str();

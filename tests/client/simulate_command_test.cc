@@ -64,6 +64,7 @@ TEST_F(SimulateCommand, RefusesWhatNoRuleCanRun) {
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--algorithm", "block", "--drafts", "2"},
         {"--algorithm", "spectr", "--drafts", "2", "--tree", "2,1"},
+        {"--rounds", "0"},
         {"--algorithm", "spectr", "--drafts", "16", "--draft-length", "3", "--exact"}}) {
     std::vector<std::string> args = {"simulate", "--pair", path_};
     args.insert(args.end(), flags.begin(), flags.end());

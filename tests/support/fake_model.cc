@@ -154,6 +154,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
                            std::to_string(options_.max_batch_tokens));
   }
   if (pages > free_pages()) return ResourceExhausted("pages are out");
+  if (on_forward_) on_forward_(tokens);
 
   logits_.clear();
   hidden_.clear();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -65,6 +66,8 @@ class FakeModel final : public Model {
   int sequences() const { return static_cast<int>(sequences_.size()); }
   // Tokens held, in order (a tree's in node order until KeepPath).
   const std::vector<TokenId>& tokens(SequenceId sequence) const;
+  // Called by every Forward with its rows: what a pass costs, for a fake clock.
+  void set_on_forward(std::function<void(int rows)> f) { on_forward_ = std::move(f); }
   // The next Forward fails with this, once.
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
@@ -95,6 +98,7 @@ class FakeModel final : public Model {
   std::vector<float> logits_;
   std::vector<float> hidden_;
   Status next_failure_;
+  std::function<void(int)> on_forward_;
 };
 
 }  // namespace outrider

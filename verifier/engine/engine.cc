@@ -1,7 +1,9 @@
 #include "verifier/engine/engine.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "common/base/log.h"
@@ -97,7 +99,9 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       drafts_(drafts),
       metrics_(metrics),
       clock_(clock),
-      limits_(LimitsOf(options, *model, *tokenizer)) {}
+      limits_(LimitsOf(options, *model, *tokenizer)),
+      prefixes_(model),
+      row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())) {}
 
 Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
@@ -109,6 +113,13 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   if (waiting >= options_.max_waiting) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
+  }
+  const auto of_client = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+    return entry.second->sequence < 0 && entry.second->request.client == request.client;
+  });
+  if (of_client >= options_.max_waiting_per_client) {
+    return ResourceExhausted("this client's share of the queue is full: " +
+                             std::to_string(of_client) + " of its requests wait; try again later");
   }
   auto session = std::make_unique<Session>();
   session->id = id;
@@ -153,30 +164,90 @@ int Engine::CountRunning() const {
   }));
 }
 
-void Engine::Admit() {
-  int running = CountRunning();
+Session* Engine::NextWaiting() {
+  std::map<std::string_view, int> running;
   for (const auto& [id, session] : sessions_) {
-    if (running >= options_.max_sessions) return;
+    if (session->sequence >= 0) ++running[session->request.client];
+  }
+  Session* next = nullptr;
+  int fewest = 0;
+  for (const auto& [id, session] : sessions_) {
     if (session->sequence >= 0) continue;
-    const SequenceId sequence = model_->NewSequence();
-    // All that the session can ever need, so that a running session never runs out of pages: its
-    // text, and a draft behind it (cut down where the whole cache would not hold it).
-    const auto drafted = static_cast<int>(session->speculation.shape.total_draws());
-    session->reserved =
-        std::min(session->prompt_tokens + session->max_new_tokens + drafted, limits_.kv_tokens);
-    if (!model_->Reserve(sequence, session->reserved).ok()) {
+    const int of_client = running[session->request.client];
+    if (next != nullptr && of_client >= fewest) continue;
+    next = session.get();
+    fewest = of_client;
+  }
+  return next;
+}
+
+void Engine::Admit() {
+  for (int running = CountRunning(); running < options_.max_sessions; ++running) {
+    Session* const session = NextWaiting();
+    if (session == nullptr) return;
+    // The last token is always computed: its logits are wanted.
+    const std::span<const TokenId> tokens = session->tokens;
+    const SequenceId sequence = options_.prefix_cache
+                                    ? prefixes_.Fork(tokens.first(tokens.size() - 1))
+                                    : model_->NewSequence();
+    // Room for what is known, and a page in hand for each running session: else the newcomer would
+    // be the first to be preempted. More comes with each step.
+    const auto room = [&] {
+      return model_->Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
+             model_->free_pages() >= running;
+    };
+    bool fits = room();
+    while (!fits && prefixes_.EvictOne()) fits = room();
+    if (!fits) {
       model_->Release(sequence);
-      return;  // in order of arrival: a small request does not overtake a large one for ever
+      return;  // a small request does not overtake a large one for ever
     }
     session->sequence = sequence;
-    session->admitted = clock_->Now();
+    session->computed = model_->length(sequence);
     if (metrics_ != nullptr) {
-      metrics_->prompt_tokens_total.Increment(session->prompt_tokens);
-      metrics_->request_queue_time_seconds.Observe(Seconds(session->admitted - session->submitted));
+      metrics_->prefix_cache_queries_total.Increment(static_cast<double>(tokens.size()));
+      metrics_->prefix_cache_hits_total.Increment(session->computed);
     }
-    ++running;
-    PlanNext(*session);
+    if (!session->was_admitted) {  // else it was preempted
+      session->was_admitted = true;
+      session->admitted = clock_->Now();
+      if (metrics_ != nullptr) {
+        metrics_->prompt_tokens_total.Increment(session->prompt_tokens);
+        metrics_->request_queue_time_seconds.Observe(
+            Seconds(session->admitted - session->submitted));
+      }
+    }
+    if (session->draft_state == DraftState::kUnattached) PlanNext(*session);
   }
+}
+
+bool Engine::MakeRoom(Session& session, int tokens) {
+  while (!model_->Reserve(session.sequence, tokens).ok()) {
+    if (prefixes_.EvictOne()) continue;
+    const auto youngest = std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
+      return entry.second->sequence >= 0;
+    });
+    if (youngest->second.get() == &session) return false;
+    Preempt(*youngest->second);
+  }
+  return true;
+}
+
+void Engine::Preempt(Session& session) {
+  model_->Release(session.sequence);
+  session.sequence = -1;
+  session.computed = 0;
+  if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
+}
+
+Duration Engine::RetryAfter() const {
+  constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
+  const int running = CountRunning();
+  const double waiting = static_cast<double>(sessions_.size()) - running;
+  const double seconds =
+      request_seconds_ > 0 && running > 0 ? request_seconds_ * (waiting + 1) / running : kUnknown;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::clamp(seconds, kLeast, kMost)));
 }
 
 void Engine::Expire(Time now) {
@@ -224,7 +295,20 @@ bool Engine::Step() {
                           .arrival = id});
     running.push_back(session.get());
   }
-  const std::vector<Share> shares = PickShares(std::move(candidates), options_.scheduler);
+  SchedulerOptions scheduler = options_.scheduler;
+  scheduler.token_budget = row_budget_;
+  std::vector<Share> shares = PickShares(std::move(candidates), scheduler);
+  // Pages for what each adds, the oldest session first: it is never the one that has to give way.
+  std::sort(shares.begin(), shares.end(),
+            [](const Share& a, const Share& b) { return a.index < b.index; });
+  std::erase_if(shares, [&](const Share& share) {
+    Session& s = *running[static_cast<size_t>(share.index)];
+    return s.sequence < 0 ||
+           !MakeRoom(s, s.computed + share.pending + (share.last ? s.draft.size() : 0));
+  });
+  std::erase_if(shares, [&](const Share& share) {  // gave way to an older one since
+    return running[static_cast<size_t>(share.index)]->sequence < 0;
+  });
   if (!shares.empty()) {
     ++step_;
     if (const Status status = RunBatch(running, shares); !status.ok()) {
@@ -280,8 +364,10 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
+  const double seconds = Seconds(clock_->Now() - start);
+  AdjustBudget(rows, seconds);
   if (metrics_ != nullptr) {
-    metrics_->engine_step_seconds.Observe(Seconds(clock_->Now() - start));
+    metrics_->engine_step_seconds.Observe(seconds);
     metrics_->batch_rows.Observe(rows);
   }
 
@@ -300,6 +386,21 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     Advance(s, verdict, w.pending);
   }
   return Status();
+}
+
+void Engine::AdjustBudget(int rows, double seconds) {
+  if (options_.step_target_seconds <= 0) return;
+  constexpr double kShrink = 0.85, kGrow = 1.05;
+  const int most = std::min(options_.scheduler.token_budget, model_->max_batch_tokens());
+  // One session's largest draft always fits, beside the part that is kept for prompts.
+  const int least = std::min(most, (options_.max_draft_tokens + 8) * 4 / 3 + 1);
+  double budget = row_budget_;
+  if (seconds > options_.step_target_seconds) {
+    budget = std::min(budget, static_cast<double>(rows)) * kShrink;
+  } else if (rows * 2 > row_budget_) {  // an idle engine says nothing of a full one
+    budget = budget * kGrow + 1;
+  }
+  row_budget_ = std::clamp(static_cast<int>(budget), least, most);
 }
 
 Verdict Engine::Verify(Session& session, float* rows) {
@@ -385,7 +486,10 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
     for (int i = 0; i < chunk.accepted; ++i) ++stats.accepted_per_position[static_cast<size_t>(i)];
   }
   const bool first = session.round == 1;
-  if (first) session.first_token = now;
+  if (first) {
+    session.first_token = now;
+    KeepPrompt(session);
+  }
   if (metrics_ != nullptr) {
     const Duration waited = now - (first ? session.submitted : session.last_token);
     CountRound(*metrics_, chunk, first, Seconds(waited));
@@ -410,24 +514,38 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
   }
 }
 
+void Engine::KeepPrompt(const Session& session) {
+  if (!options_.prefix_cache) return;
+  const int whole = session.prompt_tokens / model_->page_tokens() * model_->page_tokens();
+  if (whole == 0) return;
+  if (const Result<SequenceId> fork = model_->Fork(session.sequence, whole); fork.ok()) {
+    prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(whole)), *fork);
+  }
+}
+
 DraftShape Engine::NextShape(const Session& session) const {
   DraftShape shape = session.speculation.shape;
   // The last token of a round is the target's own: a draft of all that remains would waste one.
   shape.length = std::min(shape.length, session.remaining() - 1);
-  const int room = session.reserved - static_cast<int>(session.tokens.size());
-  while (shape.length > 0 && shape.total_draws() > room) --shape.length;
+  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
+  // kept for prompts): speculation never costs another session its turn. Under load drafts get
+  // narrower first, then shorter, then none. Bounds look at counts alone, never at tokens.
+  const int share = row_budget_ * 3 / 4 / std::max(CountRunning(), 1) - 1;
+  const int room = std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
+  if (shape.total_draws() > room) shape.branching.clear();
+  shape.length = std::max(std::min(shape.length, room), 0);
   return shape;
 }
 
 void Engine::PlanNext(Session& session) {
   if (session.draft_state == DraftState::kOff) return;
   const DraftShape shape = NextShape(session);
-  if (shape.length <= 0) {  // never again: what remains only shrinks
+  if (session.remaining() <= 1) {  // never again: what remains only shrinks
     if (session.draft_state != DraftState::kUnattached) drafts_->Close(session.id);
     session.draft_state = DraftState::kOff;
     return;
   }
-  if (session.round < session.rest_until) return;
+  if (shape.length == 0 || session.round < session.rest_until) return;
   const uint32_t last_round = session.plan.round;
   session.plan = {.round = session.round, .shape = shape};
   session.partial = {};
@@ -521,6 +639,14 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.prefill_seconds = Seconds(session.first_token - session.admitted);
   s.decode_seconds = Seconds(now - session.first_token);
   if (metrics_ != nullptr) CountFinished(*metrics_, s, Seconds(now - session.submitted));
+  constexpr double kGain = 0.1;
+  const double took = Seconds(now - session.admitted);
+  request_seconds_ =
+      request_seconds_ > 0 ? request_seconds_ + kGain * (took - request_seconds_) : took;
+  if (options_.prefix_cache) {
+    prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(session.computed)),
+                     std::exchange(session.sequence, -1));
+  }
   const std::shared_ptr<GenerationSink> sink = session.sink;
   const Summary summary = s;
   Remove(session);

@@ -19,6 +19,7 @@
 #include "common/text/tokenizer.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
+#include "verifier/engine/prefix_cache.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/scheduler.h"
 #include "verifier/engine/session.h"
@@ -29,12 +30,16 @@ namespace outrider {
 struct EngineOptions {
   int max_sessions = 256;  // running at once
   int max_waiting = 1024;  // queued for a place
+  int max_waiting_per_client = 1024;
+  bool prefix_cache = true;  // share the KV of common prefixes
   // Of a round, unless the request says otherwise.
   SpeculationDefaults speculation = {.draft_length = 4, .paths = 1};
   int max_draft_length = 16;
   int max_paths = 8;
   int max_draft_tokens = 128;  // draws of a round
   bool untrusted_drafters = false;
+  // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
+  double step_target_seconds = 0;
   SchedulerOptions scheduler;
 };
 
@@ -69,6 +74,10 @@ class Engine final : public DraftConsumer {
   static RequestLimits LimitsOf(const EngineOptions& options, const Model& model,
                                 const Tokenizer& tokenizer);
 
+  // When a request that was refused for want of room may be worth trying again: how long the queue
+  // takes at the pace of late.
+  Duration RetryAfter() const;
+
   // Queues a request under an id that the caller has not used before. kInvalidArgument,
   // kResourceExhausted (queue full) or kUnavailable (draining): the sink hears nothing then.
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
@@ -95,6 +104,14 @@ class Engine final : public DraftConsumer {
   using Table = std::map<uint64_t, std::unique_ptr<Session>>;
 
   void Admit();
+  // The waiting session that is next: of the client with the fewest running ones, in order of
+  // arrival. nullptr: none.
+  Session* NextWaiting();
+  // Makes room for `tokens` of a session's tokens: by pages that only the prefix cache holds, then
+  // by preempting younger sessions. False: there is none without stopping older ones.
+  bool MakeRoom(Session& session, int tokens);
+  // Gives a running session's pages back. It waits in its old place and is computed anew.
+  void Preempt(Session& session);
   void Expire(Time now);
   bool Ready(const Session& session) const;
   // Sessions that hold pages; the others wait for theirs.
@@ -108,7 +125,12 @@ class Engine final : public DraftConsumer {
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
   void PlanNext(Session& session);
-  // What to draft next: as asked, as far as output and pages are left.
+  // Lets the prefix cache hold the prompt, whose KV is complete.
+  void KeepPrompt(const Session& session);
+  // Follows step_target_seconds.
+  void AdjustBudget(int rows, double seconds);
+  // What to draft next: as asked, as far as output, pages and this session's share of a forward
+  // pass go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
   // Counts a draft that did not come and sets how long to rest.
   void Rest(Session& session);
@@ -126,7 +148,10 @@ class Engine final : public DraftConsumer {
   RequestLimits limits_;
   bool draining_ = false;
   uint64_t step_ = 0;
-  Table sessions_;  // by id: order of arrival
+  PrefixCache prefixes_;
+  int row_budget_;              // rows of the next forward pass at most
+  double request_seconds_ = 0;  // from admission to the end, of late
+  Table sessions_;              // by id: order of arrival
 };
 
 }  // namespace outrider

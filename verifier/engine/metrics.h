@@ -26,6 +26,11 @@ struct VerifierMetrics {
   Gauge num_requests_waiting;
   Gauge kv_cache_usage_perc;  // in [0, 1], as vLLM has it
 
+  Counter num_preemptions_total;
+  // In tokens: prompts looked up, and those of them whose KV was there.
+  Counter prefix_cache_queries_total;
+  Counter prefix_cache_hits_total;
+
   Counter prompt_tokens_total;
   Counter generation_tokens_total;
   // outrider_request_success_total by finished_reason.

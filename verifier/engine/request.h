@@ -35,6 +35,9 @@ struct GenerationRequest {
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
   std::optional<Time> deadline;
+  // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
+  // other.
+  std::string client;
 };
 
 // What the served model can take.

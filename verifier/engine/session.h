@@ -44,7 +44,6 @@ struct Session {
   int computed = 0;          // of `tokens`, those whose KV is held
   uint32_t round = 1;        // the round under way: every step that yields tokens ends one
   uint64_t served = 0;       // the step that served it last
-  int reserved = 0;          // tokens that its pages hold
   SpeculationPlan speculation;
   std::unique_ptr<Warper> warper;
   std::unique_ptr<OutputStream> output;
@@ -60,6 +59,7 @@ struct Session {
   int missed = 0;               // drafts in a row that did not come in time
   uint32_t rest_until = 0;      // no plan before this round
 
+  bool was_admitted = false;
   Time submitted;
   Time admitted;
   Time first_token;

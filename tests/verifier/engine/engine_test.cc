@@ -51,7 +51,7 @@ class EngineTest : public ::testing::Test {
  protected:
   EngineTest() {
     tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
-    Restart({});
+    Restart({.prefix_cache = false});
   }
 
   void Restart(const EngineOptions& options) {
@@ -410,25 +410,163 @@ TEST_F(EngineTest, SessionsShareAForwardPass) {
   for (const auto& batch : model_.batches()) EXPECT_EQ(batch.size(), 2u);
 }
 
-TEST_F(EngineTest, WaitsInOrderForPagesAndLosesNobody) {
-  // 64 pages of 4 tokens; a request of 6 + 94 tokens takes 25: two run, the others wait.
+TEST_F(EngineTest, YoungestGivesWayWhenPagesRunOutAndNobodyIsLost) {
+  // 64 pages of 4 tokens; a request of 6 + 94 tokens comes to take 25: two can run to their end.
   source_.accepts = false;
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 94);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (uint64_t id = 1; id <= 6; ++id) sinks.push_back(Submit(id, Greedy(94)));
   engine_->Step();
-  EXPECT_EQ(engine_->Snapshot().running, 2);
-  EXPECT_EQ(engine_->Snapshot().waiting, 4);
+  EXPECT_EQ(engine_->Snapshot().running, 6) << "their prompts fit";
+  int fewest = 6;
   while (engine_->Step()) {
+    const EngineSnapshot now = engine_->Snapshot();
+    EXPECT_GE(now.free_pages, 0);
+    if (now.running + now.waiting == 6) fewest = std::min(fewest, now.running);
+    // Whoever runs is older than whoever waits.
+    bool waits = false;
+    for (const SessionSnapshot& s : now.sessions) {
+      const bool waiting = std::string(s.phase) == "waiting";
+      EXPECT_FALSE(waits && !waiting);
+      waits = waits || waiting;
+    }
   }
+  EXPECT_LE(fewest, 3);
   for (const auto& sink : sinks) {
     EXPECT_TRUE(sink->ended);
-    EXPECT_EQ(sink->tokens.size(), 94u);
+    EXPECT_EQ(sink->tokens, want) << "computed anew, the text is the same";
   }
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
+TEST_F(EngineTest, PreemptionChangesNoSampledText) {
+  source_.accepts = false;
+  const auto run = [&](uint64_t id, int others) {
+    GenerationRequest request = Greedy(90);
+    request.sampling = {.temperature = 1, .presence_penalty = 0.2f};
+    request.seed = 77;
+    for (int i = 0; i < others; ++i) Submit(id + static_cast<uint64_t>(i), Greedy(94));
+    const auto sink = Submit(id + static_cast<uint64_t>(others), request);
+    while (engine_->Step()) {
+    }
+    return sink->tokens;
+  };
+  const std::vector<TokenId> alone = run(1, 0);
+  EXPECT_EQ(alone.size(), 90u);
+  EXPECT_EQ(run(10, 5), alone);
+}
+
+TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
+  source_.accepts = false;
+  Restart({.max_sessions = 2, .prefix_cache = false});
+  GenerationRequest greedy = Greedy(4);
+  greedy.client = "many";
+  std::vector<std::shared_ptr<RecordingSink>> many;
+  for (uint64_t id = 1; id <= 6; ++id) many.push_back(Submit(id, greedy));
+  greedy.client = "one";
+  const auto one = Submit(7, greedy);
+  engine_->Step();
+  EXPECT_EQ(one->tokens.size(), 1u) << "the first request of a client does not wait behind six";
+  EXPECT_EQ(many[0]->tokens.size(), 1u);
+  EXPECT_EQ(many[1]->tokens.size(), 0u);
+}
+
+TEST_F(EngineTest, AClientsShareOfTheQueueIsBounded) {
+  Restart({.max_waiting = 10, .max_waiting_per_client = 2, .prefix_cache = false});
+  GenerationRequest request = Greedy(5);
+  request.client = "a";
+  Submit(1, request);
+  Submit(2, request);
+  const auto sink = std::make_shared<RecordingSink>();
+  EXPECT_EQ(engine_->Submit(3, request, sink).code(), Code::kResourceExhausted);
+  request.client = "b";
+  Submit(4, request);
+}
+
+// Under load drafts get narrower, then shorter, then none, so that everybody keeps his turn.
+TEST_F(EngineTest, DraftsAreTrimmedToASessionsShareOfAForwardPass) {
+  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64}});
+  GenerationRequest request = Greedy(40);
+  request.speculation = {.draft_length = 4, .paths = 4};
+  Submit(1, request);
+  engine_->Step();
+  EXPECT_EQ(source_.plan(1).shape, Sequences(4, 4)) << "48 rows for one";
+  for (uint64_t id = 2; id <= 4; ++id) Submit(id, request);
+  engine_->Step();
+  EXPECT_EQ(source_.plan(4).shape, Sequences(1, 4)) << "12 rows each";
+  for (uint64_t id = 5; id <= 16; ++id) Submit(id, request);
+  engine_->Step();
+  EXPECT_EQ(source_.plan(16).shape, Sequences(1, 2)) << "3 rows each";
+  for (uint64_t id = 17; id <= 40; ++id) Submit(id, request);
+  engine_->Step();
+  EXPECT_FALSE(source_.opened.contains(40)) << "one row each";
+}
+
+TEST_F(EngineTest, CommonPrefixesAreComputedOnce) {
+  Restart({});
+  source_.accepts = false;
+  GenerationRequest request = Greedy(6);
+  request.prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const auto first = Submit(1, request);
+  engine_->Step();
+  // While the first one still runs: 8 of 11 tokens are whole pages.
+  const auto second = Submit(2, request);
+  engine_->Step();
+  const auto& batch = model_.batches().back();
+  ASSERT_EQ(batch.size(), 2u);
+  EXPECT_EQ(batch[1].context, 8);
+  EXPECT_EQ(batch[1].tokens, (std::vector<TokenId>{9, 10, 11}));
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(first->tokens, second->tokens);
+  EXPECT_EQ(first->tokens, GreedyPath(request.prompt, 6));
+
+  // A third goes on behind the whole text of the first: a chat's next turn.
+  request.prompt.insert(request.prompt.end(), first->tokens.begin(), first->tokens.end());
+  request.prompt.push_back(12);
+  const auto third = Submit(3, request);
+  engine_->Step();
+  EXPECT_EQ(model_.batches().back()[0].context, 16);
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(third->tokens, GreedyPath(request.prompt, 6));
+}
+
+TEST_F(EngineTest, CachedPrefixesGoAsSoonAsPagesAreNeeded) {
+  Restart({});
+  source_.accepts = false;
+  for (uint64_t id = 1; id <= 20; ++id) {  // 20 texts of 100 tokens: many times the cache
+    GenerationRequest request = Greedy(94);
+    request.prompt[0] = static_cast<TokenId>(id);
+    const auto sink = Submit(id, request);
+    while (engine_->Step()) {
+    }
+    EXPECT_EQ(sink->tokens, GreedyPath(request.prompt, 94));
+  }
+  engine_.reset();
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+  EXPECT_EQ(model_.sequences(), 0);
+}
+
+TEST_F(EngineTest, StepsAreKeptToTheirTarget) {
+  Restart({.max_draft_tokens = 4, .step_target_seconds = 1e-3});
+  model_.set_on_forward([this](int rows) { clock_.Advance(std::chrono::microseconds(50) * rows); });
+  source_.accepts = false;
+  GenerationRequest request = Greedy(3);
+  request.prompt.assign(200, 1);
+  for (uint64_t id = 1; id <= 3; ++id) Submit(id, request);
+  size_t last = 0;
+  while (engine_->Step()) {
+    last = 0;
+    for (const auto& share : model_.batches().back()) last += share.tokens.size();
+    if (model_.batches().size() > 10) {
+      EXPECT_LE(last, 24u) << "20 rows take the time";
+    }
+  }
+}
+
 TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
-  Restart({.max_waiting = 2});
+  Restart({.max_waiting = 2, .prefix_cache = false});
   Submit(1, Greedy(5));
   Submit(2, Greedy(5));
   const auto sink = std::make_shared<RecordingSink>();

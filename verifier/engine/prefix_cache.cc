@@ -1,0 +1,92 @@
+#include "verifier/engine/prefix_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+
+PrefixCache::PrefixCache(Model* model)
+    : model_(model), page_tokens_(static_cast<size_t>(model->page_tokens())) {}
+
+PrefixCache::~PrefixCache() {
+  while (EvictOne()) {
+  }
+}
+
+std::vector<TokenId> PrefixCache::Page(std::span<const TokenId> tokens, size_t index) const {
+  const auto page = tokens.subspan(index * page_tokens_, page_tokens_);
+  return {page.begin(), page.end()};
+}
+
+std::pair<PrefixCache::Node*, size_t> PrefixCache::Descend(std::span<const TokenId> tokens) {
+  Node* node = &root_;
+  size_t depth = 0;
+  for (; (depth + 1) * page_tokens_ <= tokens.size(); ++depth) {
+    const auto child = node->children.find(Page(tokens, depth));
+    if (child == node->children.end()) break;
+    node = child->second.get();
+  }
+  return {node, depth};
+}
+
+SequenceId PrefixCache::Fork(std::span<const TokenId> tokens) {
+  const auto [node, depth] = Descend(tokens);
+  if (depth == 0) return model_->NewSequence();
+  const Entries::iterator entry = node->through.front();
+  Touch(entry);
+  // Whole pages are shared: nothing is copied, so pages cannot run out.
+  Result<SequenceId> fork = model_->Fork(entry->sequence, static_cast<int>(depth * page_tokens_));
+  return fork.ok() ? *fork : model_->NewSequence();
+}
+
+void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
+  const size_t pages =
+      std::min(tokens.size(), static_cast<size_t>(model_->length(sequence))) / page_tokens_;
+  tokens = tokens.first(pages * page_tokens_);
+  auto [node, depth] = Descend(tokens);
+  if (depth == pages) {  // all of it is held already (or there is no whole page)
+    if (pages > 0) Touch(node->through.front());
+    model_->Release(sequence);
+    return;
+  }
+  // A fork holds the whole pages and nothing behind them. It copies nothing, so it cannot fail.
+  Result<SequenceId> whole = model_->Fork(sequence, static_cast<int>(tokens.size()));
+  model_->Release(sequence);
+  if (!whole.ok()) return;
+  // Entries that end on this path hold nothing that the new one does not.
+  std::vector<Entries::iterator> covered;
+  for (const Node* at = node; at != &root_; at = at->parent) {
+    for (const Entries::iterator entry : at->through) {
+      if (entry->end == at) covered.push_back(entry);
+    }
+  }
+  for (; depth < pages; ++depth) {
+    auto child = std::make_unique<Node>();
+    child->parent = node;
+    node = node->children.emplace(Page(tokens, depth), std::move(child)).first->second.get();
+  }
+  entries_.push_front({*whole, node});
+  for (Node* at = node; at != &root_; at = at->parent) at->through.push_back(entries_.begin());
+  for (const Entries::iterator entry : covered) Remove(entry);
+}
+
+bool PrefixCache::EvictOne() {
+  if (entries_.empty()) return false;
+  Remove(std::prev(entries_.end()));
+  return true;
+}
+
+void PrefixCache::Remove(Entries::iterator entry) {
+  for (Node* at = entry->end; at != &root_;) {
+    std::erase(at->through, entry);
+    Node* parent = at->parent;
+    if (at->through.empty()) {
+      std::erase_if(parent->children, [at](const auto& child) { return child.second.get() == at; });
+    }
+    at = parent;
+  }
+  model_->Release(entry->sequence);
+  entries_.erase(entry);
+}
+
+}  // namespace outrider

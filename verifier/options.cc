@@ -16,6 +16,15 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--max-waiting", engine.max_waiting,
                  "Generations that wait for a place; more are answered RESOURCE_EXHAUSTED")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--max-waiting-per-client", engine.max_waiting_per_client,
+                 "Of these, generations of one client (metadata outrider-client)")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_flag("!--no-prefix-cache", engine.prefix_cache,
+               "Compute every prompt anew, also where one with the same beginning was before");
+  app.add_option("--step-target", engine.step_target_seconds,
+                 "Seconds that one forward pass should take at most: fewer rows are taken into it "
+                 "where it takes longer; 0: as many as --max-batch-tokens")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--max-batch-tokens", engine.scheduler.token_budget,
                  "Rows of one forward pass at most")
       ->check(CLI::Range(64, 65536));

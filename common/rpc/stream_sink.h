@@ -40,8 +40,14 @@ class StreamSink {
 
   // Ends the stream behind what is queued. The first caller wins.
   void Close(grpc::Status status) OUTRIDER_EXCLUDES(mu_) {
+    Close(std::move(status), [] {});
+  }
+  // The same; `before` runs first if the stream is not over: the call's context is alive in it.
+  template <class Before>
+  void Close(grpc::Status status, Before&& before) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (reactor_ == nullptr || status_.has_value()) return;
+    before();
     status_ = std::move(status);
     if (queue_.empty()) Finish();
   }

@@ -84,7 +84,8 @@ bool Await(Condition condition) {
 
 TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
   TempDir dir;
-  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  const VerifierProcess verifier =
+      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--no-prefix-cache"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
@@ -117,7 +118,8 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
 
 TEST(Failover, StoppedDrafterCostsNoRequest) {
   TempDir dir;
-  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  const VerifierProcess verifier =
+      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--no-prefix-cache"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
@@ -135,7 +137,8 @@ TEST(Failover, StoppedDrafterCostsNoRequest) {
 
 TEST(Failover, ServesWithoutAnyDrafter) {
   TempDir dir;
-  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  const VerifierProcess verifier =
+      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--no-prefix-cache"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   v1::GenerateRequest request;

@@ -25,7 +25,8 @@ using testing::VerifierProcess;
 class Serving : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log");
+    // Pages of the prefix cache would look like leaked ones.
+    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", {"--no-prefix-cache"});
     ASSERT_NE(verifier_.port, 0);
     drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());

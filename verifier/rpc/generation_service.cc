@@ -16,6 +16,22 @@ using GenerateSink = StreamSink<GenerateStream, v1::GenerateResponse>;
 // Chunks that may wait for a slow client: one a token of the longest context planned for.
 constexpr size_t kMaxQueuedChunks = 131072;
 
+// Whom a request is counted for when places are shared out: an opaque key of the caller's choice.
+constexpr char kClientKey[] = "outrider-client";
+// The trailing metadata by which gRPC clients know when to try again.
+constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
+
+void AddPushback(grpc::CallbackServerContext* context, Duration after) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(after).count();
+  context->AddTrailingMetadata(kPushbackKey, std::to_string(ms));
+}
+
+std::string ClientOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kClientKey);
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
 // The engine's sink over one stream.
 class StreamedGeneration final : public GenerationSink {
  public:
@@ -34,8 +50,10 @@ class StreamedGeneration final : public GenerationSink {
 
 class GenerateReactor final : public GenerateStream {
  public:
-  GenerateReactor(uint64_t id, Engine* engine, EngineThread* thread)
+  GenerateReactor(uint64_t id, grpc::CallbackServerContext* context, Engine* engine,
+                  EngineThread* thread)
       : id_(id),
+        context_(context),
         engine_(engine),
         thread_(thread),
         sink_(std::make_shared<GenerateSink>(this, kMaxQueuedChunks)) {}
@@ -44,12 +62,17 @@ class GenerateReactor final : public GenerateStream {
 
   void Submit(GenerationRequest request) {
     auto generation = std::make_shared<StreamedGeneration>(sink_);
-    const bool posted = thread_->TryPost(
-        [engine = engine_, id = id_, request = std::move(request), generation]() mutable {
-          const Status status = engine->Submit(id, std::move(request), generation);
-          if (!status.ok()) generation->Fail(status);
-        });
-    if (!posted) Reject(ResourceExhausted("the verifier is overloaded; try again later"));
+    const bool posted = thread_->TryPost([engine = engine_, id = id_, request = std::move(request),
+                                          generation, sink = sink_, context = context_]() mutable {
+      const Status status = engine->Submit(id, std::move(request), generation);
+      if (status.ok()) return;
+      sink->Close(ToGrpc(status), [&] {
+        if (status.code() == Code::kResourceExhausted) AddPushback(context, engine->RetryAfter());
+      });
+    });
+    if (posted) return;
+    sink_->Close(ToGrpc(ResourceExhausted("the verifier is overloaded; try again later")),
+                 [this] { AddPushback(context_, std::chrono::seconds(1)); });
   }
 
   void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
@@ -69,6 +92,7 @@ class GenerateReactor final : public GenerateStream {
 
  private:
   const uint64_t id_;
+  grpc::CallbackServerContext* context_;  // until OnDone
   Engine* engine_;
   EngineThread* thread_;
   std::shared_ptr<GenerateSink> sink_;
@@ -96,7 +120,7 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  auto* reactor = new GenerateReactor(next_id_++, engine_, thread_);
+  auto* reactor = new GenerateReactor(next_id_++, context, engine_, thread_);
   Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
   const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
   if (!status.ok()) {
@@ -104,6 +128,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     return reactor;
   }
   parsed->deadline = DeadlineOf(*context);
+  parsed->client = ClientOf(*context);
   reactor->Submit(std::move(parsed).value());
   return reactor;
 }

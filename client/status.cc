@@ -47,13 +47,14 @@ std::string Tables(const v1::GetStatusResponse& status) {
   if (status.drafters().empty()) {
     text += "no drafter attached: plain decoding\n";
   } else {
-    std::vector<Row> rows = {
-        {"drafter", "model", "sessions", "connected", "drafted", "accepted", "round trip"}};
+    std::vector<Row> rows = {{"drafter", "model", "sessions", "connected", "drafted", "accepted",
+                              "round trip", "drafting"}};
     for (const v1::DrafterStatus& d : status.drafters()) {
       rows.push_back({d.name(), d.model(),
                       std::to_string(d.sessions()) + "/" + std::to_string(d.max_sessions()),
                       Number(d.connected_seconds(), 0) + " s", std::to_string(d.drafted_tokens()),
-                      std::to_string(d.accepted_tokens()), Number(d.round_trip_ms(), 1) + " ms"});
+                      std::to_string(d.accepted_tokens()), Number(d.round_trip_ms(), 1) + " ms",
+                      Number(d.drafting_ms(), 1) + " ms"});
     }
     text += Table(rows);
   }
@@ -90,6 +91,8 @@ std::string Json(const v1::GetStatusResponse& status) {
     drafter["drafted_tokens"] = d.drafted_tokens();
     drafter["accepted_tokens"] = d.accepted_tokens();
     drafter["round_trip_ms"] = d.round_trip_ms();
+    drafter["drafting_ms"] = d.drafting_ms();
+    drafter["reported_sessions"] = d.reported_sessions();
   }
   json["sessions"] = nlohmann::ordered_json::array();
   for (const v1::SessionStatus& s : status.sessions()) {

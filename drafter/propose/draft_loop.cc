@@ -129,6 +129,7 @@ Status DraftLoop::Apply(Held& held, const SessionVerdict& verdict) {
 
 Status DraftLoop::Begin(Held& held) {
   held.plan_order = plans_++;
+  held.planned = clock_->Now();
   return held.kv.Secure(held.session.length(), held.session.shape());
 }
 
@@ -230,8 +231,10 @@ void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* repo
     share.held->kv.Settle();
     ++report->drafts;
   }
-  share.connection->outbox.push_back(
-      {.session = share.session, .round = session.round(), .chunk = session.TakeChunk()});
+  share.connection->outbox.push_back({.session = share.session,
+                                      .round = session.round(),
+                                      .chunk = session.TakeChunk(),
+                                      .seconds = Seconds(clock_->Now() - share.held->planned)});
 }
 
 bool DraftLoop::RunStep() {

@@ -80,6 +80,7 @@ class DraftLoop final : public LinkEvents {
     DraftSession session;
     DraftKv kv;
     uint64_t plan_order = 0;  // rises with every plan that arrives
+    Time planned;             // when it arrived
   };
 
   struct Connection {

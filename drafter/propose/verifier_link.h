@@ -29,6 +29,7 @@ struct Draft {
   uint64_t session = 0;
   uint32_t round = 0;
   DraftChunk chunk;
+  double seconds = 0;  // since the plan arrived
 };
 
 struct DrafterLoad {

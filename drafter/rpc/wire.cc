@@ -110,6 +110,7 @@ v1::FromDrafter ToWire(const std::vector<Draft>& drafts) {
     wire->set_session(draft.session);
     wire->set_round(draft.round);
     ToWire(draft.chunk, wire);
+    wire->set_draft_micros(static_cast<uint32_t>(std::clamp(draft.seconds * 1e6, 0.0, 4e9)));
   }
   return message;
 }

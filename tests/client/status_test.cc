@@ -30,6 +30,7 @@ v1::GetStatusResponse BusyVerifier() {
   drafter->set_sessions(1);
   drafter->set_max_sessions(8);
   drafter->set_round_trip_ms(2.25);
+  drafter->set_drafting_ms(1.5);
   v1::SessionStatus* session = status.add_sessions();
   session->set_id(41);
   session->set_phase("decode");
@@ -70,6 +71,7 @@ TEST(Status, JsonHasTheFieldsOfTheContract) {
   ASSERT_EQ(json["drafters"].size(), 1u);
   EXPECT_EQ(json["drafters"][0]["name"], "d0");
   EXPECT_EQ(json["drafters"][0]["round_trip_ms"], 2.25);
+  EXPECT_EQ(json["drafters"][0]["drafting_ms"], 1.5);
   ASSERT_EQ(json["sessions"].size(), 1u);
   EXPECT_EQ(json["sessions"][0]["id"], 41);
   EXPECT_EQ(json["sessions"][0]["drafter"], "d0");

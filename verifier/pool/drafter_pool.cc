@@ -1,7 +1,6 @@
 #include "verifier/pool/drafter_pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "common/base/log.h"
@@ -14,9 +13,7 @@ constexpr double kInitialPatienceSeconds = 0.25;
 constexpr double kMinPatienceSeconds = 0.02;  // five scheduler slices of 4 ms
 constexpr double kMaxPatienceSeconds = 1.0;
 
-// RFC 6298: gains of the smoothed mean and deviation, and how many deviations are waited for.
-constexpr double kMeanGain = 1.0 / 8;
-constexpr double kDeviationGain = 1.0 / 4;
+// How many deviations are waited for (RFC 6298).
 constexpr double kDeviations = 4;
 
 Duration FromSeconds(double seconds) {
@@ -143,7 +140,9 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       return;
     }
     if (!assignment.fresh && assignment.complete) {
-      Measure(it->second, clock_->Now() - assignment.sent);
+      const double round_trip = Seconds(clock_->Now() - assignment.sent);
+      it->second.round_trip.Add(round_trip);
+      it->second.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
     }
     assignment.fresh = assignment.fresh && !assignment.complete;
     it->second.drafted_tokens += tokens;
@@ -151,16 +150,17 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
   }
 }
 
-void DrafterPool::Measure(Drafter& drafter, Duration round_trip) {
-  const double seconds = Seconds(round_trip);
-  if (!drafter.measured) {
-    drafter.measured = true;
-    drafter.mean = seconds;
-    drafter.deviation = seconds / 2;
-    return;
+void DrafterPool::OnLoad(uint64_t id, int sessions) {
+  if (const auto it = drafters_.find(id); it != drafters_.end()) {
+    it->second.reported_sessions = sessions;
   }
-  drafter.deviation += kDeviationGain * (std::fabs(seconds - drafter.mean) - drafter.deviation);
-  drafter.mean += kMeanGain * (seconds - drafter.mean);
+}
+
+double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
+  if (!drafter.round_trip.measured) return 0;
+  const double network = std::max(drafter.round_trip.mean - drafter.drafting.mean, 0.0);
+  const int sessions = std::max({drafter.sessions, drafter.reported_sessions, 1});
+  return network + drafter.drafting.mean * (sessions + 1) / sessions;
 }
 
 void DrafterPool::Drain() {
@@ -182,10 +182,14 @@ bool DrafterPool::Open(const SessionStart& start) {
   Drafter* best = nullptr;
   uint64_t best_id = 0;
   for (auto& [id, drafter] : drafters_) {
-    if (drafter.sessions >= drafter.hello.max_sessions) continue;
+    if (std::max(drafter.sessions, drafter.reported_sessions) >= drafter.hello.max_sessions) {
+      continue;
+    }
     const auto tokens = static_cast<int>(start.tokens.size()) + start.plan.shape.length;
     if (tokens > drafter.hello.max_context) continue;
-    if (best == nullptr || drafter.sessions < best->sessions) {
+    // By expected time; of two that are alike (or new) the one with fewer sessions.
+    const auto key = [](const Drafter& d) { return std::pair(ExpectedSeconds(d), d.sessions); };
+    if (best == nullptr || key(drafter) < key(*best)) {
       best = &drafter;
       best_id = id;
     }
@@ -240,8 +244,9 @@ Duration DrafterPool::Patience(uint64_t session) const {
   const auto it = assignments_.find(session);
   if (it == assignments_.end()) return Duration::zero();
   const Drafter& drafter = drafters_.at(it->second.drafter);
-  if (!drafter.measured || it->second.fresh) return FromSeconds(kInitialPatienceSeconds);
-  return FromSeconds(std::clamp(drafter.mean + kDeviations * drafter.deviation, kMinPatienceSeconds,
+  const Estimate& trip = drafter.round_trip;
+  if (!trip.measured || it->second.fresh) return FromSeconds(kInitialPatienceSeconds);
+  return FromSeconds(std::clamp(trip.mean + kDeviations * trip.deviation, kMinPatienceSeconds,
                                 kMaxPatienceSeconds));
 }
 
@@ -260,7 +265,9 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .connected_seconds = Seconds(clock_->Now() - drafter.joined),
                    .drafted_tokens = drafter.drafted_tokens,
                    .accepted_tokens = drafter.accepted_tokens,
-                   .round_trip_ms = drafter.mean * 1e3});
+                   .round_trip_ms = drafter.round_trip.mean * 1e3,
+                   .drafting_ms = drafter.drafting.mean * 1e3,
+                   .reported_sessions = drafter.reported_sessions});
   }
   return out;
 }

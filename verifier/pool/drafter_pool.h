@@ -16,6 +16,7 @@
 #include "common/text/tokenizer.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
+#include "verifier/pool/estimate.h"
 
 namespace outrider {
 
@@ -44,6 +45,7 @@ struct ArrivedDraft {
   uint64_t session = 0;
   uint32_t round = 0;
   DraftChunk chunk;
+  double seconds = 0;  // from the plan's arrival at the drafter to this part, as the drafter says
 };
 
 // What the pool sends to one drafter. Calls must not wait.
@@ -74,6 +76,8 @@ struct DrafterSnapshot {
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
   double round_trip_ms = 0;
+  double drafting_ms = 0;
+  int reported_sessions = 0;
 };
 
 class DrafterPool final : public DraftSource {
@@ -87,6 +91,8 @@ class DrafterPool final : public DraftSource {
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
+  // Sessions that it holds for all of its verifiers: at its limit it takes no more.
+  void OnLoad(uint64_t drafter, int sessions);
   // Its stream is over.
   void Leave(uint64_t drafter);
   // Drafts from its stream, `bytes` on the wire. Nonsense closes the stream with a reason and frees
@@ -111,10 +117,9 @@ class DrafterPool final : public DraftSource {
     int sessions = 0;
     uint64_t drafted_tokens = 0;
     uint64_t accepted_tokens = 0;
-    // Plan sent to draft received: smoothed mean and deviation, seconds (RFC 6298, section 2).
-    bool measured = false;
-    double mean = 0;
-    double deviation = 0;
+    int reported_sessions = 0;
+    Estimate round_trip;  // plan sent to draft complete
+    Estimate drafting;    // of that, the drafter's own part
     // Decisions of this step, sent as one message. Their spans point into `tokens`.
     std::vector<RoundDecision> decisions;
     std::vector<std::vector<TokenId>> tokens;
@@ -136,7 +141,10 @@ class DrafterPool final : public DraftSource {
   static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);
   // Frees a drafter's sessions and forgets it.
   void Drop(uint64_t drafter);
-  void Measure(Drafter& drafter, Duration round_trip);
+  // When the first draft of one more session may be expected: the network's part as it is, the
+  // drafter's as it grows with the sessions that share its passes. A drafter that was not measured
+  // yet comes first.
+  static double ExpectedSeconds(const Drafter& drafter);
 
   TargetIdentity target_;
   DraftLawLimits law_limits_;

@@ -6,6 +6,7 @@
 
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
+#include "common/rpc/wire.h"
 #include "verifier/rpc/wire.h"
 
 namespace outrider {
@@ -100,7 +101,11 @@ class AttachReactor final : public AttachStream {
           pool->OnDrafts(id, std::move(drafts), bytes);
         });
       }
-      case v1::FromDrafter::kLoad: return Status();  // for people; assignment counts sessions
+      case v1::FromDrafter::kLoad:
+        if (!greeted_) return FailedPrecondition("the first message must be Hello");
+        return Post([pool = pool_, id = id_, sessions = ToInt(message_.load().sessions())] {
+          pool->OnLoad(id, sessions);
+        });
       case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
     }
     return Status();

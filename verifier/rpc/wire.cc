@@ -106,6 +106,8 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
     out->set_drafted_tokens(d.drafted_tokens);
     out->set_accepted_tokens(d.accepted_tokens);
     out->set_round_trip_ms(d.round_trip_ms);
+    out->set_drafting_ms(d.drafting_ms);
+    out->set_reported_sessions(ToWireCount(d.reported_sessions));
   }
   for (const SessionSnapshot& s : engine.sessions) {
     v1::SessionStatus* out = wire.add_sessions();
@@ -141,6 +143,7 @@ Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
     ArrivedDraft& out = drafts.emplace_back();
     out.session = draft.session();
     out.round = draft.round();
+    out.seconds = 1e-6 * draft.draft_micros();
     OUTRIDER_ASSIGN(out.chunk, FromWire(draft));
   }
   return drafts;

@@ -342,6 +342,48 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
+// Two drafters, one fast behind a slow network, one slow next door: shares follow what they show.
+TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
+  DrafterHello roomy = Hello("far");
+  roomy.max_sessions = 100;
+  const auto far = Join(1, roomy);
+  roomy.name = "near";
+  const auto near = Join(2, roomy);
+  Open(1);
+  Open(2);
+  ASSERT_EQ(far->opened.size(), 1u);
+  ASSERT_EQ(near->opened.size(), 1u);
+  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const std::vector<TokenId> next = {5};
+  for (uint32_t round = 1; round < 40; ++round) {
+    // 20 ms of network and 1 ms of drafting; 4 ms of drafting.
+    clock_.Advance(std::chrono::milliseconds(4));
+    pool_.OnDrafts(2, {{.session = 2, .round = round, .chunk = chunk, .seconds = 0.004}}, 0);
+    clock_.Advance(std::chrono::milliseconds(17));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.001}}, 0);
+    for (uint64_t s = 1; s <= 2; ++s) {
+      pool_.Decide({.session = s,
+                    .round = round,
+                    .next = next,
+                    .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    }
+  }
+  EXPECT_NEAR(pool_.Snapshot()[0].drafting_ms, 1, 0.1);
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 21, 1);
+  EXPECT_NEAR(pool_.Snapshot()[1].drafting_ms, 4, 0.1);
+  for (uint64_t s = 3; s <= 6; ++s) EXPECT_TRUE(Open(s));
+  EXPECT_EQ(near->opened.size(), 5u) << "a draft in 8 ms at most, against 22";
+}
+
+TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
+  const auto a = Join(1, Hello("a"));
+  pool_.OnLoad(1, 2);  // for other verifiers
+  EXPECT_FALSE(Open(1));
+  pool_.OnLoad(1, 1);
+  EXPECT_TRUE(Open(1));
+  pool_.OnLoad(77, 1);
+}
+
 TEST_F(Pool, DrainTellsDraftersAndOpensNothing) {
   const auto link = Join(1, Hello("a"));
   pool_.Drain();

@@ -2,7 +2,7 @@
 # Tests the tests: puts each seeded bug of mutants.txt into a copy of the sources and runs the test
 # that must fail then. Fails if a mutant survives, does not apply or does not compile, or if a test
 # fails without any.
-#   tests/laws/mutants/run.sh              all of them (4 minutes on 2 idle cores)
+#   tests/laws/mutants/run.sh              all of them (7 minutes of a core, cold)
 #   tests/laws/mutants/run.sh --subset     those marked in mutants.txt, as ctest runs them
 #   tests/laws/mutants/run.sh NAME...      these
 # Works in build/mutants. The engine's tests are built with OUTRIDER_RPC=ON, which makes their

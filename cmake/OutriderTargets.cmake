@@ -14,6 +14,11 @@ if(OUTRIDER_SANITIZE STREQUAL "address")
 elseif(OUTRIDER_SANITIZE STREQUAL "thread")
   target_compile_options(outrider_flags INTERFACE -O1 -fsanitize=thread)
   target_link_options(outrider_flags INTERFACE -fsanitize=thread)
+elseif(OUTRIDER_SANITIZE STREQUAL "fuzzer")
+  # Coverage counters everywhere; the programs of tests/fuzz bring libFuzzer's main.
+  target_compile_options(outrider_flags INTERFACE -O1 -fno-omit-frame-pointer
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(outrider_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
 # outrider_library(name SRCS a.cc b.cc DEPS x y): a static library. Without SRCS: header only.

@@ -1,0 +1,81 @@
+// Drafts that answer a plan as an honest drafter would, with laws and tokens from the input's
+// bytes.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/spec/draft.h"
+#include "common/spec/draft_law.h"
+#include "common/spec/draft_tree.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace outrider::fuzz {
+
+class DraftMaker {
+ public:
+  DraftMaker(DraftShape shape, DraftKind kind, int vocab)
+      : shape_(std::move(shape)), kind_(kind), vocab_(vocab) {}
+
+  // Everything has been drafted, or nothing was asked for.
+  bool done() const { return depth_ >= shape_.length || live_.empty(); }
+
+  // The next part: some whole depths. REQUIRES: !done().
+  DraftChunk Next(Input& in) {
+    DraftChunk chunk;
+    for (int depths = 1 + in.Below(4); depths > 0 && !done(); --depths) Grow(in, &chunk);
+    chunk.more = !done();
+    return chunk;
+  }
+
+ private:
+  void Grow(Input& in, DraftChunk* chunk) {
+    std::vector<int> nodes;  // that draw, distinct
+    for (const int node : live_) {
+      if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+    }
+    std::vector<int> next;
+    for (const int node : nodes) {
+      const auto times = static_cast<int>(std::count(live_.begin(), live_.end(), node));
+      const int draws = times * shape_.draws(depth_);
+      DraftLaw law = MakeLaw(in);
+      for (int i = 0; i < draws; ++i) {
+        TokenId token = law.ids[static_cast<size_t>(in.Below(static_cast<int>(law.ids.size())))];
+        if (kind_ != DraftKind::kSampled) {  // distinct, maybe fewer
+          token = in.Below(vocab_);
+          if (tree_.Child(node, token) >= 0) continue;
+        }
+        next.push_back(tree_.AddDraw(node, token));
+        chunk->tokens.push_back(token);
+        chunk->parents.push_back(node);
+      }
+      if (kind_ == DraftKind::kSampled) chunk->laws.push_back(std::move(law));
+    }
+    live_ = std::move(next);
+    ++depth_;
+  }
+
+  DraftLaw MakeLaw(Input& in) const {
+    const int entries = std::min(1 + in.Below(4), vocab_);
+    const int first = in.Below(vocab_ - entries + 1);
+    DraftLaw law;
+    uint32_t left = kDraftLawTotal;
+    for (int i = 0; i < entries; ++i) {
+      const uint32_t weight = i + 1 == entries ? left : 1u + 64u * in.Byte();
+      law.ids.push_back(first + i);
+      law.weights.push_back(weight);
+      left -= weight;
+    }
+    return law;
+  }
+
+  DraftShape shape_;
+  DraftKind kind_;
+  int vocab_;
+  int depth_ = 0;
+  DraftTree tree_;
+  std::vector<int> live_ = {DraftTree::kRoot};  // a node for each draw of the last depth
+};
+
+}  // namespace outrider::fuzz

@@ -194,7 +194,7 @@ class Verifier {
   }
 
   void Do(Input& in) {
-    switch (in.Below(10)) {
+    switch (in.Below(16)) {
       case 0: {
         const std::string_view bytes = in.Block();
         v1::GenerateRequest request;
@@ -208,7 +208,9 @@ class Verifier {
       case 3: clock_.Advance(std::chrono::milliseconds(20 * in.Byte())); return;
       case 4: Disturb(in); return;
       case 5:
-      case 6: SendDraft(in); return;
+      case 6:
+      case 7:
+      case 8: SendDraft(in); return;
       default: engine_->Step();
     }
   }

@@ -27,10 +27,14 @@ class Input {
   }
   // In [0, bound). REQUIRES: 0 < bound <= 256.
   int Below(int bound) { return Byte() % bound; }
-  // A length in two bytes, low byte first, then as many bytes (or what is left).
+  // A length in a byte (255: in two more, low byte first), then as many bytes (or what is left).
   std::string_view Block() {
-    const size_t low = Byte();
-    return Take(low + size_t{256} * Byte());
+    size_t length = Byte();
+    if (length == 255) {
+      length = Byte();
+      length += size_t{256} * Byte();
+    }
+    return Take(length);
   }
   // The bytes up to the first zero byte, which is dropped, or all that are left.
   std::string_view UpToZero() {

@@ -309,7 +309,7 @@ Status ParseDecoder(const Node& root, TokenizerSpec& spec, bool& byte_fallback) 
 Status ParseVocabulary(const Node& node, TokenizerSpec& spec) {
   OUTRIDER_TRY(node.IsObject());
   for (const auto& [token, id_json] : node.json->items()) {
-    const auto where = [&] { return node.path + "[" + Quoted(token) + "]"; };
+    const auto where = [&node, &token = token] { return node.path + "[" + Quoted(token) + "]"; };
     const Result<TokenId> id = Node{&id_json, ""}.Id();
     if (!id.ok()) return Node{&id_json, where()}.Id().status();
     if (static_cast<size_t>(*id) >= spec.vocabulary.size()) spec.vocabulary.resize(*id + 1);

@@ -217,7 +217,10 @@ void Engine::Admit() {
             Seconds(session->admitted - session->submitted));
       }
     }
-    if (session->draft_state == DraftState::kUnattached) PlanNext(*session);
+    // What a lost drafter left is scored first: the next drafter does not know its nodes.
+    if (session->draft_state == DraftState::kUnattached && session->draft.empty()) {
+      PlanNext(*session);
+    }
   }
 }
 

@@ -456,6 +456,31 @@ TEST_F(EngineTest, PreemptionChangesNoSampledText) {
   EXPECT_EQ(run(10, 5), alone);
 }
 
+TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreemption) {
+  // 64 pages of 4 tokens: both fit at first, not to the end of the large one.
+  GenerationRequest large = Greedy(240);
+  large.speculation.enabled = false;
+  const auto old = Submit(1, large);
+  GenerationRequest small = Greedy(100);
+  small.prompt.assign(40, 7);
+  const auto sink = Submit(2, small);
+  engine_->Step();
+  const uint32_t round = source_.plan(2).round;
+  engine_->OnDraft(2, round, DraftTree::Chain(GreedyPath(small.prompt, 2), {}),
+                   /*complete=*/false);
+  // Its pages go to the older session while the draft waits for its end.
+  while (engine_->Snapshot().running == 2) engine_->Step();
+  ASSERT_FALSE(old->ended);
+  engine_->OnDrafterLost(2);
+  engine_->Cancel(1, Status(Code::kCancelled, "done"));
+  source_.decided.clear();
+  source_.opened.clear();
+  while (source_.opened.empty()) ASSERT_TRUE(engine_->Step());
+  EXPECT_EQ(source_.opened.at(2).plan.round, round + 1) << "behind the round of the old draft";
+  EXPECT_TRUE(source_.decided[2].empty());
+  EXPECT_EQ(sink->tokens, GreedyPath(small.prompt, 3)) << "two drafted, one behind them";
+}
+
 TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
   source_.accepts = false;
   Restart({.max_sessions = 2, .prefix_cache = false});

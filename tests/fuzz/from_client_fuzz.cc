@@ -2,6 +2,7 @@
 // parts, come late or never. Whatever passes Validate runs to its end, each sink hears of exactly
 // one end, and every sequence and page is back.
 
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -108,14 +109,14 @@ float Extreme(Input& in) {
                                -100.f,
                                std::numeric_limits<float>::infinity(),
                                std::numeric_limits<float>::quiet_NaN()};
-  return kValues[in.Below(std::size(kValues))];
+  return kValues[in.Below(static_cast<int>(std::size(kValues)))];
 }
 
 v1::GenerateRequest SomeRequest(Input& in) {
   v1::GenerateRequest request;
   if (in.Below(2) == 0) {
     const char* kTexts[] = {"abc", "a", "", "hello", "aaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-    request.set_text(kTexts[in.Below(std::size(kTexts))]);
+    request.set_text(kTexts[in.Below(static_cast<int>(std::size(kTexts)))]);
   } else {
     for (int i = in.Below(30); i >= 0; --i) {
       request.mutable_token_ids()->add_ids(static_cast<uint32_t>(in.Below(kVocab)));
@@ -218,6 +219,8 @@ class Verifier {
   void Submit(const v1::GenerateRequest& wire, Input& in) {
     Result<GenerationRequest> request = FromWire(wire, Tokens());
     if (!request.ok()) return;
+    // The engine draws a seed where one matters and none is given; here an input must say it all.
+    if (!request->sampling.greedy() && !request->seed.has_value()) request->seed = last_id_;
     request->client = std::string(1, static_cast<char>('a' + in.Below(2)));
     const Status valid = Validate(*request, engine_->limits());
     int max_tokens = 0;

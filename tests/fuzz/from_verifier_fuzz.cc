@@ -2,6 +2,7 @@
 // arbitrary bytes. Every plan is answered by a valid draft or a refusal, a draft that has begun is
 // never given up, and at the stream's end every sequence and page is back.
 
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,7 +69,7 @@ class Link final : public VerifierLink {
 
 float Extreme(Input& in) {
   constexpr float kValues[] = {0.f, 1.f, 0.5f, 1e-45f, 1e-38f, 3e38f, -1.f, 2.f, 100.f, 0.9f};
-  return kValues[in.Below(std::size(kValues))];
+  return kValues[in.Below(static_cast<int>(std::size(kValues)))];
 }
 
 void FillPlan(Input& in, uint32_t round, v1::Plan* plan) {

@@ -93,7 +93,7 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
 Status RunBench(const BenchOptions& options, const Console& console) {
   OUTRIDER_ASSIGN(const std::vector<BenchPrompt> prompts, ReadPrompts(options.prompts_path));
   const int requests = options.requests.value_or(static_cast<int>(prompts.size()));
-  const VerifierClient client(options.verifier);
+  OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
 
   std::vector<RequestRecord> records(static_cast<size_t>(requests));
   std::atomic<int> next = 0;

@@ -1,9 +1,11 @@
 #include "client/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "common/base/version.h"
+#include "common/rpc/plaintext.h"
 
 namespace outrider {
 namespace {
@@ -23,11 +25,40 @@ std::vector<std::string> RuleNames() {
   return names;
 }
 
-void AddVerifier(CLI::App* command, std::string* verifier) {
-  *verifier = kDefaultVerifier;
-  command->add_option("--verifier", *verifier, "The verifier's address, host:port")
+void AddConnection(CLI::App* command, ConnectionOptions* connection) {
+  connection->verifier = kDefaultVerifier;
+  command->add_option("--verifier", connection->verifier, "The verifier's address, host:port")
       ->envname("OUTRIDER_VERIFIER")
       ->capture_default_str();
+  command
+      ->add_option("--tls-ca", connection->tls.ca,
+                   "PEM file of the authorities that the verifier's certificate comes from: speak "
+                   "TLS")
+      ->envname("OUTRIDER_TLS_CA");
+  command
+      ->add_option("--tls-cert", connection->tls.cert,
+                   "PEM file of our own certificate, where the verifier asks for one")
+      ->envname("OUTRIDER_TLS_CERT");
+  command->add_option("--tls-key", connection->tls.key, "PEM file of its private key")
+      ->envname("OUTRIDER_TLS_KEY");
+  command->add_option("--tls-server-name", connection->tls_server_name,
+                      "Name that the verifier's certificate must carry; without it, its host");
+  command->add_option("--token-file", connection->token_file,
+                      "File with the token for the verifier; without it, $OUTRIDER_TOKEN if set");
+  command->add_flag("--allow-plaintext", connection->allow_plaintext,
+                    "Speak plaintext to a verifier on another machine");
+}
+
+// A usage error, or nothing.
+Status Check(const ConnectionOptions& connection) {
+  const TlsOptions& tls = connection.tls;
+  if (tls.cert.empty() != tls.key.empty()) {
+    return InvalidArgument("--tls-cert and --tls-key belong together: give both");
+  }
+  if (!tls.ca.empty()) return Status();
+  if (!tls.cert.empty()) return InvalidArgument("--tls-cert needs --tls-ca");
+  if (connection.allow_plaintext) return Status();
+  return CheckPlaintext("--verifier", connection.verifier, "give --tls-ca");
 }
 
 void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
@@ -113,7 +144,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   CLI::App* generate_command = app.add_subcommand("generate", "Stream the text behind a prompt");
   GenerateOptions generate;
   RequestFlags generate_flags;
-  AddVerifier(generate_command, &generate.verifier);
+  AddConnection(generate_command, &generate.connection);
   CLI::Option_group* prompt = generate_command->add_option_group("Prompt", "One of these");
   TextPrompt text;
   FilePrompt file;
@@ -134,7 +165,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   CLI::App* bench_command = app.add_subcommand("bench", "Measure speed under load");
   BenchOptions bench;
   RequestFlags bench_flags;
-  AddVerifier(bench_command, &bench.verifier);
+  AddConnection(bench_command, &bench.connection);
   bench_command
       ->add_option("--prompts", bench.prompts_path,
                    "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
@@ -153,7 +184,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   CLI::App* status_command =
       app.add_subcommand("status", "The verifier, its drafters and its sessions");
   StatusOptions status;
-  AddVerifier(status_command, &status.verifier);
+  AddConnection(status_command, &status.connection);
   status_command->add_flag("--json", status.json, "One JSON object instead of tables");
 
   CLI::App* simulate_command = app.add_subcommand(
@@ -198,6 +229,17 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     return app.exit(error, console.out, console.err) == 0 ? 0 : kUsageError;
   }
 
+  if (simulate_command->parsed()) return Command(simulate);
+  ConnectionOptions* connection = generate_command->parsed() ? &generate.connection
+                                  : bench_command->parsed()  ? &bench.connection
+                                                             : &status.connection;
+  if (const Status wrong = Check(*connection); !wrong.ok()) {
+    console.err << wrong.message() << std::endl;
+    return kUsageError;
+  }
+  // Not a flag: command lines are seen by everybody on the machine.
+  if (const char* token = std::getenv("OUTRIDER_TOKEN")) connection->token = token;
+
   if (generate_command->parsed()) {
     if (text_flag->count() > 0) {
       generate.prompt = text;
@@ -213,7 +255,6 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     Finish(bench_flags, &bench.request);
     return Command(bench);
   }
-  if (simulate_command->parsed()) return Command(simulate);
   return Command(status);
 }
 

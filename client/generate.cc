@@ -98,7 +98,7 @@ std::string Marked(const v1::TokenChunk& chunk, const VerifierClient& client, Ma
 Status RunGenerate(const GenerateOptions& options, const Console& console) {
   v1::GenerateRequest request = MakeRequest(options.request);
   OUTRIDER_TRY(SetPrompt(options, console.in, &request));
-  const VerifierClient client(options.verifier);
+  OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
   const MarkStyle style = console.colour ? MarkStyle::kColour : MarkStyle::kBrackets;
 
   Output output;

@@ -8,10 +8,21 @@
 #include <vector>
 
 #include "client/simulate.h"
+#include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
 
 namespace outrider {
+
+// How the verifier is reached.
+struct ConnectionOptions {
+  std::string verifier;  // host:port
+  TlsOptions tls;        // with authorities: TLS
+  std::string tls_server_name;
+  std::string token_file;  // its first token is sent
+  std::string token;       // sent without a file; "": none
+  bool allow_plaintext = false;
+};
 
 // How a text is generated, whatever the prompt.
 struct RequestOptions {
@@ -39,7 +50,7 @@ struct TokenPrompt {
 };
 
 struct GenerateOptions {
-  std::string verifier;
+  ConnectionOptions connection;
   std::variant<TextPrompt, FilePrompt, TokenPrompt> prompt;
   RequestOptions request;
   bool json = false;
@@ -47,7 +58,7 @@ struct GenerateOptions {
 };
 
 struct BenchOptions {
-  std::string verifier;
+  ConnectionOptions connection;
   std::string prompts_path;
   int concurrency = 1;
   std::optional<int> requests;  // unset: each prompt once
@@ -56,7 +67,7 @@ struct BenchOptions {
 };
 
 struct StatusOptions {
-  std::string verifier;
+  ConnectionOptions connection;
   bool json = false;
 };
 

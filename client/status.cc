@@ -111,7 +111,8 @@ std::string Json(const v1::GetStatusResponse& status) {
 }  // namespace
 
 Status RunStatus(const StatusOptions& options, const Console& console) {
-  OUTRIDER_ASSIGN(const v1::GetStatusResponse status, VerifierClient(options.verifier).GetStatus());
+  OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
+  OUTRIDER_ASSIGN(const v1::GetStatusResponse status, client.GetStatus());
   if (options.json) {
     console.out << Json(status) << std::endl;
   } else {

@@ -5,8 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/plaintext.h"
 #include "common/rpc/status_map.h"
+#include "common/rpc/token_file.h"
 #include "common/rpc/wire.h"
 #include "outrider/v1/generation.grpc.pb.h"
 
@@ -16,9 +19,12 @@ namespace {
 // For calls that answer from memory: longer means that the service hangs.
 constexpr double kShortCallSeconds = 10;
 
-void SetTimeout(grpc::ClientContext& context, double seconds) {
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6)));
+Result<std::string> TokenOf(const ConnectionOptions& options) {
+  if (!options.token_file.empty()) return ReadToken(options.token_file);
+  if (options.token.empty()) return std::string();
+  Result<std::vector<NamedToken>> tokens = ParseTokens(options.token);
+  if (!tokens.ok()) return tokens.status().Annotate("OUTRIDER_TOKEN");
+  return std::move(tokens->front().token);
 }
 
 }  // namespace
@@ -41,16 +47,39 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options) {
   return request;
 }
 
-VerifierClient::VerifierClient(const std::string& address)
-    : address_(address), channel_(MakeChannel(address, ChannelOptions{})) {}
+Result<VerifierClient> VerifierClient::Create(const ConnectionOptions& options) {
+  OUTRIDER_ASSIGN(std::string token, TokenOf(options));
+  ChannelOptions channel{.tls_server_name = options.tls_server_name};
+  if (!options.tls.ca.empty()) {
+    OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> files, TlsFiles::Open(options.tls));
+    channel.tls = files->Current();
+  } else if (!token.empty() && !IsLoopback(options.verifier)) {
+    Log(LogLevel::kWarning, "the token goes over the network in plaintext: give --tls-ca",
+        {{"verifier", options.verifier}});
+  }
+  return VerifierClient(options.verifier, std::move(token), MakeChannel(options.verifier, channel));
+}
+
+VerifierClient::VerifierClient(std::string address, std::string token,
+                               std::shared_ptr<grpc::Channel> channel)
+    : address_(std::move(address)), token_(std::move(token)), channel_(std::move(channel)) {}
+
+std::unique_ptr<grpc::ClientContext> VerifierClient::MakeContext(double timeout_seconds) const {
+  auto context = std::make_unique<grpc::ClientContext>();
+  if (!token_.empty()) context->AddMetadata("authorization", "Bearer " + token_);
+  if (timeout_seconds > 0) {
+    context->set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::microseconds(static_cast<int64_t>(timeout_seconds * 1e6)));
+  }
+  return context;
+}
 
 Result<v1::Finished> VerifierClient::Generate(
     const v1::GenerateRequest& request, double timeout_seconds,
     const std::function<void(const v1::TokenChunk&)>& on_chunk) const {
-  grpc::ClientContext context;
-  if (timeout_seconds > 0) SetTimeout(context, timeout_seconds);
+  const auto context = MakeContext(timeout_seconds);
   const auto stub = v1::Generation::NewStub(channel_);
-  const auto reader = stub->Generate(&context, request);
+  const auto reader = stub->Generate(context.get(), request);
   std::optional<v1::Finished> finished;
   for (v1::GenerateResponse response; reader->Read(&response);) {
     if (response.has_chunk()) on_chunk(response.chunk());
@@ -62,23 +91,21 @@ Result<v1::Finished> VerifierClient::Generate(
 }
 
 Result<v1::GetStatusResponse> VerifierClient::GetStatus() const {
-  grpc::ClientContext context;
-  SetTimeout(context, kShortCallSeconds);
+  const auto context = MakeContext(kShortCallSeconds);
   v1::GetStatusResponse response;
-  OUTRIDER_TRY(
-      Explain(FromGrpc(v1::Generation::NewStub(channel_)->GetStatus(&context, {}, &response))));
+  OUTRIDER_TRY(Explain(
+      FromGrpc(v1::Generation::NewStub(channel_)->GetStatus(context.get(), {}, &response))));
   return response;
 }
 
 Result<std::string> VerifierClient::Detokenize(std::span<const uint32_t> token_ids) const {
-  grpc::ClientContext context;
-  SetTimeout(context, kShortCallSeconds);
+  const auto context = MakeContext(kShortCallSeconds);
   v1::DetokenizeRequest request;
   request.mutable_token_ids()->Assign(token_ids.begin(), token_ids.end());
   request.set_skip_special(true);
   v1::DetokenizeResponse response;
   OUTRIDER_TRY(Explain(
-      FromGrpc(v1::Generation::NewStub(channel_)->Detokenize(&context, request, &response))));
+      FromGrpc(v1::Generation::NewStub(channel_)->Detokenize(context.get(), request, &response))));
   return response.text();
 }
 

@@ -17,7 +17,8 @@
 
 namespace grpc {
 class Channel;
-}
+class ClientContext;
+}  // namespace grpc
 
 namespace outrider {
 
@@ -26,7 +27,9 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options);
 
 class VerifierClient {
  public:
-  explicit VerifierClient(const std::string& address);
+  // Reads certificates and token; an error when one of them is not right. Connects with the first
+  // call.
+  static Result<VerifierClient> Create(const ConnectionOptions& options);
 
   // Blocks until the text has ended; `on_chunk` sees every chunk as it comes. timeout_seconds 0:
   // none.
@@ -36,10 +39,15 @@ class VerifierClient {
   Result<std::string> Detokenize(std::span<const uint32_t> token_ids) const;
 
  private:
+  VerifierClient(std::string address, std::string token, std::shared_ptr<grpc::Channel> channel);
+
+  // The call's context: its token and its deadline. timeout_seconds 0: none.
+  std::unique_ptr<grpc::ClientContext> MakeContext(double timeout_seconds) const;
   Status Explain(const Status& status) const;
 
-  const std::string address_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  std::string address_;
+  std::string token_;  // "": none
+  std::shared_ptr<grpc::Channel> channel_;
 };
 
 }  // namespace outrider

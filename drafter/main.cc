@@ -14,7 +14,9 @@
 #include "common/base/signals.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
+#include "common/rpc/token_file.h"
 #include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
 #include "drafter/metrics.h"
@@ -35,7 +37,21 @@ std::string DefaultName() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
+// The token must be there from the start, and is better not shown to the network.
+Status CheckToken(const DrafterOptions& options) {
+  if (options.token_file.empty()) return Status();
+  OUTRIDER_TRY(ReadToken(options.token_file).status());
+  for (const std::string& address : options.verifiers) {
+    if (!options.service.tls.ca.empty() || IsLoopback(address)) continue;
+    Log(LogLevel::kWarning, "the token goes over the network in plaintext: give --tls-ca",
+        {{"verifier", address}});
+  }
+  return Status();
+}
+
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
+  OUTRIDER_TRY(CheckToken(options));
+  OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
   DraftLoopOptions loop_options{.max_sessions = options.max_sessions,
@@ -58,7 +74,10 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   }
   std::unique_ptr<RpcServer> server;
   if (!options.service.listen.empty()) {
-    OUTRIDER_ASSIGN(server, RpcServer::Start({.listen = options.service.listen}, {}));
+    OUTRIDER_ASSIGN(server,
+                    RpcServer::Start({.listen = options.service.listen,
+                                      .tls = options.service.tls.cert.empty() ? nullptr : tls},
+                                     {}));
   }
 
   const SteadyClock clock;
@@ -80,7 +99,12 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   std::vector<std::unique_ptr<GrpcVerifierLink>> links;
   for (const std::string& address : options.verifiers) {
     links.push_back(std::make_unique<GrpcVerifierLink>(
-        VerifierLinkOptions{.address = address, .identity = identity}, &loop, &attachments));
+        VerifierLinkOptions{.address = address,
+                            .identity = identity,
+                            .tls = options.service.tls.ca.empty() ? nullptr : tls,
+                            .tls_server_name = options.tls_server_name,
+                            .token_file = options.token_file},
+        &loop, &attachments));
   }
   Log(LogLevel::kInfo, "drafting",
       {{"name", identity.name},

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/rpc/plaintext.h"
 #include "common/rpc/wire.h"
 
 namespace outrider {
@@ -18,10 +19,18 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
                  "again for ever when it is away")
       ->required()
       ->delimiter(',');
+  app.add_option("--tls-ca", o->service.tls.ca,
+                 "PEM file of the authorities that the verifiers' certificates come from: they are "
+                 "dialled with TLS, and --listen (with --tls-cert) takes only clients with a "
+                 "certificate of theirs");
+  app.add_option("--tls-server-name", o->tls_server_name,
+                 "Name that the verifiers' certificates must carry; empty: the host of --verifier");
+  app.add_option("--token-file", o->token_file,
+                 "File whose first token is sent to the verifiers; read at every dial");
   app.add_option("--name", o->name, "Name in the verifiers' logs and status; empty: host:pid");
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
                "Exit with code 3 when a verifier refuses this drafter (another tokenizer or "
-               "protocol), instead of asking again every 10 seconds");
+               "protocol, or not authorized), instead of asking again every 10 seconds");
   app.add_option("--max-sessions", o->max_sessions, "Sessions of all verifiers at once")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-draft-length", o->max_draft_length,
@@ -33,7 +42,14 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--chunk-depths", o->chunk_depths,
                  "Depths of a draft after which it is sent in part")
       ->check(CLI::Range(1, 64));
-  return ParseCommandLine(app, argc, argv);
+  return ParseCommandLine(app, argc, argv, [o] {
+    OUTRIDER_TRY(CheckTransport(o->service));
+    if (o->service.allow_plaintext || !o->service.tls.ca.empty()) return Status();
+    for (const std::string& address : o->verifiers) {
+      OUTRIDER_TRY(CheckPlaintext("--verifier", address, "give --tls-ca"));
+    }
+    return Status();
+  });
 }
 
 }  // namespace outrider

@@ -12,7 +12,9 @@ namespace outrider {
 struct DrafterOptions {
   ServiceOptions service{.metrics = "127.0.0.1:7302"};
   std::vector<std::string> verifiers;
-  std::string name;  // "": host:pid
+  std::string tls_server_name;  // "": the host of the verifier's address
+  std::string token_file;       // "": none
+  std::string name;             // "": host:pid
   bool exit_on_refusal = false;
   int max_sessions = 256;
   int max_draft_length = 16;

@@ -12,13 +12,16 @@
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
+#include "common/rpc/token_file.h"
 #include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/options.h"
 #include "verifier/pool/drafter_pool.h"
+#include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
 
@@ -41,7 +44,26 @@ bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
   }
 }
 
+Result<std::unique_ptr<TokenFile>> OpenTokens(const std::string& path) {
+  if (path.empty()) return std::unique_ptr<TokenFile>();
+  return TokenFile::Open(path);
+}
+
+void WarnOfReadableTokens(const VerifierOptions& options) {
+  const bool tokens = !options.client_tokens.empty() || !options.drafter_tokens.empty();
+  if (!tokens || !options.service.tls.cert.empty() || IsLoopback(options.service.listen)) return;
+  Log(LogLevel::kWarning, "tokens go over the network in plaintext: give --tls-cert and --tls-key",
+      {{"listen", options.service.listen}});
+}
+
 Status Run(const VerifierOptions& options, SignalWaiter& signals) {
+  // First what can be wrong in a moment; the model takes longer.
+  OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
+  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
+  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> drafter_tokens, OpenTokens(options.drafter_tokens));
+  WarnOfReadableTokens(options);
+  const ClientAuthorization clients(std::move(client_tokens));
+  const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
@@ -67,11 +89,14 @@ Status Run(const VerifierOptions& options, SignalWaiter& signals) {
   GenerationService generation({.tokenizer = tokenizer.get(),
                                 .config = config,
                                 .limits = engine.limits(),
-                                .version = kVersion},
+                                .version = kVersion,
+                                .authorization = &clients,
+                                .pad_responses = options.pad_responses},
                                &engine, &pool, &thread);
-  DraftingService drafting(&pool, &thread);
-  OUTRIDER_ASSIGN(const std::unique_ptr<RpcServer> server,
-                  RpcServer::Start({.listen = options.service.listen}, {&generation, &drafting}));
+  DraftingService drafting(&drafters, &metrics, &pool, &thread);
+  OUTRIDER_ASSIGN(
+      const std::unique_ptr<RpcServer> server,
+      RpcServer::Start({.listen = options.service.listen, .tls = tls}, {&generation, &drafting}));
   server->SetServing(kGenerationService, true);
   server->SetServing(kDraftingService, true);
   Log(LogLevel::kInfo, "serving",

@@ -57,6 +57,22 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--drain-timeout", o->drain_timeout_seconds,
                  "Seconds that running generations get to finish after SIGTERM")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--tls-ca", o->service.tls.ca,
+                 "PEM file of the authorities that clients and drafters must have a certificate of "
+                 "(mutual TLS); needs --tls-cert");
+  app.add_option("--client-tokens", o->client_tokens,
+                 "File of the tokens that clients may have, one a line: `token` or `name token`; "
+                 "read again when it changes. Empty: clients need none");
+  app.add_option("--drafter-tokens", o->drafter_tokens,
+                 "The same for drafters. Empty, and no --drafter-names: any drafter may attach");
+  app.add_option("--drafter-names", o->drafter_names,
+                 "Names (DNS or common name of their certificate) of the drafters that may attach "
+                 "without a token, separated by commas; needs --tls-ca")
+      ->delimiter(',');
+  app.add_option("--pad-responses", o->pad_responses,
+                 "Round streamed messages up to a multiple of this many bytes, so that their size "
+                 "does not tell how many draft tokens were accepted; 0: no padding")
+      ->check(CLI::Range(0, 65536));
   return ParseCommandLine(app, argc, argv, [o] {
     const EngineOptions& e = o->engine;
     if (e.speculation.draft_length > e.max_draft_length) {
@@ -67,7 +83,13 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
     if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
       return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
     }
-    return Status();
+    if (!o->service.tls.ca.empty() && o->service.tls.cert.empty()) {
+      return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");
+    }
+    if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
+      return InvalidArgument("--drafter-names needs --tls-ca: names are those of certificates");
+    }
+    return CheckTransport(o->service);
   });
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/service/service_options.h"
 #include "common/spec/draft_law.h"
@@ -14,6 +16,10 @@ struct VerifierOptions {
   EngineOptions engine;
   DraftLawLimits law_limits;
   double drain_timeout_seconds = 30;
+  std::string client_tokens;   // file; "": every client may call
+  std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
+  std::vector<std::string> drafter_names;
+  int pad_responses = 0;  // bytes; 0: none
 };
 
 // As ParseCommandLine of service_options.h.

@@ -10,6 +10,7 @@ const char* CodeName(Code code) {
     case Code::kInvalidArgument: return "INVALID_ARGUMENT";
     case Code::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
     case Code::kNotFound: return "NOT_FOUND";
+    case Code::kPermissionDenied: return "PERMISSION_DENIED";
     case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
     case Code::kFailedPrecondition: return "FAILED_PRECONDITION";
     case Code::kAborted: return "ABORTED";
@@ -18,6 +19,7 @@ const char* CodeName(Code code) {
     case Code::kInternal: return "INTERNAL";
     case Code::kUnavailable: return "UNAVAILABLE";
     case Code::kDataLoss: return "DATA_LOSS";
+    case Code::kUnauthenticated: return "UNAUTHENTICATED";
   }
   return "UNKNOWN";
 }
@@ -36,6 +38,9 @@ Status InvalidArgument(std::string message) {
   return Status(Code::kInvalidArgument, std::move(message));
 }
 Status NotFound(std::string message) { return Status(Code::kNotFound, std::move(message)); }
+Status PermissionDenied(std::string message) {
+  return Status(Code::kPermissionDenied, std::move(message));
+}
 Status ResourceExhausted(std::string message) {
   return Status(Code::kResourceExhausted, std::move(message));
 }
@@ -48,5 +53,8 @@ Status Unimplemented(std::string message) {
 Status Internal(std::string message) { return Status(Code::kInternal, std::move(message)); }
 Status Unavailable(std::string message) { return Status(Code::kUnavailable, std::move(message)); }
 Status DataLoss(std::string message) { return Status(Code::kDataLoss, std::move(message)); }
+Status Unauthenticated(std::string message) {
+  return Status(Code::kUnauthenticated, std::move(message));
+}
 
 }  // namespace outrider

@@ -18,14 +18,16 @@ enum class Code {
   kInvalidArgument = 3,     // never retry: the caller must change the request
   kDeadlineExceeded = 4,    // the caller's time is over
   kNotFound = 5,            // a file or an entity that does not exist
+  kPermissionDenied = 7,    // known who, but not allowed
   kResourceExhausted = 8,   // no room now (queue, pages, memory)
   kFailedPrecondition = 9,  // session unknown, out of order, mismatched pair
   kAborted = 10,
   kOutOfRange = 11,
   kUnimplemented = 12,
-  kInternal = 13,     // a bug or a broken device
-  kUnavailable = 14,  // peer gone, draining
-  kDataLoss = 15,     // a truncated or corrupt file
+  kInternal = 13,         // a bug or a broken device
+  kUnavailable = 14,      // peer gone, draining
+  kDataLoss = 15,         // a truncated or corrupt file
+  kUnauthenticated = 16,  // no token that is known
 };
 
 const char* CodeName(Code code);
@@ -50,12 +52,14 @@ class [[nodiscard]] Status {
 
 Status InvalidArgument(std::string message);
 Status NotFound(std::string message);
+Status PermissionDenied(std::string message);
 Status ResourceExhausted(std::string message);
 Status FailedPrecondition(std::string message);
 Status Unimplemented(std::string message);
 Status Internal(std::string message);
 Status Unavailable(std::string message);
 Status DataLoss(std::string message);
+Status Unauthenticated(std::string message);
 
 // A value or the reason why there is none.
 template <class T>

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "common/rpc/server_credentials.h"
+
 namespace outrider {
 namespace {
 
@@ -22,7 +24,10 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  std::shared_ptr<grpc::ServerCredentials> credentials = options.tls == nullptr
+                                                             ? grpc::InsecureServerCredentials()
+                                                             : MakeServerCredentials(options.tls);
+  builder.AddListeningPort(options.listen, credentials, &port);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.SetMaxSendMessageSize(options.max_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -37,11 +42,12 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
     return Unavailable("cannot listen on " + options.listen +
                        ": the address is malformed or taken; choose another --listen");
   }
-  return std::unique_ptr<RpcServer>(new RpcServer(std::move(server), port));
+  return std::unique_ptr<RpcServer>(new RpcServer(std::move(credentials), std::move(server), port));
 }
 
-RpcServer::RpcServer(std::unique_ptr<grpc::Server> server, int port)
-    : server_(std::move(server)), port_(port) {}
+RpcServer::RpcServer(std::shared_ptr<grpc::ServerCredentials> credentials,
+                     std::unique_ptr<grpc::Server> server, int port)
+    : credentials_(std::move(credentials)), server_(std::move(server)), port_(port) {}
 
 RpcServer::~RpcServer() { Shutdown(Duration::zero()); }
 

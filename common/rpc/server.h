@@ -12,16 +12,20 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/rpc/tls_files.h"
 
 namespace grpc {
 class Server;
-}
+class ServerCredentials;
+}  // namespace grpc
 
 namespace outrider {
 
 struct RpcServerOptions {
   std::string listen;  // "host:port"; port 0 takes a free one
   int max_message_bytes = 16 << 20;
+  // Our certificate; with authorities, clients must have one of theirs. Null: plaintext.
+  std::shared_ptr<TlsFiles> tls;
 };
 
 class RpcServer {
@@ -38,8 +42,10 @@ class RpcServer {
   void Shutdown(Duration grace);
 
  private:
-  RpcServer(std::unique_ptr<grpc::Server> server, int port);
+  RpcServer(std::shared_ptr<grpc::ServerCredentials> credentials,
+            std::unique_ptr<grpc::Server> server, int port);
 
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
   std::unique_ptr<grpc::Server> server_;
   int port_;
 };

@@ -10,6 +10,7 @@ static_assert(static_cast<int>(Code::kUnknown) == grpc::StatusCode::UNKNOWN);
 static_assert(static_cast<int>(Code::kInvalidArgument) == grpc::StatusCode::INVALID_ARGUMENT);
 static_assert(static_cast<int>(Code::kDeadlineExceeded) == grpc::StatusCode::DEADLINE_EXCEEDED);
 static_assert(static_cast<int>(Code::kNotFound) == grpc::StatusCode::NOT_FOUND);
+static_assert(static_cast<int>(Code::kPermissionDenied) == grpc::StatusCode::PERMISSION_DENIED);
 static_assert(static_cast<int>(Code::kResourceExhausted) == grpc::StatusCode::RESOURCE_EXHAUSTED);
 static_assert(static_cast<int>(Code::kFailedPrecondition) == grpc::StatusCode::FAILED_PRECONDITION);
 static_assert(static_cast<int>(Code::kAborted) == grpc::StatusCode::ABORTED);
@@ -18,6 +19,7 @@ static_assert(static_cast<int>(Code::kUnimplemented) == grpc::StatusCode::UNIMPL
 static_assert(static_cast<int>(Code::kInternal) == grpc::StatusCode::INTERNAL);
 static_assert(static_cast<int>(Code::kUnavailable) == grpc::StatusCode::UNAVAILABLE);
 static_assert(static_cast<int>(Code::kDataLoss) == grpc::StatusCode::DATA_LOSS);
+static_assert(static_cast<int>(Code::kUnauthenticated) == grpc::StatusCode::UNAUTHENTICATED);
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/model/transformer.h"
+#include "common/rpc/plaintext.h"
 
 namespace outrider {
 namespace {
@@ -42,6 +43,13 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--listen", o->listen,
                  "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
+  app.add_option("--tls-cert", o->tls.cert,
+                 "PEM file of this service's certificate, intermediate ones behind it: --listen "
+                 "then speaks TLS, and peers that it dials may ask for it. All TLS files are read "
+                 "again when they change");
+  app.add_option("--tls-key", o->tls.key, "PEM file of its private key, without a passphrase");
+  app.add_flag("--allow-plaintext", o->allow_plaintext,
+               "Speak plaintext beyond this machine where no TLS is configured");
   app.add_option("--metrics", o->metrics,
                  "host:port of the Prometheus endpoint (/metrics); empty: none");
   app.add_option("--threads", o->threads, "Compute threads")->check(CLI::Range(1, 256));
@@ -79,6 +87,21 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
     return kBadUsage;
   }
   return std::nullopt;
+}
+
+Status CheckTransport(const ServiceOptions& options) {
+  if (options.tls.cert.empty() != options.tls.key.empty()) {
+    return InvalidArgument("--tls-cert and --tls-key belong together: give both");
+  }
+  if (options.allow_plaintext || options.listen.empty() || !options.tls.cert.empty()) {
+    return Status();
+  }
+  return CheckPlaintext("--listen", options.listen, "give --tls-cert and --tls-key");
+}
+
+Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options) {
+  if (options.cert.empty() && options.ca.empty()) return std::shared_ptr<TlsFiles>();
+  return TlsFiles::Open(options);
 }
 
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,

@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/rpc/tls_files.h"
 
 namespace CLI {
 class App;
@@ -21,9 +22,11 @@ class App;
 namespace outrider {
 
 struct ServiceOptions {
-  std::string model;    // directory
-  std::string listen;   // host:port of the gRPC server; a service may run without
-  std::string metrics;  // host:port of the Prometheus endpoint; empty: none
+  std::string model;   // directory
+  std::string listen;  // host:port of the gRPC server; a service may run without
+  TlsOptions tls;
+  bool allow_plaintext = false;  // beyond this machine
+  std::string metrics;           // host:port of the Prometheus endpoint; empty: none
   int threads = 1;
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
@@ -41,6 +44,12 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* options);
 // (--help and --version: 0, bad flags: 2, with the words already printed).
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
                                     const std::function<Status()>& check = nullptr);
+
+// What is wrong with the addresses and certificates, in words that say what to do.
+Status CheckTransport(const ServiceOptions& options);
+
+// The certificates of `options`, read and checked; null without any.
+Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 
 // Loads the model onto the CPU and says so in the log.
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens);

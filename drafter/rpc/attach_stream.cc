@@ -14,11 +14,12 @@ constexpr size_t kMaxQueuedMessages = 1024;
 }  // namespace
 
 std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std::string address,
-                                                  uint64_t connection,
+                                                  uint64_t connection, const std::string& token,
                                                   const DrafterIdentity& identity,
                                                   LinkEvents* events, LinkObserver* observer) {
   std::shared_ptr<AttachStream> stream(
       new AttachStream(std::move(address), connection, events, observer));
+  if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
   {
     MutexLock lock(stream->mu_);
     stream->self_ = stream;

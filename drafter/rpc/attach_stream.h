@@ -34,7 +34,8 @@ class LinkObserver {
   virtual ~LinkObserver() = default;
   virtual void OnAttached(const std::string& address) = 0;
   virtual void OnDetached(const std::string& address) = 0;
-  // The verifier will not have this drafter (FAILED_PRECONDITION), in its own words.
+  // The verifier will not have this drafter, in its own words: it does not fit
+  // (FAILED_PRECONDITION), or is not allowed (UNAUTHENTICATED, PERMISSION_DENIED).
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
 };
 
@@ -42,10 +43,12 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
                            public VerifierLink,
                            public std::enable_shared_from_this<AttachStream> {
  public:
-  // Says hello. `events` and `observer` must outlive the call's end, `address` is for words.
+  // Says hello, with `token` as the bearer if there is one. `events` and `observer` must outlive
+  // the call's end, `address` is for words.
   static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
-                                             uint64_t connection, const DrafterIdentity& identity,
-                                             LinkEvents* events, LinkObserver* observer);
+                                             uint64_t connection, const std::string& token,
+                                             const DrafterIdentity& identity, LinkEvents* events,
+                                             LinkObserver* observer);
 
   void SendDrafts(std::vector<Draft> drafts) override;
   void SendLoad(const DrafterLoad& load) override;

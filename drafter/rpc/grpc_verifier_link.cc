@@ -6,12 +6,19 @@
 
 #include "common/base/log.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/token_file.h"
 #include "drafter/rpc/backoff.h"
 
 namespace outrider {
 namespace {
 
 constexpr Duration kCloseGrace = std::chrono::seconds(1);
+
+// It has to be configured anew, or we have.
+bool IsRefusal(const Status& end) {
+  return end.code() == Code::kFailedPrecondition || end.code() == Code::kUnauthenticated ||
+         end.code() == Code::kPermissionDenied;
+}
 
 uint64_t NextConnection() {
   static std::atomic<uint64_t> next{1};
@@ -22,11 +29,7 @@ uint64_t NextConnection() {
 
 GrpcVerifierLink::GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvents* events,
                                    LinkObserver* observer)
-    : options_(options),
-      events_(events),
-      observer_(observer),
-      stub_(v1::Drafting::NewStub(MakeChannel(options.address, {}))),
-      thread_([this] { Run(); }) {}
+    : options_(options), events_(events), observer_(observer), thread_([this] { Run(); }) {}
 
 GrpcVerifierLink::~GrpcVerifierLink() { Stop(); }
 
@@ -45,11 +48,30 @@ void GrpcVerifierLink::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+void GrpcVerifierLink::Renew() {
+  std::shared_ptr<const TlsMaterial> material =
+      options_.tls == nullptr ? nullptr : options_.tls->Current();
+  if (stub_ == nullptr || material != tls_material_) {
+    stub_ = v1::Drafting::NewStub(MakeChannel(
+        options_.address, {.tls = material, .tls_server_name = options_.tls_server_name}));
+    tls_material_ = std::move(material);
+  }
+  if (options_.token_file.empty()) return;
+  Result<std::string> token = ReadToken(options_.token_file);
+  if (token.ok()) {
+    token_ = std::move(token).value();
+  } else {
+    Log(LogLevel::kError, "the token file is not right; the token read before is sent",
+        {{"reason", token.status().message()}});
+  }
+}
+
 std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
+  Renew();
   MutexLock lock(mu_);
   if (stopping_) return nullptr;
-  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), options_.identity,
-                                events_, observer_);
+  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_,
+                                options_.identity, events_, observer_);
   return stream_;
 }
 
@@ -76,7 +98,7 @@ void GrpcVerifierLink::Run() {
     if (stopping()) return;
     const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
     if (lasted) backoff.Reset();
-    const bool refused = end.code() == Code::kFailedPrecondition;
+    const bool refused = IsRefusal(end);
     const Duration pause = refused ? options_.refused_pause : backoff.Next();
     if (refused) observer_->OnRefused(options_.address, end);
     const std::string words = end.ToString();

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/rpc/tls_files.h"
 #include "drafter/rpc/attach_stream.h"
 #include "drafter/rpc/wire.h"
 
@@ -19,6 +20,9 @@ namespace outrider {
 struct VerifierLinkOptions {
   std::string address;  // "host:port"
   DrafterIdentity identity;
+  std::shared_ptr<TlsFiles> tls;  // looked at with every dial; null: plaintext
+  std::string tls_server_name;    // as in ChannelOptions
+  std::string token_file;         // read with every dial; "": no token
   // The longest pause before the next dial.
   Duration max_pause = std::chrono::seconds(2);
   // Before the next dial to a verifier that refused: it has to be configured anew first.
@@ -36,6 +40,8 @@ class GrpcVerifierLink {
 
  private:
   void Run();
+  // Channel and token as the files say now.
+  void Renew();
   // The next attachment; null when stopped.
   std::shared_ptr<AttachStream> Dial() OUTRIDER_EXCLUDES(mu_);
   bool stopping() OUTRIDER_EXCLUDES(mu_);
@@ -45,7 +51,11 @@ class GrpcVerifierLink {
   const VerifierLinkOptions options_;
   LinkEvents* const events_;
   LinkObserver* const observer_;
-  const std::unique_ptr<v1::Drafting::Stub> stub_;
+
+  // Of the thread that dials.
+  std::shared_ptr<const TlsMaterial> tls_material_;  // stub_'s
+  std::unique_ptr<v1::Drafting::Stub> stub_;
+  std::string token_;
 
   Mutex mu_;
   std::condition_variable stop_requested_;

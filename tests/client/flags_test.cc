@@ -35,6 +35,7 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   const auto options = Parse<GenerateOptions>({"generate",
                                                "--verifier",
                                                "h:1",
+                                               "--allow-plaintext",
                                                "--prompt",
                                                "Once",
                                                "--max-tokens",
@@ -74,7 +75,7 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
                                                "2.5",
                                                "--json",
                                                "--show-drafts"});
-  EXPECT_EQ(options.verifier, "h:1");
+  EXPECT_EQ(options.connection.verifier, "h:1");
   EXPECT_EQ(std::get<TextPrompt>(options.prompt).text, "Once");
   const RequestOptions& request = options.request;
   EXPECT_EQ(request.max_tokens, 9u);
@@ -101,7 +102,7 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
 TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
   unsetenv("OUTRIDER_VERIFIER");
   const auto options = Parse<GenerateOptions>({"generate", "--prompt", ""});
-  EXPECT_EQ(options.verifier, "127.0.0.1:7300");
+  EXPECT_EQ(options.connection.verifier, "127.0.0.1:7300");
   EXPECT_EQ(std::get<TextPrompt>(options.prompt).text, "");
   EXPECT_FALSE(options.request.max_tokens.has_value());
   EXPECT_FALSE(options.request.seed.has_value());
@@ -119,9 +120,35 @@ TEST(Flags, APromptMayBeTokensOrAFile) {
 
 TEST(Flags, TheEnvironmentNamesTheVerifierAndTheFlagGoesBeforeIt) {
   setenv("OUTRIDER_VERIFIER", "env:1", 1);
-  EXPECT_EQ(Parse<StatusOptions>({"status"}).verifier, "env:1");
-  EXPECT_EQ(Parse<StatusOptions>({"status", "--verifier", "flag:1"}).verifier, "flag:1");
+  const auto verifier = [](std::vector<std::string> arguments) {
+    arguments.emplace_back("--allow-plaintext");
+    return Parse<StatusOptions>(arguments).connection.verifier;
+  };
+  EXPECT_EQ(verifier({"status"}), "env:1");
+  EXPECT_EQ(verifier({"status", "--verifier", "flag:1"}), "flag:1");
   unsetenv("OUTRIDER_VERIFIER");
+}
+
+TEST(Flags, PlaintextToAnotherMachineMustBeAskedFor) {
+  const CommandResult plain = RunOutrider({"status", "--verifier", "h:1"});
+  EXPECT_EQ(plain.exit_code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("--tls-ca"));
+  EXPECT_THAT(plain.err, HasSubstr("--allow-plaintext"));
+  const auto tls = Parse<StatusOptions>({"status", "--verifier", "h:1", "--tls-ca", "ca.pem",
+                                         "--tls-cert", "c.pem", "--tls-key", "c.key",
+                                         "--tls-server-name", "v", "--token-file", "t"});
+  EXPECT_EQ(tls.connection.tls.ca, "ca.pem");
+  EXPECT_EQ(tls.connection.tls.cert, "c.pem");
+  EXPECT_EQ(tls.connection.tls.key, "c.key");
+  EXPECT_EQ(tls.connection.tls_server_name, "v");
+  EXPECT_EQ(tls.connection.token_file, "t");
+}
+
+TEST(Flags, TheEnvironmentHoldsAToken) {
+  setenv("OUTRIDER_TOKEN", "secret", 1);
+  EXPECT_EQ(Parse<StatusOptions>({"status"}).connection.token, "secret");
+  unsetenv("OUTRIDER_TOKEN");
+  EXPECT_EQ(Parse<StatusOptions>({"status"}).connection.token, "");
 }
 
 TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
@@ -140,6 +167,8 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
       {"generate", "--token-ids", "1,x"},
       {"bench", "--requests", "3"},
       {"bench", "--prompts", "f", "--concurrency", "0"},
+      {"status", "--tls-ca", "ca.pem", "--tls-cert", "c.pem"},
+      {"status", "--tls-cert", "c.pem", "--tls-key", "c.key"},
       {"simulate"},
       {"simulate", "--pair", "f", "--algorithm", "guess"},
   };

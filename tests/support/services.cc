@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "common/rpc/channel.h"
-
 namespace outrider::testing {
 namespace {
 
@@ -72,13 +70,18 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
   return Process::Start(argv, log_path);
 }
 
-TestClient::TestClient(const std::string& address)
-    : stub_(v1::Generation::NewStub(MakeChannel(address, {}))) {}
+TestClient::TestClient(const std::string& address, const ChannelOptions& options, std::string token)
+    : token_(std::move(token)), stub_(v1::Generation::NewStub(MakeChannel(address, options))) {}
+
+void TestClient::AddToken(grpc::ClientContext& context) const {
+  if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
+}
 
 TestClient::Outcome TestClient::Generate(const v1::GenerateRequest& request) {
   Outcome outcome;
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
+  AddToken(context);
   const auto reader = stub_->Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
@@ -98,6 +101,7 @@ TestClient::Outcome TestClient::Generate(const v1::GenerateRequest& request) {
 
 v1::GetStatusResponse TestClient::Status() {
   grpc::ClientContext context;
+  AddToken(context);
   v1::GetStatusResponse response;
   const grpc::Status status = stub_->GetStatus(&context, {}, &response);
   if (!status.ok()) ADD_FAILURE() << "GetStatus: " << status.error_message();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/channel.h"
 #include "outrider/v1/generation.grpc.pb.h"
 #include "tests/support/process.h"
 
@@ -44,7 +45,9 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
 
 class TestClient {
  public:
-  explicit TestClient(const std::string& address);
+  // `token`: sent with every call of this class; "": none.
+  explicit TestClient(const std::string& address, const ChannelOptions& options = {},
+                      std::string token = "");
 
   struct Outcome {
     grpc::Status status;
@@ -62,6 +65,9 @@ class TestClient {
   v1::Generation::Stub& stub() { return *stub_; }
 
  private:
+  void AddToken(grpc::ClientContext& context) const;
+
+  const std::string token_;
   std::unique_ptr<v1::Generation::Stub> stub_;
 };
 

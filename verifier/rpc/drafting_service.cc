@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "common/rpc/wire.h"
@@ -128,10 +129,23 @@ class AttachReactor final : public AttachStream {
   bool greeted_ = false;  // reads come one at a time
 };
 
+// A stream that is over before its first message.
+class RefusedStream final : public AttachStream {
+ public:
+  explicit RefusedStream(const Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
 
 grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>* DraftingService::Attach(
-    grpc::CallbackServerContext* /*context*/) {
+    grpc::CallbackServerContext* context) {
+  if (const Status status = authorization_->Admit(*context); !status.ok()) {
+    metrics_->drafters_refused_total.Increment();
+    Log(LogLevel::kWarning, "drafter refused",
+        {{"peer", context->peer()}, {"reason", status.ToString()}});
+    return new RefusedStream(status);
+  }
   return new AttachReactor(next_id_++, pool_, thread_);
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
+#include "verifier/rpc/padding.h"
 #include "verifier/rpc/wire.h"
 
 namespace outrider {
@@ -16,8 +17,6 @@ using GenerateSink = StreamSink<GenerateStream, v1::GenerateResponse>;
 // Chunks that may wait for a slow client: one a token of the longest context planned for.
 constexpr size_t kMaxQueuedChunks = 131072;
 
-// Whom a request is counted for when places are shared out: an opaque key of the caller's choice.
-constexpr char kClientKey[] = "outrider-client";
 // The trailing metadata by which gRPC clients know when to try again.
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
@@ -26,26 +25,27 @@ void AddPushback(grpc::CallbackServerContext* context, Duration after) {
   context->AddTrailingMetadata(kPushbackKey, std::to_string(ms));
 }
 
-std::string ClientOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(kClientKey);
-  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
-}
-
 // The engine's sink over one stream.
 class StreamedGeneration final : public GenerationSink {
  public:
-  explicit StreamedGeneration(std::shared_ptr<GenerateSink> stream) : stream_(std::move(stream)) {}
+  StreamedGeneration(std::shared_ptr<GenerateSink> stream, int pad)
+      : stream_(std::move(stream)), pad_(pad) {}
 
-  void Send(Chunk chunk) override { stream_->Send(ToWire(chunk)); }
+  void Send(Chunk chunk) override { SendPadded(ToWire(chunk)); }
   void Finish(const Summary& summary) override {
-    stream_->Send(ToWire(summary));
+    SendPadded(ToWire(summary));
     stream_->Close(grpc::Status::OK);
   }
   void Fail(const Status& status) override { stream_->Close(ToGrpc(status)); }
 
  private:
+  void SendPadded(v1::GenerateResponse response) {
+    Pad(pad_, &response);
+    stream_->Send(std::move(response));
+  }
+
   std::shared_ptr<GenerateSink> stream_;
+  const int pad_;
 };
 
 class GenerateReactor final : public GenerateStream {
@@ -60,8 +60,8 @@ class GenerateReactor final : public GenerateStream {
 
   void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
 
-  void Submit(GenerationRequest request) {
-    auto generation = std::make_shared<StreamedGeneration>(sink_);
+  void Submit(GenerationRequest request, int pad) {
+    auto generation = std::make_shared<StreamedGeneration>(sink_, pad);
     const bool posted = thread_->TryPost([engine = engine_, id = id_, request = std::move(request),
                                           generation, sink = sink_, context = context_]() mutable {
       const Status status = engine->Submit(id, std::move(request), generation);
@@ -108,6 +108,16 @@ std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
 }
 
+// A unary call that may not go on, ended; null when it may.
+grpc::ServerUnaryReactor* RefuseUnknown(const ClientAuthorization& authorization,
+                                        grpc::CallbackServerContext* context) {
+  const Result<std::string> client = authorization.Admit(*context);
+  if (client.ok()) return nullptr;
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(client.status()));
+  return reactor;
+}
+
 }  // namespace
 
 GenerationService::GenerationService(Served served, Engine* engine, DrafterPool* pool,
@@ -121,6 +131,11 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
   auto* reactor = new GenerateReactor(next_id_++, context, engine_, thread_);
+  Result<std::string> client = served_.authorization->Admit(*context);
+  if (!client.ok()) {
+    reactor->Reject(client.status());
+    return reactor;
+  }
   Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
   const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
   if (!status.ok()) {
@@ -128,14 +143,15 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     return reactor;
   }
   parsed->deadline = DeadlineOf(*context);
-  parsed->client = ClientOf(*context);
-  reactor->Submit(std::move(parsed).value());
+  parsed->client = std::move(client).value();
+  reactor->Submit(std::move(parsed).value(), served_.pad_responses);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
                                                       const v1::GetModelRequest* /*request*/,
                                                       v1::GetModelResponse* response) {
+  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   const ModelConfig& config = served_.config;
   response->set_name(config.name);
   response->set_architecture(config.architecture);
@@ -151,6 +167,7 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerContext* context,
                                                        const v1::GetStatusRequest* /*request*/,
                                                        v1::GetStatusResponse* response) {
+  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool posted = thread_->TryPost([this, reactor, response] {
     *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
@@ -166,6 +183,7 @@ grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
                                                       const v1::TokenizeRequest* request,
                                                       v1::TokenizeResponse* response) {
+  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Result<std::vector<TokenId>> ids =
       served_.tokenizer->Encode(request->text(), request->parse_special());
@@ -185,6 +203,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
                                                         const v1::DetokenizeRequest* request,
                                                         v1::DetokenizeResponse* response) {
+  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   std::vector<TokenId> ids;
   for (const uint32_t id : request->token_ids()) {

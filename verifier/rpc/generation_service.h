@@ -10,6 +10,7 @@
 #include "outrider/v1/generation.grpc.pb.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/pool/drafter_pool.h"
+#include "verifier/rpc/authorization.h"
 
 namespace outrider {
 
@@ -21,6 +22,8 @@ class GenerationService final : public v1::Generation::CallbackService {
     ModelConfig config;
     RequestLimits limits;
     std::string version;
+    const ClientAuthorization* authorization = nullptr;
+    int pad_responses = 0;  // as in Pad of padding.h
   };
 
   // All must outlive the service. `engine` and `pool` are touched on the engine thread only.

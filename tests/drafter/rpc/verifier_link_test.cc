@@ -269,6 +269,19 @@ TEST_F(VerifierLinkTest, ARefusalIsToldInTheVerifiersWordsAndAskedAgain) {
   EXPECT_EQ(events_.Count<DisconnectedEvent>(), 0);
 }
 
+TEST_F(VerifierLinkTest, WantOfAuthorizationIsARefusalToo) {
+  int dials = 0;
+  FakeDraftingServer server([&](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+    sink.Close(++dials == 1 ? grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "token?")
+                            : grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "name?"));
+  });
+  const auto link = Link(server.address());
+  const std::vector<Status> refusals = observer_.AwaitRefusals(2);
+  ASSERT_GE(refusals.size(), 2u);
+  EXPECT_EQ(refusals[0].ToString(), "UNAUTHENTICATED: token?");
+  EXPECT_EQ(refusals[1].ToString(), "PERMISSION_DENIED: name?");
+}
+
 TEST_F(VerifierLinkTest, AttachesAgainAfterTheVerifierRestarts) {
   auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   const int port = server->port();

@@ -1,0 +1,19 @@
+// Plaintext leaves this machine only when somebody asked for it.
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Whether nobody but this machine is reached by a gRPC address: 127.0.0.0/8, ::1, localhost, unix
+// sockets. Other names are taken for other machines.
+bool IsLoopback(const std::string& address);
+
+// kInvalidArgument for plaintext to or at an address beyond this machine: `flag` names the address,
+// `remedy` the flags that would encrypt it.
+Status CheckPlaintext(const std::string& flag, const std::string& address,
+                      const std::string& remedy);
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// Certificates for tests, made by the openssl command in a folder of the test's own.
+#pragma once
+
+#include <string>
+
+namespace outrider::testing {
+
+struct IssuedCertificate {
+  std::string cert;  // paths
+  std::string key;
+};
+
+class CertificateAuthority {
+ public:
+  // Writes <directory>/<name>.pem and .key; fails the test when openssl does.
+  CertificateAuthority(const std::string& directory, const std::string& name);
+
+  // The path of its own certificate.
+  const std::string& cert() const { return cert_; }
+
+  enum class Validity { kNow, kExpired };
+  // A certificate with this common name, for `hosts` ("DNS:a,IP:127.0.0.1"; "": for no host).
+  // Issued again under the same name, it is written over, as a rotation does.
+  IssuedCertificate Issue(const std::string& name, const std::string& hosts = "IP:127.0.0.1",
+                          Validity validity = Validity::kNow) const;
+
+ private:
+  const std::string directory_;
+  const std::string cert_;
+  const std::string key_;
+};
+
+}  // namespace outrider::testing

@@ -1,0 +1,46 @@
+// Who may call: clients by a token, drafters by a token or by the name in their certificate.
+//
+// Thread: any; nothing here waits.
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/rpc/token_file.h"
+
+namespace outrider {
+
+class ClientAuthorization {
+ public:
+  // `tokens` null: everybody may call.
+  explicit ClientAuthorization(std::unique_ptr<TokenFile> tokens) : tokens_(std::move(tokens)) {}
+
+  // The key under which the caller's requests are counted for fair shares: its token's name.
+  // Without one, what it says of itself in metadata `outrider-client`, which no token's name is
+  // taken for. kUnauthenticated without a token that is known.
+  Result<std::string> Admit(const grpc::ServerContextBase& context) const;
+
+ private:
+  const std::unique_ptr<TokenFile> tokens_;
+};
+
+class DrafterAuthorization {
+ public:
+  // Either is enough. `tokens` null and `names` empty: any drafter may attach.
+  DrafterAuthorization(std::unique_ptr<TokenFile> tokens, std::vector<std::string> names)
+      : tokens_(std::move(tokens)), names_(std::move(names)) {}
+
+  // kUnauthenticated without a token that is known, kPermissionDenied for a certificate of another
+  // name where tokens are not taken.
+  Status Admit(const grpc::ServerContextBase& context) const;
+
+ private:
+  const std::unique_ptr<TokenFile> tokens_;
+  const std::vector<std::string> names_;
+};
+
+}  // namespace outrider

@@ -154,6 +154,11 @@ Result<DraftChunk> FromWire(const v1::Draft& wire) {
     return InvalidArgument(std::to_string(wire.token_ids_size()) + " draft tokens, at most " +
                            std::to_string(kMaxChunkDraws));
   }
+  if (wire.parents_size() > wire.token_ids_size() || wire.rows_size() > wire.token_ids_size()) {
+    return InvalidArgument(std::to_string(wire.parents_size()) + " parents and " +
+                           std::to_string(wire.rows_size()) + " rows for " +
+                           std::to_string(wire.token_ids_size()) + " draft tokens");
+  }
   OUTRIDER_TRY(CheckIds(wire.token_ids()));
   OUTRIDER_TRY(CheckIds(wire.parents()));
   DraftChunk chunk;

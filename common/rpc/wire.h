@@ -32,12 +32,15 @@ Result<DraftKind> FromWire(v1::DraftKind wire);
 
 // Fills tokens, parents (left out for a single sequence), rows and `more`.
 void ToWire(const DraftChunk& chunk, v1::Draft* wire);
-// kInvalidArgument when an id does not fit, a row's arrays differ in length or the part is beyond
-// kMaxChunkDraws. Whether it fits the tree is for DraftTree::Append to judge, the laws' sums for
-// Validate(DraftTree).
+// kInvalidArgument when an id does not fit, a row's arrays differ in length, there are more rows or
+// parents than tokens, or the part is beyond kMaxChunkDraws. Whether it fits the tree is for
+// DraftTree::Append to judge, the laws' sums for Validate(DraftTree).
 Result<DraftChunk> FromWire(const v1::Draft& wire);
 
 // No plan asks for more draws.
 inline constexpr int kMaxChunkDraws = 1024;
+// Drafts or verdicts of one message: a few for each of the sessions that a service can hold. An
+// empty one takes two bytes on the wire and a hundred in memory.
+inline constexpr int kMaxBatchEntries = 65536;
 
 }  // namespace outrider

@@ -58,6 +58,10 @@ Result<LinkMessage> FromWire(const v1::Open& wire) {
 }
 
 Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
+  if (wire.verdicts_size() > kMaxBatchEntries) {
+    return InvalidArgument(std::to_string(wire.verdicts_size()) +
+                           " verdicts in one message, at most " + std::to_string(kMaxBatchEntries));
+  }
   VerdictsEvent event;
   event.verdicts.reserve(static_cast<size_t>(wire.verdicts_size()));
   for (const v1::Verdict& verdict : wire.verdicts()) {

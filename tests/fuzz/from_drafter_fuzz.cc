@@ -114,7 +114,7 @@ class Verifier final : public DraftConsumer {
   Verifier() {
     SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
     pool_.set_consumer(this);
-    DrafterHello hello = FromWire(HelloMessage().hello());
+    DrafterHello hello = FromWire(HelloMessage().hello()).value();
     hello.max_sessions = 2;
     Require(pool_.Join(kHonest, hello, std::make_shared<Link>()).ok());
     Open(1);
@@ -268,7 +268,8 @@ class Verifier final : public DraftConsumer {
           return;
         }
         link_ = std::make_shared<Link>();
-        over_ = !pool_.Join(kHostile, FromWire(message.hello()), link_).ok();
+        const Result<DrafterHello> hello = FromWire(message.hello());
+        over_ = !hello.ok() || !pool_.Join(kHostile, *hello, link_).ok();
         return;
       }
       case v1::FromDrafter::kDrafts: {
@@ -285,6 +286,9 @@ class Verifier final : public DraftConsumer {
         over_ = link_->closed;
         return;
       }
+      case v1::FromDrafter::kLoad:
+        if (link_ != nullptr) pool_.OnLoad(kHostile, ToInt(message.load().sessions()));
+        return;
       default: return;
     }
   }

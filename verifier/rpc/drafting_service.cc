@@ -89,7 +89,8 @@ class AttachReactor final : public AttachStream {
       case v1::FromDrafter::kHello: {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
-        return Post([pool = pool_, id = id_, hello = FromWire(message_.hello()), sink = sink_] {
+        OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message_.hello()));
+        return Post([pool = pool_, id = id_, hello = std::move(hello), sink = sink_] {
           const Status status = pool->Join(id, hello, std::make_shared<StreamedDrafter>(sink));
           if (!status.ok()) sink->Close(ToGrpc(status));
         });

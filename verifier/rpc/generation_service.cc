@@ -205,17 +205,13 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
                                                         v1::DetokenizeResponse* response) {
   if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  std::vector<TokenId> ids;
-  for (const uint32_t id : request->token_ids()) {
-    if (id >= static_cast<uint32_t>(served_.limits.vocab_size)) {
-      reactor->Finish(ToGrpc(InvalidArgument("token_ids: token id " + std::to_string(id) +
-                                             " is not in the vocabulary of " +
-                                             std::to_string(served_.limits.vocab_size))));
-      return reactor;
-    }
-    ids.push_back(static_cast<TokenId>(id));
+  Result<std::string> text =
+      outrider::Detokenize(*request, *served_.tokenizer, served_.limits.vocab_size);
+  if (!text.ok()) {
+    reactor->Finish(ToGrpc(text.status()));
+    return reactor;
   }
-  response->set_text(served_.tokenizer->Decode(ids, request->skip_special()));
+  response->set_text(std::move(text).value());
   reactor->Finish(grpc::Status::OK);
   return reactor;
 }

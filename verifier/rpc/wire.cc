@@ -56,6 +56,25 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   return request;
 }
 
+Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenizer& tokenizer,
+                               int vocab_size) {
+  std::vector<TokenId> ids;
+  size_t bytes = 0;
+  for (const uint32_t id : wire.token_ids()) {
+    if (id >= static_cast<uint32_t>(vocab_size)) {
+      return InvalidArgument("token_ids: token id " + std::to_string(id) +
+                             " is not in the vocabulary of " + std::to_string(vocab_size));
+    }
+    ids.push_back(static_cast<TokenId>(id));
+    bytes += tokenizer.TokenBytes(ids.back()).size();
+    if (bytes > Tokenizer::kMaxTextBytes) {
+      return InvalidArgument("token_ids: a text of more than " +
+                             std::to_string(Tokenizer::kMaxTextBytes) + " bytes");
+    }
+  }
+  return tokenizer.Decode(ids, wire.skip_special());
+}
+
 v1::GenerateResponse ToWire(const Chunk& chunk) {
   v1::GenerateResponse response;
   v1::TokenChunk* wire = response.mutable_chunk();
@@ -122,22 +141,30 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
   return wire;
 }
 
-DrafterHello FromWire(const v1::Hello& wire) {
-  return {.protocol_version = ToInt(wire.protocol_version()),
-          .name = wire.name(),
-          .model = wire.model(),
-          .tokenizer = {.vocabulary = wire.tokenizer().vocabulary(),
-                        .merges = wire.tokenizer().merges(),
-                        .special_tokens = wire.tokenizer().special_tokens(),
-                        .vocab_size = ToInt(wire.tokenizer().vocab_size())},
-          .vocab_size = ToInt(wire.vocab_size()),
-          .max_sessions = ToInt(wire.max_sessions()),
-          .max_draft_length = ToInt(wire.max_draft_length()),
-          .max_draft_tokens = ToInt(wire.max_draft_tokens()),
-          .max_context = ToInt(wire.max_context())};
+Result<DrafterHello> FromWire(const v1::Hello& wire) {
+  if (wire.name().size() > kMaxNameBytes || wire.model().size() > kMaxNameBytes) {
+    return InvalidArgument("hello: name and model take at most " + std::to_string(kMaxNameBytes) +
+                           " bytes");
+  }
+  return DrafterHello{.protocol_version = ToInt(wire.protocol_version()),
+                      .name = wire.name(),
+                      .model = wire.model(),
+                      .tokenizer = {.vocabulary = wire.tokenizer().vocabulary(),
+                                    .merges = wire.tokenizer().merges(),
+                                    .special_tokens = wire.tokenizer().special_tokens(),
+                                    .vocab_size = ToInt(wire.tokenizer().vocab_size())},
+                      .vocab_size = ToInt(wire.vocab_size()),
+                      .max_sessions = ToInt(wire.max_sessions()),
+                      .max_draft_length = ToInt(wire.max_draft_length()),
+                      .max_draft_tokens = ToInt(wire.max_draft_tokens()),
+                      .max_context = ToInt(wire.max_context())};
 }
 
 Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
+  if (wire.drafts_size() > kMaxBatchEntries) {
+    return InvalidArgument(std::to_string(wire.drafts_size()) + " drafts in one message, at most " +
+                           std::to_string(kMaxBatchEntries));
+  }
   std::vector<ArrivedDraft> drafts;
   for (const v1::Draft& draft : wire.drafts()) {
     ArrivedDraft& out = drafts.emplace_back();

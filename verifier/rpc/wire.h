@@ -1,6 +1,8 @@
 // The verifier's messages: requests in, chunks and plans out.
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "common/base/status.h"
@@ -18,12 +20,19 @@ namespace outrider {
 // Validate of engine/request.h does the rest. The deadline is the caller's to add.
 Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer);
 
+// kInvalidArgument: an id beyond `vocab_size`, or a text of more than Tokenizer::kMaxTextBytes (an
+// id of a byte may stand for a hundred).
+Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenizer& tokenizer,
+                               int vocab_size);
+
 v1::GenerateResponse ToWire(const Chunk& chunk);
 v1::GenerateResponse ToWire(const Summary& summary);
 v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
                              const std::vector<DrafterSnapshot>& drafters);
 
-DrafterHello FromWire(const v1::Hello& wire);
+// Names are for people: they go into logs and status answers.
+inline constexpr size_t kMaxNameBytes = 256;
+Result<DrafterHello> FromWire(const v1::Hello& wire);
 Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire);
 v1::FromVerifier ToWire(const DrafterWelcome& welcome);
 v1::FromVerifier ToWire(const SessionStart& start);

@@ -72,6 +72,14 @@ TEST(DrafterWire, RefusesAKindThatItDoesNotKnow) {
   EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
 }
 
+TEST(DrafterWire, RefusesMoreVerdictsThanSessionsCanBe) {
+  v1::FromVerifier message;
+  for (int i = 0; i < kMaxBatchEntries; ++i) message.mutable_verdicts()->add_verdicts();
+  EXPECT_TRUE(FromWire(message).ok());
+  message.mutable_verdicts()->add_verdicts();
+  EXPECT_EQ(FromWire(message).status().code(), Code::kInvalidArgument);
+}
+
 TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {
   const auto message = FromWire(v1::FromVerifier());
   ASSERT_TRUE(message.ok());

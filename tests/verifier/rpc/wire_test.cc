@@ -1,0 +1,84 @@
+#include "verifier/rpc/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "common/rpc/wire.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(VerifierWire, RefusesNamesThatNoLogShouldHold) {
+  v1::Hello hello;
+  hello.set_name(std::string(kMaxNameBytes, 'n'));
+  hello.set_model(std::string(kMaxNameBytes, 'm'));
+  EXPECT_TRUE(FromWire(hello).ok());
+  hello.set_name(std::string(kMaxNameBytes + 1, 'n'));
+  EXPECT_EQ(FromWire(hello).status().code(), Code::kInvalidArgument);
+  hello.clear_name();
+  hello.set_model(std::string(kMaxNameBytes + 1, 'm'));
+  EXPECT_EQ(FromWire(hello).status().code(), Code::kInvalidArgument);
+}
+
+TEST(VerifierWire, RefusesMoreDraftsThanSessionsCanBe) {
+  v1::DraftBatch batch;
+  for (int i = 0; i < kMaxBatchEntries; ++i) batch.add_drafts();
+  EXPECT_TRUE(FromWire(batch).ok());
+  batch.add_drafts();
+  EXPECT_EQ(FromWire(batch).status().code(), Code::kInvalidArgument);
+}
+
+TEST(VerifierWire, RefusesMoreRowsOrParentsThanTokens) {
+  v1::DraftBatch batch;
+  v1::Draft* draft = batch.add_drafts();
+  draft->add_token_ids(1);
+  draft->add_rows();
+  draft->add_parents(0);
+  EXPECT_TRUE(FromWire(batch).ok());
+  draft->add_rows();
+  EXPECT_THAT(FromWire(batch).status().message(), HasSubstr("2 rows for 1"));
+  draft->mutable_rows()->RemoveLast();
+  draft->add_parents(0);
+  EXPECT_THAT(FromWire(batch).status().message(), HasSubstr("2 parents"));
+}
+
+class Detokenizes : public ::testing::Test {
+ protected:
+  // Token 0 is "a", token 1 a thousand of them.
+  Detokenizes() {
+    tokenizer_ =
+        Tokenizer::FromJson(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},)"
+                            R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+                            R"("decoder":{"type":"ByteLevel"},)"
+                            R"("added_tokens":[{"id":1,"special":false,"content":")" +
+                            std::string(1000, 'a') + R"("}]})")
+            .value();
+  }
+
+  Result<std::string> Run(uint32_t id, int count) const {
+    v1::DetokenizeRequest request;
+    for (int i = 0; i < count; ++i) request.add_token_ids(id);
+    return Detokenize(request, *tokenizer_, 2);
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+TEST_F(Detokenizes, IdsOfTheModel) {
+  EXPECT_EQ(Run(0, 3).value(), "aaa");
+  EXPECT_EQ(Run(2, 1).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(Detokenizes, NoMoreThanATextCanBe) {
+  constexpr int kMost = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
+  EXPECT_TRUE(Run(1, kMost).ok());
+  EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Fuzzes with libFuzzer under the address and undefined-behaviour sanitizers; the last line is the
+# verdict. Inputs that find something new are kept in build/fuzz/found for the next run, inputs that
+# break something in build/fuzz/crashes.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]      60 seconds for each target of tests/fuzz
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-60}
+shift $(($# > 0))
+if [[ ! $seconds =~ ^[0-9]+$ ]]; then
+  echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]" >&2
+  exit 2
+fi
+targets=("$@")
+if ((${#targets[@]} == 0)); then
+  for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
+fi
+
+scripts/setup.sh --lint
+cmake --preset fuzz
+cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
+
+crashes=$PWD/build/fuzz/crashes
+mkdir -p "$crashes"
+broken=()
+for target in "${targets[@]}"; do
+  found=build/fuzz/found/$target
+  program=build/fuzz/bin/${target}_fuzz
+  mkdir -p "$found"
+  printf '\n== %s, %d s\n' "$target" "$seconds"
+  # 10 seconds or 2 GB for 4 KB of input are a finding too.
+  if ! "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
+    "$found" "tests/fuzz/corpus/$target"; then
+    broken+=("$target")
+    for input in "$crashes/$target"-*; do printf 'replay: %s %s\n' "$program" "$input"; done
+  fi
+done
+
+if ((${#broken[@]} > 0)); then
+  printf '\nfuzz: FAILED: %s; once fixed, add the inputs to tests/fuzz/corpus\n' "${broken[*]}"
+  exit 1
+fi
+printf '\nfuzz: PASSED: %d targets, %d s each\n' "${#targets[@]}" "$seconds"

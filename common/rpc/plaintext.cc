@@ -10,7 +10,10 @@ namespace {
 
 // "host" of "host:port", "[host]:port", "host"; a bare IPv6 address stays whole.
 std::string_view HostOf(std::string_view address) {
-  if (address.starts_with('[')) return address.substr(1, address.find(']') - 1);
+  if (address.starts_with('[')) {
+    const size_t end = address.find(']');
+    return end == address.npos ? "" : address.substr(1, end - 1);
+  }
   const size_t colon = address.find(':');
   return colon == address.rfind(':') ? address.substr(0, colon) : address;
 }

@@ -43,8 +43,10 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     if (material == credentials->served_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{.private_key = material->key.c_str(),
                                           .cert_chain = material->cert.c_str()};
-    *config = grpc_ssl_server_certificate_config_create(
-        material->ca.empty() ? nullptr : material->ca.c_str(), &pair, 1);
+    // gRPC insists on authorities (an assertion) where it asks nobody for a certificate, too: there
+    // any will do.
+    const std::string& authorities = material->ca.empty() ? material->cert : material->ca;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
     credentials->served_ = std::move(material);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }

@@ -22,8 +22,8 @@ TEST(Padding, MakesEverySizeAMultipleAndLeavesTheRest) {
       Pad(multiple, &response);
       const size_t padded = response.SerializeAsString().size();
       ASSERT_EQ(padded % unit, 0u) << multiple << " " << length;
-      // Some sizes below three bytes and at a longer length's border cannot be had.
-      ASSERT_LT(padded, plain + unit + (unit < 3 ? 3 : unit)) << multiple << " " << length;
+      // What is missing may be no field's size: below three bytes, and where the length grows.
+      ASSERT_LE(padded, plain + 2 * unit + 2) << multiple << " " << length;
       response.clear_padding();
       ASSERT_EQ(response.SerializeAsString(), Text(length).SerializeAsString());
     }

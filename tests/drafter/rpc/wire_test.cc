@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "common/rpc/wire.h"
 #include "drafter/rpc/backoff.h"
 
 namespace outrider {

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
     number("-max_len=", &max_size);
     if (argv[i][0] != '-') paths.emplace_back(argv[i]);
   }
-  // The sanitizers end a process by SIGABRT only when they are told to.
+  // Sanitizers end a process by SIGABRT when they are told to: abort_on_error=1.
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS}) {
     std::signal(signal, SaveAndDie);
   }

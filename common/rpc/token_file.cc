@@ -86,11 +86,12 @@ std::optional<std::string> TokenFile::Find(std::string_view token) {
   MutexLock lock(mu_);
   if (const FileStamp stamp = StampOf(path_); stamp != stamp_) {
     stamp_ = stamp;
-    const Status status = Read();
-    Log(status.ok() ? LogLevel::kInfo : LogLevel::kError,
-        status.ok() ? "tokens read again"
-                    : "the token file is not right; the tokens read before stay valid",
-        {{"file", path_}, {"reason", status.message()}});
+    if (const Status status = Read(); status.ok()) {
+      Log(LogLevel::kInfo, "tokens read again", {{"file", path_}});
+    } else {
+      Log(LogLevel::kError, "the token file is not right; the tokens read before stay valid",
+          {{"reason", status.message()}});
+    }
   }
   const Entry* found = nullptr;
   for (const Entry& entry : entries_) {  // all of them, wherever it is

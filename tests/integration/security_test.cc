@@ -208,7 +208,10 @@ TEST_F(Security, CertificatesAreReplacedUnderARunningPair) {
   ASSERT_NE(again->AwaitLine(" serving "), "") << again->Log();
   std::filesystem::remove(trusted);
   std::filesystem::copy(next_ca.cert(), trusted);
-  EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  const auto anew = TlsFiles::Open({.ca = next_ca.cert()});
+  ASSERT_TRUE(anew.ok());
+  TestClient next_client(address, {.tls = (*anew)->Current()});
+  EXPECT_TRUE(next_client.AwaitDrafters(1)) << drafter->Log();
 }
 
 TEST_F(Security, PlaintextBeyondThisMachineMustBeAskedFor) {

@@ -19,7 +19,7 @@ TEST(Plaintext, KnowsTheLoopbackInEverySpelling) {
 
 TEST(Plaintext, TakesEverythingElseForAnotherMachine) {
   for (const char* address :
-       {"0.0.0.0:7300", "[::]:7300", "10.0.0.1:7300", "128.0.0.1:1", "verifier:7300",
+       {"0.0.0.0:7300", "[::]:7300", "10.0.0.1:7300", "126.0.0.1:1", "128.0.0.1:1", "verifier:7300",
         "localhost.example.com:7300", "127.0.0.1.example.com:7300", "127.1:80", "2130706433:80",
         "[fe80::1]:7300", "[::ffff:10.0.0.1]:80", "dns://127.0.0.1/verifier:7300", ":7300", "", "[",
         "[::1"}) {

@@ -27,7 +27,7 @@ TEST(Status, AnnotatingKeepsTheCodeAndLeavesOkAlone) {
 }
 
 TEST(Status, ACodeFromAPeerThatWeDoNotKnowStillHasAName) {
-  EXPECT_STREQ(CodeName(static_cast<Code>(16)), "UNKNOWN");
+  EXPECT_STREQ(CodeName(static_cast<Code>(99)), "UNKNOWN");
 }
 
 TEST(Result, HoldsAValueOrAReason) {

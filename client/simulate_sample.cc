@@ -10,6 +10,7 @@
 #include "common/spec/coins.h"
 #include "common/spec/race.h"
 #include "verifier/rules/greedy_block.h"
+#include "verifier/rules/philox_coins.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {
@@ -32,23 +33,6 @@ struct FloatRows {
   std::span<const float> Row(TokenId last) const { return rows[static_cast<size_t>(last + 1)]; }
 
   std::vector<std::vector<float>> rows;
-};
-
-class PhiloxCoins {
- public:
-  PhiloxCoins(uint64_t seed, uint32_t round) : seed_(seed), round_(round) {}
-
-  bool Flip(Purpose purpose, int depth, int trial, double probability) const {
-    return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
-                static_cast<uint32_t>(trial)) < probability;
-  }
-  TokenId Next(int depth, const ResidualRow<double, double>& law) const {
-    return law.Draw(Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
-  }
-
- private:
-  uint64_t seed_;
-  uint32_t round_;
 };
 
 // A drawn tree behind `last` with the pair's own rows.

@@ -14,7 +14,6 @@ namespace outrider {
 // One token of a draft row with the target's probability of it.
 struct RatioEntry {
   TokenId id = -1;
-  int at = 0;  // its place in the draft row
   double p = 0;
   double q = 0;  // > 0
 };

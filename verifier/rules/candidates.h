@@ -19,7 +19,7 @@ std::vector<RatioEntry> RankEntries(const Real* target, const SparseRow<Weight>&
     const double q = draft.Probability(i);
     if (!(q > 0)) continue;
     const TokenId id = draft.ids[i];
-    entries.push_back({.id = id, .at = i, .p = static_cast<double>(target[id]), .q = q});
+    entries.push_back({.id = id, .p = static_cast<double>(target[id]), .q = q});
   }
   std::sort(entries.begin(), entries.end(), RanksBefore);
   return entries;

@@ -35,7 +35,7 @@ concept DraftRound = requires(R& round, int node) {
 
 // The randomness of a round, keyed by depth (accepted tokens in front of a decision), purpose and
 // trial; each coin is asked for at most once and is independent of all others.
-// Production: PhiloxCoins (verify.cc). Exact laws: EnumeratingCoins (enumerate.h).
+// Production: PhiloxCoins (philox_coins.h). Exact laws: EnumeratingCoins (enumerate.h).
 template <class C>
 concept RoundCoins = requires(C& coins, const ResidualRow<double, double>& law) {
   // True with the given probability; never at 0, always at 1.

@@ -1,0 +1,36 @@
+// The coins of a round as production tosses them: keyed by (seed, round, depth, purpose, trial).
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/types.h"
+#include "common/math/accept.h"
+#include "common/math/residual_draw.h"
+#include "common/spec/coins.h"
+
+namespace outrider {
+
+class PhiloxCoins {
+ public:
+  PhiloxCoins(uint64_t seed, uint32_t round) : seed_(seed), round_(round) {}
+
+  // Coins are in [0, 1), hence "<": probability 0 never passes and probability 1 always does.
+  bool Flip(Purpose purpose, int depth, int trial, double probability) const {
+    return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
+                static_cast<uint32_t>(trial)) < probability;
+  }
+  template <class Weight>
+  TokenId Next(int depth, const ResidualRow<float, Weight>& law) const {
+    return DrawResidual(law,
+                        Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
+  }
+  TokenId Next(int depth, const ResidualRow<double, double>& law) const {
+    return law.Draw(Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
+  }
+
+ private:
+  uint64_t seed_;
+  uint32_t round_;
+};
+
+}  // namespace outrider

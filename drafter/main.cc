@@ -58,6 +58,8 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
                                 .max_draft_length = options.max_draft_length,
                                 .max_draft_tokens = options.max_draft_tokens,
                                 .chunk_depths = options.chunk_depths,
+                                .ahead_tokens = options.ahead_tokens,
+                                .max_ahead_rows = options.max_ahead_rows,
                                 .tokenizer_vocab = tokenizer->vocab_size()};
   // Every session can draft in one pass, and every plan's widest depth fits into one.
   loop_options.max_step_tokens =

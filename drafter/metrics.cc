@@ -9,6 +9,15 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       drafts_sent_total(registry.MakeCounter("outrider_drafter_drafts_sent_total",
                                              "Drafts sent whole, one a session and round",
                                              {{"model_name", model_name}})),
+      ahead_tokens_total(registry.MakeCounter(
+          "outrider_drafter_ahead_tokens_total",
+          "Of the draft tokens made, those made ahead of a verdict", {{"model_name", model_name}})),
+      ahead_verdicts_total(registry.MakeCounter("outrider_drafter_ahead_verdicts_total",
+                                                "Verdicts that were worked ahead of",
+                                                {{"model_name", model_name}})),
+      ahead_hits_total(registry.MakeCounter(
+          "outrider_drafter_ahead_hits_total",
+          "Of these, those that were answered with what was there", {{"model_name", model_name}})),
       forward_seconds(registry.MakeHistogram("outrider_drafter_forward_seconds",
                                              "One forward pass of the draft model",
                                              StepSecondsBuckets(), {{"model_name", model_name}})),

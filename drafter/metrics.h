@@ -14,6 +14,9 @@ struct DrafterMetrics {
 
   Counter draft_tokens_total;
   Counter drafts_sent_total;
+  Counter ahead_tokens_total;
+  Counter ahead_verdicts_total;
+  Counter ahead_hits_total;
   Histogram forward_seconds;
   Histogram batch_rows;  // token rows of one forward pass
   Gauge sessions;

@@ -42,6 +42,13 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--chunk-depths", o->chunk_depths,
                  "Depths of a draft after which it is sent in part")
       ->check(CLI::Range(1, 64));
+  app.add_option("--ahead-tokens", o->ahead_tokens,
+                 "Tokens fed ahead of one verdict, for its likely outcomes, while the drafter has "
+                 "nothing else to do; 0: none")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--max-ahead-rows", o->max_ahead_rows,
+                 "Of them in one forward pass, which a verdict may have to wait for")
+      ->check(CLI::Range(1, 4096));
   return ParseCommandLine(app, argc, argv, [o] {
     OUTRIDER_TRY(CheckTransport(o->service));
     if (o->service.allow_plaintext || !o->service.tls.ca.empty()) return Status();

@@ -20,6 +20,8 @@ struct DrafterOptions {
   int max_draft_length = 16;
   int max_draft_tokens = 128;
   int chunk_depths = 4;
+  int ahead_tokens = 32;
+  int max_ahead_rows = 8;
 };
 
 // As ParseCommandLine of service_options.h.

@@ -7,10 +7,8 @@
 
 namespace outrider {
 
-DraftKv::DraftKv(Model* model, PageBudget* budget) : model_(model), budget_(budget) {
-  sequences_ = {model_->NewSequence()};
-  of_node_ = sequences_;
-}
+DraftKv::DraftKv(Model* model, PageBudget* budget, SequenceId trunk)
+    : model_(model), budget_(budget), sequences_{trunk}, of_node_{trunk} {}
 
 DraftKv::~DraftKv() {
   Settle();
@@ -22,6 +20,7 @@ int64_t DraftKv::PagesFor(int64_t tokens) const {
 }
 
 Status DraftKv::Secure(int length, const DraftShape& shape) {
+  Settle();
   length_ = length;
   // The last depth is never fed.
   longest_ = length + std::max(shape.length - 1, 0);
@@ -74,6 +73,11 @@ void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) 
 void DraftKv::Settle() {
   budget_->Promise(-promised_);
   promised_ = 0;
+}
+
+Result<SequenceId> DraftKv::Fork(int node, int length) const {
+  if (budget_->free_pages() < 1) return ResourceExhausted("no KV page is free");
+  return model_->Fork(sequence(node), length);
 }
 
 void DraftKv::Keep(int node, int length) {

@@ -31,22 +31,26 @@ class PageBudget {
 
 class DraftKv {
  public:
-  // Both outlive it. Starts with an empty trunk.
-  DraftKv(Model* model, PageBudget* budget);
+  // Both outlive it. Takes `trunk`.
+  DraftKv(Model* model, PageBudget* budget, SequenceId trunk);
   // Gives everything back.
   ~DraftKv();
   DraftKv(const DraftKv&) = delete;
   DraftKv& operator=(const DraftKv&) = delete;
 
   // Secures the pages of a draft of `shape` behind `length` standing tokens: the trunk's at once,
-  // the branches' as a promise. kResourceExhausted when there are not enough: the session has to be
-  // given up then, for it may hold some that were promised to another.
+  // the branches' as a promise; earlier promises are void. kResourceExhausted when there are not
+  // enough: the session has to be given up then, for it may hold some that were promised to
+  // another.
   Status Secure(int length, const DraftShape& shape);
   // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence that holds the path
   // in front of it: its parent's own for the first child, forks of it for the others.
   void Branch(const DraftTree& draft, std::span<const int32_t> frontier);
   // The draft is complete: what it was promised and did not take is free.
   void Settle();
+  // A new sequence with the first `length` tokens of the one that holds `node`, for somebody else
+  // to take. kResourceExhausted when no page is free.
+  Result<SequenceId> Fork(int node, int length) const;
   // Ends the draft: the path to `node` stands, of which the first `length` tokens are kept, the
   // trunk's included. REQUIRES: the node is the root or was fed.
   void Keep(int node, int length);

@@ -43,6 +43,11 @@ void DraftLoop::Run() {
 
 bool DraftLoop::Step() {
   std::vector<LinkEvent> events = inbox_.Take();
+  if (ahead_seconds_.has_value()) {
+    // Events come at any time of a pass: they waited for half of it.
+    gate_.OnPass(events.empty() ? 0 : *ahead_seconds_ / 2);
+    ahead_seconds_.reset();
+  }
   for (LinkEvent& event : events) Handle(std::move(event));
   const bool ran = RunStep();
   SendAll();
@@ -107,30 +112,57 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
     return ResourceExhausted(std::to_string(sessions_) + " sessions are held, the limit");
   }
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
-  const auto [at, added] =
-      connection.sessions.try_emplace(open.session, model_, &budget_, std::move(session));
+  Held& held = connection.sessions[open.session];
+  held.mirror =
+      std::make_unique<Mirror>(std::move(session), model_, &budget_, model_->NewSequence());
   ++sessions_;
-  return Begin(at->second);
+  return Begin(held);
 }
 
 void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
   const auto found = connection.sessions.find(verdict.session);
   const Status applied = found == connection.sessions.end()
                              ? FailedPrecondition("the session is not held")
-                             : Apply(found->second, verdict);
+                             : Apply(connection, found->second, verdict);
   if (!applied.ok()) Refuse(connection, verdict.session, verdict.plan.round, applied);
 }
 
-Status DraftLoop::Apply(Held& held, const SessionVerdict& verdict) {
-  OUTRIDER_ASSIGN(const int node, held.session.Apply(verdict));
-  held.kv.Keep(node, held.session.kv_length());
+Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict& verdict) {
+  const bool begun = held.ahead.begun();
+  std::unique_ptr<Mirror> ahead = held.ahead.Take(verdict);
+  if (begun && observer_ != nullptr) observer_->OnVerdictAhead(ahead != nullptr);
+  if (ahead != nullptr) {
+    held.mirror = std::move(ahead);
+    held.plan_order = plans_++;
+    held.planned = clock_->Now();
+    gate_.OnHit(held.mirror->session.depths_drawn() * pass_seconds_);
+    Send(connection, verdict.session, held);
+    return Status();
+  }
+  DraftSession& session = held.mirror->session;
+  OUTRIDER_ASSIGN(const int node, session.Apply(verdict));
+  held.mirror->kv.Keep(node, session.kv_length());
   return Begin(held);
 }
 
 Status DraftLoop::Begin(Held& held) {
   held.plan_order = plans_++;
   held.planned = clock_->Now();
-  return held.kv.Secure(held.session.length(), held.session.shape());
+  const DraftSession& session = held.mirror->session;
+  const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
+  if (secure().ok()) return Status();
+  // Guesses give way to plans.
+  for (auto& [id, connection] : connections_) {
+    for (auto& [other_id, other] : connection.sessions) other.ahead = {};
+  }
+  return secure();
+}
+
+void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
+  connection.outbox.push_back({.session = session,
+                               .round = held.mirror->session.round(),
+                               .chunk = held.mirror->session.TakeChunk(),
+                               .seconds = Seconds(clock_->Now() - held.planned)});
 }
 
 void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
@@ -152,7 +184,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
   std::vector<Share> waiting;
   for (auto& [id, connection] : connections_) {
     for (auto& [session, held] : connection.sessions) {
-      if (held.session.drafting()) waiting.push_back({&connection, session, &held});
+      if (held.mirror->session.drafting()) waiting.push_back({&connection, session, &held});
     }
   }
   // The oldest plan goes first whatever it needs, so that none starves. Then drafts before prompts:
@@ -165,7 +197,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
     std::iter_swap(waiting.begin(), oldest);
     std::sort(waiting.begin() + 1, waiting.end(), [](const Share& a, const Share& b) {
       const auto key = [](const Share& share) {
-        return std::make_tuple(share.held->session.Missing().size() > kCatchUpTokens,
+        return std::make_tuple(share.mirror().session.Missing().size() > kCatchUpTokens,
                                share.held->plan_order);
       };
       return key(a) < key(b);
@@ -176,17 +208,53 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
   std::vector<Share> shares;
   for (Share& share : waiting) {
     if (budget == 0) break;
-    const int missing = static_cast<int>(share.held->session.Missing().size());
+    const DraftSession& session = share.mirror().session;
+    const int missing = static_cast<int>(session.Missing().size());
     if (missing > 0) {
       share.tokens = std::min({missing, options_.max_chunk_tokens, budget});
       share.logit_rows = share.tokens == missing ? 1 : 0;
     } else {
-      share.tokens = static_cast<int>(share.held->session.frontier().size());
+      share.tokens = static_cast<int>(session.frontier().size());
       share.logit_rows = share.tokens;
       if (share.tokens > budget) continue;  // whole depths only
     }
     budget -= share.tokens;
     shares.push_back(share);
+  }
+  return shares;
+}
+
+std::vector<DraftLoop::Share> DraftLoop::PlanAhead() {
+  if (options_.ahead_tokens == 0 || !gate_.Open()) return {};
+  // The session whose draft was sent first hears of it first.
+  std::vector<Share> last;  // of each session, the guess that was taken last
+  for (auto& [id, connection] : connections_) {
+    for (auto& [session, held] : connection.sessions) {
+      if (held.mirror->session.drafting() || held.mirror->session.draft().empty()) continue;
+      if (!held.ahead.begun()) {
+        held.ahead = WorkAhead(held.mirror.get(), model_, &budget_, options_.ahead_tokens);
+      }
+      last.push_back({&connection, session, &held});
+    }
+  }
+  std::sort(last.begin(), last.end(),
+            [](const Share& a, const Share& b) { return a.held->plan_order < b.held->plan_order; });
+
+  // The likeliest guess of every session, then the second of every session, and so on.
+  int budget = std::min(options_.max_ahead_rows, step_tokens());
+  std::vector<Share> shares;
+  while (budget > 0 && !last.empty()) {
+    std::vector<Share> taken;
+    for (Share share : last) {
+      share.guess = share.held->ahead.Next(share.guess, budget);
+      if (share.guess == nullptr) continue;
+      share.tokens = share.guess->wants();
+      share.logit_rows = share.guess->logit_rows(share.tokens);
+      budget -= share.tokens;
+      taken.push_back(share);
+    }
+    shares.insert(shares.end(), taken.begin(), taken.end());
+    last = std::move(taken);
   }
   return shares;
 }
@@ -199,10 +267,10 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
   last_rows.reserve(shares.size());
   std::vector<ForwardSequence> batch;
   for (const Share& share : shares) {
-    const DraftSession& session = share.held->session;
+    const auto& [session, kv] = share.mirror();
     if (!session.Missing().empty()) {
       last_rows.push_back(share.tokens - 1);
-      batch.push_back({.sequence = share.held->kv.sequence(DraftTree::kRoot),
+      batch.push_back({.sequence = kv.sequence(DraftTree::kRoot),
                        .tokens = session.Missing().first(static_cast<size_t>(share.tokens)),
                        .parents = {},
                        .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)}});
@@ -210,7 +278,7 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
     }
     for (const int32_t node : session.frontier()) {
       draft_tokens.push_back(session.draft().token(node));
-      batch.push_back({.sequence = share.held->kv.sequence(node),
+      batch.push_back({.sequence = kv.sequence(node),
                        .tokens = {&draft_tokens.back(), 1},
                        .parents = {},
                        .logit_rows = {&kOnlyRow, 1}});
@@ -220,51 +288,53 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
 }
 
 void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* report) {
-  DraftSession& session = share.held->session;
+  Mirror& mirror = *share.held->mirror;
+  const DraftSession& session = mirror.session;
   const int nodes = session.draft().size();
-  session.DrawDepth(rows);
+  mirror.DrawDepth(rows);
   report->drafted_tokens += session.draft().size() - nodes;
-  if (session.drafting()) {
-    share.held->kv.Branch(session.draft(), session.frontier());
-    if (session.depths_drawn() % options_.chunk_depths != 0) return;
-  } else {
-    share.held->kv.Settle();
-    ++report->drafts;
-  }
-  share.connection->outbox.push_back({.session = share.session,
-                                      .round = session.round(),
-                                      .chunk = session.TakeChunk(),
-                                      .seconds = Seconds(clock_->Now() - share.held->planned)});
+  if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
+  if (!session.drafting()) ++report->drafts;
+  Send(*share.connection, share.session, *share.held);
 }
 
 bool DraftLoop::RunStep() {
-  const std::vector<Share> shares = PlanStep();
+  std::vector<Share> shares = PlanStep();
+  const bool ahead = shares.empty();
+  if (ahead) shares = PlanAhead();
   if (shares.empty()) return false;
   const Time begin = clock_->Now();
   ForwardOutput output;
-  const Status ran = Forward(shares, &output);
-  if (!ran.ok()) {
+  if (const Status ran = Forward(shares, &output); !ran.ok()) {
     Log(LogLevel::kError, "forward pass failed", {{"reason", ran.ToString()}});
     for (const Share& share : shares) {
-      Refuse(*share.connection, share.session, share.held->session.round(), ran);
+      Refuse(*share.connection, share.session, share.held->mirror->session.round(), ran);
     }
     return true;
   }
 
-  StepReport report;
-  report.sessions = static_cast<int>(shares.size());
+  StepReport report{.sessions = static_cast<int>(shares.size()), .ahead = ahead};
   const auto row_size = static_cast<size_t>(model_->config().vocab_size);
   float* row = output.logits;
   for (const Share& share : shares) {
     report.rows += share.tokens;
-    DraftSession& session = share.held->session;
-    if (!session.Missing().empty()) session.Fed(share.tokens);
-    if (share.logit_rows == 0) continue;
     const std::span<float> rows(row, static_cast<size_t>(share.logit_rows) * row_size);
-    Draw(share, rows, &report);
     row += rows.size();
+    if (ahead) {
+      report.drafted_tokens += share.held->ahead.Fed(share.guess, share.tokens, rows);
+      continue;
+    }
+    DraftSession& session = share.held->mirror->session;
+    if (!session.Missing().empty()) session.Fed(share.tokens);
+    if (!rows.empty()) Draw(share, rows, &report);
   }
   report.seconds = Seconds(clock_->Now() - begin);
+  if (ahead) {
+    ahead_seconds_ = report.seconds;
+  } else {
+    constexpr double kGain = 1.0 / 16;
+    pass_seconds_ += (report.seconds - pass_seconds_) * (pass_seconds_ > 0 ? kGain : 1);
+  }
   if (observer_ != nullptr) observer_->OnStep(report);
   return true;
 }

@@ -21,9 +21,12 @@
 #include "common/base/clock.h"
 #include "common/base/inbox.h"
 #include "common/model/model.h"
+#include "drafter/propose/ahead_gate.h"
 #include "drafter/propose/draft_kv.h"
 #include "drafter/propose/draft_session.h"
+#include "drafter/propose/mirror.h"
 #include "drafter/propose/verifier_link.h"
+#include "drafter/propose/work_ahead.h"
 
 namespace outrider {
 
@@ -32,6 +35,8 @@ struct DraftLoopOptions {
   int max_draft_length = 16;
   int max_draft_tokens = 128;  // draws of one plan; larger plans are refused
   int chunk_depths = 4;        // a draft is sent in parts of this many depths
+  int ahead_tokens = 0;        // fed ahead of one verdict; 0: no working ahead
+  int max_ahead_rows = 8;      // tokens of one forward pass made ahead: it may hold others up
   int max_context = 0;         // 0: the model's
   int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
   int max_step_tokens = 256;   // of one forward pass
@@ -45,6 +50,7 @@ struct StepReport {
   int rows = 0;            // tokens fed
   int drafted_tokens = 0;  // nodes: what was drawn twice counts once
   int drafts = 0;          // completed
+  bool ahead = false;      // made ahead of verdicts
   double seconds = 0;
 };
 
@@ -54,6 +60,8 @@ class DraftObserver {
   virtual ~DraftObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnLoad(const DrafterLoad& load) = 0;
+  // A verdict came that was worked ahead of; `hit`: it was answered with what was there.
+  virtual void OnVerdictAhead(bool hit) = 0;
 };
 
 class DraftLoop final : public LinkEvents {
@@ -75,12 +83,10 @@ class DraftLoop final : public LinkEvents {
 
  private:
   struct Held {
-    Held(Model* model, PageBudget* budget, DraftSession mirror)
-        : session(std::move(mirror)), kv(model, budget) {}
-    DraftSession session;
-    DraftKv kv;
+    std::unique_ptr<Mirror> mirror;
+    WorkAhead ahead = {};
     uint64_t plan_order = 0;  // rises with every plan that arrives
-    Time planned;             // when it arrived
+    Time planned = {};        // when it arrived
   };
 
   struct Connection {
@@ -96,17 +102,22 @@ class DraftLoop final : public LinkEvents {
     Connection* connection;
     uint64_t session;
     Held* held;
+    WorkAhead::Guess* guess = nullptr;  // of working ahead: its mirror, not the session's
     int tokens = 0;
     int logit_rows = 0;
+
+    const Mirror& mirror() const { return guess == nullptr ? *held->mirror : *guess->mirror; }
   };
 
   void Handle(LinkEvent event);
   void Handle(Connection& connection, OpenEvent& open);
   void Handle(Connection& connection, const SessionVerdict& verdict);
   Status Open(Connection& connection, const OpenEvent& open);
-  Status Apply(Held& held, const SessionVerdict& verdict);
+  Status Apply(Connection& connection, Held& held, const SessionVerdict& verdict);
   // Takes the plan that the session has begun: its turn and its pages.
   Status Begin(Held& held);
+  // Puts what was drawn of the session's draft into the outbox.
+  void Send(Connection& connection, uint64_t session, Held& held);
   // Forgets the session, if it is held, and answers its plan without tokens.
   void Refuse(Connection& connection, uint64_t session, uint32_t round, const Status& why);
   void Forget(Connection& connection, uint64_t session);
@@ -114,6 +125,8 @@ class DraftLoop final : public LinkEvents {
   // Tokens of one forward pass.
   int step_tokens() const;
   std::vector<Share> PlanStep();
+  // What may be done while there is nothing to do.
+  std::vector<Share> PlanAhead();
   bool RunStep();
   Status Forward(std::span<const Share> shares, ForwardOutput* output);
   // Draws the session's next depth from `rows` and puts what is due into the outbox.
@@ -128,6 +141,9 @@ class DraftLoop final : public LinkEvents {
   std::atomic<bool> stopped_ = false;
   PageBudget budget_;  // outlives the sessions
   std::map<uint64_t, Connection> connections_;
+  AheadGate gate_;
+  std::optional<double> ahead_seconds_;  // what the last pass took, if it was made ahead
+  double pass_seconds_ = 0;              // what one takes that is not, of late
   int sessions_ = 0;
   uint64_t plans_ = 0;
   std::optional<DrafterLoad> observed_;

@@ -73,16 +73,17 @@ DraftSession::DraftSession(const OpenEvent& open, const DraftShape& shape,
   const auto prompt = static_cast<size_t>(open.prompt_tokens);
   warper_.ObservePrompt(tokens.first(prompt));
   for (const TokenId token : tokens.subspan(prompt)) warper_.ObserveOutput(token);
-  Begin(open.plan.round, shape);
+  Begin(open.plan, shape);
 }
 
-void DraftSession::Begin(uint32_t round, const DraftShape& shape) {
-  round_ = round;
+void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
+  round_ = plan.round;
+  planned_ = plan.shape;
   shape_ = shape;
   builder_ = DraftTreeBuilder({.kind = kind_,
                                .shape = shape,
                                .seed = seed_,
-                               .round = round,
+                               .round = round_,
                                .position = length(),
                                .law_limits = bounds_->law_limits,
                                .eos_token_ids = bounds_->eos_token_ids});
@@ -106,6 +107,50 @@ void DraftSession::DrawDepth(std::span<float> rows) {
 DraftChunk DraftSession::TakeChunk() {
   sent_nodes_ = draft().size();
   return builder_.TakeChunk();
+}
+
+std::vector<int32_t> DraftSession::Leaves() const {
+  std::vector<int32_t> leaves;
+  for (int node = draft().size(); node > 0 && draft().depth(node) == draft().max_depth(); --node) {
+    if (!Ends(draft().token(node))) leaves.push_back(node);
+  }
+  std::reverse(leaves.begin(), leaves.end());
+  return leaves;
+}
+
+std::vector<TokenId> DraftSession::LikelyNext(std::span<float> row, int count) {
+  if (kind_ == DraftKind::kRace) {
+    return warper_.Race(row, {}, count, seed_, static_cast<uint32_t>(length()));
+  }
+  return TopTokens(row, count, {}, warper_);
+}
+
+bool DraftSession::Ends(TokenId token) const {
+  const std::vector<TokenId>& eos = bounds_->eos_token_ids;
+  return std::find(eos.begin(), eos.end(), token) != eos.end();
+}
+
+Result<DraftSession> DraftSession::Assume(int node, std::span<const TokenId> next, int* fed) const {
+  DraftSession assumed = *this;
+  OUTRIDER_ASSIGN(*fed, assumed.Apply({.session = 0,
+                                       .round = round_,
+                                       .node = node,
+                                       .next = {next.begin(), next.end()},
+                                       .plan = {.round = round_ + 1, .shape = planned_}}));
+  return assumed;
+}
+
+bool DraftSession::Adopt(const DraftPlan& plan) {
+  if (plan.round != round_) return false;
+  const Result<DraftShape> shape = Fit(plan.shape, tokens_.size(), *bounds_);
+  if (!shape.ok() || shape->length == 0) return false;
+  for (int depth = 0; depth < std::min(shape->length, builder_.depths()); ++depth) {
+    if (shape->draws(depth) != shape_.draws(depth)) return false;
+  }
+  planned_ = plan.shape;
+  shape_ = *shape;
+  builder_.SetShape(shape_);
+  return true;
 }
 
 Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
@@ -138,7 +183,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   tokens_.insert(tokens_.end(), added.begin(), added.end());
   // The last token is fed anew in any case: its logits draw the next draft's first depth.
   kv_length_ = std::min(kv_length_, length() - 1);
-  Begin(verdict.plan.round, shape);
+  Begin(verdict.plan, shape);
   return fed;
 }
 

@@ -63,6 +63,25 @@ class DraftSession {
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 
+  // Working ahead. How the round may end is guessed from what the draft model thinks likely and
+  // from what was drawn, which the coming rounds' coins have no part in.
+  //
+  // The deepest nodes, but for ends of sequence: what stands if everything is accepted.
+  std::vector<int32_t> Leaves() const;
+  // Likely ends in front of them.
+  std::span<const Outcome> LikelyStops() const { return builder_.likely_stops(); }
+  // The `count` likeliest tokens behind what stands (fewer if the rest is ruled out), falling;
+  // `row` [vocab_size]: the logits there (overwritten).
+  std::vector<TokenId> LikelyNext(std::span<float> row, int count);
+  bool Ends(TokenId token) const;
+  // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round
+  // more like this one; `fed`: as Apply's result.
+  Result<DraftSession> Assume(int node, std::span<const TokenId> next, int* fed) const;
+  // The verdict was as assumed, and its plan is `plan`. What was drawn is what would be drawn now:
+  // coins follow from seed, round and place. False if it was drawn for another round or branching;
+  // the session is of no use then. REQUIRES: no chunk was taken.
+  bool Adopt(const DraftPlan& plan);
+
   // Moves to the next round; what was not drafted yet is abandoned. The deepest node on the path
   // that stands whose token was fed (the root if none): the KV goes on behind it, kv_length()
   // tokens of it. kInvalidArgument or kFailedPrecondition for a verdict that does not fit what this
@@ -72,7 +91,7 @@ class DraftSession {
  private:
   DraftSession(const OpenEvent& open, const DraftShape& shape, const DraftBounds* bounds);
 
-  void Begin(uint32_t round, const DraftShape& shape);
+  void Begin(const DraftPlan& plan, const DraftShape& shape);
 
   const DraftBounds* bounds_;
   uint64_t seed_;
@@ -81,6 +100,7 @@ class DraftSession {
   std::vector<TokenId> tokens_;
   int kv_length_ = 0;
   uint32_t round_ = 0;
+  DraftShape planned_;
   DraftShape shape_;
   DraftTreeBuilder builder_;
   int sent_nodes_ = 0;

@@ -8,10 +8,6 @@
 #include "common/spec/coins.h"
 
 namespace outrider {
-namespace {
-
-// The `count` most likely tokens after penalties and bias (fewer if the rest is ruled out),
-// falling.
 std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
                                Warper& warper) {
   std::vector<TokenId> top;
@@ -24,10 +20,7 @@ std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const 
   return top;
 }
 
-}  // namespace
-
 DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
-  if (task_.shape.length == 0) return;
   live_ = {{.index = 0, .slot = 0}};
   frontier_ = {DraftTree::kRoot};
 }
@@ -37,11 +30,11 @@ DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(std::span<float> row, int 
   const std::vector<TokenId> path = tree_.Path(node);
   const int draws = task_.shape.draws(depths_);
   if (task_.kind == DraftKind::kArgmax) {
-    return {.law = {}, .tokens = TopTokens(row, draws, path, warper)};
+    return {.law = {}, .tokens = TopTokens(row, draws + 1, path, warper)};
   }
   if (task_.kind == DraftKind::kRace) {
     const auto position = static_cast<uint32_t>(task_.position + depths_);
-    return {.law = {}, .tokens = warper.Race(row, path, draws, task_.seed, position)};
+    return {.law = {}, .tokens = warper.Race(row, path, draws + 1, task_.seed, position)};
   }
   warper.Warp(row, path);
   return {.law = MakeDraftLaw(row, task_.law_limits), .tokens = {}};
@@ -52,8 +45,19 @@ bool DraftTreeBuilder::Ends(TokenId token) const {
   return std::find(eos.begin(), eos.end(), token) != eos.end();
 }
 
+TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
+  if (task_.kind != DraftKind::kSampled) {
+    const size_t drawn = tree_.draws(node).size();
+    return drawn < source.tokens.size() ? source.tokens[drawn] : -1;
+  }
+  for (const TokenId token : source.law.ids) {  // falling weights
+    if (tree_.Child(node, token) < 0) return token;
+  }
+  return -1;
+}
+
 void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
-  OUTRIDER_CHECK(!frontier_.empty() && rows.size() % frontier_.size() == 0);
+  OUTRIDER_CHECK(!frontier().empty() && rows.size() % frontier_.size() == 0);
   const size_t vocab = rows.size() / frontier_.size();
   std::vector<Source> sources;
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
@@ -62,7 +66,6 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
 
   const auto draws = static_cast<uint32_t>(task_.shape.draws(depths_));
   const auto depth = static_cast<uint32_t>(depths_);
-  const bool goes_on = depths_ + 1 < task_.shape.length;
   std::vector<Draw> live;
   std::vector<int32_t> frontier;
   for (const Draw& draw : live_) {
@@ -82,12 +85,16 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
       const int node = tree_.AddDraw(parent, token);
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
-      if (!goes_on || Ends(token)) continue;
+      if (Ends(token)) continue;
       // Nodes are numbered as they are first drawn, so the frontier ascends.
       auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
       if (at == frontier.end()) at = frontier.insert(at, node);
       live.push_back({.index = index, .slot = static_cast<size_t>(at - frontier.begin())});
     }
+  }
+  for (size_t slot = 0; slot < frontier_.size(); ++slot) {
+    const TokenId likeliest = LikelyStop(sources[slot], frontier_[slot]);
+    if (likeliest >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = likeliest});
   }
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
@@ -98,11 +105,33 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
   ++depths_;
 }
 
+void DraftTreeBuilder::SetShape(const DraftShape& shape) {
+  task_.shape = shape;
+  if (shape.length >= depths_) return;
+  OUTRIDER_CHECK(untaken_.tokens.size() == static_cast<size_t>(tree_.total_draws()));
+  DraftTree tree;
+  size_t kept = 0;
+  while (tree.depth(untaken_.parents[kept]) < shape.length) {  // the deepest draws come last
+    tree.AddDraw(untaken_.parents[kept], untaken_.tokens[kept]);
+    ++kept;
+  }
+  untaken_.tokens.resize(kept);
+  untaken_.parents.resize(kept);
+  size_t laws = 0;
+  for (int node = 0; node <= tree.size(); ++node) laws += tree.draws(node).empty() ? 0 : 1;
+  if (!untaken_.laws.empty()) untaken_.laws.resize(laws);
+  std::erase_if(likely_stops_, [&](const Outcome& stop) {
+    return stop.node > tree.size() || tree.draws(stop.node).empty();
+  });
+  tree_ = std::move(tree);
+  depths_ = shape.length;
+}
+
 DraftChunk DraftTreeBuilder::TakeChunk() {
   if (untaken_is_chain_) untaken_.parents.clear();
   untaken_is_chain_ = true;
   DraftChunk chunk = std::exchange(untaken_, {});
-  chunk.more = !frontier_.empty();
+  chunk.more = !frontier().empty();
   return chunk;
 }
 

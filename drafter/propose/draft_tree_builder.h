@@ -28,6 +28,18 @@ struct DraftTask {
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
 };
 
+// How a round may end: the path to `node` of its draft stands, `next` behind it.
+struct Outcome {
+  int32_t node = DraftTree::kRoot;
+  TokenId next = -1;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+// The `count` most likely tokens of a row of logits (overwritten) after penalties and bias,
+// falling; fewer if the rest is ruled out. `path`: tokens behind those that `warper` has observed.
+std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
+                               Warper& warper);
+
 class DraftTreeBuilder {
  public:
   // Nothing to grow.
@@ -39,11 +51,22 @@ class DraftTreeBuilder {
   int depths() const { return depths_; }
   // The nodes that draw next, in order: the root at first, later those of the last depth that are
   // no end of sequence. Empty: the draft is complete.
-  std::span<const int32_t> frontier() const { return frontier_; }
+  std::span<const int32_t> frontier() const {
+    if (depths_ == task_.shape.length) return {};
+    return frontier_;
+  }
+  // For each node that drew, the likeliest token that it did not draw: where the draft may be left.
+  // Nodes ascend.
+  std::span<const Outcome> likely_stops() const { return likely_stops_; }
 
   // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
   // `warper` has observed what stands in front of the draft. REQUIRES: frontier() is not empty.
   void DrawDepth(std::span<float> rows, Warper& warper);
+
+  // Plans another shape, equal as far as both have drawn: deeper draws are taken back as if never
+  // made, missing depths are drawn by the next calls. How deep a draft goes changes no draw.
+  // REQUIRES: no chunk was taken.
+  void SetShape(const DraftShape& shape);
 
   // What was drawn since the last call: whole depths.
   DraftChunk TakeChunk();
@@ -57,11 +80,14 @@ class DraftTreeBuilder {
   };
   // What the draws behind one node are made from.
   struct Source {
-    DraftLaw law;                 // kSampled
-    std::vector<TokenId> tokens;  // else: the draws themselves, distinct
+    DraftLaw law;  // kSampled
+    // Else: the draws themselves, distinct, and one more, the likeliest that was not drawn.
+    std::vector<TokenId> tokens;
   };
 
   Source MakeSource(std::span<float> row, int node, Warper& warper) const;
+  // -1: none.
+  TokenId LikelyStop(const Source& source, int node) const;
   bool Ends(TokenId token) const;
 
   DraftTask task_;
@@ -69,6 +95,7 @@ class DraftTreeBuilder {
   int depths_ = 0;
   std::vector<Draw> live_;  // of the last depth, in draft order
   std::vector<int32_t> frontier_;
+  std::vector<Outcome> likely_stops_;
   DraftChunk untaken_;
   bool untaken_is_chain_ = true;
 };

@@ -21,7 +21,7 @@ class DraftKvTest : public ::testing::Test {
     model_ = std::make_unique<FakeModel>(
         FakeModelOptions{.page_tokens = kPageTokens, .total_pages = pages});
     budget_.emplace(model_.get());
-    kv_.emplace(model_.get(), &*budget_);
+    kv_.emplace(model_.get(), &*budget_, model_->NewSequence());
   }
 
   void Feed(SequenceId sequence, const std::vector<TokenId>& tokens) {
@@ -145,11 +145,11 @@ TEST_F(DraftKvTest, WhatIsPromisedIsNotGivenToAnother) {
   Trunk({1, 2, 3, 4, 5}, Sequences(4, 3));  // 2 pages and 3 to come
   EXPECT_EQ(budget_->free_pages(), 3);
   {
-    DraftKv other(model_.get(), &*budget_);
+    DraftKv other(model_.get(), &*budget_, model_->NewSequence());
     EXPECT_EQ(other.Secure(16, Sequences(1, 1)).code(), Code::kResourceExhausted);
   }
   {
-    DraftKv other(model_.get(), &*budget_);
+    DraftKv other(model_.get(), &*budget_, model_->NewSequence());
     EXPECT_TRUE(other.Secure(12, Sequences(1, 1)).ok());
     EXPECT_EQ(budget_->free_pages(), 0);
   }

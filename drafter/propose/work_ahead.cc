@@ -1,0 +1,119 @@
+#include "drafter/propose/work_ahead.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+constexpr size_t kMaxLeaves = 4;
+// Tokens guessed behind a draft that is accepted to its end: of a single sequence, of several.
+constexpr int kNextOfChain = 3;
+constexpr int kNextOfTree = 2;
+
+}  // namespace
+
+int WorkAhead::Guess::wants() const {
+  if (failed) return 0;
+  if (mirror == nullptr) return 1;
+  const DraftSession& session = mirror->session;
+  if (!session.Missing().empty()) return static_cast<int>(session.Missing().size());
+  return next.has_value() ? static_cast<int>(session.frontier().size()) : 0;
+}
+
+int WorkAhead::Guess::logit_rows(int tokens) const {
+  const auto missing = static_cast<int>(mirror->session.Missing().size());
+  if (missing == 0) return tokens;
+  return tokens == missing ? 1 : 0;
+}
+
+WorkAhead::WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int tokens)
+    : now_(now), model_(model), pages_(budget), tokens_left_(tokens) {
+  std::vector<int32_t> leaves = now->session.Leaves();
+  leaves.resize(std::min(leaves.size(), kMaxLeaves));
+  for (const int32_t leaf : leaves) guesses_.push_back({.node = leaf, .next = std::nullopt});
+  for (const Outcome& stop : now->session.LikelyStops()) {
+    if (!now->session.Ends(stop.next)) guesses_.push_back({.node = stop.node, .next = stop.next});
+  }
+}
+
+void WorkAhead::Start(Guess& guess) {
+  guess.failed = true;
+  std::array<TokenId, 1> next{};
+  if (guess.next.has_value()) next[0] = *guess.next;
+  int fed = 0;
+  Result<DraftSession> session =
+      now_->session.Assume(guess.node, std::span(next).first(guess.next.has_value() ? 1 : 0), &fed);
+  if (!session.ok() || (guess.next.has_value() && !session->drafting())) return;
+  const DraftKv& from = guess.stem == nullptr ? now_->kv : guess.stem->mirror->kv;
+  // The stem has fed the node itself.
+  if (guess.stem != nullptr) session->Fed(1);
+  const Result<SequenceId> trunk =
+      from.Fork(guess.stem == nullptr ? fed : DraftTree::kRoot, session->kv_length());
+  if (!trunk.ok()) return;
+  const int length = session->length();
+  const DraftShape shape = guess.next.has_value() ? session->shape() : DraftShape{};
+  auto mirror = std::make_unique<Mirror>(*std::move(session), model_, pages_, *trunk);
+  if (!mirror->kv.Secure(length, shape).ok()) return;
+  guess.mirror = std::move(mirror);
+  guess.failed = false;
+}
+
+WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
+  bool behind = last == nullptr;
+  for (Guess& guess : guesses_) {
+    if (!behind) {
+      behind = &guess == last;
+      continue;
+    }
+    if (guess.wants() == 0) continue;
+    if (guess.mirror == nullptr) Start(guess);
+    const int wants = guess.wants();
+    if (wants == 0 || wants > std::min(rows, tokens_left_)) continue;
+    tokens_left_ -= wants;
+    return &guess;
+  }
+  return nullptr;
+}
+
+int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows) {
+  DraftSession& session = guess->mirror->session;
+  if (!session.Missing().empty()) session.Fed(tokens);
+  if (rows.empty()) return 0;
+  if (guess->next.has_value()) {
+    const int before = session.draft().size();
+    guess->mirror->DrawDepth(rows);
+    return session.draft().size() - before;
+  }
+  const int count = now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;
+  const auto first_stop = std::find_if(guesses_.begin(), guesses_.end(), [](const Guess& g) {
+    return g.next.has_value() && g.stem == nullptr;
+  });
+  for (const TokenId next : session.LikelyNext(rows, count)) {
+    if (session.Ends(next)) continue;
+    guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
+  }
+  return 0;
+}
+
+std::unique_ptr<Mirror> WorkAhead::Take(const SessionVerdict& verdict) {
+  std::unique_ptr<Mirror> taken;
+  if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
+    for (Guess& guess : guesses_) {
+      if (guess.node == verdict.node && guess.next == verdict.next[0]) {
+        taken = std::move(guess.mirror);
+        break;
+      }
+    }
+  }
+  guesses_.clear();
+  now_ = nullptr;
+  if (taken == nullptr || taken->session.depths_drawn() == 0) return nullptr;
+  return taken->Adopt(verdict.plan) ? std::move(taken) : nullptr;
+}
+
+}  // namespace outrider

@@ -1,0 +1,72 @@
+// Drafts ahead for one session while the verdict on its draft is under way: for each likely end of
+// the round the session as it would be then, drafting its next round. A verdict that names one of
+// them is answered with what is there; the others go unseen.
+//
+// The output law does not change. Which ends are guessed follows from the draft model's laws, from
+// what was drawn and from the verdict's delay; the next round's draws follow from the coins of that
+// round, which have no part in any of these, and from the tokens in front of them. A draft made
+// ahead is thus the very draft that would be made after the verdict, and whether it is used does
+// not depend on what was drawn in it.
+//
+// As SpecEdge (proactive drafting) and PEARL (post-verify) hide the draft phase.
+//
+// Thread: the drafting loop.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "common/model/model.h"
+#include "drafter/propose/mirror.h"
+#include "drafter/propose/verifier_link.h"
+
+namespace outrider {
+
+class WorkAhead {
+ public:
+  struct Guess {
+    int32_t node = 0;             // accepted up to here
+    std::optional<TokenId> next;  // not set: first to be guessed itself, from the logits there
+    const Guess* stem = nullptr;  // whose KV holds the tokens up to `node`; nullptr: the session's
+    bool failed = false;          // no pages, no context: nothing to be done
+    std::unique_ptr<Mirror> mirror = nullptr;  // once there is a token to feed
+
+    // Tokens that it wants to feed; 0: it has done what it can.
+    int wants() const;
+    // Rows of logits that come of feeding `tokens` of them.
+    int logit_rows(int tokens) const;
+  };
+
+  // Nothing is guessed.
+  WorkAhead() = default;
+  // Guesses at what becomes of the complete draft of `now`, feeding `budget` tokens in all.
+  // Everything outlives the work.
+  WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
+
+  bool begun() const { return now_ != nullptr; }
+  // The likeliest guess behind `last` (nullptr: of all) that wants at most `rows` tokens, to be fed
+  // with all of them. nullptr: none.
+  Guess* Next(const Guess* last, int rows);
+  // `tokens` of a guess were fed, `rows` are the logits behind the last ones. Returns the nodes
+  // drawn.
+  int Fed(Guess* guess, int tokens, std::span<float> rows);
+
+  // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
+  // the verdict's plan taken on; else nullptr. All the other guesses are over.
+  std::unique_ptr<Mirror> Take(const SessionVerdict& verdict);
+
+ private:
+  // Forks the KV; sets `failed` when that cannot be.
+  void Start(Guess& guess);
+
+  const Mirror* now_ = nullptr;
+  Model* model_ = nullptr;
+  PageBudget* pages_ = nullptr;
+  int tokens_left_ = 0;
+  std::list<Guess> guesses_;  // by falling likelihood
+};
+
+}  // namespace outrider

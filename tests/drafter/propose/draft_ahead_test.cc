@@ -1,0 +1,260 @@
+// Working ahead: what a verdict finds prepared is what it would have got without, sooner.
+#include <gmock/gmock.h>
+
+#include <random>
+#include <string>
+
+#include "tests/drafter/propose/loop_fixture.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr DraftKind kKinds[] = {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace};
+
+class DraftAheadTest : public LoopTest {
+ protected:
+  static constexpr DraftLoopOptions kAhead = {.ahead_tokens = 64, .max_ahead_rows = 16};
+
+  static OpenEvent Of(DraftKind kind, OpenEvent session) {
+    session.kind = kind;
+    if (kind == DraftKind::kArgmax) session.sampling.temperature = 0.f;
+    return session;
+  }
+
+  // Sends the verdict and moves `session` along.
+  void Decide(OpenEvent& session, const DraftTree& draft, int node, TokenId next,
+              const DraftPlan& plan) {
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = {next},
+                        .plan = plan});
+    const std::vector<TokenId> path = draft.Path(node);
+    session.tokens.insert(session.tokens.end(), path.begin(), path.end());
+    session.tokens.push_back(next);
+    session.plan = plan;
+  }
+
+  // The likeliest token behind `node` that was not drawn there.
+  TokenId LikelyBehind(const OpenEvent& session, const DraftTree& draft, int node) {
+    std::vector<TokenId> path = session.tokens;
+    for (const TokenId token : draft.Path(node)) path.push_back(token);
+    std::vector<float> row = model_->Logits(path);
+    for (const int32_t child : draft.draws(node))
+      row[static_cast<size_t>(draft.token(child))] = -1e9f;
+    return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
+  }
+};
+
+TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax}) {
+    for (int node = 0; node <= 3; ++node) {
+      Start({}, kAhead);
+      OpenEvent session = Of(kind, Session(1, 3));
+      Push(session);
+      const DraftTree draft = TheDraft();
+      const size_t passes = model_->batches().size();
+      const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
+      Decide(session, draft, node, LikelyBehind(session, draft, node), plan);
+      // The verdict's own step: nothing was left to be fed for it.
+      std::vector<Draft> parts;
+      loop_->Step();
+      parts = link_->TakeDrafts();
+      ASSERT_THAT(parts, SizeIs(1)) << node;
+      EXPECT_FALSE(parts[0].chunk.more);
+      ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
+      EXPECT_LE(model_->batches().size(), passes + 1);  // ahead again
+    }
+  }
+}
+
+TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
+  for (const DraftKind kind : kKinds) {
+    Start({}, kAhead);
+    for (TokenId next = 0; next < kVocab; ++next) {
+      for (int node = 0; node <= 3; ++node) {
+        OpenEvent session = Of(kind, Session(1, 3));
+        Push(session);
+        const DraftTree draft = TheDraft();
+        Decide(session, draft, node, next, {.round = 2, .shape = Sequences(1, 3)});
+        ExpectSameDraft(TheDraft(), Oracle(session));
+        ASSERT_FALSE(HasFailure()) << "node " << node << ", next " << next;
+      }
+    }
+  }
+}
+
+// Rounds of any shape, verdicts at any node and time (in the middle of the work ahead too), plans
+// that are longer, shorter, wider or skip rounds: each draft is the oracle's. Every fifth row's
+// token ends a sequence.
+TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
+  std::mt19937 random(20261121);
+  const auto below = [&random](int n) {
+    return static_cast<int>(random() % static_cast<unsigned>(n));
+  };
+  int hits = 0;
+  class Count final : public DraftObserver {
+   public:
+    explicit Count(int* hits) : hits_(hits) {}
+    void OnStep(const StepReport& /*report*/) override {}
+    void OnLoad(const DrafterLoad& /*load*/) override {}
+    void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
+
+   private:
+    int* hits_;
+  } observer(&hits);
+  const DraftShape shapes[] = {Sequences(1, 1), Sequences(1, 3),
+                               Sequences(1, 5), Sequences(3, 2),
+                               Sequences(3, 4), {.length = 3, .branching = {2, 2}}};
+  for (int run = 0; run < 60; ++run) {
+    FakeModelOptions model{.sharpness = run % 2 == 0 ? 2.f : 8.f};
+    for (TokenId id = 0; id < kVocab; id += 5) model.eos_token_ids.push_back(id);
+    Start(model, kAhead);
+    loop_ = std::make_unique<DraftLoop>(model_.get(), kAhead, &clock_, &observer);
+    link_ = Connect(kConnection);
+    OpenEvent session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
+    session.seed = static_cast<uint64_t>(run);
+    session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
+    Push(session);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Draft> parts;
+      do {
+        ASSERT_TRUE(loop_->Step());
+        for (Draft& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+      } while (parts.empty() || parts.back().chunk.more);
+      const DraftTree draft = Assemble(std::move(parts));
+      ExpectSameDraft(draft, Oracle(session));
+      ASSERT_FALSE(HasFailure()) << "run " << run << ", round " << round;
+      for (int steps = below(8); steps > 0; --steps) loop_->Step();
+      const int node = below(3) == 0 ? draft.size() : below(draft.size() + 1);
+      const TokenId next = below(4) == 0 ? below(kVocab) : LikelyBehind(session, draft, node);
+      Decide(session, draft, node, next,
+             {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
+              .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)]});
+    }
+    Push(CloseEvent{1});
+    StepToRest();
+    ExpectEverythingBack();
+  }
+  EXPECT_GT(hits, 150);  // of 1200: else this shows little
+}
+
+TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
+  for (const int length : {1, 2, 3, 6}) {
+    Start({}, kAhead);
+    OpenEvent session = Session(1, 4);
+    Push(session);
+    const DraftTree draft = TheDraft();
+    Decide(session, draft, 0, LikelyBehind(session, draft, 0),
+           {.round = 2, .shape = Sequences(1, length)});
+    const size_t passes = model_->batches().size();
+    loop_->Step();
+    std::vector<Draft> parts = link_->TakeDrafts();
+    ASSERT_FALSE(parts.empty());
+    EXPECT_THAT(parts[0].chunk.tokens, SizeIs(std::min(length, 4)));
+    if (length > 4) {  // the missing depths
+      EXPECT_GT(model_->batches().size(), passes);
+      StepToRest();
+      for (Draft& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+    }
+    ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
+  }
+}
+
+TEST_F(DraftAheadTest, NoMoreTokensAreFedThanTheBudgetSays) {
+  const auto fed = [this] {
+    size_t tokens = 0;
+    for (const auto& batch : model_->batches()) {
+      for (const FakeModel::Share& share : batch) tokens += share.tokens.size();
+    }
+    return tokens;
+  };
+  size_t most = 0;
+  for (const int budget : {0, 1, 7, 13}) {
+    Start({}, {.ahead_tokens = budget, .max_ahead_rows = 4});
+    Push(Session(1, 4));
+    StepToRest();
+    const size_t without = 5 + 3;
+    EXPECT_LE(fed(), without + static_cast<size_t>(budget));
+    EXPECT_GE(fed() + 3, without + static_cast<size_t>(budget));
+    for (size_t i = 4; i < model_->batches().size(); ++i)
+      EXPECT_LE(model_->batches()[i].size(), 4u);
+    most = std::max(most, fed());
+  }
+  EXPECT_EQ(most, 21u);
+}
+
+TEST_F(DraftAheadTest, WorkThatIsDueComesFirst) {
+  Start({}, kAhead);
+  Push(Session(1, 4));
+  for (int i = 0; i < 5; ++i) loop_->Step();  // in the midst of working ahead
+  Push(Session(2, 4, {9, 8, 7}));
+  for (int i = 0; i < 4; ++i) {
+    loop_->Step();
+    const auto& batch = model_->batches().back();
+    ASSERT_THAT(batch, SizeIs(1)) << i;  // the second session's alone
+  }
+  EXPECT_THAT(link_->TakeDrafts(), SizeIs(2));
+}
+
+TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
+  // Pages of 4 tokens: a session of 6 and its draft of 4 take 3, its guesses the rest.
+  Start({.page_tokens = 4, .total_pages = 8}, kAhead);
+  Push(Session(1, 4, {1, 2, 3, 4, 5, 6}));
+  StepToRest();
+  EXPECT_LT(model_->free_pages(), 3);
+  (void)link_->TakeDrafts();
+  const OpenEvent other = Session(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
+  Push(other);
+  StepToRest();
+  const std::vector<Draft> parts = link_->TakeDrafts();
+  ASSERT_FALSE(parts.empty());
+  EXPECT_THAT(parts[0].chunk.tokens, SizeIs(4)) << "refused for pages that guesses held";
+  Push(CloseEvent{1});
+  Push(CloseEvent{2});
+  StepToRest();
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftAheadTest, SessionsTakeTurns) {
+  Start({}, {.ahead_tokens = 64, .max_ahead_rows = 4});
+  for (uint64_t id = 1; id <= 4; ++id) Push(Session(id, 2, {static_cast<TokenId>(id), 2, 3}));
+  while (link_->TakeDrafts().size() < 4) loop_->Step();
+  loop_->Step();
+  const auto& batch = model_->batches().back();
+  EXPECT_THAT(batch, SizeIs(4));
+  for (const FakeModel::Share& share : batch) EXPECT_EQ(share.context, 3 + 1);  // its last token
+}
+
+TEST(AheadGateTest, ShutsWhileMoreIsHeldUpThanSaved) {
+  AheadGate gate;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(gate.Open());
+    gate.OnPass(/*held_up=*/1);
+    gate.OnHit(/*saved=*/1.5);
+  }
+  int open = 0;
+  for (int i = 0; i < 10000; ++i) {
+    if (!gate.Open()) continue;
+    ++open;
+    gate.OnPass(1);
+    gate.OnHit(0.5);
+  }
+  EXPECT_GT(open, 500);  // it looks again
+  EXPECT_LT(open, 2000);
+  // A change is seen.
+  open = 0;
+  for (int i = 0; i < 10000; ++i) {
+    if (!gate.Open()) continue;
+    ++open;
+    gate.OnPass(0);
+    gate.OnHit(0.5);
+  }
+  EXPECT_GT(open, 9000);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -16,13 +16,14 @@ constexpr char kDraftingService[] = "outrider.v1.Drafting";
 
 void LoopMetrics::OnStep(const StepReport& report) {
   metrics_->draft_tokens_total.Increment(report.drafted_tokens);
-  metrics_->drafts_sent_total.Increment(report.drafts);
   if (report.ahead) metrics_->ahead_tokens_total.Increment(report.drafted_tokens);
   metrics_->forward_seconds.Observe(report.seconds);
   metrics_->batch_rows.Observe(report.rows);
 }
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
+
+void LoopMetrics::OnDraftSent() { metrics_->drafts_sent_total.Increment(); }
 
 void LoopMetrics::OnVerdictAhead(bool hit) {
   metrics_->ahead_verdicts_total.Increment();

@@ -21,7 +21,7 @@ struct DrafterOptions {
   int max_draft_tokens = 128;
   int chunk_depths = 4;
   int ahead_tokens = 32;
-  int max_ahead_rows = 8;
+  int max_ahead_rows = 4;
 };
 
 // As ParseCommandLine of service_options.h.

@@ -1,40 +1,61 @@
-// Whether working ahead pays: what it saves against what it holds up. A pass made ahead costs
-// nothing while nothing else is to be done; a verdict that arrives in the middle of it waits for
-// its end. Both sides are measured, and while the second outweighs the first the gate stays shut
-// but for a look now and then.
+// Whether working ahead pays, by trial: rounds are timed in blocks with and without it, and the
+// blocks that lie side by side are compared. What it saves (drafts that are there when the verdict
+// comes) and what it costs (a verdict that waits for the end of a pass, a core that somebody else
+// could use) are both in the time of a round, whatever their cause.
 //
 // Thread: the drafting loop.
 #pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 
 namespace outrider {
 
 class AheadGate {
  public:
-  // Asked when there is nothing but work ahead to do.
-  bool Open() {
-    if (shut_ == 0) return true;
-    if (--shut_ == 0) *this = {};
-    return false;
+  bool open() const { return open_; }
+
+  // A session's round took this long: from one draft complete to the next.
+  void OnRound(double seconds) {
+    block_[count_++] = seconds;
+    if (count_ < block_.size()) return;
+    count_ = 0;
+    const double time = BlockTime();
+    if (blocks_ > 0 && was_open_ != open_) {
+      const double gain = std::log(open_ ? before_ / time : time / before_);
+      gain_ += (gain - gain_) / std::min(++comparisons_, kMemory);
+    }
+    before_ = time;
+    was_open_ = open_;
+    ++blocks_;
+    // Both ways in turn at first, later the better one with a look at the other now and then.
+    const bool look = blocks_ < kFirst ? blocks_ % 2 == 1 : blocks_ % kLook == 0;
+    open_ = (gain_ >= 0) != look;
   }
-  // A pass made ahead; `held_up`: the seconds that what arrived meanwhile waited for its end.
-  void OnPass(double held_up) {
-    constexpr double kKeep = 1 - 1.0 / 128;
-    passes_ = passes_ * kKeep + 1;
-    saved_ *= kKeep;
-    lost_ = lost_ * kKeep + held_up;
-    if (passes_ >= kLook && lost_ > saved_) shut_ = kRest;
-  }
-  // A verdict was answered with what would have taken this long.
-  void OnHit(double saved) { saved_ += saved; }
 
  private:
-  static constexpr double kLook = 48;  // passes, before a judgement
-  static constexpr int kRest = 512;
+  static constexpr double kMemory = 8;  // comparisons
+  static constexpr int kFirst = 8, kLook = 8;
 
-  int shut_ = 0;  // times to say no
-  double passes_ = 0;
-  double saved_ = 0;
-  double lost_ = 0;
+  // The mean without the slowest eighth: a scheduler's whim weighs as much as a hundred rounds.
+  double BlockTime() {
+    std::sort(block_.begin(), block_.end());
+    constexpr size_t kKept = std::tuple_size_v<decltype(block_)> / 8 * 7;
+    double sum = 0;
+    for (size_t i = 0; i < kKept; ++i) sum += block_[i];
+    return std::max(sum / static_cast<double>(kKept), 1e-9);
+  }
+
+  bool open_ = true;
+  std::array<double, 32> block_{};
+  size_t count_ = 0;
+  int blocks_ = 0;
+  bool was_open_ = false;
+  double before_ = 0;  // the last block's time
+  double gain_ = 0;    // log of the time without over the time with
+  double comparisons_ = 0;
 };
 
 }  // namespace outrider

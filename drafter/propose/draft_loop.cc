@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -43,14 +44,10 @@ void DraftLoop::Run() {
 
 bool DraftLoop::Step() {
   std::vector<LinkEvent> events = inbox_.Take();
-  if (ahead_seconds_.has_value()) {
-    // Events come at any time of a pass: they waited for half of it.
-    gate_.OnPass(events.empty() ? 0 : *ahead_seconds_ / 2);
-    ahead_seconds_.reset();
-  }
   for (LinkEvent& event : events) Handle(std::move(event));
   const bool ran = RunStep();
   SendAll();
+  over_.clear();
   return ran || !events.empty();
 }
 
@@ -130,12 +127,14 @@ void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
 Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict& verdict) {
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> ahead = held.ahead.Take(verdict);
+  over_.push_back(std::exchange(held.ahead, {}));
+  // Rounds that stood in between say nothing.
+  if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
   if (begun && observer_ != nullptr) observer_->OnVerdictAhead(ahead != nullptr);
   if (ahead != nullptr) {
     held.mirror = std::move(ahead);
     held.plan_order = plans_++;
     held.planned = clock_->Now();
-    gate_.OnHit(held.mirror->session.depths_drawn() * pass_seconds_);
     Send(connection, verdict.session, held);
     return Status();
   }
@@ -152,6 +151,7 @@ Status DraftLoop::Begin(Held& held) {
   const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
   if (secure().ok()) return Status();
   // Guesses give way to plans.
+  over_.clear();
   for (auto& [id, connection] : connections_) {
     for (auto& [other_id, other] : connection.sessions) other.ahead = {};
   }
@@ -159,10 +159,16 @@ Status DraftLoop::Begin(Held& held) {
 }
 
 void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
+  const Time now = clock_->Now();
+  if (!held.mirror->session.drafting()) {
+    if (held.drafted.has_value()) gate_.OnRound(Seconds(now - *held.drafted));
+    held.drafted = now;
+    if (observer_ != nullptr) observer_->OnDraftSent();
+  }
   connection.outbox.push_back({.session = session,
                                .round = held.mirror->session.round(),
                                .chunk = held.mirror->session.TakeChunk(),
-                               .seconds = Seconds(clock_->Now() - held.planned)});
+                               .seconds = Seconds(now - held.planned)});
 }
 
 void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
@@ -225,7 +231,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
 }
 
 std::vector<DraftLoop::Share> DraftLoop::PlanAhead() {
-  if (options_.ahead_tokens == 0 || !gate_.Open()) return {};
+  if (options_.ahead_tokens == 0 || !gate_.open()) return {};
   // The session whose draft was sent first hears of it first.
   std::vector<Share> last;  // of each session, the guess that was taken last
   for (auto& [id, connection] : connections_) {
@@ -294,7 +300,6 @@ void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* repo
   mirror.DrawDepth(rows);
   report->drafted_tokens += session.draft().size() - nodes;
   if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
-  if (!session.drafting()) ++report->drafts;
   Send(*share.connection, share.session, *share.held);
 }
 
@@ -329,12 +334,8 @@ bool DraftLoop::RunStep() {
     if (!rows.empty()) Draw(share, rows, &report);
   }
   report.seconds = Seconds(clock_->Now() - begin);
-  if (ahead) {
-    ahead_seconds_ = report.seconds;
-  } else {
-    constexpr double kGain = 1.0 / 16;
-    pass_seconds_ += (report.seconds - pass_seconds_) * (pass_seconds_ > 0 ? kGain : 1);
-  }
+  // The threads that receive may share this core.
+  if (ahead) std::this_thread::yield();
   if (observer_ != nullptr) observer_->OnStep(report);
   return true;
 }

@@ -36,7 +36,7 @@ struct DraftLoopOptions {
   int max_draft_tokens = 128;  // draws of one plan; larger plans are refused
   int chunk_depths = 4;        // a draft is sent in parts of this many depths
   int ahead_tokens = 0;        // fed ahead of one verdict; 0: no working ahead
-  int max_ahead_rows = 8;      // tokens of one forward pass made ahead: it may hold others up
+  int max_ahead_rows = 4;      // tokens of one forward pass made ahead: it may hold others up
   int max_context = 0;         // 0: the model's
   int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
   int max_step_tokens = 256;   // of one forward pass
@@ -49,7 +49,6 @@ struct StepReport {
   int sessions = 0;        // that took part
   int rows = 0;            // tokens fed
   int drafted_tokens = 0;  // nodes: what was drawn twice counts once
-  int drafts = 0;          // completed
   bool ahead = false;      // made ahead of verdicts
   double seconds = 0;
 };
@@ -60,6 +59,8 @@ class DraftObserver {
   virtual ~DraftObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnLoad(const DrafterLoad& load) = 0;
+  // A draft was sent to its end.
+  virtual void OnDraftSent() = 0;
   // A verdict came that was worked ahead of; `hit`: it was answered with what was there.
   virtual void OnVerdictAhead(bool hit) = 0;
 };
@@ -85,8 +86,9 @@ class DraftLoop final : public LinkEvents {
   struct Held {
     std::unique_ptr<Mirror> mirror;
     WorkAhead ahead = {};
-    uint64_t plan_order = 0;  // rises with every plan that arrives
-    Time planned = {};        // when it arrived
+    uint64_t plan_order = 0;           // rises with every plan that arrives
+    Time planned = {};                 // when it arrived
+    std::optional<Time> drafted = {};  // when the draft before was complete
   };
 
   struct Connection {
@@ -142,8 +144,7 @@ class DraftLoop final : public LinkEvents {
   PageBudget budget_;  // outlives the sessions
   std::map<uint64_t, Connection> connections_;
   AheadGate gate_;
-  std::optional<double> ahead_seconds_;  // what the last pass took, if it was made ahead
-  double pass_seconds_ = 0;              // what one takes that is not, of late
+  std::vector<WorkAhead> over_;  // whose verdicts have come; ended behind the answers
   int sessions_ = 0;
   uint64_t plans_ = 0;
   std::optional<DrafterLoad> observed_;

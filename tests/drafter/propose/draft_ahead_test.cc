@@ -101,6 +101,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     explicit Count(int* hits) : hits_(hits) {}
     void OnStep(const StepReport& /*report*/) override {}
     void OnLoad(const DrafterLoad& /*load*/) override {}
+    void OnDraftSent() override {}
     void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
 
    private:
@@ -229,31 +230,38 @@ TEST_F(DraftAheadTest, SessionsTakeTurns) {
   for (const FakeModel::Share& share : batch) EXPECT_EQ(share.context, 3 + 1);  // its last token
 }
 
-TEST(AheadGateTest, ShutsWhileMoreIsHeldUpThanSaved) {
-  AheadGate gate;
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(gate.Open());
-    gate.OnPass(/*held_up=*/1);
-    gate.OnHit(/*saved=*/1.5);
-  }
+// Rounds of 1 s without and `with` s with it, some much longer: the share of rounds with it, of the
+// second half of `rounds`.
+double ShareOpen(AheadGate& gate, double with, int rounds) {
+  std::mt19937 random(7);
   int open = 0;
-  for (int i = 0; i < 10000; ++i) {
-    if (!gate.Open()) continue;
-    ++open;
-    gate.OnPass(1);
-    gate.OnHit(0.5);
+  for (int i = 0; i < rounds; ++i) {
+    if (2 * i >= rounds) open += gate.open() ? 1 : 0;
+    const double noise = 0.8 + 0.4 * static_cast<double>(random() % 1000) / 1000;
+    gate.OnRound((gate.open() ? with : 1) * (random() % 20 == 0 ? 10 : noise));
   }
-  EXPECT_GT(open, 500);  // it looks again
-  EXPECT_LT(open, 2000);
-  // A change is seen.
-  open = 0;
-  for (int i = 0; i < 10000; ++i) {
-    if (!gate.Open()) continue;
-    ++open;
-    gate.OnPass(0);
-    gate.OnHit(0.5);
+  return open / (rounds / 2.0);
+}
+
+TEST(AheadGateTest, IsOpenWhereRoundsAreShorterForIt) {
+  for (const double with : {0.5, 0.8, 0.9}) {
+    AheadGate gate;
+    EXPECT_GT(ShareOpen(gate, with, 8000), 0.8) << with;
   }
-  EXPECT_GT(open, 9000);
+}
+
+TEST(AheadGateTest, IsShutWhereRoundsAreLongerForIt) {
+  for (const double with : {1.1, 1.3, 3.0}) {
+    AheadGate gate;
+    EXPECT_LT(ShareOpen(gate, with, 8000), 0.2) << with;
+  }
+}
+
+TEST(AheadGateTest, FollowsAChange) {
+  AheadGate gate;
+  EXPECT_LT(ShareOpen(gate, 1.2, 8000), 0.2);
+  EXPECT_GT(ShareOpen(gate, 0.8, 8000), 0.8);
+  EXPECT_LT(ShareOpen(gate, 1.2, 8000), 0.2);
 }
 
 }  // namespace

@@ -52,6 +52,13 @@ class StreamSink {
     if (queue_.empty()) Finish();
   }
 
+  // Runs `use` unless the stream is over: the reactor lives and may start operations in it.
+  template <class Use>
+  void IfOpen(Use&& use) OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (reactor_ != nullptr && !status_.has_value()) use();
+  }
+
   // From OnWriteDone.
   void WriteDone(bool ok) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);

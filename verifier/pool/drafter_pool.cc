@@ -99,6 +99,7 @@ Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
                            std::to_string(draft.round) + ": " + what);
   };
   if (assignment.complete) return reject("a part behind the last one");
+  ++assignment.parts;
   assignment.complete = !draft.chunk.more;
   if (const Status status = assignment.draft.Append(std::move(draft.chunk)); !status.ok()) {
     return reject(status.message());
@@ -111,6 +112,19 @@ Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
   return valid.ok() ? valid : reject(valid.message());
 }
 
+uint64_t DrafterPool::PartsToCome(const Assignment& assignment) {
+  if (assignment.complete) return 0;
+  return static_cast<uint64_t>(std::max(assignment.plan.shape.length - assignment.parts, 0));
+}
+
+void DrafterPool::Expel(uint64_t id, const Status& reason) {
+  const Drafter& drafter = drafters_.at(id);
+  Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
+      {{"drafter", drafter.hello.name}, {"reason", reason.message()}});
+  drafter.link->Close(reason);
+  Drop(id);
+}
+
 void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t bytes) {
   if (metrics_ != nullptr) {
     metrics_->draft_bytes_received_total.Increment(static_cast<double>(bytes));
@@ -119,9 +133,16 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
     const auto found = assignments_.find(draft.session);
-    // Closed or reopened meanwhile, or an old round: the answer crossed our message.
+    // Closed or reopened meanwhile, or an old round: the answer crossed our message, unless there
+    // are more such parts than we ever asked for.
     if (found == assignments_.end() || found->second.drafter != id ||
         found->second.plan.round != draft.round) {
+      if (it->second.crossing == 0) {
+        Expel(id, InvalidArgument("session " + std::to_string(draft.session) + ", round " +
+                                  std::to_string(draft.round) + ": a draft nobody asked for"));
+        return;
+      }
+      --it->second.crossing;
       continue;
     }
     Assignment& assignment = found->second;
@@ -133,10 +154,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
     }
     const auto tokens = draft.chunk.tokens.size();
     if (const Status status = Take(assignment, draft); !status.ok()) {
-      Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
-          {{"drafter", it->second.hello.name}, {"reason", status.message()}});
-      it->second.link->Close(status);
-      Drop(id);
+      Expel(id, status);
       return;
     }
     if (!assignment.fresh && assignment.complete) {
@@ -214,10 +232,12 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   RoundDecision& queued = drafter.decisions.emplace_back(decision);
   queued.next = drafter.tokens.back();
   queued.plan = Bounded(decision.plan, drafter.hello);
+  drafter.crossing += PartsToCome(it->second);
   it->second.plan = queued.plan;
   it->second.sent = clock_->Now();
   it->second.draft = {};
   it->second.complete = false;
+  it->second.parts = 0;
 }
 
 void DrafterPool::Close(uint64_t session) {
@@ -225,6 +245,7 @@ void DrafterPool::Close(uint64_t session) {
   if (it == assignments_.end()) return;
   Drafter& drafter = drafters_.at(it->second.drafter);
   --drafter.sessions;
+  drafter.crossing += PartsToCome(it->second);
   std::erase_if(drafter.decisions,
                 [session](const RoundDecision& d) { return d.session == session; });
   drafter.link->SendClose(session);

@@ -95,8 +95,8 @@ class DrafterPool final : public DraftSource {
   void OnLoad(uint64_t drafter, int sessions);
   // Its stream is over.
   void Leave(uint64_t drafter);
-  // Drafts from its stream, `bytes` on the wire. Nonsense closes the stream with a reason and frees
-  // its sessions.
+  // Drafts from its stream, `bytes` on the wire. Nonsense, and more parts than it was asked for,
+  // closes the stream with a reason and frees its sessions.
   void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts, size_t bytes);
   void Drain();
 
@@ -118,6 +118,8 @@ class DrafterPool final : public DraftSource {
     uint64_t drafted_tokens = 0;
     uint64_t accepted_tokens = 0;
     int reported_sessions = 0;
+    // Parts that may still come for plans that were closed or went on without their draft.
+    uint64_t crossing = 0;
     Estimate round_trip;  // plan sent to draft complete
     Estimate drafting;    // of that, the drafter's own part
     // Decisions of this step, sent as one message. Their spans point into `tokens`.
@@ -131,10 +133,15 @@ class DrafterPool final : public DraftSource {
     DraftKind kind = DraftKind::kSampled;
     DraftTree draft;        // what of its draft has come
     bool complete = false;  // nothing more will come
+    int parts = 0;          // that have come
     bool fresh = true;      // the first draft behind Open prefills: it says little about later ones
   };
 
   Status Check(const DrafterHello& hello) const;
+  // Parts that may still come for the last plan: each holds a depth at least, or is a refusal.
+  static uint64_t PartsToCome(const Assignment& assignment);
+  // Closes a stream that sent nonsense, with the reason.
+  void Expel(uint64_t drafter, const Status& reason);
   // Adds a part to the session's draft.
   Status Take(Assignment& assignment, ArrivedDraft& draft) const;
   // The plan as this drafter can serve it.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "common/rpc/wire.h"
@@ -19,6 +20,10 @@ using AttachSink = StreamSink<AttachStream, v1::FromVerifier>;
 // Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
 // rounds of every session. Then the stream is closed; the drafter dials again when it is well.
 constexpr size_t kMaxQueuedMessages = 4096;
+
+// Messages of one drafter that may wait for the engine. Then its stream is read no further until
+// the engine has come by: a flood fills its own connection, not the inbox that all share.
+constexpr int kMaxPendingMessages = 64;
 
 class StreamedDrafter final : public DrafterLink {
  public:
@@ -45,14 +50,55 @@ class StreamedDrafter final : public DrafterLink {
   std::shared_ptr<AttachSink> sink_;
 };
 
+// Reads a stream no faster than the engine follows. Outlives the reactor, as its sink does.
+//
+// Thread: any.
+class ReadGate {
+ public:
+  ReadGate(AttachStream* reactor, v1::FromDrafter* message, std::shared_ptr<AttachSink> sink)
+      : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
+
+  // One more message waits for the engine.
+  void Pend() OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    ++pending_;
+  }
+  // The engine has taken one.
+  void Done() OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    --pending_;
+    if (std::exchange(waiting_, false)) sink_->IfOpen([this] { StartRead(); });
+  }
+  // From a reaction: reads the next message now, or else when there is room.
+  void Read() OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    waiting_ = pending_ >= kMaxPendingMessages;
+    if (!waiting_) StartRead();
+  }
+
+ private:
+  void StartRead() {
+    message_->Clear();
+    reactor_->StartRead(message_);
+  }
+
+  AttachStream* const reactor_;
+  v1::FromDrafter* const message_;
+  const std::shared_ptr<AttachSink> sink_;
+  Mutex mu_;
+  int pending_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  bool waiting_ OUTRIDER_GUARDED_BY(mu_) = false;
+};
+
 class AttachReactor final : public AttachStream {
  public:
   AttachReactor(uint64_t id, DrafterPool* pool, EngineThread* thread)
       : id_(id),
         pool_(pool),
         thread_(thread),
-        sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)) {
-    StartRead(&message_);
+        sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)),
+        gate_(std::make_shared<ReadGate>(this, &message_, sink_)) {
+    gate_->Read();
   }
 
   void OnReadDone(bool ok) override {
@@ -66,8 +112,7 @@ class AttachReactor final : public AttachStream {
       sink_->Close(ToGrpc(status));
       return;
     }
-    message_.Clear();
-    StartRead(&message_);
+    gate_->Read();
   }
 
   void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
@@ -113,8 +158,15 @@ class AttachReactor final : public AttachStream {
     return Status();
   }
 
-  Status Post(EngineThread::Task task) {
-    if (thread_->TryPost(std::move(task))) return Status();
+  template <class Task>
+  Status Post(Task task) {
+    gate_->Pend();
+    if (thread_->TryPost([task = std::move(task), gate = gate_]() mutable {
+          task();
+          gate->Done();
+        })) {
+      return Status();
+    }
     return ResourceExhausted("the verifier is overloaded; dial again later");
   }
 
@@ -126,6 +178,7 @@ class AttachReactor final : public AttachStream {
   DrafterPool* pool_;
   EngineThread* thread_;
   std::shared_ptr<AttachSink> sink_;
+  std::shared_ptr<ReadGate> gate_;
   v1::FromDrafter message_;
   bool greeted_ = false;  // reads come one at a time
 };

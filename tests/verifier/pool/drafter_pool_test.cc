@@ -219,16 +219,63 @@ TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
   EXPECT_FALSE(Open(5));
 }
 
-TEST_F(Pool, OldAndUnknownDraftsAreIgnored) {
+TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
+  const auto link = Join(1, Hello("a"));
+  Open(1);
+  Open(2);
+  const DraftChunk part{.tokens = {5}, .laws = {Law({5}, {65536})}, .more = true};
+  const std::vector<TokenId> next = {5};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  pool_.Decide(
+      {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  pool_.Close(2);
+  consumer_.drafts.clear();
+  // What was under way: three of four depths of session 1, and session 2's four.
+  for (int i = 0; i < 3; ++i) pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  for (int i = 0; i < 4; ++i) pool_.OnDrafts(1, {{.session = 2, .round = 1, .chunk = part}}, 0);
+  pool_.OnDrafts(42, {{.session = 1, .round = 1, .chunk = part}}, 0);
+  EXPECT_TRUE(consumer_.drafts.empty());
+  EXPECT_TRUE(link->closed_with.ok());
+  // The eighth is nobody's.
+  pool_.OnDrafts(1, {{.session = 2, .round = 1, .chunk = part}}, 0);
+  EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
+  EXPECT_THAT(link->closed_with.message(), HasSubstr("nobody asked for"));
+  EXPECT_EQ(consumer_.lost, std::vector<uint64_t>{1});
+}
+
+TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
+  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const std::vector<ArrivedDraft> floods = {
+      {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
+      {.session = 1, .round = 7, .chunk = chunk},   // a round that was not planned yet
+      {.session = 99, .round = 1, .chunk = {}},     // a refusal of nothing
+      {.session = 2, .round = 1, .chunk = chunk},   // another drafter's session
+  };
+  const auto good = Join(1000, Hello("good"));
+  Open(2);
+  for (uint64_t id = 0; id < floods.size(); ++id) {
+    const auto link = Join(id, Hello("bad"));
+    Open(1);
+    pool_.OnDrafts(id, {floods[id]}, 0);
+    EXPECT_THAT(link->closed_with.message(), HasSubstr("nobody asked for")) << id;
+    pool_.Close(1);
+  }
+  EXPECT_EQ(pool_.DrafterName(2), "good");
+  EXPECT_TRUE(good->closed_with.ok());
+  EXPECT_TRUE(consumer_.drafts.empty());
+}
+
+TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
-  pool_.OnDrafts(
-      1, {{.session = 1, .round = 7, .chunk = chunk}, {.session = 99, .round = 1, .chunk = chunk}},
-      0);
-  pool_.OnDrafts(42, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
-  EXPECT_TRUE(consumer_.drafts.empty());
+  const std::vector<TokenId> next = {5};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
+  pool_.Decide(
+      {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
   EXPECT_TRUE(link->closed_with.ok());
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
+  EXPECT_FALSE(link->closed_with.ok());
 }
 
 struct Nonsense {

@@ -57,9 +57,15 @@ class Drafts final : public DraftSource {
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
   Duration Patience(uint64_t) const override { return std::chrono::milliseconds(100); }
+  bool Late(uint64_t session) override {
+    moves = !moves;
+    if (moves) Close(session);
+    return moves;
+  }
   std::string DrafterName(uint64_t) const override { return "d"; }
 
   bool accepts = true;
+  bool moves = false;
   std::map<uint64_t, Held> held;
 };
 

@@ -157,6 +157,7 @@ class Verifier final : public DraftConsumer {
     Hostile(session);
     sessions_.erase(session);
   }
+  void OnDrafterBack(uint64_t session) override { Hostile(session); }
   void OnRefused(uint64_t session) override {
     Hostile(session);
     sessions_.erase(session);

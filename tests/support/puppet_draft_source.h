@@ -32,6 +32,7 @@ class PuppetDraftSource final : public DraftSource {
   std::map<uint64_t, std::vector<Decided>> decided;
   std::vector<uint64_t> closed;
   int flushes = 0;
+  bool moves = false;  // what Late answers
 
   bool Open(const SessionStart& s) override {
     if (!accepts) return false;
@@ -46,6 +47,7 @@ class PuppetDraftSource final : public DraftSource {
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }
   Duration Patience(uint64_t) const override { return patience; }
+  bool Late(uint64_t) override { return moves; }
   std::string DrafterName(uint64_t session) const override {
     return opened.contains(session) ? "puppet" : "";
   }

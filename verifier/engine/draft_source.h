@@ -57,6 +57,9 @@ class DraftSource {
 
   // How long a draft is worth waiting for, from what this drafter has shown.
   virtual Duration Patience(uint64_t session) const = 0;
+  // The draft did not come in that time. True: the session was closed, for another drafter is
+  // likely to do better; open it anew.
+  virtual bool Late(uint64_t session) = 0;
   // The drafter's name, "" without one.
   virtual std::string DrafterName(uint64_t session) const = 0;
 };
@@ -70,6 +73,8 @@ class DraftConsumer {
   virtual void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) = 0;
   // The session's drafter is gone.
   virtual void OnDrafterLost(uint64_t session) = 0;
+  // The session's drafter was silent and is heard again.
+  virtual void OnDrafterBack(uint64_t session) = 0;
   // The session's drafter is there but does not take it (full, or it lost the thread).
   virtual void OnRefused(uint64_t session) = 0;
 };

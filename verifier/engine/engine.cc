@@ -267,6 +267,10 @@ void Engine::Expire(Time now) {
       if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
       Rest(*session);
       session->draft_state = DraftState::kResting;
+      if (drafts_->Late(id)) {
+        session->draft_state = DraftState::kUnattached;
+        session->rest_until = 0;
+      }
     }
   }
   for (const uint64_t id : late) {
@@ -620,6 +624,13 @@ void Engine::OnDrafterLost(uint64_t id) {
   session.draft_state = DraftState::kUnattached;
   session.missed = 0;
   session.rest_until = 0;
+}
+
+void Engine::OnDrafterBack(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  it->second->missed = std::min(it->second->missed, 1);
+  it->second->rest_until = 0;
 }
 
 void Engine::OnRefused(uint64_t id) {

@@ -96,6 +96,7 @@ class Engine final : public DraftConsumer {
 
   void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) override;
   void OnDrafterLost(uint64_t session) override;
+  void OnDrafterBack(uint64_t session) override;
   void OnRefused(uint64_t session) override;
 
   EngineSnapshot Snapshot() const;

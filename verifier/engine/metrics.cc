@@ -87,6 +87,10 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                                       {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
+      drafters_silent(
+          registry.MakeGauge("outrider_drafters_silent",
+                             "Of these, those from which nothing came when a draft was due",
+                             {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
                                                   "Drafters turned away at their hello",
                                                   {{"model_name", model_name}})),
@@ -95,6 +99,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
+      sessions_moved_total(registry.MakeCounter("outrider_sessions_moved_total",
+                                                "Sessions taken off a late drafter for another one",
+                                                {{"model_name", model_name}})),
       draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
                                                 "Rounds whose draft did not come in time",
                                                 {{"model_name", model_name}})),

@@ -54,9 +54,11 @@ struct VerifierMetrics {
   void CountAcceptedPositions(int accepted);
 
   Gauge drafters_connected;
+  Gauge drafters_silent;
   Counter drafters_refused_total;
-  Counter rounds_total;          // plain ones included
-  Counter plain_rounds_total;    // without a draft
+  Counter rounds_total;        // plain ones included
+  Counter plain_rounds_total;  // without a draft
+  Counter sessions_moved_total;
   Counter draft_timeouts_total;  // rounds whose draft did not come in time
   Histogram engine_step_seconds;
   Histogram batch_rows;  // token rows of one forward pass

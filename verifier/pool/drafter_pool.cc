@@ -1,6 +1,7 @@
 #include "verifier/pool/drafter_pool.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "common/base/log.h"
@@ -12,6 +13,13 @@ namespace {
 constexpr double kInitialPatienceSeconds = 0.25;
 constexpr double kMinPatienceSeconds = 0.02;  // five scheduler slices of 4 ms
 constexpr double kMaxPatienceSeconds = 1.0;
+
+// A silent drafter is tried again after this long, twice as long with every try that fails.
+constexpr Duration kFirstTry = std::chrono::milliseconds(500);
+constexpr int kMaxTryDoublings = 5;
+
+// Late drafts in a row after which a session is moved from a drafter that still speaks.
+constexpr int kLateToMove = 2;
 
 // How many deviations are waited for (RFC 6298).
 constexpr double kDeviations = 4;
@@ -59,6 +67,7 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
   drafter.hello = hello;
   drafter.link = std::move(link);
   drafter.joined = clock_->Now();
+  drafter.heard = drafter.joined;
   drafter.link->SendWelcome({.model = target_.model,
                              .vocab_limit = std::min({target_.tokenizer.vocab_size,
                                                       target_.vocab_size, hello.vocab_size}),
@@ -132,6 +141,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
   for (ArrivedDraft& draft : drafts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
+    Hear(id, it->second);
     const auto found = assignments_.find(draft.session);
     // Closed or reopened meanwhile, or an old round: the answer crossed our message, unless there
     // are more such parts than we ever asked for.
@@ -163,6 +173,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       it->second.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
     }
     assignment.fresh = assignment.fresh && !assignment.complete;
+    assignment.late = 0;
     it->second.drafted_tokens += tokens;
     consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
   }
@@ -171,6 +182,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
 void DrafterPool::OnLoad(uint64_t id, int sessions) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
     it->second.reported_sessions = sessions;
+    Hear(id, it->second);
   }
 }
 
@@ -195,30 +207,86 @@ RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello)
   return bounded;
 }
 
+void DrafterPool::Hear(uint64_t id, Drafter& drafter) {
+  drafter.heard = clock_->Now();
+  if (drafter.silences == 0) return;
+  drafter.silences = 0;
+  CountSilent();
+  Log(LogLevel::kInfo, "drafter is heard again", {{"drafter", drafter.hello.name}});
+  for (const auto& [session, assignment] : assignments_) {
+    if (assignment.drafter == id) consumer_->OnDrafterBack(session);
+  }
+}
+
+void DrafterPool::CountSilent() {
+  if (metrics_ == nullptr) return;
+  metrics_->drafters_silent.Set(
+      static_cast<double>(std::count_if(drafters_.begin(), drafters_.end(), [](const auto& entry) {
+        return entry.second.silences > 0;
+      })));
+}
+
+bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
+  if (drafter.silences > 0 && (drafter.sessions > 0 || clock_->Now() < drafter.try_again)) {
+    return false;
+  }
+  return std::max(drafter.sessions, drafter.reported_sessions) < drafter.hello.max_sessions &&
+         tokens <= drafter.hello.max_context;
+}
+
+DrafterPool::Drafter* DrafterPool::Best(int tokens, uint64_t* id) {
+  // By expected time, silent ones last; of two that are alike (or new) the one with fewer sessions.
+  const auto key = [](const Drafter& d) {
+    return std::tuple(d.silences > 0, ExpectedSeconds(d), d.sessions);
+  };
+  Drafter* best = nullptr;
+  for (auto& [candidate, drafter] : drafters_) {
+    if (!Takes(drafter, tokens) || (best != nullptr && key(*best) <= key(drafter))) continue;
+    best = &drafter;
+    *id = candidate;
+  }
+  return best;
+}
+
 bool DrafterPool::Open(const SessionStart& start) {
   if (draining_) return false;
-  Drafter* best = nullptr;
-  uint64_t best_id = 0;
-  for (auto& [id, drafter] : drafters_) {
-    if (std::max(drafter.sessions, drafter.reported_sessions) >= drafter.hello.max_sessions) {
-      continue;
-    }
-    const auto tokens = static_cast<int>(start.tokens.size()) + start.plan.shape.length;
-    if (tokens > drafter.hello.max_context) continue;
-    // By expected time; of two that are alike (or new) the one with fewer sessions.
-    const auto key = [](const Drafter& d) { return std::pair(ExpectedSeconds(d), d.sessions); };
-    if (best == nullptr || key(drafter) < key(*best)) {
-      best = &drafter;
-      best_id = id;
-    }
-  }
+  uint64_t id = 0;
+  Drafter* const best = Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, &id);
   if (best == nullptr) return false;
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
   assignments_[start.session] = {
-      .drafter = best_id, .plan = bounded.plan, .sent = clock_->Now(), .kind = start.kind};
+      .drafter = id, .plan = bounded.plan, .sent = clock_->Now(), .kind = start.kind};
   best->link->SendOpen(bounded);
+  return true;
+}
+
+bool DrafterPool::Late(uint64_t session) {
+  const auto it = assignments_.find(session);
+  if (it == assignments_.end()) return false;
+  Assignment& assignment = it->second;
+  Drafter& drafter = drafters_.at(assignment.drafter);
+  ++assignment.late;
+  // A long prompt takes its time; another drafter would have to read it too.
+  const bool silent =
+      drafter.heard <= assignment.sent && (!assignment.fresh || drafter.silences > 0);
+  if (silent && clock_->Now() >= drafter.try_again) {
+    if (drafter.silences == 0) {
+      Log(LogLevel::kWarning, "drafter is silent", {{"drafter", drafter.hello.name}});
+    }
+    drafter.try_again =
+        clock_->Now() + kFirstTry * (1 << std::min(drafter.silences, kMaxTryDoublings));
+    ++drafter.silences;
+    CountSilent();
+  }
+  if (draining_ || (drafter.silences == 0 && assignment.late < kLateToMove)) return false;
+  uint64_t id = 0;
+  const Drafter* const best = Best(0, &id);
+  if (best == nullptr || best == &drafter || best->silences > 0) return false;
+  if (drafter.silences == 0 && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
+  if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
+  Close(session);
   return true;
 }
 
@@ -266,7 +334,7 @@ Duration DrafterPool::Patience(uint64_t session) const {
   if (it == assignments_.end()) return Duration::zero();
   const Drafter& drafter = drafters_.at(it->second.drafter);
   const Estimate& trip = drafter.round_trip;
-  if (!trip.measured || it->second.fresh) return FromSeconds(kInitialPatienceSeconds);
+  if (!trip.measured) return FromSeconds(kInitialPatienceSeconds);
   return FromSeconds(std::clamp(trip.mean + kDeviations * trip.deviation, kMinPatienceSeconds,
                                 kMaxPatienceSeconds));
 }

@@ -105,6 +105,7 @@ class DrafterPool final : public DraftSource {
   void Close(uint64_t session) override;
   void Flush() override;
   Duration Patience(uint64_t session) const override;
+  bool Late(uint64_t session) override;
   std::string DrafterName(uint64_t session) const override;
 
   std::vector<DrafterSnapshot> Snapshot() const;
@@ -118,6 +119,11 @@ class DrafterPool final : public DraftSource {
     uint64_t drafted_tokens = 0;
     uint64_t accepted_tokens = 0;
     int reported_sessions = 0;
+    Time heard;  // something came from it
+    // Times that a draft was late and nothing at all had come meanwhile, since it was last heard. A
+    // silent drafter gets no sessions but, now and then, one to try it.
+    int silences = 0;
+    Time try_again;
     // Parts that may still come for plans that were closed or went on without their draft.
     uint64_t crossing = 0;
     Estimate round_trip;  // plan sent to draft complete
@@ -134,6 +140,7 @@ class DrafterPool final : public DraftSource {
     DraftTree draft;        // what of its draft has come
     bool complete = false;  // nothing more will come
     int parts = 0;          // that have come
+    int late = 0;           // drafts in a row that did not come in time
     bool fresh = true;      // the first draft behind Open prefills: it says little about later ones
   };
 
@@ -152,6 +159,13 @@ class DrafterPool final : public DraftSource {
   // drafter's as it grows with the sessions that share its passes. A drafter that was not measured
   // yet comes first.
   static double ExpectedSeconds(const Drafter& drafter);
+  // Something came from the drafter.
+  void Hear(uint64_t id, Drafter& drafter);
+  // Whether it may take one more session of so many tokens.
+  bool Takes(const Drafter& drafter, int tokens) const;
+  // The drafter that is likely to draft soonest, of those that take the session. nullptr: none.
+  Drafter* Best(int tokens, uint64_t* id);
+  void CountSilent();
 
   TargetIdentity target_;
   DraftLawLimits law_limits_;

@@ -195,6 +195,33 @@ TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
   EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
 }
 
+TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
+  GenerationRequest request = Greedy(100);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  EXPECT_TRUE(engine_->Step());
+  source_.moves = true;
+  clock_.Advance(std::chrono::milliseconds(150));
+  source_.opened.clear();
+  EXPECT_TRUE(engine_->Step()) << "a plain step";
+  ASSERT_TRUE(source_.opened.contains(1)) << "opened anew without a rest";
+  EXPECT_EQ(source_.opened[1].tokens.size(), 6 + sink->tokens.size());
+  EXPECT_TRUE(source_.closed.empty()) << "Late has closed it";
+}
+
+TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {
+  GenerationRequest request = Greedy(200);
+  request.seed.reset();
+  Submit(1, request);
+  for (int i = 0; i < 60; ++i) {
+    if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
+  }
+  const size_t plans = source_.decided[1].size();
+  engine_->OnDrafterBack(1);
+  engine_->Step();
+  EXPECT_EQ(source_.decided[1].size(), plans + 1);
+}
+
 TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 30);
   const auto sink = Submit(1, Greedy(30));

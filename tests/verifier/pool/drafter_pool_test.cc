@@ -51,11 +51,13 @@ class RecordingConsumer final : public DraftConsumer {
   }
   void OnDrafterLost(uint64_t session) override { lost.push_back(session); }
 
+  void OnDrafterBack(uint64_t session) override { back.push_back(session); }
   void OnRefused(uint64_t session) override { refused.push_back(session); }
 
   std::map<uint64_t, DraftTree> drafts;
   std::map<uint64_t, bool> complete;
   std::vector<uint64_t> lost;
+  std::vector<uint64_t> back;
   std::vector<uint64_t> refused;
 };
 
@@ -387,6 +389,116 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   EXPECT_LT(pool_.Patience(1), first);
   EXPECT_GE(pool_.Patience(1), std::chrono::milliseconds(30));
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
+}
+
+// Rounds of a session that its drafter answers, or does not, after `ms`.
+class LateDrafts : public Pool {
+ protected:
+  static constexpr auto kTick = std::chrono::milliseconds(10);
+
+  void Plan(uint64_t session) {
+    const uint32_t round = ++rounds_[session];
+    pool_.Decide({.session = session,
+                  .round = round,
+                  .next = next_,
+                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    clock_.Advance(kTick);
+  }
+  void Answer(uint64_t drafter, uint64_t session) {
+    const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+    pool_.OnDrafts(drafter, {{.session = session, .round = rounds_[session] + 1, .chunk = chunk}},
+                   0);
+  }
+  // A session with drafts behind it.
+  void Settle(uint64_t drafter, uint64_t session) {
+    Open(session);
+    rounds_[session] = 0;
+    ASSERT_EQ(pool_.DrafterName(session), drafter == 1 ? "a" : "b");
+    Answer(drafter, session);
+    for (int i = 0; i < 3; ++i) {
+      Plan(session);
+      Answer(drafter, session);
+    }
+  }
+
+  std::map<uint64_t, uint32_t> rounds_;
+  std::vector<TokenId> next_ = {5};
+};
+
+TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
+  const auto a = Join(1, Hello("a"));
+  Settle(1, 1);
+  Join(2, Hello("b"));
+  Plan(1);
+  EXPECT_TRUE(pool_.Late(1));
+  EXPECT_EQ(a->closed, std::vector<uint64_t>{1});
+  EXPECT_EQ(pool_.DrafterName(1), "");
+  Open(1);
+  EXPECT_EQ(pool_.DrafterName(1), "b");
+  // No session goes there until it is heard or it is time to try it.
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "b");
+  pool_.OnLoad(1, 0);
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a");
+}
+
+TEST_F(LateDrafts, OfOneThatSpeaksMoveNothingButForOneThatIsOftenLate) {
+  const auto a = Join(1, Hello("a"));
+  Settle(1, 1);
+  Settle(1, 2);
+  Join(2, Hello("b"));
+  Plan(2);
+  Plan(1);
+  Answer(1, 2);
+  EXPECT_FALSE(pool_.Late(1));
+  Plan(1);
+  pool_.OnLoad(1, 2);
+  EXPECT_TRUE(pool_.Late(1)) << "a new drafter is likely to do better";
+}
+
+TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
+  const auto a = Join(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  EXPECT_FALSE(pool_.Late(1));
+  EXPECT_EQ(pool_.DrafterName(1), "a");
+  EXPECT_FALSE(Open(2)) << "a silent drafter gets no new sessions";
+  EXPECT_TRUE(consumer_.back.empty());
+  Answer(1, 1);
+  EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "a");
+}
+
+TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
+  Join(1, Hello("a"));
+  Open(1);  // reads a prompt
+  Join(2, Hello("b"));
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_FALSE(pool_.Late(1));
+  EXPECT_TRUE(Open(2));
+}
+
+TEST_F(LateDrafts, ASilentDrafterIsTriedWithOneSessionLaterAndLater) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  pool_.Late(1);
+  pool_.Close(1);
+  int tries = 0;
+  uint64_t session = 10;
+  for (int i = 0; i < 1000; ++i) {  // 10 s
+    clock_.Advance(kTick);
+    if (!Open(++session)) continue;
+    ++tries;
+    EXPECT_FALSE(Open(1000 + session)) << "one at a time";
+    clock_.Advance(kTick);
+    EXPECT_FALSE(pool_.Late(session)) << "there is no other";
+    pool_.Close(session);
+  }
+  EXPECT_GE(tries, 3);
+  EXPECT_LE(tries, 6);
 }
 
 // Two drafters, one fast behind a slow network, one slow next door: shares follow what they show.

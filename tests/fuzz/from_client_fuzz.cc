@@ -57,6 +57,7 @@ class Drafts final : public DraftSource {
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
   Duration Patience(uint64_t) const override { return std::chrono::milliseconds(100); }
+  std::optional<DraftTiming> Timing(uint64_t, int) override { return DraftTiming(); }
   bool Late(uint64_t session) override {
     moves = !moves;
     if (moves) Close(session);

@@ -32,6 +32,7 @@ class PuppetDraftSource final : public DraftSource {
   std::map<uint64_t, std::vector<Decided>> decided;
   std::vector<uint64_t> closed;
   int flushes = 0;
+  DraftTiming timing;
   bool moves = false;  // what Late answers
 
   bool Open(const SessionStart& s) override {
@@ -48,6 +49,9 @@ class PuppetDraftSource final : public DraftSource {
   void Flush() override { ++flushes; }
   Duration Patience(uint64_t) const override { return patience; }
   bool Late(uint64_t) override { return moves; }
+  std::optional<DraftTiming> Timing(uint64_t, int) override {
+    return accepts ? std::optional(timing) : std::nullopt;
+  }
   std::string DrafterName(uint64_t session) const override {
     return opened.contains(session) ? "puppet" : "";
   }

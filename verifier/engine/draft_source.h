@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +46,14 @@ struct RoundDecision {
   RoundPlan plan;
 };
 
+// What a drafter has shown of its speed, in seconds; NaN: not known yet.
+struct DraftTiming {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double network = kUnknown;  // of a round trip
+  double depth = kUnknown;    // to draft one depth
+  double last = kUnknown;     // to draft this session's last draft
+};
+
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
@@ -60,6 +70,9 @@ class DraftSource {
   // The draft did not come in that time. True: the session was closed, for another drafter is
   // likely to do better; open it anew.
   virtual bool Late(uint64_t session) = 0;
+  // Of the session's drafter; of the one that would take a session of so many tokens, if it has
+  // none. nullopt: none would.
+  virtual std::optional<DraftTiming> Timing(uint64_t session, int tokens) = 0;
   // The drafter's name, "" without one.
   virtual std::string DrafterName(uint64_t session) const = 0;
 };

@@ -170,7 +170,10 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
     if (!assignment.fresh && assignment.complete) {
       const double round_trip = Seconds(clock_->Now() - assignment.sent);
       it->second.round_trip.Add(round_trip);
-      it->second.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
+      const double drafting = std::clamp(draft.seconds, 0.0, round_trip);
+      it->second.drafting.Add(drafting);
+      it->second.depth.Add(drafting / assignment.draft.max_depth());
+      assignment.last_seconds = drafting;
     }
     assignment.fresh = assignment.fresh && !assignment.complete;
     assignment.late = 0;
@@ -337,6 +340,24 @@ Duration DrafterPool::Patience(uint64_t session) const {
   if (!trip.measured) return FromSeconds(kInitialPatienceSeconds);
   return FromSeconds(std::clamp(trip.mean + kDeviations * trip.deviation, kMinPatienceSeconds,
                                 kMaxPatienceSeconds));
+}
+
+std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
+  uint64_t id = 0;
+  DraftTiming timing;
+  const Drafter* drafter = nullptr;
+  if (const auto it = assignments_.find(session); it != assignments_.end()) {
+    drafter = &drafters_.at(it->second.drafter);
+    timing.last = it->second.last_seconds;
+  } else if (!draining_) {
+    drafter = Best(tokens, &id);
+  }
+  if (drafter == nullptr) return std::nullopt;
+  if (drafter->round_trip.measured) {
+    timing.network = std::max(drafter->round_trip.mean - drafter->drafting.mean, 0.0);
+    timing.depth = drafter->depth.mean;
+  }
+  return timing;
 }
 
 std::string DrafterPool::DrafterName(uint64_t session) const {

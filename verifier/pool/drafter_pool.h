@@ -106,6 +106,7 @@ class DrafterPool final : public DraftSource {
   void Flush() override;
   Duration Patience(uint64_t session) const override;
   bool Late(uint64_t session) override;
+  std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;
   std::string DrafterName(uint64_t session) const override;
 
   std::vector<DrafterSnapshot> Snapshot() const;
@@ -128,6 +129,7 @@ class DrafterPool final : public DraftSource {
     uint64_t crossing = 0;
     Estimate round_trip;  // plan sent to draft complete
     Estimate drafting;    // of that, the drafter's own part
+    Estimate depth;       // of that, for one depth
     // Decisions of this step, sent as one message. Their spans point into `tokens`.
     std::vector<RoundDecision> decisions;
     std::vector<std::vector<TokenId>> tokens;
@@ -137,11 +139,12 @@ class DrafterPool final : public DraftSource {
     RoundPlan plan;  // the last one sent
     Time sent;
     DraftKind kind = DraftKind::kSampled;
-    DraftTree draft;        // what of its draft has come
-    bool complete = false;  // nothing more will come
-    int parts = 0;          // that have come
-    int late = 0;           // drafts in a row that did not come in time
-    bool fresh = true;      // the first draft behind Open prefills: it says little about later ones
+    DraftTree draft;                              // what of its draft has come
+    bool complete = false;                        // nothing more will come
+    int parts = 0;                                // that have come
+    int late = 0;                                 // drafts in a row that did not come in time
+    double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter says
+    bool fresh = true;  // the first draft behind Open prefills: it says little about later ones
   };
 
   Status Check(const DrafterHello& hello) const;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 #include <vector>
@@ -389,6 +390,30 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   EXPECT_LT(pool_.Patience(1), first);
   EXPECT_GE(pool_.Patience(1), std::chrono::milliseconds(30));
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
+}
+
+TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
+  EXPECT_FALSE(pool_.Timing(1, 3).has_value()) << "nobody there";
+  Join(1, Hello("a"));
+  EXPECT_TRUE(std::isnan(pool_.Timing(1, 3)->network));
+  Open(1);
+  const std::vector<TokenId> next = {5};
+  DraftChunk chunk{.tokens = {5, 5}, .laws = {Law({5}, {65536}), Law({5}, {65536})}};
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
+  for (uint32_t round = 2; round < 60; ++round) {
+    pool_.Decide({.session = 1,
+                  .round = round - 1,
+                  .next = next,
+                  .plan = {.round = round, .shape = Sequences(1, 4)}});
+    clock_.Advance(std::chrono::milliseconds(30));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
+  }
+  for (const uint64_t session : {1, 2}) {  // its own, and one that would come there
+    const DraftTiming timing = *pool_.Timing(session, 3);
+    EXPECT_NEAR(timing.network, 0.018, 1e-3);
+    EXPECT_NEAR(timing.depth, 0.006, 1e-4);
+  }
+  EXPECT_NEAR(pool_.Timing(1, 3)->last, 0.012, 1e-9);
 }
 
 // Rounds of a session that its drafter answers, or does not, after `ms`.

@@ -1,0 +1,178 @@
+#include "verifier/propose/local_proposer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/verifier/propose/texts.h"
+#include "verifier/propose/point_draft.h"
+
+namespace outrider::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr TokenId kEnd = 99;
+
+LocalProposerOptions Options() {
+  LocalProposerOptions options;
+  options.suffix_length_per_match = 4;
+  options.suffix_min_probability = 0;
+  options.end_tokens = {kEnd};
+  return options;
+}
+
+TEST(LocalProposer, ProposesFromTheSessionsOwnText) {
+  const LocalProposerOptions options = Options();
+  LocalProposer proposer(options, nullptr, "ann");
+  proposer.Observe(Text{1, 2, 3, 4, 5, 6});
+  proposer.Observe(Text{});
+  proposer.Observe(Text{1, 2, 3});
+  for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
+    const LocalProposal& proposal = proposer.Propose(source, 3);
+    EXPECT_THAT(proposal.tokens, ElementsAre(4, 5, 6));
+    EXPECT_EQ(proposal.match_length, 3);
+    EXPECT_EQ(proposal.score, 3);
+  }
+}
+
+TEST(LocalProposer, HasNothingToSayAtFirst) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 800});
+  LocalProposer proposer(options, &store, "ann");
+  for (const Text& text : {Text{}, Text{1}, Text{2, 3}}) {
+    proposer.Observe(text);
+    for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
+      EXPECT_THAT(proposer.Propose(source, 4).tokens, IsEmpty());
+      EXPECT_THAT(proposer.ProposeSeveral(source, 3, 4), IsEmpty());
+      EXPECT_EQ(proposer.Propose(source, 4).score, 0);
+    }
+  }
+}
+
+TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
+  const LocalProposerOptions options = Options();
+  LocalProposer proposer(options, nullptr, "");
+  proposer.Observe(Text(10, 1));
+  for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
+    EXPECT_THAT(proposer.Propose(source, 0).tokens, IsEmpty());
+    EXPECT_THAT(proposer.Propose(source, -1).tokens, IsEmpty());
+    EXPECT_THAT(proposer.ProposeSeveral(source, 0, 4), IsEmpty());
+  }
+}
+
+TEST(LocalProposer, EndsBehindAnEndToken) {
+  const LocalProposerOptions options = Options();
+  LocalProposer proposer(options, nullptr, "");
+  proposer.Observe(Text{1, 2, 3, kEnd, 7, 8, 1, 2});
+  for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
+    EXPECT_THAT(proposer.Propose(source, 6).tokens, ElementsAre(3, kEnd));
+  }
+  // The output itself ended: what a second turn would begin with is no draft of this one.
+  proposer.Observe(Text{3, kEnd});
+  EXPECT_THAT(proposer.Propose(LocalSource::kLookup, 2).tokens, ElementsAre(7, 8));
+}
+
+TEST(LocalProposer, DraftsGrowWithTheMatch) {
+  LocalProposerOptions options = Options();
+  options.suffix_length_per_match = 1.5;
+  LocalProposer proposer(options, nullptr, "");
+  proposer.Observe(Text{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 1, 2});
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 8).tokens, ElementsAre(3, 4, 5));
+  proposer.Observe(Text{3});
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 8).tokens, ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(4, 5));
+}
+
+TEST(LocalProposer, DraftsEndWhereTheyBecomeUnlikely) {
+  LocalProposerOptions options = Options();
+  options.suffix_min_probability = 0.6;
+  LocalProposer proposer(options, nullptr, "");
+  proposer.Observe(Text{1, 2, 3, 4, 50, 1, 2, 3, 5, 51, 1, 2});
+  const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 8);
+  EXPECT_THAT(proposal.tokens, ElementsAre(3));
+  EXPECT_EQ(proposal.score, 1);
+}
+
+TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 8000});
+  store.Add("ann", Text{1, 2, 3, 4, 5, 6, 7});
+  LocalProposer ann(options, &store, "ann"), bob(options, &store, "bob");
+  for (LocalProposer* proposer : {&ann, &bob}) proposer->Observe(Text{8, 1, 2, 3});
+  EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5, 6));
+  EXPECT_EQ(ann.Propose(LocalSource::kSuffix, 3).match_length, 3);
+  EXPECT_THAT(bob.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
+  // As likely by its own text: that one is nearer.
+  ann.Observe(Text{30, 31, 32, 33, 34, 1, 2, 3});
+  EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(30, 31, 32));
+}
+
+TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 8000});
+  LocalProposer proposer(options, &store, "ann");
+  proposer.Observe(Text{1, 2, 3});
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
+  store.Add("ann", Text{1, 2, 3, 4, 5});
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5));
+}
+
+TEST(LocalProposer, SeveralSequencesBeginDifferently) {
+  const LocalProposerOptions options = Options();
+  LocalProposer proposer(options, nullptr, "");
+  proposer.Observe(Text{1, 2, 3, 4, 1, 2, 5, 6, 1, 2, 3, 7, 2, 8, 9, 1, 2});
+  const auto sequences = proposer.ProposeSeveral(LocalSource::kSuffix, 3, 2);
+  EXPECT_THAT(sequences, ElementsAre(ElementsAre(3, 7), ElementsAre(5, 6), ElementsAre(8, 9)));
+  EXPECT_EQ(proposer.ProposeSeveral(LocalSource::kSuffix, 2, 2).size(), 2u);
+  EXPECT_EQ(proposer.ProposeSeveral(LocalSource::kLookup, 2, 2).size(), 1u);
+}
+
+TEST(LocalProposer, ProposalsPassAsDrafts) {
+  std::mt19937_64 rng(1);
+  LocalProposerOptions options = Options();
+  options.end_tokens = {0};
+  SuffixStore store({.max_tokens = 2000});
+  int drafts = 0;
+  for (int i = 0; i < 200; ++i) {
+    const int vocab = 2 + static_cast<int>(rng() % 6);
+    LocalProposer proposer(options, &store, "ann");
+    for (int round = 0; round < 20; ++round) {
+      proposer.Observe(RandomText(rng, static_cast<int>(rng() % 5), vocab));
+      const int length = static_cast<int>(rng() % 7), count = 1 + static_cast<int>(rng() % 4);
+      for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
+        // Other texts may hold ids that this vocabulary would not: ours were made with up to 7.
+        const auto& tokens = proposer.Propose(source, length).tokens;
+        drafts += !tokens.empty();
+        ASSERT_TRUE(
+            Validate(ToDraft(tokens, DraftKind::kSampled), Sequences(1, length), true, 8).ok());
+        const auto several = proposer.ProposeSeveral(source, count, length);
+        ASSERT_TRUE(
+            Validate(ToDraft(several, DraftKind::kArgmax), Sequences(count, length), false, 8)
+                .ok());
+      }
+    }
+    store.Add("ann", RandomText(rng, 50, vocab));
+  }
+  EXPECT_GT(drafts, 2000);
+}
+
+TEST(LocalProposer, CanBeSwitchedOffInParts) {
+  LocalProposerOptions options = Options();
+  options.lookup.max_tokens = 0;
+  LocalProposer suffix(options, nullptr, "");
+  options = Options();
+  options.suffix_max_tokens = 0;
+  LocalProposer lookup(options, nullptr, "");
+  for (LocalProposer* proposer : {&suffix, &lookup}) proposer->Observe(Text(6, 1));
+  // `options` is read when a proposal is made.
+  EXPECT_THAT(suffix.Propose(LocalSource::kLookup, 2).tokens, IsEmpty());
+  EXPECT_THAT(suffix.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(1, 1));
+  EXPECT_THAT(lookup.Propose(LocalSource::kLookup, 2).tokens, ElementsAre(1, 1));
+  EXPECT_THAT(lookup.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
+}
+
+}  // namespace
+}  // namespace outrider::testing

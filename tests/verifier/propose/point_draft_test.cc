@@ -1,0 +1,66 @@
+#include "verifier/propose/point_draft.h"
+
+#include <gtest/gtest.h>
+
+#include "common/spec/draft_law.h"
+#include "verifier/rules/verify.h"
+
+namespace outrider::testing {
+namespace {
+
+constexpr int kVocab = 8;
+
+TEST(PointDraft, OfASampledRequestHasPointMasses) {
+  const std::vector<TokenId> tokens = {3, 3, 7};
+  const DraftTree tree = ToDraft(tokens, DraftKind::kSampled);
+  EXPECT_EQ(tree.Path(3), tokens);
+  EXPECT_TRUE(Validate(tree, Sequences(1, 3), true, kVocab).ok());
+  EXPECT_TRUE(Validate(tree, Sequences(1, 5), true, kVocab).ok());
+  for (int node = 0; node < 3; ++node) {
+    EXPECT_EQ(Probability(tree.law(node), tokens[static_cast<size_t>(node)]), 1);
+  }
+  EXPECT_TRUE(tree.law(3).ids.empty());
+}
+
+TEST(PointDraft, OfAGreedyOrRaceRequestHasNoLaws) {
+  const std::vector<TokenId> tokens = {1, 2};
+  for (const DraftKind kind : {DraftKind::kArgmax, DraftKind::kRace}) {
+    EXPECT_TRUE(Validate(ToDraft(tokens, kind), Sequences(1, 2), false, kVocab).ok());
+  }
+}
+
+TEST(PointDraft, OfNoTokensIsEmpty) {
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
+    EXPECT_TRUE(ToDraft(std::span<const TokenId>(), kind).empty());
+  }
+}
+
+TEST(PointDraft, OfSeveralSequencesSharesTheirPrefixes) {
+  const std::vector<std::vector<TokenId>> sequences = {{1, 2, 3}, {1, 4}, {1, 2}, {5}};
+  const DraftTree tree = ToDraft(sequences, DraftKind::kArgmax);
+  EXPECT_EQ(tree.size(), 5);
+  EXPECT_EQ(tree.total_draws(), 5);
+  const DraftShape shape{.length = 3, .branching = {2, 2}};
+  EXPECT_TRUE(Validate(tree, shape, false, kVocab).ok());
+}
+
+// The law that stands in the tree and the one that an empty law means are the same.
+TEST(PointDraft, IsVerifiedAsAPointMassWithAndWithoutItsLaws) {
+  const std::vector<TokenId> tokens = {3, 1};
+  const DraftTree with = ToDraft(tokens, DraftKind::kSampled);
+  const DraftTree without = ToDraft(tokens, DraftKind::kArgmax);
+  const std::vector<float> row = {.05f, .3f, .05f, .4f, .05f, .05f, .05f, .05f};
+  const TargetRowFn rows = [&](int) { return std::span<const float>(row); };
+  for (const Rule rule :
+       {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock}) {
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      const Verdict a = VerifyRound(rule, with, rows, kVocab, seed, 1, 0);
+      const Verdict b = VerifyRound(rule, without, rows, kVocab, seed, 1, 0);
+      EXPECT_EQ(a.node, b.node);
+      EXPECT_EQ(a.next, b.next);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider::testing

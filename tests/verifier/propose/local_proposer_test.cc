@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/verifier/propose/texts.h"
 #include "verifier/propose/point_draft.h"
 
@@ -121,7 +119,8 @@ TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
 }
 
 TEST(LocalProposer, SeveralSequencesBeginDifferently) {
-  const LocalProposerOptions options = Options();
+  LocalProposerOptions options = Options();
+  options.suffix_min_match = 1;  // the third follows "2" alone
   LocalProposer proposer(options, nullptr, "");
   proposer.Observe(Text{1, 2, 3, 4, 1, 2, 5, 6, 1, 2, 3, 7, 2, 8, 9, 1, 2});
   const auto sequences = proposer.ProposeSeveral(LocalSource::kSuffix, 3, 2);
@@ -143,7 +142,6 @@ TEST(LocalProposer, ProposalsPassAsDrafts) {
       proposer.Observe(RandomText(rng, static_cast<int>(rng() % 5), vocab));
       const int length = static_cast<int>(rng() % 7), count = 1 + static_cast<int>(rng() % 4);
       for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
-        // Other texts may hold ids that this vocabulary would not: ours were made with up to 7.
         const auto& tokens = proposer.Propose(source, length).tokens;
         drafts += !tokens.empty();
         ASSERT_TRUE(
@@ -160,14 +158,11 @@ TEST(LocalProposer, ProposalsPassAsDrafts) {
 }
 
 TEST(LocalProposer, CanBeSwitchedOffInParts) {
-  LocalProposerOptions options = Options();
-  options.lookup.max_tokens = 0;
-  LocalProposer suffix(options, nullptr, "");
-  options = Options();
-  options.suffix_max_tokens = 0;
-  LocalProposer lookup(options, nullptr, "");
+  LocalProposerOptions without_lookup = Options(), without_suffix = Options();
+  without_lookup.lookup.max_tokens = 0;
+  without_suffix.suffix_max_tokens = 0;
+  LocalProposer suffix(without_lookup, nullptr, ""), lookup(without_suffix, nullptr, "");
   for (LocalProposer* proposer : {&suffix, &lookup}) proposer->Observe(Text(6, 1));
-  // `options` is read when a proposal is made.
   EXPECT_THAT(suffix.Propose(LocalSource::kLookup, 2).tokens, IsEmpty());
   EXPECT_THAT(suffix.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(1, 1));
   EXPECT_THAT(lookup.Propose(LocalSource::kLookup, 2).tokens, ElementsAre(1, 1));

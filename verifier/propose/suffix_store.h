@@ -6,9 +6,10 @@
 // for places where all clients may know each other's texts.
 //
 // Exactness: a draft must not depend on the coins that verify it, and requests with one seed toss
-// the same coins. A text that was made with a seed must not serve a request with the same seed: it
-// would be biased, by as much as all of it (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). So Add
-// only texts whose seed the verifier drew by itself; any request may draft from those.
+// the same coins. A request that drafts from a text made with its own seed is biased, by as much
+// as all of it (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). And a seed repeats a text only
+// while the drafting is the same, which no store is. So requests whose client chose the seed stay
+// out, with their texts and with their drafts; seeds that the verifier draws do not come twice.
 //
 // Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h). When full, the
 // segment that was used least recently goes, whoever it belongs to: a segment holds texts of one

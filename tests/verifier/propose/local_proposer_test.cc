@@ -10,6 +10,7 @@ namespace outrider::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 constexpr TokenId kEnd = 99;
@@ -116,6 +117,28 @@ TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
   store.Add("ann", Text{1, 2, 3, 4, 5});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5));
+}
+
+// Whatever the pieces in which a session was observed, its last tokens are looked up.
+TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
+  const LocalProposerOptions options = Options();
+  std::mt19937_64 rng(2);
+  SuffixStore store({.max_tokens = 8000});
+  const Text text = RandomText(rng, 900, 1000);
+  store.Add("ann", text);
+  for (const size_t piece : {1, 3, 50, 90}) {
+    LocalProposer proposer(options, &store, "ann");
+    for (size_t at = 0; at + piece <= 600; at += piece) {
+      proposer.Observe(std::span(text).subspan(at, piece));
+      const size_t observed = at + piece;
+      if (at % 7 != 0 || observed < 2) continue;  // it is asked now and then
+      if (at % 2 == 0) store.Add("ann", Text{1});
+      const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 4);
+      ASSERT_GE(proposal.match_length,
+                std::min<int>(SuffixStore::kContext, static_cast<int>(observed)));
+      ASSERT_THAT(proposal.tokens, ElementsAreArray(std::span(text).subspan(observed, 4)));
+    }
+  }
 }
 
 TEST(LocalProposer, SeveralSequencesBeginDifferently) {

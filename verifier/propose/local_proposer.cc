@@ -1,6 +1,7 @@
 #include "verifier/propose/local_proposer.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace outrider {
@@ -42,7 +43,8 @@ const LocalProposal& LocalProposer::Propose(LocalSource source, int max_length) 
   return proposal_;
 }
 
-// Of the session's own text and the store the one with the higher score; its own if equal.
+// Of the session's own text and the store the one with the higher score, then with the longer
+// match; its own if equal.
 void LocalProposer::ProposeSuffix(int max_length) {
   proposal_.tokens.clear();
   proposal_.match_length = 0;
@@ -56,7 +58,8 @@ void LocalProposer::ProposeSuffix(int max_length) {
       store_->Find(client_, tail_, observed_, options_.suffix_min_match, &cursor_);
   if (found.automaton == nullptr) return;
   Continue(*found.automaton, found.match, max_length, &other_);
-  if (other_.score > proposal_.score) {
+  if (std::tie(other_.score, other_.match_length) >
+      std::tie(proposal_.score, proposal_.match_length)) {
     std::swap(proposal_, other_);
     used_ = found;
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/verifier/propose/texts.h"
 #include "verifier/propose/point_draft.h"
 
@@ -109,6 +111,16 @@ TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(30, 31, 32));
 }
 
+// A match of two tokens promises no less than one of three, here; it knows less.
+TEST(LocalProposer, TakesTheLongerMatchOfEqualScores) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 8000});
+  store.Add("ann", Text{1, 2, 3, 4, 5});
+  LocalProposer proposer(options, &store, "ann");
+  proposer.Observe(Text{2, 3, 6, 7, 1, 2, 3});
+  EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(4, 5));
+}
+
 TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
@@ -122,9 +134,9 @@ TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
 // Whatever the pieces in which a session was observed, its last tokens are looked up.
 TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
   const LocalProposerOptions options = Options();
-  std::mt19937_64 rng(2);
   SuffixStore store({.max_tokens = 8000});
-  const Text text = RandomText(rng, 900, 1000);
+  Text text(900);
+  std::iota(text.begin(), text.end(), 100);
   store.Add("ann", text);
   for (const size_t piece : {1, 3, 50, 90}) {
     LocalProposer proposer(options, &store, "ann");

@@ -88,7 +88,7 @@ void BM_Session(benchmark::State& state, LocalSource source, const std::string& 
   const std::span<const TokenId> all(text);
   const LocalProposerOptions options = OptionsFor(source);
   for (auto _ : state) {
-    LocalProposer proposer(options, nullptr, "");
+    LocalProposer proposer(options, nullptr, "", false);
     const double begin = Nanoseconds();
     proposer.Observe(all.first(kTokens));
     state.counters["append_ns"] = (Nanoseconds() - begin) / kTokens;
@@ -108,7 +108,7 @@ void BM_Store(benchmark::State& state) {
     for (size_t i = 0; i < kTokens; i += 500) store.Add("client", all.subspan(i, 500));
     state.counters["append_ns"] = (Nanoseconds() - begin) / kTokens;
     state.counters["bytes"] = static_cast<double>(store.bytes()) / kTokens;
-    LocalProposer proposer(options, &store, "client");
+    LocalProposer proposer(options, &store, "client", false);
     TimeRounds(state, &proposer, LocalSource::kSuffix, all.subspan(kTokens));
   }
 }

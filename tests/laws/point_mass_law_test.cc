@@ -81,7 +81,7 @@ class ProposerDraft {
   }
 
   DraftTree operator()(std::span<const TokenId> context, int length) {
-    LocalProposer proposer(options_, &store_, "");
+    LocalProposer proposer(options_, &store_, "", false);
     proposer.Observe(prompt_);
     proposer.Observe(context);
     const Tokens& tokens = proposer.Propose(source_, length).tokens;

@@ -7,8 +7,8 @@
 namespace outrider {
 
 LocalProposer::LocalProposer(const LocalProposerOptions& options, SuffixStore* store,
-                             std::string client)
-    : options_(options), store_(store), client_(std::move(client)) {
+                             std::string client, bool chosen_seed)
+    : options_(options), store_(chosen_seed ? nullptr : store), client_(std::move(client)) {
   if (options.lookup.max_tokens > 0) lookup_.emplace(options.lookup);
   if (options.suffix_max_tokens > 0) suffix_.emplace(options.suffix_max_tokens);
 }
@@ -104,6 +104,10 @@ void LocalProposer::CutBehindEnd(LocalProposal* proposal) const {
   const auto end = std::find_first_of(proposal->tokens.begin(), proposal->tokens.end(),
                                       options_.end_tokens.begin(), options_.end_tokens.end());
   if (end != proposal->tokens.end()) proposal->tokens.erase(end + 1, proposal->tokens.end());
+}
+
+void LocalProposer::Remember(std::span<const TokenId> text) {
+  if (store_ != nullptr) store_->Add(client_, text);
 }
 
 size_t LocalProposer::bytes() const {

@@ -51,8 +51,11 @@ struct LocalProposal {
 
 class LocalProposer {
  public:
-  // `options` and `store` (nullptr: none) outlive the proposer.
-  LocalProposer(const LocalProposerOptions& options, SuffixStore* store, std::string client);
+  // `options` and `store` (nullptr: none) outlive the proposer. `chosen_seed`: the client chose the
+  // seed of coins that the text depends on, so that the session stays out of the store, as
+  // suffix_store.h says. Not so at temperature 0 and under gumbel, where no draft changes the text.
+  LocalProposer(const LocalProposerOptions& options, SuffixStore* store, std::string client,
+                bool chosen_seed);
 
   // The session's next tokens, each once: its prompt, then its output.
   void Observe(std::span<const TokenId> tokens);
@@ -65,6 +68,9 @@ class LocalProposer {
   // sequences. kLookup has one.
   std::vector<std::vector<TokenId>> ProposeSeveral(LocalSource source, int count, int max_length);
 
+  // Adds the finished session's text, its output or all, to the store.
+  void Remember(std::span<const TokenId> text);
+
   size_t bytes() const;
 
  private:
@@ -74,7 +80,7 @@ class LocalProposer {
   void CutBehindEnd(LocalProposal* proposal) const;
 
   const LocalProposerOptions& options_;
-  SuffixStore* store_;
+  SuffixStore* store_;  // nullptr: stays out of it
   std::string client_;
   std::optional<PromptLookup> lookup_;
   std::optional<SuffixAutomaton> suffix_;

@@ -9,7 +9,8 @@
 // the same coins. A request that drafts from a text made with its own seed is biased, by as much
 // as all of it (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). And a seed repeats a text only
 // while the drafting is the same, which no store is. So requests whose client chose the seed stay
-// out, with their texts and with their drafts; seeds that the verifier draws do not come twice.
+// out, with their texts and with their drafts (LocalProposer sees to it); seeds that the verifier
+// draws do not come twice.
 //
 // Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h). When full, the
 // segment that was used least recently goes, whoever it belongs to: a segment holds texts of one

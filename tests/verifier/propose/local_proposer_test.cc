@@ -27,7 +27,7 @@ LocalProposerOptions Options() {
 
 TEST(LocalProposer, ProposesFromTheSessionsOwnText) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "ann");
+  LocalProposer proposer(options, nullptr, "ann", false);
   proposer.Observe(Text{1, 2, 3, 4, 5, 6});
   proposer.Observe(Text{});
   proposer.Observe(Text{1, 2, 3});
@@ -42,7 +42,7 @@ TEST(LocalProposer, ProposesFromTheSessionsOwnText) {
 TEST(LocalProposer, HasNothingToSayAtFirst) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 800});
-  LocalProposer proposer(options, &store, "ann");
+  LocalProposer proposer(options, &store, "ann", false);
   for (const Text& text : {Text{}, Text{1}, Text{2, 3}}) {
     proposer.Observe(text);
     for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
@@ -55,7 +55,7 @@ TEST(LocalProposer, HasNothingToSayAtFirst) {
 
 TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "");
+  LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text(10, 1));
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 0).tokens, IsEmpty());
@@ -66,7 +66,7 @@ TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
 
 TEST(LocalProposer, EndsBehindAnEndToken) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "");
+  LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text{1, 2, 3, kEnd, 7, 8, 1, 2});
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 6).tokens, ElementsAre(3, kEnd));
@@ -79,7 +79,7 @@ TEST(LocalProposer, EndsBehindAnEndToken) {
 TEST(LocalProposer, DraftsGrowWithTheMatch) {
   LocalProposerOptions options = Options();
   options.suffix_length_per_match = 1.5;
-  LocalProposer proposer(options, nullptr, "");
+  LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 1, 2});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 8).tokens, ElementsAre(3, 4, 5));
   proposer.Observe(Text{3});
@@ -90,7 +90,7 @@ TEST(LocalProposer, DraftsGrowWithTheMatch) {
 TEST(LocalProposer, DraftsEndWhereTheyBecomeUnlikely) {
   LocalProposerOptions options = Options();
   options.suffix_min_probability = 0.6;
-  LocalProposer proposer(options, nullptr, "");
+  LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text{1, 2, 3, 4, 50, 1, 2, 3, 5, 51, 1, 2});
   const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 8);
   EXPECT_THAT(proposal.tokens, ElementsAre(3));
@@ -101,7 +101,7 @@ TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5, 6, 7});
-  LocalProposer ann(options, &store, "ann"), bob(options, &store, "bob");
+  LocalProposer ann(options, &store, "ann", false), bob(options, &store, "bob", false);
   for (LocalProposer* proposer : {&ann, &bob}) proposer->Observe(Text{8, 1, 2, 3});
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5, 6));
   EXPECT_EQ(ann.Propose(LocalSource::kSuffix, 3).match_length, 3);
@@ -116,15 +116,37 @@ TEST(LocalProposer, TakesTheLongerMatchOfEqualScores) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5});
-  LocalProposer proposer(options, &store, "ann");
+  LocalProposer proposer(options, &store, "ann", false);
   proposer.Observe(Text{2, 3, 6, 7, 1, 2, 3});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(4, 5));
+}
+
+TEST(LocalProposer, RemembersForItsClientAlone) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 8000});
+  LocalProposer(options, &store, "ann", false).Remember(Text{1, 2, 3, 4});
+  LocalProposer ann(options, &store, "ann", false), bob(options, &store, "bob", false);
+  for (LocalProposer* proposer : {&ann, &bob}) proposer->Observe(Text{1, 2});
+  EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(3, 4));
+  EXPECT_THAT(bob.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
+  LocalProposer(options, nullptr, "ann", false).Remember(Text{1, 2});
+}
+
+TEST(LocalProposer, OfAChosenSeedStaysOutOfTheStore) {
+  const LocalProposerOptions options = Options();
+  SuffixStore store({.max_tokens = 8000});
+  LocalProposer seeded(options, &store, "ann", true);
+  seeded.Remember(Text{1, 2, 3, 4});
+  EXPECT_EQ(store.tokens(), 0);
+  store.Add("ann", Text{1, 2, 3, 4});
+  seeded.Observe(Text{1, 2});
+  EXPECT_THAT(seeded.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
 }
 
 TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
-  LocalProposer proposer(options, &store, "ann");
+  LocalProposer proposer(options, &store, "ann", false);
   proposer.Observe(Text{1, 2, 3});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
   store.Add("ann", Text{1, 2, 3, 4, 5});
@@ -139,7 +161,7 @@ TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
   std::iota(text.begin(), text.end(), 100);
   store.Add("ann", text);
   for (const size_t piece : {1, 3, 50, 90}) {
-    LocalProposer proposer(options, &store, "ann");
+    LocalProposer proposer(options, &store, "ann", false);
     for (size_t at = 0; at + piece <= 600; at += piece) {
       proposer.Observe(std::span(text).subspan(at, piece));
       const size_t observed = at + piece;
@@ -156,7 +178,7 @@ TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
 TEST(LocalProposer, SeveralSequencesBeginDifferently) {
   LocalProposerOptions options = Options();
   options.suffix_min_match = 1;  // the third follows "2" alone
-  LocalProposer proposer(options, nullptr, "");
+  LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text{1, 2, 3, 4, 1, 2, 5, 6, 1, 2, 3, 7, 2, 8, 9, 1, 2});
   const auto sequences = proposer.ProposeSeveral(LocalSource::kSuffix, 3, 2);
   EXPECT_THAT(sequences, ElementsAre(ElementsAre(3, 7), ElementsAre(5, 6), ElementsAre(8, 9)));
@@ -172,7 +194,7 @@ TEST(LocalProposer, ProposalsPassAsDrafts) {
   int drafts = 0;
   for (int i = 0; i < 200; ++i) {
     const int vocab = 2 + static_cast<int>(rng() % 6);
-    LocalProposer proposer(options, &store, "ann");
+    LocalProposer proposer(options, &store, "ann", false);
     for (int round = 0; round < 20; ++round) {
       proposer.Observe(RandomText(rng, static_cast<int>(rng() % 5), vocab));
       const int length = static_cast<int>(rng() % 7), count = 1 + static_cast<int>(rng() % 4);
@@ -196,7 +218,8 @@ TEST(LocalProposer, CanBeSwitchedOffInParts) {
   LocalProposerOptions without_lookup = Options(), without_suffix = Options();
   without_lookup.lookup.max_tokens = 0;
   without_suffix.suffix_max_tokens = 0;
-  LocalProposer suffix(without_lookup, nullptr, ""), lookup(without_suffix, nullptr, "");
+  LocalProposer suffix(without_lookup, nullptr, "", false),
+      lookup(without_suffix, nullptr, "", false);
   for (LocalProposer* proposer : {&suffix, &lookup}) proposer->Observe(Text(6, 1));
   EXPECT_THAT(suffix.Propose(LocalSource::kLookup, 2).tokens, IsEmpty());
   EXPECT_THAT(suffix.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(1, 1));

@@ -8,6 +8,7 @@
 // one token. uniform: 32,000 ids without order. store: zipf, in 200 texts of earlier requests.
 // Run on one core: taskset -c 0 proposer_bench
 #include <benchmark/benchmark.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +28,14 @@ constexpr int kRoundTokens = 4;
 constexpr int kDraft = 8;
 constexpr int kVocab = 32000;
 
+// For long spans: others run on the core, too.
+double CpuNanoseconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
+}
+
+// For short ones: the CPU clock takes a system call.
 double Nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::nano>(now).count();
@@ -89,9 +98,9 @@ void BM_Session(benchmark::State& state, LocalSource source, const std::string& 
   const LocalProposerOptions options = OptionsFor(source);
   for (auto _ : state) {
     LocalProposer proposer(options, nullptr, "", false);
-    const double begin = Nanoseconds();
+    const double begin = CpuNanoseconds();
     proposer.Observe(all.first(kTokens));
-    state.counters["append_ns"] = (Nanoseconds() - begin) / kTokens;
+    state.counters["append_ns"] = (CpuNanoseconds() - begin) / kTokens;
     state.counters["bytes"] = static_cast<double>(proposer.bytes()) / kTokens;
     TimeRounds(state, &proposer, source, all.subspan(kTokens));
   }
@@ -104,9 +113,9 @@ void BM_Store(benchmark::State& state) {
   const LocalProposerOptions options = OptionsFor(LocalSource::kSuffix);
   for (auto _ : state) {
     SuffixStore store({.max_tokens = kTokens + kTokens / 8});
-    const double begin = Nanoseconds();
+    const double begin = CpuNanoseconds();
     for (size_t i = 0; i < kTokens; i += 500) store.Add("client", all.subspan(i, 500));
-    state.counters["append_ns"] = (Nanoseconds() - begin) / kTokens;
+    state.counters["append_ns"] = (CpuNanoseconds() - begin) / kTokens;
     state.counters["bytes"] = static_cast<double>(store.bytes()) / kTokens;
     LocalProposer proposer(options, &store, "client", false);
     TimeRounds(state, &proposer, LocalSource::kSuffix, all.subspan(kTokens));

@@ -2,7 +2,7 @@
 // up in the session's own text, prompt and output, and what followed them there is the draft.
 //
 // Cost: an appended token touches one hash slot for each n; a proposal copies tokens. No scans.
-// Memory: about 4 + 20 (max_n - min_n + 1) bytes a token held, a third more or less.
+// Memory: at most 8 + 24 (max_n - min_n + 1) bytes a token held.
 // When full: forgets the older half of the text and indexes the rest anew, so that a token is
 // indexed twice at most on average.
 // Thread: one at a time.

@@ -4,8 +4,8 @@
 // scores and a draft length that grows with the match: SuffixDecoding (Oliaro et al. 2024).
 //
 // Cost: appending n tokens takes O(n) steps in all, whatever the text; a single token may take
-// O(n). Memory: at most 2 states and 3 transitions a token; natural text takes some 100 bytes a
-// token, the worst case 250.
+// O(n). Memory: a text of n tokens has at most 2n states and 3n transitions, n of them beside each
+// state's first (Blumer et al.): some 100 bytes a token, at most 180.
 // When full: forgets the older half of the text and builds the rest anew, so that a token is built
 // in twice at most on average; that one call takes as long as half of max_tokens calls do.
 // Thread: one at a time.

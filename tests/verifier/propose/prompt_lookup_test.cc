@@ -144,8 +144,7 @@ TEST(PromptLookup, HoldsNoMoreMemoryThanItsBound) {
   PromptLookup lookup({.min_n = 2, .max_n = 4, .max_tokens = max_tokens});
   AppendAll(RandomText(rng, max_tokens, 1 << 20), &lookup);
   const size_t full = lookup.bytes();
-  // Text, and slots at least a third full.
-  EXPECT_LE(full, static_cast<size_t>(max_tokens) * (4 + 3 * 24) * 11 / 10);
+  EXPECT_LE(full, static_cast<size_t>(max_tokens) * (8 + 3 * 24));
   AppendAll(RandomText(rng, 1 << 16, 1 << 20), &lookup);
   EXPECT_EQ(lookup.bytes(), full);
   EXPECT_LE(lookup.size(), max_tokens);

@@ -121,7 +121,7 @@ TEST(SuffixStore, StaysWithinItsBoundsUnderAnyTraffic) {
     ASSERT_LE(store.segments(), store.tokens());
     most_bytes = std::max(most_bytes, store.bytes());
   }
-  EXPECT_LE(most_bytes, size_t{max_tokens} * 2 * 250);
+  EXPECT_LE(most_bytes, size_t{max_tokens} * 180 + 1024 * 100);
 }
 
 // A cursor that is carried on finds what one that starts anew finds, whatever happens in between.

@@ -3,7 +3,9 @@
 // Isolation: a draft that is right saves time, so a text speaks of itself by the speed of whoever
 // drafts from it: guess a prompt, see how fast it goes, and learn whether somebody had that text.
 // Hence texts are kept by client key and no client drafts from another's; `shared` gives that up,
-// for places where all clients may know each other's texts.
+// for places where all clients may know each other's texts. The key is as good as who gives it out:
+// clients that share one (the empty one is a key like any other) are one client here. That others
+// are busy shows in any case: their texts push a client's own out.
 //
 // Exactness: a draft must not depend on the coins that verify it, and requests with one seed toss
 // the same coins. A request that drafts from a text made with its own seed is biased, by as much
@@ -12,10 +14,10 @@
 // out, with their texts and with their drafts (LocalProposer sees to it); seeds that the verifier
 // draws do not come twice.
 //
-// Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h). When full, the
-// segment that was used least recently goes, whoever it belongs to: a segment holds texts of one
-// client up to an eighth of max_tokens, and is used when a text comes in or a draft is sought in it
-// with success.
+// Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h) and 600 a
+// segment. A segment holds texts of one client up to an eighth of max_tokens. When full, the
+// segment that was used least recently goes, whoever it belongs to; to be used is to take a text in
+// or to be where a session's text was found.
 // Thread: engine thread only. Adding a text takes time linear in it.
 #pragma once
 

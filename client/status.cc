@@ -43,7 +43,8 @@ std::string Tables(const v1::GetStatusResponse& status) {
   text += "sessions: " + std::to_string(status.sessions_running()) + " running, " +
           std::to_string(status.sessions_waiting()) +
           " waiting; KV pages: " + std::to_string(status.kv_pages_free()) + " of " +
-          std::to_string(status.kv_pages_total()) + " free\n\n";
+          std::to_string(status.kv_pages_total()) + " free, " +
+          std::to_string(status.kv_pages_cached()) + " cached\n\n";
   if (status.drafters().empty()) {
     text += "no drafter attached: plain decoding\n";
   } else {
@@ -80,6 +81,7 @@ std::string Json(const v1::GetStatusResponse& status) {
   json["sessions_waiting"] = status.sessions_waiting();
   json["kv_pages_total"] = status.kv_pages_total();
   json["kv_pages_free"] = status.kv_pages_free();
+  json["kv_pages_cached"] = status.kv_pages_cached();
   json["drafters"] = nlohmann::ordered_json::array();
   for (const v1::DrafterStatus& d : status.drafters()) {
     nlohmann::ordered_json& drafter = json["drafters"].emplace_back();

@@ -81,11 +81,19 @@ Result<v1::Finished> VerifierClient::Generate(
   const auto stub = v1::Generation::NewStub(channel_);
   const auto reader = stub->Generate(context.get(), request);
   std::optional<v1::Finished> finished;
+  int tokens = 0;
   for (v1::GenerateResponse response; reader->Read(&response);) {
-    if (response.has_chunk()) on_chunk(response.chunk());
+    if (response.has_chunk()) {
+      tokens += response.chunk().token_ids_size();
+      on_chunk(response.chunk());
+    }
     if (response.has_finished()) finished = std::move(*response.mutable_finished());
   }
-  OUTRIDER_TRY(Explain(FromGrpc(reader->Finish())));
+  if (const Status end = Explain(FromGrpc(reader->Finish())); !end.ok()) {
+    if (tokens == 0) return end;
+    return Status(end.code(),
+                  end.message() + " (" + std::to_string(tokens) + " tokens were received)");
+  }
   if (!finished.has_value()) return Internal("the stream ended without its last message");
   return std::move(*finished);
 }

@@ -32,7 +32,7 @@ class VerifierClient {
   static Result<VerifierClient> Create(const ConnectionOptions& options);
 
   // Blocks until the text has ended; `on_chunk` sees every chunk as it comes. timeout_seconds 0:
-  // none.
+  // none. An error behind the first token says how many had come.
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                 const std::function<void(const v1::TokenChunk&)>& on_chunk) const;
   Result<v1::GetStatusResponse> GetStatus() const;

@@ -58,6 +58,8 @@ class Model {
   // A second sequence with the first `length` tokens of this one. Full pages are shared, the last
   // partial one is copied.
   virtual Result<SequenceId> Fork(SequenceId sequence, int length) = 0;
+  // Pages that these sequences hold, each counted once.
+  virtual int PagesHeld(std::span<const SequenceId> sequences) const = 0;
   // Tokens held.
   virtual int length(SequenceId sequence) const = 0;
 

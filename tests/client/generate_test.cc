@@ -57,6 +57,19 @@ TEST(Generate, JsonHasTheWholeResult) {
   EXPECT_GT(json["tokens_per_second"], 0);
 }
 
+TEST(Generate, ABrokenStreamIsToldWithTheTokensThatCame) {
+  const auto broken = [](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    if (request.text() == "p") writer->Write(Chunk("Once<6>", {5, 6}));
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+  };
+  FakeGeneration fake(broken);
+  const auto result = RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "p"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("gone (2 tokens were received)"));
+  const auto at_once = RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "q"});
+  EXPECT_THAT(at_once.err, testing::Not(HasSubstr("received")));
+}
+
 TEST(Generate, ShowsAcceptedTextInBracketsOrColour) {
   FakeGeneration fake(TwoChunks);
   const std::vector<std::string> arguments = {"generate", "--verifier", fake.address(),

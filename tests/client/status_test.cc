@@ -24,6 +24,7 @@ v1::GetStatusResponse BusyVerifier() {
   status.set_sessions_running(1);
   status.set_kv_pages_total(64);
   status.set_kv_pages_free(60);
+  status.set_kv_pages_cached(4);
   v1::DrafterStatus* drafter = status.add_drafters();
   drafter->set_name("d0");
   drafter->set_model("small");
@@ -45,7 +46,7 @@ TEST(Status, ShowsDraftersAndSessions) {
   const auto result = RunOutrider({"status", "--verifier", fake.address()});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("model target, version 0.1.0, up 62 s\n"));
-  EXPECT_THAT(result.out, HasSubstr("60 of 64 free"));
+  EXPECT_THAT(result.out, HasSubstr("60 of 64 free, 4 cached"));
   EXPECT_THAT(result.out, HasSubstr("d0       small  1/8"));
   EXPECT_THAT(result.out, HasSubstr("41       decode  12"));
   EXPECT_THAT(result.out, Not(HasSubstr("draining")));
@@ -68,6 +69,7 @@ TEST(Status, JsonHasTheFieldsOfTheContract) {
   EXPECT_EQ(json["model"], "target");
   EXPECT_EQ(json["draining"], false);
   EXPECT_EQ(json["kv_pages_free"], 60);
+  EXPECT_EQ(json["kv_pages_cached"], 4);
   ASSERT_EQ(json["drafters"].size(), 1u);
   EXPECT_EQ(json["drafters"][0]["name"], "d0");
   EXPECT_EQ(json["drafters"][0]["round_trip_ms"], 2.25);

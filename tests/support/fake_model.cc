@@ -98,6 +98,14 @@ Result<SequenceId> FakeModel::Fork(SequenceId sequence, int length) {
   return next_id_++;
 }
 
+int FakeModel::PagesHeld(std::span<const SequenceId> sequences) const {
+  std::set<const Page*> held;
+  for (const SequenceId sequence : sequences) {
+    for (const auto& page : Get(sequence).pages) held.insert(page.get());
+  }
+  return static_cast<int>(held.size());
+}
+
 int FakeModel::length(SequenceId sequence) const {
   return static_cast<int>(Get(sequence).tokens.size());
 }

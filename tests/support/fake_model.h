@@ -43,6 +43,7 @@ class FakeModel final : public Model {
   SequenceId NewSequence() override;
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
+  int PagesHeld(std::span<const SequenceId> sequences) const override;
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <map>
 #include <thread>
+
+#include "tests/support/metrics_reader.h"
 
 namespace outrider::testing {
 namespace {
@@ -17,6 +20,31 @@ int NumberIn(const std::string& line, const std::string& key) {
 }
 
 }  // namespace
+
+VerifierProcess::~VerifierProcess() {
+  if (process != nullptr && metrics_port != 0 && process->running()) {
+    ExpectNoPageLeaked(metrics_port);
+  }
+}
+
+void ExpectNoPageLeaked(int metrics_port) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::map<std::string, double> metrics;
+  do {
+    metrics = ReadMetrics(metrics_port);
+    const double requests =
+        metrics["outrider_num_requests_running"] + metrics["outrider_num_requests_waiting"];
+    if (metrics.contains("outrider_kv_pages_used") && requests == 0 &&
+        metrics["outrider_kv_pages_used"] == metrics["outrider_prefix_cache_pages"]) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what was cancelled ends soon
+  } while (std::chrono::steady_clock::now() < until);
+  ADD_FAILURE() << "KV pages leaked: " << metrics["outrider_kv_pages_used"] << " in use, "
+                << metrics["outrider_prefix_cache_pages"] << " by the prefix cache, with "
+                << metrics["outrider_num_requests_running"] << " requests running and "
+                << metrics["outrider_num_requests_waiting"] << " waiting";
+}
 
 TempDir::TempDir() {
   std::string name = (std::filesystem::temp_directory_path() / "outrider-XXXXXX").string();
@@ -37,16 +65,17 @@ std::string DefaultModel(const std::string& name) {
 }
 
 VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
-                              const std::vector<std::string>& flags) {
+                              const std::vector<std::string>& flags, const std::string& listen) {
   std::vector<std::string> argv = {ProgramPath("outrider-verifier"),
                                    "--model",
                                    model,
                                    "--listen",
-                                   "127.0.0.1:0",
+                                   listen,
                                    "--metrics",
                                    "127.0.0.1:0"};
   argv.insert(argv.end(), flags.begin(), flags.end());
-  VerifierProcess verifier{.process = Process::Start(argv, log_path)};
+  VerifierProcess verifier;
+  verifier.process = Process::Start(argv, log_path);
   const std::string line = verifier.process->AwaitLine(" serving ");
   verifier.port = NumberIn(line, " port");
   verifier.metrics_port = NumberIn(line, "metrics_port");

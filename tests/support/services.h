@@ -28,16 +28,27 @@ std::string ProgramPath(const std::string& name);
 // models/default/<name> of the source tree.
 std::string DefaultModel(const std::string& name);
 
+// A verifier that still runs at the end of its test is looked at: without requests every KV page is
+// free or the prefix cache's, or the test fails.
 struct VerifierProcess {
+  VerifierProcess() = default;
+  ~VerifierProcess();
+  VerifierProcess(VerifierProcess&&) = default;
+  VerifierProcess& operator=(VerifierProcess&&) = default;
+
   std::unique_ptr<Process> process;
   int port = 0;
   int metrics_port = 0;
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 };
 
+// Waits (30 s at most) for the verifier's requests to end, then fails the test if pages leaked.
+void ExpectNoPageLeaked(int metrics_port);
+
 // Fails the test (ADD_FAILURE) and returns port 0 when it does not come up.
 VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
-                              const std::vector<std::string>& flags = {});
+                              const std::vector<std::string>& flags = {},
+                              const std::string& listen = "127.0.0.1:0");
 
 std::unique_ptr<Process> StartDrafter(const std::string& model, const std::string& verifier,
                                       const std::string& log_path,

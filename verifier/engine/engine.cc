@@ -150,8 +150,10 @@ void Engine::Cancel(uint64_t id, const Status& reason) {
   if (it == sessions_.end()) return;
   if (metrics_ != nullptr) metrics_->request_success_abort.Increment();
   const std::shared_ptr<GenerationSink> sink = it->second->sink;
+  const int tokens = it->second->output->tokens();
   Remove(*it->second);
-  sink->Fail(reason);
+  sink->Fail(Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
+                                       (tokens == 1 ? " token" : " tokens")));
 }
 
 void Engine::CancelAll(const Status& reason) {
@@ -547,7 +549,7 @@ DraftShape Engine::NextShape(const Session& session) const {
 void Engine::PlanNext(Session& session) {
   if (session.draft_state == DraftState::kOff) return;
   const DraftShape shape = NextShape(session);
-  if (session.remaining() <= 1) {  // never again: what remains only shrinks
+  if (draining_ || session.remaining() <= 1) {  // never again
     if (session.draft_state != DraftState::kUnattached) drafts_->Close(session.id);
     session.draft_state = DraftState::kOff;
     return;
@@ -690,6 +692,7 @@ std::optional<Time> Engine::NextDeadline() const {
 EngineSnapshot Engine::Snapshot() const {
   EngineSnapshot snapshot{.total_pages = model_->total_pages(),
                           .free_pages = model_->free_pages(),
+                          .cached_pages = prefixes_.Pages(),
                           .draining = draining_};
   for (const auto& [id, session] : sessions_) {
     const bool running = session->sequence >= 0;
@@ -712,6 +715,8 @@ void Engine::UpdateGauges() {
   const int running = CountRunning();
   metrics_->num_requests_running.Set(running);
   metrics_->num_requests_waiting.Set(static_cast<double>(sessions_.size()) - running);
+  metrics_->kv_pages_used.Set(model_->total_pages() - model_->free_pages());
+  metrics_->prefix_cache_pages.Set(prefixes_.Pages());
   metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /
                                               model_->total_pages());
 }

@@ -58,6 +58,7 @@ struct EngineSnapshot {
   int waiting = 0;
   int total_pages = 0;
   int free_pages = 0;
+  int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
   std::vector<SessionSnapshot> sessions;
 };
@@ -81,11 +82,11 @@ class Engine final : public DraftConsumer {
   // Queues a request under an id that the caller has not used before. kInvalidArgument,
   // kResourceExhausted (queue full) or kUnavailable (draining): the sink hears nothing then.
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
-  // Ends a session and frees its pages at once; its sink fails with `reason`. Unknown ids are
-  // ignored.
+  // Ends a session and frees its pages at once; its sink fails with `reason` and how many tokens
+  // there were. Unknown ids are ignored.
   void Cancel(uint64_t id, const Status& reason);
   void CancelAll(const Status& reason);
-  // No new requests from now on; what was accepted runs to its end.
+  // No new requests and plans from now on; what was accepted runs to its end.
   void Drain() { draining_ = true; }
   bool idle() const { return sessions_.empty(); }
 

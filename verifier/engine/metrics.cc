@@ -38,6 +38,12 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       kv_cache_usage_perc(registry.MakeGauge("outrider_kv_cache_usage_perc",
                                              "Share of the KV pages in use, 1 is all",
                                              {{"model_name", model_name}})),
+      kv_pages_used(registry.MakeGauge("outrider_kv_pages_used", "KV pages that somebody holds",
+                                       {{"model_name", model_name}})),
+      prefix_cache_pages(registry.MakeGauge(
+          "outrider_prefix_cache_pages",
+          "KV pages that the prefix cache holds, alone or together with requests",
+          {{"model_name", model_name}})),
       num_preemptions_total(registry.MakeCounter(
           "outrider_num_preemptions_total",
           "Running requests that gave their pages back to an older one and were computed anew",

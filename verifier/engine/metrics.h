@@ -25,6 +25,8 @@ struct VerifierMetrics {
   Gauge num_requests_running;
   Gauge num_requests_waiting;
   Gauge kv_cache_usage_perc;  // in [0, 1], as vLLM has it
+  Gauge kv_pages_used;
+  Gauge prefix_cache_pages;  // of the used ones, those that the cache holds, alone or with sessions
 
   Counter num_preemptions_total;
   // In tokens: prompts looked up, and those of them whose KV was there.

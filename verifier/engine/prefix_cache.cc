@@ -66,8 +66,18 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
     node = node->children.emplace(Page(tokens, depth), std::move(child)).first->second.get();
   }
   entries_.push_front({*whole, node});
+  pages_.reset();
   for (Node* at = node; at != &root_; at = at->parent) at->through.push_back(entries_.begin());
   for (const Entries::iterator entry : covered) Remove(entry);
+}
+
+int PrefixCache::Pages() const {
+  if (!pages_.has_value()) {
+    std::vector<SequenceId> sequences;
+    for (const Entry& entry : entries_) sequences.push_back(entry.sequence);
+    pages_ = model_->PagesHeld(sequences);
+  }
+  return *pages_;
 }
 
 bool PrefixCache::EvictOne() {
@@ -87,6 +97,7 @@ void PrefixCache::Remove(Entries::iterator entry) {
   }
   model_->Release(entry->sequence);
   entries_.erase(entry);
+  pages_.reset();
 }
 
 }  // namespace outrider

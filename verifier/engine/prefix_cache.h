@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,8 @@ class PrefixCache {
   // Lets go of the least recently used entry. False: nothing is held.
   bool EvictOne();
 
+  // Pages that entries hold, alone or with sessions.
+  int Pages() const;
   int entries() const { return static_cast<int>(entries_.size()); }
 
  private:
@@ -63,6 +66,7 @@ class PrefixCache {
   size_t page_tokens_;
   Node root_;
   Entries entries_;
+  mutable std::optional<int> pages_;  // nullopt: to be counted anew
 };
 
 }  // namespace outrider

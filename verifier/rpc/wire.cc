@@ -115,6 +115,7 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
   wire.set_sessions_waiting(ToWireCount(engine.waiting));
   wire.set_kv_pages_total(ToWireCount(engine.total_pages));
   wire.set_kv_pages_free(ToWireCount(engine.free_pages));
+  wire.set_kv_pages_cached(ToWireCount(engine.cached_pages));
   for (const DrafterSnapshot& d : drafters) {
     v1::DrafterStatus* out = wire.add_drafters();
     out->set_name(d.name);

@@ -662,6 +662,50 @@ TEST_F(EngineTest, DrainingRefusesNewRequestsAndFinishesTheOthers) {
   EXPECT_TRUE(engine_->idle());
 }
 
+TEST_F(EngineTest, DrainingPlansNoMoreDrafts) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
+  const auto sink = Submit(1, Greedy(20));
+  engine_->Step();
+  ASSERT_TRUE(source_.opened.contains(1));
+  engine_->Drain();
+  Draft(1, {want[0], want[1]});
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(sink->tokens, want);
+  EXPECT_EQ(sink->summary.accepted_tokens, 2) << "what was under way is used";
+  EXPECT_TRUE(source_.decided.empty());
+  EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
+}
+
+TEST_F(EngineTest, EndedRequestsHearHowManyTokensThereWere) {
+  source_.accepts = false;
+  const auto one = Submit(1, Greedy(50));
+  engine_->Step();
+  const auto none = Submit(2, Greedy(50));
+  engine_->CancelAll(Unavailable("going"));
+  EXPECT_EQ(one->status.message(), "going, after 1 token");
+  EXPECT_EQ(none->status.message(), "going, after 0 tokens");
+}
+
+TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
+  Restart({});
+  source_.accepts = false;
+  const auto used = [&] { return model_.total_pages() - model_.free_pages(); };
+  // Two that compute the same prompt side by side hold its pages twice.
+  Submit(1, Greedy(30));
+  Submit(2, Greedy(40));
+  engine_->Step();
+  EXPECT_LT(engine_->Snapshot().cached_pages, used());
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(engine_->Snapshot().cached_pages, used());
+  EXPECT_GT(used(), 0);
+  Submit(3, Greedy(30));
+  engine_->Step();
+  engine_->Cancel(3, Status(Code::kCancelled, "gone"));
+  EXPECT_EQ(engine_->Snapshot().cached_pages, used());
+}
+
 TEST_F(EngineTest, FailedForwardPassEndsItsSessionsWithAReason) {
   source_.accepts = false;
   const auto sink = Submit(1, Greedy(5));

@@ -1,0 +1,30 @@
+// What came of each fault, as a table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/chaos/fleet.h"
+#include "tests/chaos/load.h"
+
+namespace outrider::testing {
+
+struct FaultEvent {
+  Fault fault;
+  bool everywhere;  // every drafter at once, else one of them
+  Time begin;
+  Time end;  // the next fault has not begun
+  double fewest_connected;
+  double timeouts;  // outrider_draft_timeouts_total, and so on, between begin and end
+  double plain_rounds;
+  double rounds;
+  int failed;  // requests
+};
+
+// The q-quantile (0 to 1) of the waits, in seconds; 0 without any.
+double Quantile(const std::vector<Wait>& waits, double q);
+
+// One line for each kind of fault that occurred.
+std::string FaultTable(const std::vector<FaultEvent>& events, const std::vector<Wait>& waits);
+
+}  // namespace outrider::testing

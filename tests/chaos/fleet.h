@@ -1,0 +1,43 @@
+// Drafter processes, each behind a proxy of its own, and what can happen to them.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/delay_proxy.h"
+#include "tests/support/process.h"
+
+namespace outrider::testing {
+
+enum class Fault { kKilled, kStopped, kDelayed, kLossy, kPartitioned, kCut };
+inline constexpr Fault kFaults[] = {Fault::kKilled, Fault::kStopped,     Fault::kDelayed,
+                                    Fault::kLossy,  Fault::kPartitioned, Fault::kCut};
+const char* Name(Fault fault);
+
+class Fleet {
+ public:
+  // Logs go to files under `directory`.
+  Fleet(std::string verifier, std::string directory, int drafters);
+
+  int size() const { return static_cast<int>(members_.size()); }
+  Process& drafter(int i) { return *members_[static_cast<size_t>(i)].process; }
+
+  // A fault of a well drafter, and its end: the drafter is well again, or will be by itself.
+  void Begin(Fault fault, int i, std::mt19937_64& random);
+  void End(Fault fault, int i);
+
+ private:
+  struct Member {
+    std::unique_ptr<DelayProxy> proxy;
+    std::unique_ptr<Process> process;
+    int starts = 0;
+  };
+  void Start(int i);
+
+  const std::string directory_;
+  std::vector<Member> members_;
+};
+
+}  // namespace outrider::testing

@@ -1,0 +1,300 @@
+// A drafter that speaks nonsense, over its own gRPC stream: its stream ends with a reason, and
+// neither requests nor the drafter beside it notice.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/text/tokenizer.h"
+#include "outrider/v1/drafting.grpc.pb.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::DefaultModel;
+using ::testing::HasSubstr;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+v1::FromDrafter Hello(const TokenizerFingerprint& tokenizer) {
+  v1::FromDrafter message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(2);
+  hello->set_name("hostile");
+  hello->set_model("small");
+  hello->mutable_tokenizer()->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));
+  hello->mutable_tokenizer()->set_vocabulary(tokenizer.vocabulary);
+  hello->mutable_tokenizer()->set_merges(tokenizer.merges);
+  hello->mutable_tokenizer()->set_special_tokens(tokenizer.special_tokens);
+  hello->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));
+  hello->set_max_sessions(64);
+  hello->set_max_draft_length(8);
+  hello->set_max_draft_tokens(64);
+  hello->set_max_context(1024);
+  return message;
+}
+
+// One attached stream, driven by the test.
+class RawDrafter {
+ public:
+  RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer)
+      : stub_(v1::Drafting::NewStub(MakeChannel(address, {}))), stream_(stub_->Attach(&context_)) {
+    Send(Hello(tokenizer));
+  }
+  ~RawDrafter() {
+    context_.TryCancel();
+    if (!ended_) End();
+  }
+
+  // False: the stream is over.
+  bool Send(const v1::FromDrafter& message) { return stream_->Write(message); }
+  // The next session that asks for drafts of this kind.
+  v1::Open AwaitOpen(v1::DraftKind kind) {
+    for (v1::FromVerifier message; stream_->Read(&message);) {
+      if (message.has_open() && message.open().kind() == kind) return message.open();
+    }
+    ADD_FAILURE() << "the stream ended before a session came";
+    return {};
+  }
+  // Why the verifier ended it.
+  grpc::Status End() {
+    ended_ = true;
+    for (v1::FromVerifier message; stream_->Read(&message);) {
+    }
+    return stream_->Finish();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::Drafting::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::FromDrafter, v1::FromVerifier>> stream_;
+  bool ended_ = false;
+};
+
+// A draft of these tokens, each surely drawn.
+v1::Draft* AddDraft(v1::FromDrafter* message, const v1::Open& open, uint32_t round,
+                    const std::vector<uint32_t>& tokens, bool laws) {
+  v1::Draft* draft = message->mutable_drafts()->add_drafts();
+  draft->set_session(open.session());
+  draft->set_round(round);
+  draft->mutable_token_ids()->Assign(tokens.begin(), tokens.end());
+  if (!laws) return draft;
+  for (const uint32_t token : tokens) {
+    v1::DraftRow* row = draft->add_rows();
+    row->add_id_gaps(token);
+    row->add_weights(65536);
+  }
+  return draft;
+}
+
+struct Nonsense {
+  const char* name;
+  const char* words;  // of the reason
+  grpc::StatusCode code;
+  v1::DraftKind kind;  // of the session that is abused
+  std::function<void(const v1::Open&, v1::FromDrafter*)> make;
+};
+
+const Nonsense kNonsense[] = {
+    {"TokenOutsideOfTheVocabulary", "vocabulary", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_SAMPLED,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), {1u << 20}, true);
+     }},
+    {"RowThatDoesNotSum", "sum", grpc::StatusCode::INVALID_ARGUMENT, v1::DRAFT_KIND_SAMPLED,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), {5}, true)->mutable_rows(0)->set_weights(0, 65535);
+     }},
+    {"TokenThatItsRowDoesNotHave", "not among", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_SAMPLED,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), {5}, true)->mutable_rows(0)->set_id_gaps(0, 6);
+     }},
+    {"RoundThatIsNotPlanned", "nobody asked for", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round() + 1000, {5}, false);
+     }},
+    {"PartBehindTheLastOne", "behind the last one", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       for (int i = 0; i < 2; ++i) AddDraft(m, open, open.plan().round(), {5}, false);
+     }},
+    {"MoreDrawsThanPlanned", "asked for 1", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), {5, 6}, false)->mutable_parents()->Resize(2, 0);
+     }},
+    {"LongerThanPlanned", "asked for length", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), std::vector<uint32_t>(open.plan().length() + 1, 5),
+                false);
+     }},
+    {"RowsForAGreedySession", "", grpc::StatusCode::INVALID_ARGUMENT, v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open& open, v1::FromDrafter* m) {
+       AddDraft(m, open, open.plan().round(), {5}, true);
+     }},
+    {"ASecondHello", "second Hello", grpc::StatusCode::FAILED_PRECONDITION, v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open&, v1::FromDrafter* m) { m->mutable_hello()->set_name("again"); }},
+    {"TooManyDraftsInAMessage", "drafts in one message", grpc::StatusCode::INVALID_ARGUMENT,
+     v1::DRAFT_KIND_ARGMAX,
+     [](const v1::Open&, v1::FromDrafter* m) {
+       for (int i = 0; i < 70000; ++i) m->mutable_drafts()->add_drafts();
+     }},
+};
+
+// Requests without end, half of them greedy with a text that is known.
+class Load {
+ public:
+  explicit Load(const std::string& address) : address_(address) {
+    v1::GenerateRequest plain = Request(true);
+    plain.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
+    text_ = TestClient(address_).Generate(plain).text;
+    EXPECT_FALSE(text_.empty());
+    for (int i = 0; i < 4; ++i) {
+      threads_.emplace_back([this, greedy = i % 2 == 0] { Run(greedy); });
+    }
+  }
+  ~Load() {
+    stop_ = true;
+    for (std::thread& t : threads_) t.join();
+    EXPECT_EQ(failed_, 0);
+    EXPECT_EQ(wrong_, 0) << "greedy texts";
+    EXPECT_GT(finished_, 0);
+  }
+  int finished() const { return finished_; }
+
+ private:
+  static v1::GenerateRequest Request(bool greedy) {
+    v1::GenerateRequest request;
+    request.set_text("Once upon a time, there was a little");
+    request.mutable_sampling()->set_temperature(greedy ? 0 : 1);
+    request.mutable_stop()->set_max_tokens(32);
+    request.mutable_stop()->set_ignore_eos(true);
+    return request;
+  }
+  void Run(bool greedy) {
+    TestClient client(address_);
+    while (!stop_) {
+      const TestClient::Outcome outcome = client.Generate(Request(greedy));
+      ++(outcome.status.ok() ? finished_ : failed_);
+      if (greedy && outcome.text != text_) ++wrong_;
+    }
+  }
+
+  const std::string address_;
+  std::string text_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> finished_{0};
+  std::atomic<int> failed_{0};
+  std::atomic<int> wrong_{0};
+  std::vector<std::thread> threads_;
+};
+
+class HostileStream : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log");
+    ASSERT_NE(verifier_.port, 0);
+    healthy_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log",
+                            {"--name", "healthy"});
+    client_ = std::make_unique<TestClient>(verifier_.address());
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << healthy_->Log();
+    const auto tokenizer = Tokenizer::Load(DefaultModel("target"));
+    ASSERT_TRUE(tokenizer.ok());
+    tokenizer_ = (*tokenizer)->fingerprint();
+  }
+
+  // The healthy one alone is attached, on its first stream, and its drafts are accepted.
+  void ExpectHealthyUndisturbed() {
+    EXPECT_TRUE(client_->AwaitDrafters(1));
+    const v1::GetStatusResponse status = client_->Status();
+    ASSERT_EQ(status.drafters_size(), 1);
+    EXPECT_EQ(status.drafters(0).name(), "healthy");
+    EXPECT_GT(status.drafters(0).accepted_tokens(), 0u);
+    EXPECT_EQ(healthy_->Log().find("not attached"), std::string::npos) << healthy_->Log();
+  }
+
+  TempDir dir_;
+  VerifierProcess verifier_;
+  std::unique_ptr<testing::Process> healthy_;
+  std::unique_ptr<TestClient> client_;
+  TokenizerFingerprint tokenizer_;
+};
+
+TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
+  {
+    const Load load(verifier_.address());
+    for (const Nonsense& nonsense : kNonsense) {
+      SCOPED_TRACE(nonsense.name);
+      RawDrafter hostile(verifier_.address(), tokenizer_);
+      const v1::Open open = hostile.AwaitOpen(nonsense.kind);
+      v1::FromDrafter message;
+      nonsense.make(open, &message);
+      hostile.Send(message);
+      const grpc::Status end = hostile.End();
+      EXPECT_EQ(end.error_code(), nonsense.code) << end.error_message();
+      EXPECT_THAT(end.error_message(), HasSubstr(nonsense.words));
+    }
+  }
+  ExpectHealthyUndisturbed();
+}
+
+TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
+  {
+    const Load load(verifier_.address());
+    // Drafts for sessions that it does not have, a MiB a message, as fast as they go.
+    RawDrafter drafts(verifier_.address(), tokenizer_);
+    const v1::Open open = drafts.AwaitOpen(v1::DRAFT_KIND_ARGMAX);
+    v1::FromDrafter message;
+    for (int i = 0; i < 20000; ++i) {
+      AddDraft(&message, open, 1, std::vector<uint32_t>(16, 9), false);
+      message.mutable_drafts()->mutable_drafts(i)->set_session(uint64_t{1} << 40);
+    }
+    EXPECT_GT(message.ByteSizeLong(), size_t{1} << 19);
+    int sent = 0;
+    while (sent < 1000 && drafts.Send(message)) ++sent;
+    EXPECT_LT(sent, 1000) << "the stream was ended";
+    EXPECT_THAT(drafts.End().error_message(), HasSubstr("nobody asked for"));
+
+    // Well-formed messages that mean nothing are read as fast as the engine has time for them.
+    RawDrafter loads(verifier_.address(), tokenizer_);
+    v1::FromDrafter load_message;
+    load_message.mutable_load()->set_sessions(1);
+    for (int i = 0; i < 20000; ++i) loads.Send(load_message);
+    const int finished = load.finished();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (load.finished() < finished + 8 && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_GE(load.finished(), finished + 8) << "requests go on beside it";
+  }
+  ExpectHealthyUndisturbed();
+}
+
+TEST_F(HostileStream, OneThatDoesNotSayHelloIsSentAway) {
+  const auto stub = v1::Drafting::NewStub(MakeChannel(verifier_.address(), {}));
+  grpc::ClientContext context;
+  const auto stream = stub->Attach(&context);
+  v1::FromDrafter message;
+  message.mutable_drafts();
+  stream->Write(message);
+  v1::FromVerifier answer;
+  while (stream->Read(&answer)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+}  // namespace
+}  // namespace outrider

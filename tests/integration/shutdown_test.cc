@@ -1,0 +1,123 @@
+// How a verifier ends, at once or by draining, and what its clients and drafters see of it.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::DefaultModel;
+using ::testing::HasSubstr;
+using testing::Process;
+using testing::ProgramPath;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+v1::GenerateRequest Story(uint32_t max_tokens) {
+  v1::GenerateRequest request;
+  request.set_text("Once upon a time, there was a little");
+  request.mutable_stop()->set_max_tokens(max_tokens);
+  request.mutable_stop()->set_ignore_eos(true);
+  return request;
+}
+
+TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext) {
+  TempDir dir;
+  VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  std::vector<std::unique_ptr<Process>> drafters;
+  for (const std::string name : {"one", "two"}) {
+    drafters.push_back(StartDrafter(DefaultModel("drafter"), verifier.address(),
+                                    dir / (name + ".log"), {"--name", name}));
+  }
+  ASSERT_TRUE(TestClient(verifier.address()).AwaitDrafters(2)) << drafters[0]->Log();
+  const std::string address = verifier.address();
+  const auto generate =
+      Process::Start({ProgramPath("outrider"), "generate", "--verifier", address, "--prompt",
+                      "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"},
+                     dir / "generate.log");
+  // Some text has come.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (generate->Log().empty() && generate->running() &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  verifier.process->Signal(SIGKILL);
+  EXPECT_EQ(generate->Wait(), 1);
+  EXPECT_THAT(generate->Log(), HasSubstr("UNAVAILABLE"));
+  EXPECT_THAT(generate->Log(), ::testing::ContainsRegex("\\([0-9]+ tokens were received\\)"));
+  EXPECT_EQ(verifier.process->Wait(), 128 + SIGKILL);
+
+  verifier = StartVerifier(DefaultModel("target"), dir / "again.log", {}, address);
+  ASSERT_EQ(verifier.address(), address);
+  TestClient client(address);
+  EXPECT_TRUE(client.AwaitDrafters(2)) << drafters[0]->Log() << drafters[1]->Log();
+  const TestClient::Outcome outcome = client.Generate(Story(60));
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_GT(outcome.finished.speculation().accepted_tokens(), 0u);
+}
+
+TEST(Shutdown, DrainTimeoutEndsRequestsWithTheNumberOfTheirTokens) {
+  TempDir dir;
+  const VerifierProcess verifier =
+      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--drain-timeout", "0"});
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  grpc::ClientContext context;
+  const auto reader = client.stub().Generate(&context, Story(480));
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  verifier.process->Signal(SIGTERM);
+  int tokens = 0;
+  do {
+    tokens += response.chunk().token_ids_size();
+  } while (reader->Read(&response));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("shutting down, after " + std::to_string(tokens) + " token"));
+  EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+}
+
+TEST(Shutdown, DrainingVerifierPlansNoMoreDraftsFinishesAndExitsZero) {
+  TempDir dir;
+  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  const auto drafter =
+      StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  grpc::ClientContext context;
+  const auto reader = client.stub().Generate(&context, Story(400));
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  verifier.process->Signal(SIGTERM);
+  ASSERT_NE(verifier.process->AwaitLine("draining"), "");
+  int tokens = 0, plain_at_the_end = 0;
+  bool finished = false;
+  do {
+    tokens += response.chunk().token_ids_size();
+    if (response.has_chunk()) {
+      plain_at_the_end = response.chunk().drafted() > 0 ? 0 : plain_at_the_end + 1;
+    }
+    finished = finished || response.has_finished();
+  } while (reader->Read(&response));
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_TRUE(finished);
+  EXPECT_EQ(tokens, 400);
+  EXPECT_GT(plain_at_the_end, 20);
+  EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+  EXPECT_NE(drafter->AwaitLine("verifier drains"), "");
+}
+
+}  // namespace
+}  // namespace outrider

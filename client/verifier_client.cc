@@ -92,7 +92,8 @@ Result<v1::Finished> VerifierClient::Generate(
   if (const Status end = Explain(FromGrpc(reader->Finish())); !end.ok()) {
     if (tokens == 0) return end;
     return Status(end.code(),
-                  end.message() + " (" + std::to_string(tokens) + " tokens were received)");
+                  end.message() + " (" + std::to_string(tokens) +
+                      (tokens == 1 ? " token was received)" : " tokens were received)"));
   }
   if (!finished.has_value()) return Internal("the stream ended without its last message");
   return std::move(*finished);

@@ -152,7 +152,7 @@ TEST(Generate, AnErrorOfTheServiceIsOneLineWithItsCode) {
   const auto result = RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "p"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "half\n");
-  EXPECT_EQ(result.err, "error: RESOURCE_EXHAUSTED: no room\n");
+  EXPECT_EQ(result.err, "error: RESOURCE_EXHAUSTED: no room (1 token was received)\n");
 }
 
 TEST(Generate, NobodyAtTheAddressIsUnavailable) {

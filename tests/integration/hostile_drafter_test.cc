@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,13 @@ v1::FromDrafter Hello(const TokenizerFingerprint& tokenizer) {
   return message;
 }
 
+// A plan that the verifier sent.
+struct Asked {
+  uint64_t session;
+  uint32_t round;
+  uint32_t length;
+};
+
 // One attached stream, driven by the test.
 class RawDrafter {
  public:
@@ -58,13 +66,26 @@ class RawDrafter {
 
   // False: the stream is over.
   bool Send(const v1::FromDrafter& message) { return stream_->Write(message); }
-  // The next session that asks for drafts of this kind.
-  v1::Open AwaitOpen(v1::DraftKind kind) {
+  // Answers every plan of sessions of this kind, until the verifier ends the stream. Many: the
+  // first plan of a session is not waited for, so that its answer may be an old one.
+  grpc::Status AnswerWith(v1::DraftKind kind,
+                          const std::function<void(const Asked&, v1::FromDrafter*)>& make) {
+    std::set<uint64_t> sessions;
+    const auto answer = [&](uint64_t session, const v1::Plan& plan) {
+      v1::FromDrafter message;
+      make({session, plan.round(), plan.length()}, &message);
+      Send(message);
+    };
     for (v1::FromVerifier message; stream_->Read(&message);) {
-      if (message.has_open() && message.open().kind() == kind) return message.open();
+      if (message.has_open() && message.open().kind() == kind) {
+        sessions.insert(message.open().session());
+        answer(message.open().session(), message.open().plan());
+      }
+      for (const v1::Verdict& verdict : message.verdicts().verdicts()) {
+        if (sessions.contains(verdict.session())) answer(verdict.session(), verdict.plan());
+      }
     }
-    ADD_FAILURE() << "the stream ended before a session came";
-    return {};
+    return End();
   }
   // Why the verifier ended it.
   grpc::Status End() {
@@ -82,10 +103,10 @@ class RawDrafter {
 };
 
 // A draft of these tokens, each surely drawn.
-v1::Draft* AddDraft(v1::FromDrafter* message, const v1::Open& open, uint32_t round,
+v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
                     const std::vector<uint32_t>& tokens, bool laws) {
   v1::Draft* draft = message->mutable_drafts()->add_drafts();
-  draft->set_session(open.session());
+  draft->set_session(asked.session);
   draft->set_round(round);
   draft->mutable_token_ids()->Assign(tokens.begin(), tokens.end());
   if (!laws) return draft;
@@ -102,54 +123,51 @@ struct Nonsense {
   const char* words;  // of the reason
   grpc::StatusCode code;
   v1::DraftKind kind;  // of the session that is abused
-  std::function<void(const v1::Open&, v1::FromDrafter*)> make;
+  std::function<void(const Asked&, v1::FromDrafter*)> make;
 };
 
 const Nonsense kNonsense[] = {
     {"TokenOutsideOfTheVocabulary", "vocabulary", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_SAMPLED,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), {1u << 20}, true);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round, {1u << 20}, true);
      }},
     {"RowThatDoesNotSum", "sum", grpc::StatusCode::INVALID_ARGUMENT, v1::DRAFT_KIND_SAMPLED,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), {5}, true)->mutable_rows(0)->set_weights(0, 65535);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round, {5}, true)->mutable_rows(0)->set_weights(0, 65535);
      }},
     {"TokenThatItsRowDoesNotHave", "not among", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_SAMPLED,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), {5}, true)->mutable_rows(0)->set_id_gaps(0, 6);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round, {5}, true)->mutable_rows(0)->set_id_gaps(0, 6);
      }},
     {"RoundThatIsNotPlanned", "nobody asked for", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round() + 1000, {5}, false);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round + 1000, {5}, false);
      }},
     {"PartBehindTheLastOne", "behind the last one", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       for (int i = 0; i < 2; ++i) AddDraft(m, open, open.plan().round(), {5}, false);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       for (int i = 0; i < 2; ++i) AddDraft(m, asked, asked.round, {5}, false);
      }},
     {"MoreDrawsThanPlanned", "asked for 1", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), {5, 6}, false)->mutable_parents()->Resize(2, 0);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round, {5, 6}, false)->mutable_parents()->Resize(2, 0);
      }},
     {"LongerThanPlanned", "asked for length", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), std::vector<uint32_t>(open.plan().length() + 1, 5),
-                false);
+     [](const Asked& asked, v1::FromDrafter* m) {
+       AddDraft(m, asked, asked.round, std::vector<uint32_t>(asked.length + 1, 5), false);
      }},
     {"RowsForAGreedySession", "", grpc::StatusCode::INVALID_ARGUMENT, v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open& open, v1::FromDrafter* m) {
-       AddDraft(m, open, open.plan().round(), {5}, true);
-     }},
+     [](const Asked& asked, v1::FromDrafter* m) { AddDraft(m, asked, asked.round, {5}, true); }},
     {"ASecondHello", "second Hello", grpc::StatusCode::FAILED_PRECONDITION, v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open&, v1::FromDrafter* m) { m->mutable_hello()->set_name("again"); }},
+     [](const Asked&, v1::FromDrafter* m) { m->mutable_hello()->set_name("again"); }},
     {"TooManyDraftsInAMessage", "drafts in one message", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
-     [](const v1::Open&, v1::FromDrafter* m) {
+     [](const Asked&, v1::FromDrafter* m) {
        for (int i = 0; i < 70000; ++i) m->mutable_drafts()->add_drafts();
      }},
 };
@@ -239,11 +257,7 @@ TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
     for (const Nonsense& nonsense : kNonsense) {
       SCOPED_TRACE(nonsense.name);
       RawDrafter hostile(verifier_.address(), tokenizer_);
-      const v1::Open open = hostile.AwaitOpen(nonsense.kind);
-      v1::FromDrafter message;
-      nonsense.make(open, &message);
-      hostile.Send(message);
-      const grpc::Status end = hostile.End();
+      const grpc::Status end = hostile.AnswerWith(nonsense.kind, nonsense.make);
       EXPECT_EQ(end.error_code(), nonsense.code) << end.error_message();
       EXPECT_THAT(end.error_message(), HasSubstr(nonsense.words));
     }
@@ -256,11 +270,10 @@ TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
     const Load load(verifier_.address());
     // Drafts for sessions that it does not have, a MiB a message, as fast as they go.
     RawDrafter drafts(verifier_.address(), tokenizer_);
-    const v1::Open open = drafts.AwaitOpen(v1::DRAFT_KIND_ARGMAX);
     v1::FromDrafter message;
+    const Asked nothing = {.session = uint64_t{1} << 40, .round = 1, .length = 0};
     for (int i = 0; i < 20000; ++i) {
-      AddDraft(&message, open, 1, std::vector<uint32_t>(16, 9), false);
-      message.mutable_drafts()->mutable_drafts(i)->set_session(uint64_t{1} << 40);
+      AddDraft(&message, nothing, 1, std::vector<uint32_t>(16, 9), false);
     }
     EXPECT_GT(message.ByteSizeLong(), size_t{1} << 19);
     int sent = 0;

@@ -21,6 +21,7 @@ class Process {
   // The exit code, 128 + signal when killed by one, -1 when it still runs after `limit`.
   int Wait(std::chrono::seconds limit = std::chrono::seconds(60));
   bool running();
+  pid_t pid() const { return pid_; }
 
   std::string Log() const;
   // Waits for a line of the log that contains `text` and returns it; "" when the process ended or

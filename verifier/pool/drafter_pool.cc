@@ -143,11 +143,12 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
     if (it == drafters_.end()) return;
     Hear(id, it->second);
     const auto found = assignments_.find(draft.session);
-    // Closed or reopened meanwhile, or an old round: the answer crossed our message, unless there
-    // are more such parts than we ever asked for.
-    if (found == assignments_.end() || found->second.drafter != id ||
-        found->second.plan.round != draft.round) {
-      if (it->second.crossing == 0) {
+    const bool held = found != assignments_.end() && found->second.drafter == id;
+    if (!held || found->second.plan.round != draft.round) {
+      // Closed meanwhile, or an old round: the answer crossed our message, unless there are more
+      // such parts than we ever asked for.
+      const bool future = held && draft.round > found->second.plan.round;
+      if (future || it->second.crossing == 0) {
         Expel(id, InvalidArgument("session " + std::to_string(draft.session) + ", round " +
                                   std::to_string(draft.round) + ": a draft nobody asked for"));
         return;

@@ -268,6 +268,16 @@ TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   EXPECT_TRUE(consumer_.drafts.empty());
 }
 
+TEST_F(Pool, ARoundThatIsStillToComeIsNonsenseWhateverMayCross) {
+  const auto link = Join(1, Hello("a"));
+  Open(1);
+  Open(2);
+  pool_.Close(2);
+  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  pool_.OnDrafts(1, {{.session = 1, .round = 2, .chunk = chunk}}, 0);
+  EXPECT_THAT(link->closed_with.message(), HasSubstr("round 2"));
+}
+
 TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Soak: a verifier and two drafters under mixed load, requests cancelled midway. Memory of each
+# process and KV pages must stay flat: the median of the last quarter at most 5 % and 8 MiB (10 % for
+# pages) above that of the second quarter. The last line is the verdict.
+#   scripts/soak.sh [SECONDS [SEED]]      600 seconds
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export OUTRIDER_SOAK_SECONDS=${1:-600} OUTRIDER_SOAK_SEED=${2:-1}
+if [[ ! $OUTRIDER_SOAK_SECONDS =~ ^[0-9]+$ || ! $OUTRIDER_SOAK_SEED =~ ^[0-9]+$ ]]; then
+  echo "usage: scripts/soak.sh [SECONDS [SEED]]" >&2
+  exit 2
+fi
+
+cmake --preset cpu
+cmake --build --preset cpu --target soak_test
+if ! build/cpu/bin/soak_test; then
+  printf '\nsoak: FAILED\n'
+  exit 1
+fi
+printf '\nsoak: PASSED: %d s, seed %d\n' "$OUTRIDER_SOAK_SECONDS" "$OUTRIDER_SOAK_SEED"

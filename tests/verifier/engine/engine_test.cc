@@ -704,6 +704,24 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   engine_->Step();
   engine_->Cancel(3, Status(Code::kCancelled, "gone"));
   EXPECT_EQ(engine_->Snapshot().cached_pages, used());
+  // More texts than the pages hold: entries go.
+  for (uint64_t id = 4; id < 9; ++id) {
+    GenerationRequest other = Greedy(80);
+    other.prompt[0] = static_cast<TokenId>(id + 3);
+    Submit(id, other);
+    while (engine_->Step()) {
+    }
+    EXPECT_EQ(engine_->Snapshot().cached_pages, used());
+  }
+  GenerationRequest last = Greedy(94);
+  last.prompt[0] = 20;
+  Submit(9, last);
+  for (int i = 0; i < 90; ++i) {
+    engine_->Step();
+    EXPECT_LE(engine_->Snapshot().cached_pages, used());
+  }
+  engine_->Cancel(9, Status(Code::kCancelled, "gone"));
+  EXPECT_EQ(engine_->Snapshot().cached_pages, used());
 }
 
 TEST_F(EngineTest, FailedForwardPassEndsItsSessionsWithAReason) {

@@ -1,6 +1,6 @@
-// One verifier and two drafters under mixed load for a long time, a third of the requests cancelled
-// at a random chunk: memory of every process and KV pages stay flat. scripts/soak.sh runs it; too
-// long for ctest.
+// One verifier and two drafters under mixed load for a long time, about a third of the requests
+// cancelled at a random chunk: memory of every process and KV pages stay flat. scripts/soak.sh runs
+// it; too long for ctest.
 //   OUTRIDER_SOAK_SECONDS  how long (600)
 //   OUTRIDER_SOAK_SEED     of the load (1)
 #include <gtest/gtest.h>

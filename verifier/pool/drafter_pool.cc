@@ -191,7 +191,8 @@ void DrafterPool::OnLoad(uint64_t id, int sessions) {
 }
 
 double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
-  if (!drafter.round_trip.measured) return 0;
+  // A new drafter shows with one session what it can do, before it gets more than others.
+  if (!drafter.round_trip.measured) return drafter.sessions == 0 ? 0 : kMaxPatienceSeconds;
   const double network = std::max(drafter.round_trip.mean - drafter.drafting.mean, 0.0);
   const int sessions = std::max({drafter.sessions, drafter.reported_sessions, 1});
   return network + drafter.drafting.mean * (sessions + 1) / sessions;
@@ -273,8 +274,8 @@ bool DrafterPool::Late(uint64_t session) {
   Drafter& drafter = drafters_.at(assignment.drafter);
   ++assignment.late;
   // A long prompt takes its time; another drafter would have to read it too.
-  const bool silent =
-      drafter.heard <= assignment.sent && (!assignment.fresh || drafter.silences > 0);
+  const bool patient = assignment.fresh && drafter.silences == 0 && assignment.late < kLateToMove;
+  const bool silent = drafter.heard <= assignment.sent && !patient;
   if (silent && clock_->Now() >= drafter.try_again) {
     if (drafter.silences == 0) {
       Log(LogLevel::kWarning, "drafter is silent", {{"drafter", drafter.hello.name}});

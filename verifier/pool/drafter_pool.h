@@ -160,7 +160,7 @@ class DrafterPool final : public DraftSource {
   void Drop(uint64_t drafter);
   // When the first draft of one more session may be expected: the network's part as it is, the
   // drafter's as it grows with the sessions that share its passes. A drafter that was not measured
-  // yet comes first.
+  // yet comes first with its first session, and last with more.
   static double ExpectedSeconds(const Drafter& drafter);
   // Something came from the drafter.
   void Hear(uint64_t id, Drafter& drafter);

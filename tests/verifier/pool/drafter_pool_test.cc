@@ -515,6 +515,23 @@ TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
   EXPECT_TRUE(Open(2));
 }
 
+TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Join(2, Hello("mute"));
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "mute") << "a new one is tried";
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a") << "but not with all";
+  rounds_[2] = 0;
+  EXPECT_FALSE(pool_.Late(2)) << "it may be reading a prompt";
+  Plan(2);
+  pool_.Close(3);
+  EXPECT_TRUE(pool_.Late(2));
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "a");
+}
+
 TEST_F(LateDrafts, ASilentDrafterIsTriedWithOneSessionLaterAndLater) {
   Join(1, Hello("a"));
   Settle(1, 1);

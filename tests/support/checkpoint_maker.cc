@@ -2,11 +2,11 @@
 
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numbers>
-#include <string_view>
+
+#include "tests/support/safetensors_writer.h"
 
 namespace outrider {
 namespace {
@@ -101,13 +101,6 @@ class Maker {
   std::map<std::string, Tensor> tensors_;
 };
 
-Status WriteFile(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  return file ? Status() : Internal(path.string() + ": cannot be written");
-}
-
 std::string Encode(const Tensor& tensor, Dtype dtype) {
   std::string bytes(tensor.values.size() * DtypeBytes(dtype), '\0');
   for (size_t i = 0; i < tensor.values.size(); ++i) {
@@ -122,28 +115,12 @@ std::string Encode(const Tensor& tensor, Dtype dtype) {
   return bytes;
 }
 
-std::string Safetensors(const std::map<std::string, const Tensor*>& tensors, Dtype dtype) {
-  static const std::map<Dtype, std::string> kNames = {
-      {Dtype::kF32, "F32"}, {Dtype::kF16, "F16"}, {Dtype::kBf16, "BF16"}};
-  Json header = {{"__metadata__", {{"format", "pt"}}}};
-  std::string data;
-  for (const auto& [name, tensor] : tensors) {
-    const size_t begin = data.size();
-    data += Encode(*tensor, dtype);
-    header[name] = {{"dtype", kNames.at(dtype)},
-                    {"shape", tensor->shape},
-                    {"data_offsets", {begin, data.size()}}};
-  }
-  const std::string text = header.dump();
-  std::string length;
-  for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return length + text + data;
-}
-
 Status WriteWeights(const std::filesystem::path& directory, const CheckpointOptions& options) {
   Maker maker(options);
   const std::map<std::string, Tensor>& tensors = maker.Tensors();
-  std::vector<std::map<std::string, const Tensor*>> shards(static_cast<size_t>(options.shards));
+  static const std::map<Dtype, std::string> kDtypes = {
+      {Dtype::kF32, "F32"}, {Dtype::kF16, "F16"}, {Dtype::kBf16, "BF16"}};
+  std::vector<std::map<std::string, StoredTensor>> shards(static_cast<size_t>(options.shards));
   Json weight_map;
   const auto file_of = [&](size_t shard) {
     const auto five = [](int n) {
@@ -156,11 +133,11 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
   size_t next = 0;
   for (const auto& [name, tensor] : tensors) {
     const size_t shard = next++ % shards.size();
-    shards[shard][name] = &tensor;
+    shards[shard][name] = {kDtypes.at(options.dtype), tensor.shape, Encode(tensor, options.dtype)};
     weight_map[name] = file_of(shard);
   }
   for (size_t i = 0; i < shards.size(); ++i) {
-    OUTRIDER_TRY(WriteFile(directory / file_of(i), Safetensors(shards[i], options.dtype)));
+    OUTRIDER_TRY(WriteSafetensors(directory / file_of(i), shards[i]));
   }
   if (options.shards == 1) return Status();
   return WriteFile(directory / "model.safetensors.index.json",

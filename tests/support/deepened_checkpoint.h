@@ -1,0 +1,18 @@
+// A checkpoint made expensive: further layers that change nothing. Its texts and laws are the
+// original's, so a drafter keeps its acceptance, but a forward pass costs what one of a large model
+// would, in proportion to a round trip. For benchmarks.
+#pragma once
+
+#include <filesystem>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Writes to `to` the checkpoint of `from` with `layers` more layers at its end. Each is a copy of
+// one of the others (in turn) whose projections back onto the residual stream (o_proj, down_proj)
+// are zero. Of `from` there must be one model.safetensors; every other file is copied.
+Status DeepenCheckpoint(const std::filesystem::path& from, const std::filesystem::path& to,
+                        int layers);
+
+}  // namespace outrider

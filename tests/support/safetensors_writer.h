@@ -1,0 +1,28 @@
+// Writes the safetensors format (see common/model/safetensors.h), for test checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+struct StoredTensor {
+  std::string dtype;  // as the format spells it: "BF16"
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+// Replaces the file. kInternal when it cannot be written.
+Status WriteFile(const std::filesystem::path& path, std::string_view text);
+
+// The tensors by name, in the order of names.
+Status WriteSafetensors(const std::filesystem::path& path,
+                        const std::map<std::string, StoredTensor>& tensors);
+
+}  // namespace outrider

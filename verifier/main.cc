@@ -1,130 +1,10 @@
-// outrider-verifier: parses flags, builds the objects, waits for a signal, drains.
-#include <algorithm>
+// outrider-verifier: parses flags and serves.
 #include <cstdio>
-#include <future>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
 
 #include "common/base/log.h"
 #include "common/base/signals.h"
-#include "common/base/version.h"
-#include "common/metrics/exporter.h"
-#include "common/metrics/registry.h"
-#include "common/rpc/plaintext.h"
-#include "common/rpc/server.h"
-#include "common/rpc/token_file.h"
-#include "common/service/service_options.h"
-#include "common/text/tokenizer.h"
-#include "verifier/engine/engine.h"
-#include "verifier/engine/engine_thread.h"
 #include "verifier/options.h"
-#include "verifier/pool/drafter_pool.h"
-#include "verifier/rpc/authorization.h"
-#include "verifier/rpc/drafting_service.h"
-#include "verifier/rpc/generation_service.h"
-
-namespace outrider {
-namespace {
-
-constexpr char kGenerationService[] = "outrider.v1.Generation";
-constexpr char kDraftingService[] = "outrider.v1.Drafting";
-constexpr Duration kShutdownGrace = std::chrono::seconds(1);
-
-// Waits until no session is left or the time is over. True: all ended.
-bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
-  constexpr auto kPoll = std::chrono::milliseconds(10);
-  while (true) {
-    std::promise<bool> idle;
-    thread.Post([&] { idle.set_value(engine.idle()); });
-    if (idle.get_future().get()) return true;
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
-}
-
-Result<std::unique_ptr<TokenFile>> OpenTokens(const std::string& path) {
-  if (path.empty()) return std::unique_ptr<TokenFile>();
-  return TokenFile::Open(path);
-}
-
-void WarnOfReadableTokens(const VerifierOptions& options) {
-  const bool tokens = !options.client_tokens.empty() || !options.drafter_tokens.empty();
-  if (!tokens || !options.service.tls.cert.empty() || IsLoopback(options.service.listen)) return;
-  Log(LogLevel::kWarning, "tokens go over the network in plaintext: give --tls-cert and --tls-key",
-      {{"listen", options.service.listen}});
-}
-
-Status Run(const VerifierOptions& options, SignalWaiter& signals) {
-  // First what can be wrong in a moment; the model takes longer.
-  OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
-  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
-  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> drafter_tokens, OpenTokens(options.drafter_tokens));
-  WarnOfReadableTokens(options);
-  const ClientAuthorization clients(std::move(client_tokens));
-  const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
-  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
-                  Tokenizer::Load(options.service.model));
-  OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
-                  LoadServedModel(options.service, options.engine.scheduler.token_budget));
-  const ModelConfig& config = model->config();
-
-  MetricsRegistry registry;
-  VerifierMetrics metrics(registry, config.name);
-  std::unique_ptr<MetricsExporter> exporter;
-  if (!options.service.metrics.empty()) {
-    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));
-  }
-
-  const SteadyClock clock;
-  DrafterPool pool({.model = config.name,
-                    .tokenizer = tokenizer->fingerprint(),
-                    .vocab_size = config.vocab_size},
-                   options.law_limits, &metrics, &clock);
-  Engine engine(options.engine, model.get(), tokenizer.get(), &pool, &metrics, &clock);
-  pool.set_consumer(&engine);
-  EngineThread thread(&engine);
-
-  GenerationService generation({.tokenizer = tokenizer.get(),
-                                .config = config,
-                                .limits = engine.limits(),
-                                .version = kVersion,
-                                .authorization = &clients,
-                                .pad_responses = options.pad_responses},
-                               &engine, &pool, &thread);
-  DraftingService drafting(&drafters, &metrics, &pool, &thread);
-  OUTRIDER_ASSIGN(
-      const std::unique_ptr<RpcServer> server,
-      RpcServer::Start({.listen = options.service.listen, .tls = tls}, {&generation, &drafting}));
-  server->SetServing(kGenerationService, true);
-  server->SetServing(kDraftingService, true);
-  Log(LogLevel::kInfo, "serving",
-      {{"listen", options.service.listen},
-       {"port", server->port()},
-       {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
-
-  signals.Wait();
-  Log(LogLevel::kInfo, "draining", {{"timeout_seconds", options.drain_timeout_seconds}});
-  server->SetServing(kGenerationService, false);
-  server->SetServing(kDraftingService, false);
-  thread.Post([&] {
-    engine.Drain();
-    pool.Drain();
-  });
-  const Time until =
-      clock.Now() + std::chrono::duration_cast<Duration>(
-                        std::chrono::duration<double>(options.drain_timeout_seconds));
-  const bool all_ended = WaitIdle(thread, engine, until);
-  thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
-  server->Shutdown(kShutdownGrace);
-  thread.Stop();
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended ? "true" : "false"}});
-  return Status();
-}
-
-}  // namespace
-}  // namespace outrider
+#include "verifier/serve.h"
 
 int main(int argc, char** argv) {
   outrider::VerifierOptions options;
@@ -132,7 +12,7 @@ int main(int argc, char** argv) {
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
   outrider::SignalWaiter signals;  // before any thread starts
-  if (const outrider::Status status = outrider::Run(options, signals); !status.ok()) {
+  if (const outrider::Status status = outrider::Serve(options, signals); !status.ok()) {
     std::fprintf(stderr, "outrider-verifier: %s\n", status.ToString().c_str());
     return 1;
   }

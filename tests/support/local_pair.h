@@ -40,7 +40,6 @@ class LocalPair {
   int64_t largest_draft_bytes() const { return largest_draft_bytes_; }
 
  private:
-  class ToDrafter;
   class ToVerifier;
 
   std::unique_ptr<DrafterPool> pool_;

@@ -1,0 +1,82 @@
+#include "tests/support/local_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace outrider::testing {
+namespace {
+
+DraftPlan ToPlan(const RoundPlan& plan) { return {.round = plan.round, .shape = plan.shape}; }
+
+}  // namespace
+
+LocalDrafterLink::LocalDrafterLink(uint64_t connection, LinkEvents* events,
+                                   std::shared_ptr<VerifierLink> back)
+    : connection_(connection), events_(events), back_(std::move(back)) {}
+
+void LocalDrafterLink::SendWelcome(const DrafterWelcome& welcome) {
+  Push(WelcomeEvent{
+      .link = back_, .vocab_limit = welcome.vocab_limit, .law_limits = welcome.law_limits});
+}
+
+void LocalDrafterLink::SendOpen(const SessionStart& start) {
+  Push(OpenEvent{.session = start.session,
+                 .tokens = {start.tokens.begin(), start.tokens.end()},
+                 .prompt_tokens = start.prompt_tokens,
+                 .sampling = *start.sampling,
+                 .seed = start.seed,
+                 .kind = start.kind,
+                 .plan = ToPlan(start.plan)});
+}
+
+void LocalDrafterLink::SendDecisions(const std::vector<RoundDecision>& decisions) {
+  VerdictsEvent event;
+  for (const RoundDecision& d : decisions) {
+    event.verdicts.push_back({.session = d.session,
+                              .round = d.round,
+                              .node = d.node,
+                              .next = {d.next.begin(), d.next.end()},
+                              .plan = ToPlan(d.plan)});
+  }
+  Push(std::move(event));
+}
+
+void LocalDrafterLink::SendClose(uint64_t session) { Push(CloseEvent{session}); }
+
+void LocalDrafterLink::SendDrain() { Push(DrainEvent{}); }
+
+void LocalDrafterLink::Close(const Status& reason) { OUTRIDER_CHECK(reason.ok()); }
+
+void LocalDrafterLink::Push(LinkMessage message) {
+  OUTRIDER_CHECK(events_->Push({.connection = connection_, .message = std::move(message)}));
+}
+
+DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
+                        const Tokenizer& tokenizer) {
+  const ModelConfig& config = drafter.config();
+  return {.protocol_version = kDraftingProtocolVersion,
+          .name = "local",
+          .model = config.name,
+          .tokenizer = tokenizer.fingerprint(),
+          .vocab_size = config.vocab_size,
+          .max_sessions = options.max_sessions,
+          .max_draft_length = options.max_draft_length,
+          .max_draft_tokens = options.max_draft_tokens,
+          .max_context = std::min(config.max_position_embeddings,
+                                  drafter.total_pages() * drafter.page_tokens())};
+}
+
+std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts) {
+  std::vector<ArrivedDraft> arrived;
+  for (Draft& d : drafts) {
+    arrived.push_back({.session = d.session,
+                       .round = d.round,
+                       .chunk = std::move(d.chunk),
+                       .seconds = d.seconds});
+  }
+  return arrived;
+}
+
+}  // namespace outrider::testing

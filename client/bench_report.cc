@@ -35,6 +35,11 @@ std::string BenchTable(const BenchReport& report) {
   for (const auto& [code, count] : report.errors) {
     AddRow(&table, "  " + code, std::to_string(count));
   }
+  if (report.requests_refused > 0) {
+    AddRow(&table, "  of these refused", std::to_string(report.requests_refused));
+    AddRow(&table, "  ms to refusal p50/95/99", Row(report.refusal_ms));
+  }
+  AddRow(&table, "requests started per second", Number(report.started_per_second, 1));
   AddRow(&table, "seconds", Number(report.seconds, 2));
   AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
   AddRow(&table, "tokens per second", Number(report.tokens_per_second, 1));
@@ -54,11 +59,14 @@ std::string BenchJson(const BenchReport& report) {
   nlohmann::ordered_json json;
   json["requests_ok"] = report.requests_ok;
   json["requests_failed"] = report.requests_failed;
+  json["requests_refused"] = report.requests_refused;
+  json["started_per_second"] = report.started_per_second;
   json["completion_tokens"] = report.completion_tokens;
   json["seconds"] = report.seconds;
   json["tokens_per_second"] = report.tokens_per_second;
   json["ttft_ms"] = Json(report.ttft_ms);
   json["itl_ms"] = Json(report.itl_ms);
+  json["refusal_ms"] = Json(report.refusal_ms);
   json["accepted_per_round"] = report.accepted_per_round;
   json["rounds"] = report.rounds;
   json["drafted_tokens"] = report.drafted_tokens;

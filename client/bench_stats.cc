@@ -45,17 +45,23 @@ Percentiles PercentilesOf(std::vector<double> values) {
   return {Percentile(values, 0.50), Percentile(values, 0.95), Percentile(values, 0.99)};
 }
 
-BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds) {
+BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
+                      double starting_seconds) {
   BenchReport report;
   report.seconds = seconds;
   std::vector<double> ttft_ms;
   std::vector<double> itl_ms;
+  std::vector<double> refusal_ms;
   Acceptance all;
   std::map<std::string, Acceptance> by_domain;
   for (const RequestRecord& record : records) {
     if (!record.status.ok()) {
       ++report.requests_failed;
       ++report.errors[CodeName(record.status.code())];
+      if (record.refused()) {
+        ++report.requests_refused;
+        refusal_ms.push_back(record.seconds * 1e3);
+      }
       continue;
     }
     ++report.requests_ok;
@@ -70,9 +76,13 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds)
   }
   report.ttft_ms = PercentilesOf(std::move(ttft_ms));
   report.itl_ms = PercentilesOf(std::move(itl_ms));
+  report.refusal_ms = PercentilesOf(std::move(refusal_ms));
   report.accepted_per_round = all.PerRound();
   for (const auto& [domain, acceptance] : by_domain) {
     report.accepted_per_round_by_domain[domain] = acceptance.PerRound();
+  }
+  if (starting_seconds > 0) {
+    report.started_per_second = static_cast<double>(records.size() - 1) / starting_seconds;
   }
   if (seconds > 0) {
     report.tokens_per_second = static_cast<double>(report.completion_tokens) / seconds;

@@ -35,12 +35,16 @@ struct RequestRecord {
   std::string domain;  // "": none
   std::optional<double> ttft_ms;
   std::vector<double> itl_ms;
+  double seconds = 0;  // from its start to its end
   // As the verifier's last message has them; 0 when the request failed.
   uint64_t completion_tokens = 0;
   uint64_t rounds = 0;
   uint64_t drafted_rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
+
+  // Turned away for want of room before it began.
+  bool refused() const { return status.code() == Code::kResourceExhausted && !ttft_ms.has_value(); }
 };
 
 struct Percentiles {
@@ -52,15 +56,18 @@ struct Percentiles {
 // Linear between the closest ranks; all 0 without values.
 Percentiles PercentilesOf(std::vector<double> values);
 
-// Failed requests count in requests_failed and errors only.
+// Failed requests count in requests_failed, requests_refused, refusal_ms and errors only.
 struct BenchReport {
   int requests_ok = 0;
   int requests_failed = 0;
+  int requests_refused = 0;  // of those that failed
+  double started_per_second = 0;
   double seconds = 0;  // from the first request's start to the last one's end
   uint64_t completion_tokens = 0;
   double tokens_per_second = 0;
   Percentiles ttft_ms;
   Percentiles itl_ms;
+  Percentiles refusal_ms;  // from a refused request's start to its answer
   uint64_t rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
@@ -70,6 +77,8 @@ struct BenchReport {
   std::map<std::string, int> errors;  // by code name
 };
 
-BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds);
+// `starting_seconds`: from the first request's start to the last one's.
+BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
+                      double starting_seconds);
 
 }  // namespace outrider

@@ -178,6 +178,15 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->add_option("--requests", bench.requests,
                    "Requests in all, cycling through the prompts; without it, each prompt once")
       ->check(CLI::PositiveNumber);
+  bench_command
+      ->add_option("--rate", bench.rate,
+                   "Requests to start a second, whether or not others have ended, as long as fewer "
+                   "than --concurrency run; 0: one whenever one ends")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  bench_command->add_flag("--allow-refused", bench.allow_refused,
+                          "Requests that are refused for want of room (RESOURCE_EXHAUSTED before "
+                          "the first token) do not fail the command");
   AddRequest(bench_command, &bench.request, &bench_flags);
   bench_command->add_flag("--json", bench.json, "One JSON object instead of the table");
 

@@ -61,8 +61,10 @@ struct BenchOptions {
   ConnectionOptions connection;
   std::string prompts_path;
   int concurrency = 1;
+  double rate = 0;              // requests started a second; 0: as others end
   std::optional<int> requests;  // unset: each prompt once
   RequestOptions request;       // a seed s becomes s + i for request i
+  bool allow_refused = false;   // refused requests do not fail the command
   bool json = false;
 };
 

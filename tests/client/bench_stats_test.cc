@@ -62,7 +62,7 @@ RequestRecord Record(const std::string& domain, uint64_t drafted_rounds, uint64_
 
 TEST(Summarise, CountsAcceptedTokensPerDraftedRoundInAllAndByDomain) {
   const BenchReport report =
-      Summarise({Record("code", 4, 12), Record("stories", 4, 2), Record("", 2, 1)}, 2.0);
+      Summarise({Record("code", 4, 12), Record("stories", 4, 2), Record("", 2, 1)}, 2.0, 1.0);
   EXPECT_EQ(report.requests_ok, 3);
   EXPECT_EQ(report.completion_tokens, 30u);
   EXPECT_DOUBLE_EQ(report.tokens_per_second, 15);
@@ -79,7 +79,7 @@ TEST(Summarise, AFailedRequestAddsToTheErrorsOnly) {
   failed.status = Unavailable("gone");
   RequestRecord full = failed;
   full.status = ResourceExhausted("full");
-  const BenchReport report = Summarise({failed, Record("stories", 1, 1), failed, full}, 1.0);
+  const BenchReport report = Summarise({failed, Record("stories", 1, 1), failed, full}, 1.0, 0.5);
   EXPECT_EQ(report.requests_ok, 1);
   EXPECT_EQ(report.requests_failed, 3);
   EXPECT_EQ(report.completion_tokens, 10u);
@@ -87,16 +87,31 @@ TEST(Summarise, AFailedRequestAddsToTheErrorsOnly) {
   EXPECT_THAT(report.accepted_per_round_by_domain, ElementsAre(Pair("stories", DoubleEq(1))));
 }
 
+TEST(Summarise, ARefusalIsAFailureBeforeTheFirstTokenAndIsTimed) {
+  RequestRecord refused;
+  refused.status = ResourceExhausted("full");
+  refused.seconds = 0.004;
+  RequestRecord cut = Record("", 1, 1);  // tokens came before
+  cut.status = ResourceExhausted("the peer does not read");
+  cut.seconds = 9;
+  const BenchReport report = Summarise({refused, Record("", 1, 1), cut, refused}, 1.0, 0.5);
+  EXPECT_EQ(report.requests_failed, 3);
+  EXPECT_EQ(report.requests_refused, 2);
+  EXPECT_DOUBLE_EQ(report.refusal_ms.p99, 4);
+  EXPECT_DOUBLE_EQ(report.started_per_second, 6) << "three gaps in half a second";
+}
+
 TEST(Summarise, WithoutADraftNothingWasAcceptedPerRound) {
-  EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0).accepted_per_round, 0);
+  EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0, 0.0).accepted_per_round, 0);
 }
 
 TEST(BenchReport, TheTableNamesErrorsAndDomains) {
   RequestRecord failed = Record("code", 4, 12);
   failed.status = Unavailable("gone");
-  const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0));
+  const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0, 0.5));
   EXPECT_THAT(table, HasSubstr("UNAVAILABLE"));
   EXPECT_THAT(table, HasSubstr("stories"));
+  EXPECT_THAT(table, testing::Not(HasSubstr("refus")));
   EXPECT_THAT(table, HasSubstr("1.500"));
 }
 

@@ -134,6 +134,55 @@ TEST_F(Bench, FailedRequestsAreCountedByCodeAndFailTheCommand) {
   EXPECT_EQ(json["errors"], nlohmann::json({{"INTERNAL", 1}, {"RESOURCE_EXHAUSTED", 1}}));
 }
 
+TEST_F(Bench, AllowedRefusalsAreCountedAndDoNotFailTheCommand) {
+  std::atomic<int> calls = 0;
+  FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    if (calls.fetch_add(1) % 2 == 0) {
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "no room");
+    }
+    return FourTokens(request, writer);
+  });
+  const auto result = Run(fake, {"--requests", "6", "--allow-refused", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["requests_ok"], 3);
+  EXPECT_EQ(json["requests_refused"], 3);
+  EXPECT_GT(json["refusal_ms"]["p50"], 0);
+}
+
+TEST_F(Bench, OtherFailuresFailTheCommandAlsoWhereRefusalsAreAllowed) {
+  std::atomic<int> calls = 0;
+  FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    switch (calls.fetch_add(1)) {
+      case 0: return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "no room");
+      case 1:  // not a refusal: it had begun
+        writer->Write(Chunk("half", {1}));
+        return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too slow");
+      default: return FourTokens(request, writer);
+    }
+  });
+  const auto result = Run(fake, {"--requests", "3", "--allow-refused"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "error: RESOURCE_EXHAUSTED: 1 of 3 requests failed, the first with: too slow\n");
+}
+
+TEST_F(Bench, ARateStartsRequestsOnTimeAlthoughNoneHasEnded) {
+  // Every call waits for all five: a loop that waits for an end would hang.
+  std::barrier together(5);
+  FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    together.arrive_and_wait();
+    return FourTokens(request, writer);
+  });
+  const auto result =
+      Run(fake, {"--requests", "5", "--concurrency", "5", "--rate", "40", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // Never early, so never faster than asked; a busy machine may be late.
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_GT(json["started_per_second"], 0);
+  EXPECT_LE(json["started_per_second"], 40);
+}
+
 TEST_F(Bench, DrawsItsProgressOnATerminalOnly) {
   FakeGeneration fake(FourTokens);
   const auto quiet = Run(fake, {});

@@ -320,6 +320,7 @@ bool Engine::Step() {
   });
   if (!shares.empty()) {
     ++step_;
+    const Time start = clock_->Now();
     if (const Status status = RunBatch(running, shares); !status.ok()) {
       Log(LogLevel::kError, "forward pass failed", {{"status", status.ToString()}});
       std::vector<uint64_t> ids;
@@ -327,6 +328,9 @@ bool Engine::Step() {
         ids.push_back(running[static_cast<size_t>(share.index)]->id);
       }
       for (const uint64_t id : ids) Cancel(id, status.Annotate("forward pass"));
+    }
+    if (metrics_ != nullptr) {
+      metrics_->engine_step_seconds.Observe(Seconds(clock_->Now() - start));
     }
   }
   if (drafts_ != nullptr) drafts_->Flush();
@@ -375,10 +379,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
   const double seconds = Seconds(clock_->Now() - start);
   AdjustBudget(rows, seconds);
-  if (metrics_ != nullptr) {
-    metrics_->engine_step_seconds.Observe(seconds);
-    metrics_->batch_rows.Observe(rows);
-  }
+  if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
 
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   float* logits = output.logits;

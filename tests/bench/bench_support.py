@@ -1,5 +1,6 @@
 """What the benchmarks that start services share: the services as processes, load on them, their metrics, tables."""
 import json
+import os
 import re
 import shlex
 import socket
@@ -155,7 +156,9 @@ class Service:
                 time.sleep(0.02)
             time.sleep(warm)
             before, drafter_before, start = self.metrics(), self.drafter_metrics(), time.monotonic()
+            cpu_before = self.pinned_cpu_seconds()
             time.sleep(seconds)
+            cpu = self.pinned_cpu_seconds() - cpu_before
             after, drafter_after, end = self.metrics(), self.drafter_metrics(), time.monotonic()
             client.kill()
         while self.metrics()["num_requests_running"] > 0:
@@ -167,6 +170,7 @@ class Service:
         return {
             "tokens_per_second": per_second["generation_tokens_total"],
             "rows_per_second": per_second["batch_rows_sum"],
+            "rows_per_cpu_second": per_second["batch_rows_sum"] * took / max(cpu, 1e-9),
             "rounds_per_second": per_second["rounds_total"],
             "drafted_share": drafts / max(per_second["rounds_total"], 1e-9),
             "accepted_per_round": per_second["spec_decode_num_accepted_tokens_total"] / max(drafts, 1e-9),
@@ -185,6 +189,12 @@ class Service:
 
     def drafter_metrics(self) -> dict[str, float]:
         return scrape(self.drafter_metrics_address) if self.drafter_metrics_address else {}
+
+    def pinned_cpu_seconds(self) -> float:
+        """CPU time of the threads that --cores has pinned: the engine's, with one compute thread."""
+        tasks = Path(f"/proc/{self.verifier.pid}/task")
+        return sum(int((tasks / str(tid) / "schedstat").read_text(encoding="utf-8").split()[0]) * 1e-9
+                   for tid in map(int, os.listdir(tasks)) if len(os.sched_getaffinity(tid)) == 1)
 
     def resident_mib(self) -> float:
         status = Path(f"/proc/{self.verifier.pid}/status").read_text(encoding="utf-8")

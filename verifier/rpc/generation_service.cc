@@ -25,26 +25,36 @@ void AddPushback(grpc::CallbackServerContext* context, Duration after) {
   context->AddTrailingMetadata(kPushbackKey, std::to_string(ms));
 }
 
+void SendPadded(GenerateSink& stream, int pad, v1::GenerateResponse response) {
+  Pad(pad, &response);
+  stream.Send(std::move(response));
+}
+
 // The engine's sink over one stream.
 class StreamedGeneration final : public GenerationSink {
  public:
-  StreamedGeneration(std::shared_ptr<GenerateSink> stream, int pad)
-      : stream_(std::move(stream)), pad_(pad) {}
+  StreamedGeneration(std::shared_ptr<GenerateSink> stream, std::shared_ptr<WriteThread> writes,
+                     int pad)
+      : stream_(std::move(stream)), writes_(std::move(writes)), pad_(pad) {}
 
-  void Send(Chunk chunk) override { SendPadded(ToWire(chunk)); }
-  void Finish(const Summary& summary) override {
-    SendPadded(ToWire(summary));
-    stream_->Close(grpc::Status::OK);
+  void Send(Chunk chunk) override {
+    writes_->Post([stream = stream_, pad = pad_, chunk = std::move(chunk)] {
+      SendPadded(*stream, pad, ToWire(chunk));
+    });
   }
-  void Fail(const Status& status) override { stream_->Close(ToGrpc(status)); }
+  void Finish(const Summary& summary) override {
+    writes_->Post([stream = stream_, pad = pad_, summary] {
+      SendPadded(*stream, pad, ToWire(summary));
+      stream->Close(grpc::Status::OK);
+    });
+  }
+  void Fail(const Status& status) override {
+    writes_->Post([stream = stream_, status] { stream->Close(ToGrpc(status)); });
+  }
 
  private:
-  void SendPadded(v1::GenerateResponse response) {
-    Pad(pad_, &response);
-    stream_->Send(std::move(response));
-  }
-
   std::shared_ptr<GenerateSink> stream_;
+  std::shared_ptr<WriteThread> writes_;
   const int pad_;
 };
 
@@ -60,8 +70,8 @@ class GenerateReactor final : public GenerateStream {
 
   void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
 
-  void Submit(GenerationRequest request, int pad) {
-    auto generation = std::make_shared<StreamedGeneration>(sink_, pad);
+  void Submit(GenerationRequest request, std::shared_ptr<WriteThread> writes, int pad) {
+    auto generation = std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad);
     const bool posted = thread_->TryPost([engine = engine_, id = id_, request = std::move(request),
                                           generation, sink = sink_, context = context_]() mutable {
       const Status status = engine->Submit(id, std::move(request), generation);
@@ -126,6 +136,7 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
       engine_(engine),
       pool_(pool),
       thread_(thread),
+      writes_(std::make_shared<WriteThread>()),
       started_(std::chrono::steady_clock::now()) {}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
@@ -144,7 +155,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
   }
   parsed->deadline = DeadlineOf(*context);
   parsed->client = std::move(client).value();
-  reactor->Submit(std::move(parsed).value(), served_.pad_responses);
+  reactor->Submit(std::move(parsed).value(), writes_, served_.pad_responses);
   return reactor;
 }
 

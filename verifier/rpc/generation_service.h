@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "outrider/v1/generation.grpc.pb.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/pool/drafter_pool.h"
 #include "verifier/rpc/authorization.h"
+#include "verifier/rpc/write_thread.h"
 
 namespace outrider {
 
@@ -49,6 +51,7 @@ class GenerationService final : public v1::Generation::CallbackService {
   Engine* engine_;
   DrafterPool* pool_;
   EngineThread* thread_;
+  std::shared_ptr<WriteThread> writes_;  // shared with what it writes for
   Time started_;
   std::atomic<uint64_t> next_id_{1};
 };

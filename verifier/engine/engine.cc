@@ -101,7 +101,8 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
       prefixes_(model),
-      row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())) {}
+      row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())),
+      door_(options.max_waiting) {}
 
 Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
@@ -142,6 +143,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   session->request = std::move(request);
   session->submitted = clock_->Now();
   sessions_.emplace(id, std::move(session));
+  TellDoor();
   return Status();
 }
 
@@ -290,6 +292,7 @@ bool Engine::Ready(const Session& session) const {
 bool Engine::Step() {
   Admit();
   Expire(clock_->Now());
+  TellDoor();  // before the forward pass, which takes long
   std::vector<Session*> running;
   std::vector<Candidate> candidates;
   for (const auto& [id, session] : sessions_) {
@@ -676,6 +679,7 @@ void Engine::Remove(Session& session) {
     drafts_->Close(session.id);
   }
   sessions_.erase(session.id);
+  TellDoor();
 }
 
 std::optional<Time> Engine::NextDeadline() const {
@@ -709,6 +713,10 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   return snapshot;
+}
+
+void Engine::TellDoor() {
+  door_.Publish(static_cast<int>(sessions_.size()) - CountRunning(), RetryAfter());
 }
 
 void Engine::UpdateGauges() {

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
+#include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/engine/prefix_cache.h"
@@ -79,6 +80,9 @@ class Engine final : public DraftConsumer {
   // takes at the pace of late.
   Duration RetryAfter() const;
 
+  // For the threads that take requests in.
+  Door& door() { return door_; }
+
   // Queues a request under an id that the caller has not used before. kInvalidArgument,
   // kResourceExhausted (queue full) or kUnavailable (draining): the sink hears nothing then.
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
@@ -139,6 +143,8 @@ class Engine final : public DraftConsumer {
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);
+  // Tells the door how many wait.
+  void TellDoor();
   void UpdateGauges();
 
   EngineOptions options_;
@@ -153,7 +159,8 @@ class Engine final : public DraftConsumer {
   PrefixCache prefixes_;
   int row_budget_;              // rows of the next forward pass at most
   double request_seconds_ = 0;  // from admission to the end, of late
-  Table sessions_;              // by id: order of arrival
+  Door door_;
+  Table sessions_;  // by id: order of arrival
 };
 
 }  // namespace outrider

@@ -71,9 +71,15 @@ class GenerateReactor final : public GenerateStream {
   void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
 
   void Submit(GenerationRequest request, std::shared_ptr<WriteThread> writes, int pad) {
+    if (!engine_->door().Enter()) {
+      sink_->Close(ToGrpc(ResourceExhausted("the queue is full; try again later")),
+                   [this] { AddPushback(context_, engine_->door().retry_after()); });
+      return;
+    }
     auto generation = std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad);
     const bool posted = thread_->TryPost([engine = engine_, id = id_, request = std::move(request),
                                           generation, sink = sink_, context = context_]() mutable {
+      engine->door().Leave();
       const Status status = engine->Submit(id, std::move(request), generation);
       if (status.ok()) return;
       sink->Close(ToGrpc(status), [&] {
@@ -81,6 +87,7 @@ class GenerateReactor final : public GenerateStream {
       });
     });
     if (posted) return;
+    engine_->door().Leave();
     sink_->Close(ToGrpc(ResourceExhausted("the verifier is overloaded; try again later")),
                  [this] { AddPushback(context_, std::chrono::seconds(1)); });
   }

@@ -626,6 +626,37 @@ TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
   EXPECT_FALSE(sink->ended);
 }
 
+TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
+  Restart({.max_sessions = 1, .max_waiting = 2, .prefix_cache = false});
+  const auto enters = [&] {
+    const bool free = engine_->door().Enter();
+    if (free) engine_->door().Leave();
+    return free;
+  };
+  EXPECT_TRUE(enters());
+  Submit(1, Greedy(3));
+  Submit(2, Greedy(50));
+  EXPECT_FALSE(enters());
+  engine_->Step();  // one of them runs
+  EXPECT_TRUE(enters());
+  Submit(3, Greedy(50));
+  EXPECT_FALSE(enters());
+  engine_->Cancel(3, Status(Code::kCancelled, "gone"));
+  EXPECT_TRUE(enters());
+}
+
+TEST(Door, CountsThoseOnTheirWay) {
+  Door door(3);
+  door.Publish(1, std::chrono::milliseconds(70));
+  EXPECT_TRUE(door.Enter());
+  EXPECT_TRUE(door.Enter());
+  EXPECT_FALSE(door.Enter());
+  EXPECT_FALSE(door.Enter()) << "a refusal takes no place";
+  door.Leave();
+  EXPECT_TRUE(door.Enter());
+  EXPECT_EQ(door.retry_after(), std::chrono::milliseconds(70));
+}
+
 TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {
   const auto sink = Submit(1, Greedy(50));
   engine_->Step();

@@ -1,0 +1,41 @@
+// The queue's length as threads other than the engine's may know it, so that a request that finds
+// it full is answered at once and not when the forward pass under way has ended.
+//
+// Thread: any for Enter and retry_after; the engine thread for the rest. The engine's own check at
+// Submit decides; this one only spares the way there.
+#pragma once
+
+#include <atomic>
+
+#include "common/base/clock.h"
+
+namespace outrider {
+
+class Door {
+ public:
+  explicit Door(int max_waiting) : max_waiting_(max_waiting) {}
+
+  // Takes a place for a request on its way to the engine. False: those that wait and those on their
+  // way fill the queue.
+  [[nodiscard]] bool Enter() {
+    if (coming_.fetch_add(1) + waiting_.load() < max_waiting_) return true;
+    coming_.fetch_sub(1);
+    return false;
+  }
+  // One that entered has come, or will not.
+  void Leave() { coming_.fetch_sub(1); }
+
+  void Publish(int waiting, Duration retry_after) {
+    waiting_ = waiting;
+    retry_after_ = retry_after;
+  }
+  Duration retry_after() const { return retry_after_; }
+
+ private:
+  const int max_waiting_;
+  std::atomic<int> coming_ = 0;
+  std::atomic<int> waiting_ = 0;
+  std::atomic<Duration> retry_after_{std::chrono::seconds(1)};
+};
+
+}  // namespace outrider

@@ -152,7 +152,7 @@ class Service:
         """Rates in a window with all sessions running: neither the start nor the end of the load counts."""
         command = self.bench_command([*flags, "--concurrency", concurrency, "--requests", 1000000])
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
-            while self.metrics()["num_requests_running"] < min(concurrency, 1):
+            while self.metrics()["num_requests_running"] == 0:
                 time.sleep(0.02)
             time.sleep(warm)
             before, drafter_before, start = self.metrics(), self.drafter_metrics(), time.monotonic()

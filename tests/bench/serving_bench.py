@@ -326,10 +326,10 @@ def main() -> None:
     add(split, targets="default,deep", concurrency="8", quick_concurrency="8", seconds=5, repetitions=6)
     command = add(delay, targets="default,deep", concurrency="1,16", quick_concurrency="1,16", seconds=4)
     command.add_argument("--rtt-ms", default="0,5,20,50")
-    command = add(capacity, targets="deep", concurrency="1,2,3,4,6,8,12,16,24", quick_concurrency="1,4,8", seconds=4)
+    command = add(capacity, targets="deep", concurrency="1,4,8,12,16,24,32", quick_concurrency="1,8,16", seconds=4)
     command.add_argument("--inter-token-ms", type=float, default=0,
                          help="the target, mean over tokens; 0: --times-alone times one session's without speculation")
-    command.add_argument("--times-alone", type=float, default=2.0)
+    command.add_argument("--times-alone", type=float, default=5.0)
     command = add(overload, targets="default,deep", concurrency="1", quick_concurrency="1", seconds=60, max_tokens=64)
     command.add_argument("--sessions", type=int, default=8, help="that run at once; as many may wait")
     command.add_argument("--times", type=float, default=10, help="requests a second over what can be served")

@@ -1,0 +1,197 @@
+#include "verifier/control/adaptive.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/verifier/control/arms.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Steps of 20 ms and half a millisecond a row, drafts of 2 ms a token.
+class AdaptiveTest : public testing::Test {
+ protected:
+  explicit AdaptiveTest(bool shared = true) : policy_(arms_, costs_, shared) {
+    for (int i = 0; i < 8; ++i) {
+      for (const double rows : {1, 64}) costs_.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+    }
+    for (const int proposer : {0, 1}) costs_.ObserveDraft(proposer, 1, 4, 0.008);
+  }
+  double SecondsOf(int arm) const {
+    const ArmSet::Facts& f = arms_.facts(arm);
+    return 0.020 + 0.0005 * f.rows + 0.002 * f.length + (f.sequences > 0 ? 0.002 : 0);
+  }
+  // `accepted(arm)` of each round; the arm taken last.
+  template <class Accepted>
+  int Play(PolicySession& session, int rounds, Accepted accepted, Context context = {}) {
+    context.streams = streams_;
+    int arm = -1;
+    for (int t = 0; t < rounds; ++t) {
+      const Choice choice = session.Choose(context);
+      arm = choice.arm;
+      ++pulls_[static_cast<size_t>(arm)];
+      const int stand = std::min(accepted(arm), arms_.facts(arm).length);
+      session.Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = SecondsOf(arm)});
+    }
+    return arm;
+  }
+
+  const ArmSet arms_ = MakeArms({Chain("a2", 2, "a"), Chain("a4", 4, "a"), Chain("a8", 8, "a"),
+                                 Chain("b4", 4, "b"), Plain()});
+  CostModel costs_{arms_.proposers()};
+  Adaptive policy_;
+  const StreamEstimate streams_[3] = {
+      {.round_trip = 0.002, .draft_depth = 0.002}, {.round_trip = 0.002, .draft_depth = 0.002}, {}};
+  int pulls_[5] = {};
+};
+
+TEST_F(AdaptiveTest, TakesTheLongestWhereAllIsAccepted) {
+  const auto session = policy_.Open();
+  EXPECT_EQ(Play(*session, 40, [](int arm) { return arm == 3 ? 0 : 8; }), 2);
+  EXPECT_GT(pulls_[2], 30);
+}
+
+TEST_F(AdaptiveTest, DecodesPlainlyWhereNothingIsAccepted) {
+  const auto session = policy_.Open();
+  EXPECT_EQ(Play(*session, 400, [](int) { return 0; }), 4);
+  EXPECT_GT(pulls_[4], 350);
+  // What was tried stays within its budget: less than 3 % of the tokens served and the 256 that a
+  // request of unknown length is trusted to come to.
+  EXPECT_LT(policy_.deficit(), 0.03 * (400 + 256));
+}
+
+TEST_F(AdaptiveTest, LeavesAProposerWhoseTextHasTurned) {
+  const auto session = policy_.Open();
+  EXPECT_EQ(Play(*session, 60, [](int arm) { return arm == 3 ? 0 : 8; }), 2);
+  const int before = pulls_[3];
+  Play(*session, 60, [](int arm) { return arm == 3 ? 4 : 0; });
+  EXPECT_GT(pulls_[3] - before, 40);
+}
+
+TEST_F(AdaptiveTest, ALongRoundTeachesTheShorterLengths) {
+  const auto session = policy_.Open();
+  // Two stand, always: length 2 is best, and two rounds of 8 are enough to know it.
+  int rounds = 0;
+  for (; rounds < 12; ++rounds) {
+    Context only_long{.allowed = ArmSet::Bit(2), .streams = streams_};
+    const Choice choice = session->Choose(only_long);
+    const int stand = std::min(2, arms_.facts(choice.arm).length);
+    session->Observe(choice,
+                     {.accepted = stand, .emitted = stand + 1, .seconds = SecondsOf(choice.arm)});
+  }
+  const Choice choice = session->Choose(
+      {.allowed = ArmSet::Bit(0) | ArmSet::Bit(1) | ArmSet::Bit(2), .streams = streams_});
+  EXPECT_LT(arms_.facts(choice.arm).length, 8);
+  EXPECT_GT(arms_.facts(choice.arm).length, 0);
+}
+
+TEST_F(AdaptiveTest, ANewSessionStartsFromWhatOthersLearned) {
+  {
+    const auto first = policy_.Open();
+    Play(*first, 20, [](int) { return 0; }, {.allowed = 0b00111});
+    Play(*first, 100, [](int arm) { return arm == 3 ? 4 : 0; });
+  }
+  EXPECT_GT(MeanLevel(policy_.Prior(arms_.facts(3).family)), 0.95);
+  EXPECT_LT(MeanLevel(policy_.Prior(arms_.facts(0).family)), 0.5);
+  const auto second = policy_.Open();
+  EXPECT_EQ(second->Choose({.streams = streams_}).arm, 3);
+}
+
+TEST_F(AdaptiveTest, LoadMakesDraftsDearer) {
+  const auto session = policy_.Open();
+  EXPECT_NE(Play(*session, 60, [](int arm) { return arm == 3 ? 0 : 2; }), 4);
+  // With 400 sessions in a step a row costs the verifier more than the step itself.
+  EXPECT_EQ(session->Choose({.step_sessions = 400, .streams = streams_}).arm, 4);
+}
+
+TEST_F(AdaptiveTest, TheLastTokensNeedNoLongDraft) {
+  const auto session = policy_.Open();
+  Play(*session, 40, [](int arm) { return arm == 3 ? 0 : 8; });
+  EXPECT_EQ(session->Choose({.remaining = 100, .streams = streams_}).arm, 2);
+  EXPECT_EQ(session->Choose({.remaining = 1, .streams = streams_}).arm, 4);
+  EXPECT_LT(arms_.facts(session->Choose({.remaining = 3, .streams = streams_}).arm).length, 8);
+}
+
+TEST_F(AdaptiveTest, ADrafterThatMustCatchUpIsNotTakenForALittleMore) {
+  const auto session = policy_.Open();
+  const auto accepts = [](int arm) { return arm == 3 ? 4 : 3; };
+  EXPECT_EQ(Play(*session, 200, accepts), 3);
+  StreamEstimate streams[2] = {{.round_trip = 0.002, .draft_depth = 0.002, .catch_up_token = 0.01},
+                               {.round_trip = 0.002, .draft_depth = 0.002, .catch_up_token = 0.01}};
+  // Drafter b takes a little longer now, and a has several hundred tokens to catch up.
+  streams[1].round_trip = 0.009;
+  EXPECT_EQ(session->Choose({.streams = streams}).arm, 3);
+  streams[0].catch_up_token = 0;
+  EXPECT_NE(session->Choose({.streams = streams}).arm, 3);
+}
+
+TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
+  const auto session = policy_.Open();
+  // Rounds of a take four times what the model says: plain decoding is faster.
+  const Context context{.allowed = 0b10111, .streams = streams_};
+  int arm = -1;
+  for (int t = 0; t < 80; ++t) {
+    const Choice choice = session->Choose(context);
+    arm = choice.arm;
+    const bool plain = arms_.arm(arm).plain();
+    const int stand = plain ? 0 : 2;
+    session->Observe(
+        choice,
+        {.accepted = stand, .emitted = stand + 1, .seconds = (plain ? 1 : 4) * SecondsOf(arm)});
+  }
+  EXPECT_EQ(arm, 4);
+}
+
+TEST_F(AdaptiveTest, CutAndAbortedRoundsTeachNothing) {
+  const auto session = policy_.Open();
+  Play(*session, 30, [](int arm) { return arm == 3 ? 0 : 8; });
+  const Belief a = policy_.Prior(0), b = policy_.Prior(arms_.facts(3).family);
+  const double deficit = policy_.deficit();
+  const Choice reference = session->Choose({.streams = streams_});
+  session->Observe(reference, {.aborted = true});
+  for (int i = 0; i < 50; ++i) {
+    const Choice choice = session->Choose({.streams = streams_});
+    EXPECT_EQ(choice.arm, reference.arm);
+    EXPECT_EQ(choice.seconds, reference.seconds);
+    EXPECT_EQ(choice.tokens, reference.tokens);
+    Outcome outcome{.accepted = 0, .emitted = 1, .seconds = 100};
+    (i % 2 == 0 ? outcome.truncated : outcome.aborted) = true;
+    session->Observe(choice, outcome);
+  }
+  EXPECT_EQ(policy_.Prior(0), a);
+  EXPECT_EQ(policy_.Prior(arms_.facts(3).family), b);
+  EXPECT_EQ(policy_.deficit(), deficit);
+  EXPECT_EQ(policy_.pending(), 0);
+}
+
+TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
+  const auto session = policy_.Open();
+  const double bad[] = {kNan, 0, -1, std::numeric_limits<double>::infinity()};
+  for (int i = 0; i < 100; ++i) {
+    const Choice choice = session->Choose({.streams = streams_});
+    ASSERT_TRUE(choice.arm >= 0 && choice.arm < arms_.size());
+    EXPECT_GT(choice.seconds, 0);
+    const int stand = arms_.facts(choice.arm).length;
+    session->Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = bad[i % 4]});
+  }
+  // What was accepted still counted.
+  EXPECT_EQ(session->Choose({.streams = streams_}).arm, 2);
+}
+
+TEST(Adaptive, WorksBeforeAnythingWasMeasured) {
+  const ArmSet arms = MakeArms({Chain("a", 4), Plain()});
+  CostModel costs(arms.proposers());
+  Adaptive policy(arms, costs, true);
+  const auto session = policy.Open();
+  for (int i = 0; i < 20; ++i) {
+    const Choice choice = session->Choose({});
+    ASSERT_TRUE(choice.arm == 0 || choice.arm == 1);
+    session->Observe(choice, {.accepted = 0, .emitted = 1});
+  }
+}
+
+}  // namespace
+}  // namespace outrider

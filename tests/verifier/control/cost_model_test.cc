@@ -1,0 +1,131 @@
+#include "verifier/control/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/verifier/control/arms.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+double Step(double rows) { return 0.020 + 0.0005 * rows; }
+
+TEST(CostModel, TwoRowCountsTellALinearStep) {
+  CostModel costs(1);
+  for (int i = 0; i < 10; ++i) {
+    costs.ObserveStep(1, 0, Step(1));
+    costs.ObserveStep(64, 0, Step(64));
+  }
+  for (const double rows : {1, 5, 17, 64, 100}) {
+    EXPECT_NEAR(costs.StepSeconds(rows, 0), Step(rows), 0.02 * Step(rows)) << rows;
+  }
+}
+
+TEST(CostModel, ContextIsToldFromRows) {
+  CostModel costs(1);
+  for (int i = 0; i < 200; ++i) {
+    const double rows = 1 + i % 7, context = 4096 * (i % 5);
+    costs.ObserveStep(rows, context, Step(rows) + 1e-6 * context);
+  }
+  EXPECT_NEAR(costs.StepSeconds(3, 16384), Step(3) + 0.016384, 1e-3);
+  EXPECT_NEAR(costs.StepSeconds(3, 0), Step(3), 1e-3);
+}
+
+TEST(CostModel, AStepThatIsNotLinearIsCorrectedWhereItWasSeen) {
+  CostModel costs(1);
+  const auto staircase = [](double rows) { return rows <= 8 ? 0.010 : 0.030; };
+  for (int i = 0; i < 400; ++i) {
+    for (const double rows : {1, 5, 12, 40}) costs.ObserveStep(rows, 0, staircase(rows));
+  }
+  for (const double rows : {1, 5, 12, 40}) {
+    EXPECT_NEAR(costs.StepSeconds(rows, 0), staircase(rows), 0.1 * staircase(rows)) << rows;
+  }
+}
+
+TEST(CostModel, AStallIsNotTheRule) {
+  CostModel costs(1);
+  for (int i = 0; i < 50; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
+  costs.ObserveStep(3, 0, 5.0);
+  EXPECT_NEAR(costs.StepSeconds(3, 0), Step(3), 0.25 * Step(3));
+  EXPECT_NEAR(costs.StepSeconds(40, 0), Step(40), 0.1 * Step(40));
+}
+
+TEST(CostModel, FollowsADeviceThatHasBecomeSlower) {
+  CostModel costs(1);
+  for (int i = 0; i < 300; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
+  for (int i = 0; i < 300; ++i) costs.ObserveStep(1 + i % 9, 0, 2 * Step(1 + i % 9));
+  EXPECT_NEAR(costs.StepSeconds(4, 0), 2 * Step(4), 0.2 * Step(4));
+}
+
+TEST(CostModel, ALongStretchOfPlainStepsForgetsNothingElse) {
+  CostModel costs(1);
+  for (int i = 0; i < 100; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
+  for (int i = 0; i < 5000; ++i) costs.ObserveStep(1, 0, Step(1));
+  EXPECT_NEAR(costs.StepSeconds(9, 0), Step(9), 0.05 * Step(9));
+}
+
+TEST(CostModel, ARoundIsDraftTripAndStep) {
+  const ArmSet arms = MakeArms({Chain("g4", 4), Chain("g8", 8), Plain()});
+  CostModel costs(arms.proposers());
+  costs.ObserveStep(1, 0, Step(1));
+  for (int i = 0; i < 20; ++i) costs.ObserveStep(64, 0, Step(64));
+  // By the stream's word before a draft was measured, by measurement after.
+  const StreamEstimate stream[] = {{.round_trip = 0.010, .draft_depth = 0.002}};
+  const Context context{.streams = stream};
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), context), 0.010 + 0.008 + Step(5), 2e-3);
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(2), context), Step(1), 1e-3);
+  costs.ObserveDraft(0, 1, 4, 4 * 0.005);
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(1), context), 0.010 + 0.040 + Step(9), 3e-3);
+  // Round trips too, where the stream says nothing.
+  costs.ObserveRoundTrip(0, 0.030);
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(1), {}), 0.030 + 0.040 + Step(9), 3e-3);
+  // Sixteen sessions in a step, all with this plan.
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), {.step_sessions = 16, .streams = stream}),
+              0.010 + 0.020 + Step(80), 4e-3);
+}
+
+TEST(CostModel, SequencesAreToldFromDepths) {
+  CostModel costs(1);
+  for (int i = 0; i < 60; ++i) {
+    const int depths = 1 + i % 8, sequences = 1 + i % 4;
+    costs.ObserveDraft(0, sequences, depths,
+                       0.001 + 0.002 * depths + 0.0005 * depths * (sequences - 1));
+  }
+  Arm wide = Chain("wide", 6);
+  wide.shape = Sequences(3, 6);
+  const ArmSet arms = MakeArms({wide});
+  const StreamEstimate stream[] = {{.round_trip = 0}};
+  EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), {.streams = stream}), 0.019, 1e-3);
+}
+
+TEST(CostModel, WhatIsNoTimeIsLeftOut) {
+  const ArmSet arms = MakeArms({Chain("g4", 4)});
+  CostModel costs(1);
+  EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), 0);  // nothing known
+  for (int i = 0; i < 20; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
+  costs.ObserveDraft(0, 1, 4, 0.008);
+  costs.ObserveRoundTrip(0, 0.002);
+  const double before = costs.RoundSeconds(arms.facts(0), {});
+  for (const double bad : {kNan, kInf, -kInf, 0.0, -1.0}) {
+    costs.ObserveStep(4, 0, bad);
+    costs.ObserveDraft(0, 1, 4, bad);
+    costs.ObserveRoundTrip(0, bad);
+  }
+  for (const double bad : {kNan, 0.0, -3.0}) costs.ObserveStep(bad, 0, 1);
+  for (const double bad : {kNan, -3.0}) costs.ObserveStep(1, bad, 1);
+  costs.ObserveStep(kInf, 0, 1);
+  costs.ObserveDraft(7, 1, 4, 1);
+  costs.ObserveDraft(-1, 1, 4, 1);
+  costs.ObserveDraft(0, 0, 4, 1);
+  costs.ObserveDraft(0, 1, 0, 1);
+  costs.ObserveRoundTrip(7, 1);
+  EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), before);
+}
+
+}  // namespace
+}  // namespace outrider

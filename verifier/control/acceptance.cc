@@ -1,0 +1,138 @@
+#include "verifier/control/acceptance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace outrider {
+namespace {
+
+constexpr double kProfileDiscount = 0.9995;  // two thousand rounds
+constexpr double kProfilePrior = 32;         // trials that say: no offset
+constexpr int kTabulateEvery = 32;           // rounds
+constexpr double kMostOffset = 3;
+
+double Logit(double p) { return std::log(p / (1 - p)); }
+
+}  // namespace
+
+const Belief& AcceptanceLevels() {
+  static const Belief kLevelsTable = [] {
+    Belief levels{};
+    for (size_t k = 0; k < kLevels; ++k) {
+      const double angle = std::numbers::pi / 2 * (static_cast<double>(k) + 0.5) / kLevels;
+      levels[k] = std::sin(angle) * std::sin(angle);
+    }
+    return levels;
+  }();
+  return kLevelsTable;
+}
+
+const Belief& IgnorantBelief() {
+  static const Belief kIgnorant = [] {
+    Belief belief{};
+    for (size_t k = 0; k < kLevels; ++k) {
+      const double angle = std::numbers::pi * (static_cast<double>(k) + 0.5) / kLevels;
+      // sin(angle): how far apart the levels are here.
+      belief[k] = std::sin(angle) * AcceptanceLevels()[k];
+    }
+    const double sum = std::accumulate(belief.begin(), belief.end(), 0.0);
+    for (double& b : belief) b /= sum;
+    return belief;
+  }();
+  return kIgnorant;
+}
+
+void Mix(const Belief& other, double share, Belief* belief) {
+  for (size_t k = 0; k < kLevels; ++k) (*belief)[k] += share * (other[k] - (*belief)[k]);
+}
+
+double MeanLevel(const Belief& belief) {
+  return std::inner_product(belief.begin(), belief.end(), AcceptanceLevels().begin(), 0.0);
+}
+
+double TrialsBehind(const Belief& belief) {
+  const double mean = MeanLevel(belief);
+  double variance = 0;
+  for (size_t k = 0; k < kLevels; ++k) {
+    const double off = AcceptanceLevels()[k] - mean;
+    variance += belief[k] * off * off;
+  }
+  return std::max(0.0, mean * (1 - mean) / std::max(variance, 1e-9) - 1);
+}
+
+DepthProfile::DepthProfile(int max_length)
+    : depths_(static_cast<size_t>(max_length)),
+      chances_(static_cast<size_t>(max_length)),
+      reaches_(static_cast<size_t>(max_length) + 1),
+      tokens_(static_cast<size_t>(max_length) + 1) {
+  Tabulate();
+}
+
+void DepthProfile::Tabulate() {
+  reaches_[0].fill(1);
+  tokens_[0].fill(1);
+  std::vector<double> offsets;
+  double mean = 0, trials = 0;
+  for (const Depth& d : depths_) {
+    const double expected = d.trials > 0 ? d.expected / d.trials : 0.5;
+    const double seen = (d.accepted + kProfilePrior * expected) / (d.trials + kProfilePrior);
+    // Both strictly between 0 and 1: `expected` is a mean of levels.
+    offsets.push_back(std::clamp(Logit(seen) - Logit(expected), -kMostOffset, kMostOffset));
+    mean += d.trials * offsets.back();
+    trials += d.trials;
+  }
+  // What all depths share belongs to the level.
+  if (trials > 0) mean /= trials;
+  for (size_t j = 0; j < depths_.size(); ++j) {
+    const double factor = std::exp(offsets[j] - (trials > 0 ? mean : 0));
+    for (size_t k = 0; k < kLevels; ++k) {
+      const double odds = factor * AcceptanceLevels()[k] / (1 - AcceptanceLevels()[k]);
+      chances_[j][k] = odds / (1 + odds);
+      reaches_[j + 1][k] = reaches_[j][k] * chances_[j][k];
+      tokens_[j + 1][k] = tokens_[j][k] + reaches_[j + 1][k];
+    }
+  }
+  since_tabulated_ = 0;
+}
+
+double DepthProfile::Tokens(const Belief& belief, int length) const {
+  const Belief& tokens = tokens_[static_cast<size_t>(length)];
+  return std::inner_product(belief.begin(), belief.end(), tokens.begin(), 0.0);
+}
+
+double DepthProfile::Trials(const Belief& belief, int length) const {
+  return length == 0 ? 0 : Tokens(belief, length - 1);
+}
+
+double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
+  const Belief& reach = reaches_[static_cast<size_t>(accepted)];
+  double sum = 0;
+  for (size_t k = 0; k < kLevels; ++k) {
+    double chance = reach[k];
+    if (accepted < drafted) chance *= 1 - chances_[static_cast<size_t>(accepted)][k];
+    (*belief)[k] *= chance;
+    sum += (*belief)[k];
+  }
+  // Sums of products of levels do not vanish for lengths up to kMaxArmLength; if they do, nothing
+  // was learned.
+  if (!(sum > 1e-200)) {
+    *belief = IgnorantBelief();
+    return 0;
+  }
+  for (double& b : *belief) b /= sum;
+  return sum;
+}
+
+void DepthProfile::Learn(int accepted, int drafted, double mean) {
+  for (int j = 0; j < drafted && j <= accepted; ++j) {
+    Depth& d = depths_[static_cast<size_t>(j)];
+    d.trials = kProfileDiscount * d.trials + 1;
+    d.accepted = kProfileDiscount * d.accepted + (j < accepted ? 1 : 0);
+    d.expected = kProfileDiscount * d.expected + mean;
+  }
+  if (++since_tabulated_ >= kTabulateEvery) Tabulate();
+}
+
+}  // namespace outrider

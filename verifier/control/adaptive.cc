@@ -1,0 +1,92 @@
+#include "verifier/control/adaptive.h"
+
+#include <algorithm>
+
+#include "verifier/control/adaptive_session.h"
+
+namespace outrider {
+namespace {
+
+// Rounds that count for half of what is believed of a family.
+constexpr double kPriorRounds = 8;
+// How much of what is not known of a family is taken from the others.
+constexpr double kFromOthers = 0.3;
+// Sessions of one client are mostly alike: the pooled law's share, the rest is the law of sessions.
+constexpr double kPooled = 0.8;
+// A turned text is mostly one that has been seen.
+constexpr double kTurnOwn = 0.8;
+constexpr double kPoolLeak = 1.0 / 2000;  // of a round: that all sessions change
+constexpr double kMemoryRounds = 1000;
+constexpr double kTimeDiscount = 0.98;
+constexpr double kTimePrior = 4;  // plain rounds as modelled
+constexpr double kLedgerDiscount = 1 - 1.0 / 4096;
+constexpr double kMostCredit = 64;   // plain rounds: a good hour does not pay for a bad one
+constexpr double kMostLoss = 0.026;  // 3 % and a margin for what the cost model gets wrong
+constexpr double kAdvance = 256;     // tokens that a request is trusted to come to
+
+}  // namespace
+
+Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
+    : arms_(arms),
+      costs_(costs),
+      shared_(shared),
+      families_(static_cast<size_t>(arms.families()),
+                {.profile = DepthProfile(arms.max_length())}) {}
+
+std::unique_ptr<PolicySession> Adaptive::Open() { return std::make_unique<AdaptiveSession>(*this); }
+
+Belief Adaptive::Blend(int index, double own, double pooled) const {
+  const Family& f = family(index);
+  const double others = std::max(0.0, all_rounds_ - f.rounds);
+  const double from_others = kFromOthers * others / (others + kPriorRounds);
+  own *= f.rounds / (f.rounds + kPriorRounds);
+  Belief blend;
+  for (size_t k = 0; k < kLevels; ++k) {
+    double base = (1 - from_others) * IgnorantBelief()[k];
+    if (others > 0) base += from_others * (all_seen_[k] - f.rounds * f.seen[k]) / others;
+    blend[k] = own * (pooled * f.pooled[k] + (1 - pooled) * f.seen[k]) + (1 - own) * base;
+  }
+  return blend;
+}
+
+Belief Adaptive::Prior(int family) const { return Blend(family, 1, kPooled); }
+
+Belief Adaptive::AfterTurn(int family) const { return Blend(family, kTurnOwn, 0); }
+
+void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted, double mean) {
+  Family& f = family(index);
+  Mix(AfterTurn(index), kPoolLeak, &f.pooled);
+  f.profile.Update(accepted, drafted, &f.pooled);
+  f.profile.Learn(accepted, drafted, mean);
+  const double before = f.rounds;
+  f.rounds = std::min(before + 1, kMemoryRounds);
+  all_rounds_ += f.rounds - before;
+  for (size_t k = 0; k < kLevels; ++k) {
+    const double seen = f.seen[k] + (belief[k] - f.seen[k]) / f.rounds;
+    all_seen_[k] = std::max(0.0, all_seen_[k] + f.rounds * seen - before * f.seen[k]);
+    f.seen[k] = seen;
+  }
+}
+
+void Adaptive::LearnSeconds(int index, double measured, double modelled) {
+  Family& f = family(index);
+  // One stall is not what the family takes.
+  f.measured = kTimeDiscount * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
+  f.modelled = kTimeDiscount * f.modelled + modelled;
+}
+
+double Adaptive::Correction(int index, double unit) const {
+  const Family& f = family(index);
+  return (f.measured + kTimePrior * unit) / (f.modelled + kTimePrior * unit);
+}
+
+void Adaptive::Account(double plain_rounds, int emitted) {
+  deficit_ = std::max(-kMostCredit, kLedgerDiscount * deficit_ + plain_rounds - emitted);
+  served_ = kLedgerDiscount * served_ + emitted;
+}
+
+double Adaptive::Allowance(double remaining) const {
+  return kMostLoss * (served_ + std::min(remaining, kAdvance)) - deficit_;
+}
+
+}  // namespace outrider

@@ -1,0 +1,196 @@
+#include "verifier/control/adaptive_session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace outrider {
+namespace {
+
+constexpr double kTurn = 1.0 / 512;  // of a round: that the text turns
+// Of what trying an arm may gain, as later rounds could learn the same.
+constexpr double kEagerness = 0.5;
+constexpr double kHorizonTokens = 256;  // longest that a lesson is trusted to hold
+// That an arm beats plain decoding: with it no budget is needed. Ignorance alone does not reach it.
+constexpr double kSure = 0.98;
+// Rounds that a drafter stays once it is asked: catching up is spread over them.
+constexpr double kStay = 16;
+constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
+
+// E[max(x, 0)] of a normal x.
+double Improvement(double mean, double deviation) {
+  if (deviation <= 0) return std::max(0.0, mean);
+  const double z = mean / deviation;
+  return mean / 2 * std::erfc(-z / std::numbers::sqrt2) +
+         deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+}
+
+}  // namespace
+
+AdaptiveSession::AdaptiveSession(Adaptive& shared)
+    : shared_(shared),
+      families_(shared.families_.size()),
+      behind_(static_cast<size_t>(shared.arms_.proposers())) {
+  candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
+}
+
+double AdaptiveSession::CatchUp(int arm, const Context& context) const {
+  const auto proposer = static_cast<size_t>(FactsOf(arm).proposer);
+  if (proposer >= context.streams.size()) return 0;
+  const double token = context.streams[proposer].catch_up_token;
+  return token > 0 ? token * behind_[proposer] : 0;
+}
+
+size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double plain_seconds) {
+  for (size_t f = 0; f < families_.size(); ++f) {
+    Family& own = families_[f];
+    if (!own.touched) own.belief = shared_.Prior(static_cast<int>(f));
+    own.trials = TrialsBehind(own.belief);
+  }
+  candidates_.clear();
+  size_t fastest = 0;
+  for (int i = 0; i < shared_.arms_.size(); ++i) {
+    if ((allowed & ArmSet::Bit(i)) == 0) continue;
+    const ArmSet::Facts& facts = FactsOf(i);
+    const Belief& belief = family(i).belief;
+    Candidate c{.arm = i};
+    c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
+    c.catch_up = CatchUp(i, context);
+    c.seconds = c.modelled * shared_.Correction(facts.family, plain_seconds) + c.catch_up / kStay;
+    c.tokens = profile(i).Tokens(belief, facts.length);
+    const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
+    c.tokens_now = last < facts.length ? profile(i).Tokens(belief, last) : c.tokens;
+    candidates_.push_back(c);
+    if (c.speed() > candidates_[fastest].speed()) fastest = candidates_.size() - 1;
+  }
+  return fastest;
+}
+
+// Arms of the fastest one's family rise and fall with it: what counts is the difference at each
+// level.
+void AdaptiveSession::Compare(const Candidate& fastest) {
+  for (Family& f : families_) f.mean = f.deviation = -1e300;
+  const int fastest_family = FactsOf(fastest.arm).family;
+  for (Candidate& c : candidates_) {
+    const ArmSet::Facts& facts = FactsOf(c.arm);
+    Family& own = family(c.arm);
+    double mean = 0, square = 0;
+    for (size_t k = 0; k < kLevels; ++k) {
+      const double rival =
+          facts.family == fastest_family
+              ? profile(c.arm).TokensAt(k, FactsOf(fastest.arm).length) / fastest.seconds
+              : fastest.speed();
+      const double ahead = profile(c.arm).TokensAt(k, facts.length) / c.seconds - rival;
+      mean += own.belief[k] * ahead;
+      square += own.belief[k] * ahead * ahead;
+    }
+    c.mean = mean;
+    c.deviation = std::sqrt(std::max(0.0, square - mean * mean));
+    if (c.mean + c.deviation > own.mean + own.deviation) {
+      own.mean = c.mean;
+      own.deviation = c.deviation;
+    }
+  }
+}
+
+double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon) {
+  const Family& own = family(c.arm);
+  const double trials = profile(c.arm).Trials(own.belief, FactsOf(c.arm).length);
+  if (trials <= 0) return 0;
+  const double loss = speed * c.seconds - c.tokens;
+  double worth = 0;
+  for (const double pulls : {1.0, 2.0, 4.0, 8.0}) {
+    // How far the belief's mean can be expected to move by then.
+    const double share = std::sqrt(pulls * trials / (pulls * trials + own.trials));
+    const double gain = std::max(Improvement(c.mean, share * c.deviation),
+                                 Improvement(own.mean, share * own.deviation));
+    worth = std::max(worth, (kEagerness * horizon * gain - speed * c.catch_up) / pulls - loss);
+  }
+  return worth > 0 ? worth + loss : 0;
+}
+
+bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
+  const Belief& belief = family(c.arm).belief;
+  double sure = 0;
+  for (size_t k = 0; k < kLevels; ++k) {
+    if (profile(c.arm).TokensAt(k, FactsOf(c.arm).length) * plain_seconds > c.seconds) {
+      sure += belief[k];
+    }
+  }
+  return sure >= kSure;
+}
+
+Choice AdaptiveSession::Choose(const Context& context) {
+  const int plain = shared_.arms_.plain();
+  const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
+  const double plain_seconds =
+      std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
+  const Candidate fastest = [&] {
+    const size_t index = Estimate(context, allowed, plain_seconds);
+    return candidates_[index];
+  }();
+  Compare(fastest);
+
+  const double speed = fastest.speed();
+  const double remaining = context.remaining > 0 ? context.remaining : kHorizonTokens;
+  const double horizon =
+      (shared_.shared_ ? kHorizonTokens : std::min(remaining, kHorizonTokens)) / speed;
+  const double allowance = shared_.Allowance(remaining);
+
+  Choice choice{
+      .arm = plain, .seconds = plain_seconds, .plain_seconds = plain_seconds, .tokens = 1};
+  double best_score = -std::numeric_limits<double>::infinity();
+  for (const Candidate& c : candidates_) {
+    // At worst one token comes of it.
+    if (FactsOf(c.arm).sequences > 0 && c.seconds / plain_seconds - 1 > allowance &&
+        !SurelyFaster(c, plain_seconds)) {
+      continue;
+    }
+    double score = c.tokens_now - speed * c.seconds;
+    if (c.arm != fastest.arm) score += WorthOfTrying(c, speed, horizon);
+    if (score > best_score) {
+      best_score = score;
+      choice.arm = c.arm;
+      choice.seconds = c.modelled;
+      choice.tokens = c.tokens_now;
+    }
+  }
+  choice.explores = choice.arm != fastest.arm;
+  ++shared_.pending_;
+  return choice;
+}
+
+void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
+  --shared_.pending_;
+  if (!Teaches(shared_.arms_, choice, outcome)) return;
+  const ArmSet::Facts& facts = FactsOf(choice.arm);
+  const auto proposer = static_cast<size_t>(facts.proposer);
+  const int drafted = outcome.drafted < 0 ? facts.length : outcome.drafted;
+  const bool caught_up = behind_[proposer] > 0;
+  for (int& tokens : behind_) tokens += outcome.accepted + 1;
+  behind_[proposer] = 0;
+
+  for (size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f].touched) {
+      Mix(shared_.AfterTurn(static_cast<int>(f)), kTurn, &families_[f].belief);
+    }
+  }
+  if (drafted > 0) {
+    Family& own = family(choice.arm);
+    if (!own.touched) own.belief = shared_.Prior(facts.family);
+    own.touched = true;
+    const double mean = MeanLevel(own.belief);
+    profile(choice.arm).Update(outcome.accepted, drafted, &own.belief);
+    shared_.Learn(facts.family, own.belief, outcome.accepted, drafted, mean);
+  }
+  if (!IsSeconds(outcome.seconds)) return;
+  const bool drafts = facts.sequences > 0;
+  // Rounds that were cut or caught up took what others do not.
+  if (drafted == facts.length && !(drafts && caught_up)) {
+    shared_.LearnSeconds(facts.family, outcome.seconds, choice.seconds);
+  }
+  shared_.Account(drafts ? outcome.seconds / choice.plain_seconds : 1, outcome.accepted + 1);
+}
+
+}  // namespace outrider

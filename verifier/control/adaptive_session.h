@@ -1,0 +1,54 @@
+// One generation's part of the policy adaptive.h.
+#pragma once
+
+#include <vector>
+
+#include "verifier/control/adaptive.h"
+
+namespace outrider {
+
+class AdaptiveSession final : public PolicySession {
+ public:
+  explicit AdaptiveSession(Adaptive& shared);
+  Choice Choose(const Context& context) override;
+  void Observe(const Choice& choice, const Outcome& outcome) override;
+
+ private:
+  struct Family {
+    bool touched = false;  // drafted with in this session; until then it has the shared prior
+    Belief belief;
+    double trials = 0;  // draft tokens behind the belief
+    // Of the family's arm with the best chances, against the fastest arm: tokens per second.
+    double mean = 0;
+    double deviation = 0;
+  };
+  struct Candidate {
+    int arm = 0;
+    double modelled = 0;    // seconds by the cost model
+    double seconds = 0;     // corrected, with a share of what the drafter has to catch up
+    double catch_up = 0;    // seconds, once
+    double tokens = 0;      // of an endless request
+    double tokens_now = 0;  // that this one can still emit
+    double mean = 0;        // speed less the fastest arm's, and its deviation by beliefs
+    double deviation = 0;
+    double speed() const { return tokens / seconds; }
+  };
+
+  Family& family(int arm) { return families_[static_cast<size_t>(FactsOf(arm).family)]; }
+  const DepthProfile& profile(int arm) const { return shared_.family(FactsOf(arm).family).profile; }
+  const ArmSet::Facts& FactsOf(int arm) const { return shared_.arms_.facts(arm); }
+  // Fills candidates_; the fastest one's index.
+  size_t Estimate(const Context& context, ArmMask allowed, double plain_seconds);
+  double CatchUp(int arm, const Context& context) const;
+  void Compare(const Candidate& fastest);
+  // Tokens that trying an arm is worth, above its own, over the pulls that pay best.
+  double WorthOfTrying(const Candidate& c, double speed, double horizon);
+  bool SurelyFaster(const Candidate& c, double plain_seconds);
+
+  Adaptive& shared_;
+  std::vector<Family> families_;
+  std::vector<Candidate> candidates_;
+  std::vector<int> behind_;  // [proposers] tokens emitted since it drafted last
+};
+
+}  // namespace outrider

@@ -1,0 +1,109 @@
+// Picks every session's plan, round by round, and learns from what came of it.
+//
+// How the engine calls it, all on its own thread:
+//   start      controller = Controller::Create(options, arms); a few steps of several row counts,
+//   or
+//              the first prompts, go to costs().ObserveStep
+//   step       costs().ObserveStep(rows, context, seconds) for each, prompts' chunks too
+//   draft      costs().ObserveDraft and ObserveRoundTrip, by ArmSet::Facts::proposer
+//   session    handle = controller->Open(pair, client_key): one for each generation
+//   plan       choice = handle->Choose(context) when the plan goes out with a verdict; keep the
+//              choice with the round
+//   verdict    handle->Observe(choice, outcome); a round that was given up: {.aborted = true}
+//   end        destroy the handle: rounds that are still on their way count as aborted
+//
+// Nothing here blocks, reads a clock or draws randomness that a session's tokens could see: which
+// plan is taken depends on earlier rounds alone, so the output's law does not change.
+//
+// Thread: one; no locks. Memory: at most max_tables policies and kMaxPending choices a session.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "verifier/control/arm.h"
+#include "verifier/control/cost_model.h"
+#include "verifier/control/policy.h"
+
+namespace outrider {
+
+struct ControllerOptions {
+  // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or "fixed:NAME".
+  std::string policy = "adaptive";
+  bool shared = true;  // sessions of one pair and client key learn from each other
+  int max_tables =
+      1024;           // pairs of model pair and client key remembered; the least recently used go
+  uint64_t seed = 0;  // of exp3spec's draws
+};
+
+// "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed".
+const std::vector<std::string>& PolicyNames();
+
+// One generation's handle. Must not outlive its controller.
+class ControlSession {
+ public:
+  static constexpr int kMaxPending = 16;
+
+  ControlSession(const ArmSet& arms, std::shared_ptr<Policy> policy);
+  ~ControlSession();
+  ControlSession(const ControlSession&) = delete;
+  ControlSession& operator=(const ControlSession&) = delete;
+
+  // Always an allowed arm, or plain decoding. Beyond kMaxPending choices on their way the oldest
+  // counts as aborted.
+  Choice Choose(const Context& context);
+  // In any order. Ignored: a choice that was observed before or counts as aborted.
+  void Observe(const Choice& choice, const Outcome& outcome);
+
+  int pending() const { return static_cast<int>(pending_.size()); }
+  // Arms other than the one before, so far.
+  int64_t switches() const { return switches_; }
+
+ private:
+  const ArmSet& arms_;
+  std::shared_ptr<Policy> policy_;
+  std::unique_ptr<PolicySession> session_;
+  std::vector<Choice> pending_;  // oldest first
+  uint64_t last_ticket_ = 0;
+  int last_arm_ = -1;
+  int64_t switches_ = 0;
+};
+
+class Controller {
+ public:
+  // kInvalidArgument: arms that ArmSet refuses, a policy or an arm that nobody knows.
+  static Result<std::unique_ptr<Controller>> Create(ControllerOptions options,
+                                                    std::vector<Arm> arms);
+
+  std::unique_ptr<ControlSession> Open(std::string_view pair, std::string_view client_key);
+  const ArmSet& arms() const { return arms_; }
+  CostModel& costs() { return costs_; }
+  size_t tables() const { return recent_.size(); }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  struct Table {
+    Key key;
+    std::shared_ptr<Policy> policy;
+  };
+
+  Controller(ControllerOptions options, ArmSet arms, int fixed_arm);
+  std::shared_ptr<Policy> MakePolicy();
+
+  const ControllerOptions options_;
+  const ArmSet arms_;
+  const int fixed_arm_;
+  CostModel costs_;
+  uint64_t policies_made_ = 0;
+  std::list<Table> recent_;  // most recently opened first
+  std::map<Key, std::list<Table>::iterator> tables_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,87 @@
+#include "verifier/control/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+constexpr double kStepForgetting = 0.99;   // a hundred steps: a few seconds
+constexpr double kDraftForgetting = 0.97;  // drafts of one session and more
+constexpr double kSlowestCorrection = 0.05;
+constexpr double kMostCorrection = 3;
+constexpr double kRoundTripGain = 0.1;
+// Features of about one: rows and contexts are counted in these.
+constexpr double kRowUnit = 16;
+constexpr double kContextUnit = 4096;
+
+LinearFit::Features StepFeatures(double rows, double context) {
+  return {1, rows / kRowUnit, context / kContextUnit};
+}
+
+LinearFit::Features DraftFeatures(int sequences, int depths) {
+  return {1, static_cast<double>(depths), static_cast<double>(depths) * (sequences - 1)};
+}
+
+}  // namespace
+
+CostModel::CostModel(int proposers)
+    : step_(kStepForgetting, /*first=*/0),
+      drafts_(static_cast<size_t>(proposers), {.seconds = {kDraftForgetting, /*first=*/1}}) {}
+
+size_t CostModel::BucketOf(double rows) {
+  return static_cast<size_t>(std::clamp(std::floor(std::log2(rows)), 0.0, kBuckets - 1.0));
+}
+
+void CostModel::ObserveStep(double rows, double context, double seconds) {
+  if (!IsSeconds(seconds) || !(rows >= 1) || !(context >= 0)) return;
+  const LinearFit::Features features = StepFeatures(rows, context);
+  step_.Observe(features, seconds);
+  Correction& c = corrections_[BucketOf(rows)];
+  const double ratio = seconds / std::max(step_.Predict(features), 1e-3 * seconds);
+  c.observations += 1;
+  c.ratio += std::max(1 / c.observations, kSlowestCorrection) *
+             (std::clamp(ratio, 1 / kMostCorrection, kMostCorrection) - c.ratio);
+}
+
+void CostModel::ObserveDraft(int proposer, int sequences, int depths, double seconds) {
+  if (proposer < 0 || static_cast<size_t>(proposer) >= drafts_.size()) return;
+  if (sequences < 1 || depths < 1) return;
+  drafts_[static_cast<size_t>(proposer)].seconds.Observe(DraftFeatures(sequences, depths), seconds);
+}
+
+void CostModel::ObserveRoundTrip(int proposer, double seconds) {
+  if (proposer < 0 || static_cast<size_t>(proposer) >= drafts_.size() || !IsSeconds(seconds)) {
+    return;
+  }
+  double& mean = drafts_[static_cast<size_t>(proposer)].round_trip;
+  if (std::isnan(mean)) mean = seconds;
+  // One lost packet is not the network.
+  mean += kRoundTripGain * (std::min(seconds, kMostCorrection * mean) - mean);
+}
+
+double CostModel::StepSeconds(double rows, double context) const {
+  return step_.Predict(StepFeatures(rows, context)) * corrections_[BucketOf(rows)].ratio;
+}
+
+double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context) const {
+  const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
+  const double verify = StepSeconds(sessions * arm.rows, context.step_context);
+  if (arm.sequences == 0) return verify;
+  const Draft& draft = drafts_[static_cast<size_t>(arm.proposer)];
+  const auto at = static_cast<size_t>(arm.proposer);
+  const StreamEstimate stream =
+      at < context.streams.size() ? context.streams[at] : StreamEstimate{};
+  const double plain = StepSeconds(sessions, context.step_context);
+  double round_trip = stream.round_trip;
+  if (!(round_trip >= 0)) round_trip = draft.round_trip >= 0 ? draft.round_trip : 2 * plain;
+  double drafting;
+  if (draft.seconds.observations() > 0) {
+    drafting = draft.seconds.Predict(DraftFeatures(arm.sequences, arm.length));
+  } else {
+    drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain);
+  }
+  return verify + round_trip + drafting;
+}
+
+}  // namespace outrider

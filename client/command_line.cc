@@ -23,6 +23,9 @@ Status Run(const StatusOptions& options, const Console& console) {
 Status Run(const SimulateFlags& flags, const Console& console) {
   return RunSimulateCommand(flags, console);
 }
+Status Run(const SimulateControlFlags& flags, const Console& console) {
+  return RunSimulateControlCommand(flags, console);
+}
 
 }  // namespace
 

@@ -199,9 +199,8 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   CLI::App* simulate_command = app.add_subcommand(
       "simulate", "Verification on a pair of toy Markov chains: no model, no service");
   SimulateFlags simulate;
-  simulate_command
-      ->add_option("--pair", simulate.options.pair_path, "JSON file with the target and the draft")
-      ->required();
+  simulate_command->add_option("--pair", simulate.options.pair_path,
+                               "JSON file with the target and the draft");
   simulate_command->add_option("--algorithm", simulate.options.algorithm, "The verification rule")
       ->check(CLI::IsMember(RuleNames()))
       ->capture_default_str();
@@ -232,13 +231,33 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
                              "Round the draft's rows to the integers of the wire");
   simulate_command->add_flag("--json", simulate.json, "One JSON object");
 
+  CLI::App* control_command = simulate_command->add_subcommand(
+      "control", "The controller on arms whose acceptance and costs are given");
+  SimulateControlFlags control;
+  control_command
+      ->add_option("--scenario", control.options.scenario_path, "JSON file (docs/control.md)")
+      ->required();
+  control_command
+      ->add_option("--policy", control.options.policy,
+                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM")
+      ->capture_default_str();
+  control_command->add_option("--seeds", control.options.seeds, "Times that it is played")
+      ->capture_default_str();
+  control_command->add_flag("--json", control.json, "One JSON object");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, console.out, console.err) == 0 ? 0 : kUsageError;
   }
 
-  if (simulate_command->parsed()) return Command(simulate);
+  if (control_command->parsed()) return Command(control);
+  if (simulate_command->parsed()) {
+    // Not ->required(): control has no pair.
+    if (!simulate.options.pair_path.empty()) return Command(simulate);
+    console.err << "--pair is required" << std::endl;
+    return kUsageError;
+  }
   ConnectionOptions* connection = generate_command->parsed() ? &generate.connection
                                   : bench_command->parsed()  ? &bench.connection
                                                              : &status.connection;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/simulate.h"
+#include "client/simulate_control.h"
 #include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
@@ -78,6 +79,12 @@ struct SimulateFlags {
   bool json = false;
 };
 
-using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags>;
+struct SimulateControlFlags {
+  SimulateControlOptions options;
+  bool json = false;
+};
+
+using Command =
+    std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags, SimulateControlFlags>;
 
 }  // namespace outrider

@@ -4,12 +4,12 @@
 #include <string>
 
 namespace outrider {
+namespace {
 
-Status RunSimulateCommand(const SimulateFlags& flags, const Console& console) {
-  OUTRIDER_ASSIGN(const std::string result, RunSimulate(flags.options));
-  if (flags.json) {
+void Print(const std::string& result, bool as_json, const Console& console) {
+  if (as_json) {
     console.out << result << std::endl;
-    return Status();
+    return;
   }
   const auto json = nlohmann::json::parse(result, nullptr, /*allow_exceptions=*/false);
   for (const auto& [key, value] : json.items()) {
@@ -23,6 +23,19 @@ Status RunSimulateCommand(const SimulateFlags& flags, const Console& console) {
     }
   }
   console.out << std::flush;
+}
+
+}  // namespace
+
+Status RunSimulateCommand(const SimulateFlags& flags, const Console& console) {
+  OUTRIDER_ASSIGN(const std::string result, RunSimulate(flags.options));
+  Print(result, flags.json, console);
+  return Status();
+}
+
+Status RunSimulateControlCommand(const SimulateControlFlags& flags, const Console& console) {
+  OUTRIDER_ASSIGN(const std::string result, RunSimulateControl(flags.options));
+  Print(result, flags.json, console);
   return Status();
 }
 

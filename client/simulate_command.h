@@ -1,4 +1,4 @@
-// outrider simulate: what simulate.h computes, printed.
+// outrider simulate: what simulate.h and simulate_control.h compute, printed.
 #pragma once
 
 #include "client/console.h"
@@ -8,5 +8,6 @@
 namespace outrider {
 
 Status RunSimulateCommand(const SimulateFlags& flags, const Console& console);
+Status RunSimulateControlCommand(const SimulateControlFlags& flags, const Console& console);
 
 }  // namespace outrider

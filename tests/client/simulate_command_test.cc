@@ -77,6 +77,41 @@ TEST_F(SimulateCommand, RefusesWhatNoRuleCanRun) {
   EXPECT_THAT(name.err, HasSubstr("multipath-block"));
 }
 
+TEST_F(SimulateCommand, ControlPlaysAScenario) {
+  const std::string scenario = testing::TempDir() + "/simulate_command_scenario.json";
+  std::ofstream(scenario) << R"({"arms": [{"name": "none", "kind": "none"}],
+      "verify_ms": {"base": 20, "per_row": 0.5}, "rtt_ms": 2, "tokens": 4, "requests": 1,
+      "shared": false})";
+  const auto json = RunOutrider({"simulate", "control", "--scenario", scenario, "--policy",
+                                 "ucbspec", "--seeds", "3", "--json"});
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["policy"], "ucbspec");
+  EXPECT_EQ(report["mean_ms"], 82);
+  EXPECT_EQ(report["pulls"]["none"], 12);
+  const auto text = RunOutrider({"simulate", "control", "--scenario", scenario});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("policy: \"adaptive\"\n"));
+  EXPECT_THAT(text.out, HasSubstr("pulls:\n  none  80\n"));
+  const auto unknown =
+      RunOutrider({"simulate", "control", "--scenario", scenario, "--policy", "best"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, StartsWith("error: INVALID_ARGUMENT: "));
+  std::remove(scenario.c_str());
+  const auto missing = RunOutrider({"simulate", "control", "--scenario", scenario});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, StartsWith("error: NOT_FOUND: "));
+}
+
+TEST_F(SimulateCommand, APairOrAScenarioIsRequired) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"simulate"}, {"simulate", "control"}}) {
+    const auto result = RunOutrider(args);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err, HasSubstr("is required"));
+  }
+}
+
 TEST_F(SimulateCommand, AMissingPairIsNotFound) {
   const auto result = RunOutrider({"simulate", "--pair", "/nowhere/pair.json"});
   EXPECT_EQ(result.exit_code, 1);

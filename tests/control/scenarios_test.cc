@@ -1,0 +1,87 @@
+// What the controller is held to, on the scenarios of tests/control/scenarios: production policies,
+// fixed seeds. ucbspec and exp3spec run beside it for the record (printed, not judged).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "client/simulate_control.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kSeeds = 3;
+
+nlohmann::json Play(const std::string& scenario, int tokens, const std::string& policy) {
+  const std::string path =
+      std::string(OUTRIDER_SOURCE_DIR) + "/tests/control/scenarios/" + scenario + ".json";
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto json = nlohmann::json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    ADD_FAILURE() << "no scenario in " << path;
+    return {{"ratio_to_best_fixed", 99}, {"ratio_to_plain", 99}};
+  }
+  json["tokens"] = tokens;
+  const auto report = SimulateControl(json.dump(), {.policy = policy, .seeds = kSeeds});
+  EXPECT_TRUE(report.ok()) << report.status().ToString();
+  return report.ok() ? nlohmann::json::parse(*report) : nlohmann::json();
+}
+
+struct Case {
+  const char* scenario;
+  bool changes;       // the best arm does, within 512 tokens
+  bool hard = false;  // only held to plain decoding: docs/control.md says what is not reached
+};
+
+class Scenarios : public testing::TestWithParam<Case> {
+ protected:
+  // What the bounds of the controller's promise say.
+  static void Check(int tokens, double most_of_best) {
+    const std::string name = GetParam().scenario;
+    const auto adaptive = Play(name, tokens, "adaptive");
+    const double of_best = adaptive["ratio_to_best_fixed"];
+    const double of_plain = adaptive["ratio_to_plain"];
+    std::cout << name << " " << tokens << ": adaptive " << of_best << " of the best fixed arm ("
+              << adaptive["best_fixed_arm"] << "), " << of_plain << " of plain; ucbspec "
+              << Play(name, tokens, "ucbspec")["ratio_to_best_fixed"] << ", exp3spec "
+              << Play(name, tokens, "exp3spec")["ratio_to_best_fixed"] << "\n";
+    if (!GetParam().hard) {
+      EXPECT_LE(of_best, most_of_best);
+    }
+    EXPECT_LE(of_plain, 1.03);
+  }
+};
+
+TEST_P(Scenarios, At512Tokens) { Check(512, GetParam().changes ? 1.0 : 1.03); }
+TEST_P(Scenarios, At128Tokens) { Check(128, 1.08); }
+
+INSTANTIATE_TEST_SUITE_P(
+    , Scenarios,
+    testing::Values(Case{"four_unequal", false}, Case{"five_close", false}, Case{"lengths", false},
+                    Case{"lengths_alone", false}, Case{"slow_drafter", false},
+                    Case{"very_slow_drafter", false}, Case{"far_drafter", false},
+                    Case{"nothing_accepted", false}, Case{"compute_bound", false},
+                    Case{"one_arm", false}, Case{"many_arms", false}, Case{"drift_swap", true},
+                    Case{"drift_swap_alone", true}, Case{"drift_lengths", true},
+                    Case{"drift_to_plain", true}, Case{"load_step", true},
+                    Case{"hard_four_alone", false, true}, Case{"hard_close_alone", false, true},
+                    Case{"hard_many_alone", false, true}, Case{"hard_far_alone", false, true},
+                    Case{"hard_rise_alone", true, true}),
+    [](const auto& scenario) {
+      // Test names take no underscores.
+      std::string name;
+      bool upper = true;
+      for (const char c : std::string(scenario.param.scenario)) {
+        if (c != '_') name += upper ? static_cast<char>(std::toupper(c)) : c;
+        upper = c == '_';
+      }
+      return name;
+    });
+
+}  // namespace
+}  // namespace outrider

@@ -31,11 +31,32 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--prefill-chunk", engine.scheduler.prefill_chunk,
                  "Prompt tokens in one forward pass at most, so that decoding goes on meanwhile")
       ->check(CLI::Range(16, 65536));
+  app.add_option("--policy", o->policy,
+                 "How the plan of each round is chosen where the request leaves it open: adaptive "
+                 "(by measured speed, plain decoding among the choices), ucbspec, exp3spec, "
+                 "ucb-tuned, or fixed (--draft-length and --paths)")
+      ->check(CLI::IsMember({"adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed"}));
+  app.add_option("--lookup-tokens", o->planner.local.lookup.max_tokens,
+                 "Tokens of a request in which prompt lookup finds drafts; 0: off")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--suffix-tokens", o->planner.local.suffix_max_tokens,
+                 "The same for the suffix automaton, at some 100 bytes a token; 0: off, and with it "
+                 "--store-tokens")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--store-tokens", o->planner.store.max_tokens,
+                 "Tokens of finished requests' output, of all clients, in which later requests of "
+                 "the same client find drafts, at some 100 bytes a token; 0: none are kept")
+      ->check(CLI::Range(0, 1 << 28));
+  app.add_flag("--store-shared", o->planner.store.shared,
+               "Let all clients draft from all texts of --store-tokens: how fast a request runs "
+               "then tells of others' texts");
   app.add_option("--draft-length", engine.speculation.draft_length,
-                 "Draft tokens per sequence and round, unless the request says otherwise")
+                 "Draft tokens per sequence and round under --policy fixed, unless the request "
+                 "says otherwise")
       ->check(CLI::Range(1, 16));
   app.add_option("--paths", engine.speculation.paths,
-                 "Draft sequences per round, unless the request says otherwise")
+                 "Draft sequences per round under --policy fixed, unless the request says "
+                 "otherwise")
       ->check(CLI::Range(1, 64));
   app.add_option("--max-draft-length", engine.max_draft_length,
                  "Longest draft that a request may ask for")
@@ -74,6 +95,12 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "does not tell how many draft tokens were accepted; 0: no padding")
       ->check(CLI::Range(0, 65536));
   return ParseCommandLine(app, argc, argv, [o] {
+    if (o->policy != "fixed") {
+      o->planner.control.policy = o->policy;
+      o->planner.max_draft_length = o->engine.max_draft_length;
+      o->planner.max_paths = o->engine.max_paths;
+      o->engine.planner = o->planner;
+    }
     const EngineOptions& e = o->engine;
     if (e.speculation.draft_length > e.max_draft_length) {
       return InvalidArgument("--draft-length is above --max-draft-length");

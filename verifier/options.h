@@ -14,6 +14,9 @@ namespace outrider {
 struct VerifierOptions {
   ServiceOptions service{.listen = "127.0.0.1:7300", .metrics = "127.0.0.1:7301"};
   EngineOptions engine;
+  // What EngineOptions::planner comes from, unless `policy` is "fixed".
+  std::string policy = "adaptive";
+  PlannerOptions planner;
   DraftLawLimits law_limits;
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call

@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/base/log.h"
 #include "common/base/version.h"
@@ -67,7 +68,11 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   const ModelConfig& config = model->config();
 
   MetricsRegistry registry;
-  VerifierMetrics metrics(registry, config.name);
+  std::vector<std::string> arm_names;
+  if (options.engine.planner.has_value()) {
+    for (const Arm& arm : ServedArms(*options.engine.planner)) arm_names.push_back(arm.name);
+  }
+  VerifierMetrics metrics(registry, config.name, arm_names);
   std::unique_ptr<MetricsExporter> exporter;
   if (!options.service.metrics.empty()) {
     OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));

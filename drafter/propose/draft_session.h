@@ -69,7 +69,7 @@ class DraftSession {
   // The deepest nodes, but for ends of sequence: what stands if everything is accepted.
   std::vector<int32_t> Leaves() const;
   // Likely ends in front of them.
-  std::span<const Outcome> LikelyStops() const { return builder_.likely_stops(); }
+  std::span<const RoundEnd> LikelyStops() const { return builder_.likely_stops(); }
   // The `count` likeliest tokens behind what stands (fewer if the rest is ruled out), falling;
   // `row` [vocab_size]: the logits there (overwritten).
   std::vector<TokenId> LikelyNext(std::span<float> row, int count);

@@ -120,7 +120,7 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   size_t laws = 0;
   for (int node = 0; node <= tree.size(); ++node) laws += tree.draws(node).empty() ? 0 : 1;
   if (!untaken_.laws.empty()) untaken_.laws.resize(laws);
-  std::erase_if(likely_stops_, [&](const Outcome& stop) {
+  std::erase_if(likely_stops_, [&](const RoundEnd& stop) {
     return stop.node > tree.size() || tree.draws(stop.node).empty();
   });
   tree_ = std::move(tree);

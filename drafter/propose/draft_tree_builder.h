@@ -29,10 +29,10 @@ struct DraftTask {
 };
 
 // How a round may end: the path to `node` of its draft stands, `next` behind it.
-struct Outcome {
+struct RoundEnd {
   int32_t node = DraftTree::kRoot;
   TokenId next = -1;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
 };
 
 // The `count` most likely tokens of a row of logits (overwritten) after penalties and bias,
@@ -57,7 +57,7 @@ class DraftTreeBuilder {
   }
   // For each node that drew, the likeliest token that it did not draw: where the draft may be left.
   // Nodes ascend.
-  std::span<const Outcome> likely_stops() const { return likely_stops_; }
+  std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
   // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
   // `warper` has observed what stands in front of the draft. REQUIRES: frontier() is not empty.
@@ -95,7 +95,7 @@ class DraftTreeBuilder {
   int depths_ = 0;
   std::vector<Draw> live_;  // of the last depth, in draft order
   std::vector<int32_t> frontier_;
-  std::vector<Outcome> likely_stops_;
+  std::vector<RoundEnd> likely_stops_;
   DraftChunk untaken_;
   bool untaken_is_chain_ = true;
 };

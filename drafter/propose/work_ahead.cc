@@ -36,7 +36,7 @@ WorkAhead::WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int to
   std::vector<int32_t> leaves = now->session.Leaves();
   leaves.resize(std::min(leaves.size(), kMaxLeaves));
   for (const int32_t leaf : leaves) guesses_.push_back({.node = leaf, .next = std::nullopt});
-  for (const Outcome& stop : now->session.LikelyStops()) {
+  for (const RoundEnd& stop : now->session.LikelyStops()) {
     if (!now->session.Ends(stop.next)) guesses_.push_back({.node = stop.node, .next = stop.next});
   }
 }

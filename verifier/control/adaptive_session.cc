@@ -138,8 +138,11 @@ Choice AdaptiveSession::Choose(const Context& context) {
       (shared_.shared_ ? kHorizonTokens : std::min(remaining, kHorizonTokens)) / speed;
   const double allowance = shared_.Allowance(remaining);
 
-  Choice choice{
-      .arm = plain, .seconds = plain_seconds, .plain_seconds = plain_seconds, .tokens = 1};
+  Choice choice{.arm = plain,
+                .seconds = plain_seconds,
+                .plain_seconds = plain_seconds,
+                .tokens = 1,
+                .best_speed = speed};
   double best_score = -std::numeric_limits<double>::infinity();
   for (const Candidate& c : candidates_) {
     // At worst one token comes of it.

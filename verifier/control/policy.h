@@ -43,6 +43,7 @@ struct Choice {
   double seconds = 0;
   double plain_seconds = 0;
   double tokens = 0;      // expected; 0 likewise
+  double best_speed = 0;  // tokens a second, expected of the fastest arm; 0 likewise
   bool explores = false;  // taken to learn, not as the best known
 };
 

@@ -102,7 +102,9 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       limits_(LimitsOf(options, *model, *tokenizer)),
       prefixes_(model),
       row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())),
-      door_(options.max_waiting) {}
+      door_(options.max_waiting) {
+  if (options.planner.has_value()) planner_.emplace(*options.planner, metrics);
+}
 
 Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
@@ -128,7 +130,11 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   session->tokens = request.prompt;
   session->prompt_tokens = static_cast<int>(request.prompt.size());
   session->max_new_tokens = MaxNewTokens(request, limits_);
-  session->seed = request.seed.value_or(RandomSeed());
+  if (request.seed.has_value()) {
+    session->seed = *request.seed;
+  } else {
+    session->seed = options_.draw_seed ? options_.draw_seed() : RandomSeed();
+  }
   session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
@@ -140,6 +146,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   if (request.speculation.enabled && drafts_ != nullptr) {
     session->draft_state = DraftState::kUnattached;
   }
+  if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
   session->submitted = clock_->Now();
   sessions_.emplace(id, std::move(session));
@@ -283,10 +290,11 @@ void Engine::Expire(Time now) {
 }
 
 // Whether the session may take its next step now. Not while a draft is awaited, but for the first
-// round, where time to first token counts more (a seeded request waits there too).
+// round, where time to first token counts more (a seeded request whose plans are fixed waits there
+// too, so that its rounds repeat).
 bool Engine::Ready(const Session& session) const {
   if (session.draft_state != DraftState::kPlanned) return true;
-  return session.round == 1 && !session.request.seed.has_value();
+  return session.round == 1 && (session.planner != nullptr || !session.request.seed.has_value());
 }
 
 bool Engine::Step() {
@@ -383,12 +391,14 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   const double seconds = Seconds(clock_->Now() - start);
   AdjustBudget(rows, seconds);
   if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
+  int64_t context = 0;
 
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   float* logits = output.logits;
   for (Work& w : work) {
     Session& s = *w.session;
     s.served = step_;
+    context += s.computed;
     if (!w.last) {
       s.computed += static_cast<int>(w.tokens.size());
       continue;
@@ -397,6 +407,9 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     const Verdict verdict = Verify(s, logits);
     logits += w.logit_rows.size() * vocab;
     Advance(s, verdict, w.pending);
+  }
+  if (planner_.has_value()) {
+    planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
   return Status();
 }
@@ -508,15 +521,23 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
     CountRound(*metrics_, chunk, first, Seconds(waited));
   }
   session.last_token = now;
+  if (session.planner != nullptr) {
+    session.planner->Conclude({.teaches = !first && !end.has_value(),
+                               .accepted = chunk.accepted,
+                               .drafted = depth,
+                               .emitted = static_cast<int>(chunk.tokens.size()),
+                               .seconds = Seconds(now - session.round_begun)});
+  }
 
-  if (drafted > 0) {
+  if (drafted > 0 && !session.local_draft) {
     session.untold_node = verdict.node;
     session.untold_accepted = verdict.accepted;
     session.untold.assign(1, verdict.next);
   } else {
-    session.untold.push_back(verdict.next);
+    session.untold.insert(session.untold.end(), emitted.begin(), emitted.end());
   }
   session.draft = {};
+  session.local_draft = false;
   if (session.draft_state == DraftState::kArrived) session.draft_state = DraftState::kResting;
   ++session.round;
   session.sink->Send(std::move(chunk));
@@ -536,31 +557,76 @@ void Engine::KeepPrompt(const Session& session) {
   }
 }
 
+int Engine::DraftRoom(const Session& session) const {
+  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
+  // kept for prompts): speculation never costs another session its turn. Bounds look at counts
+  // alone, never at tokens.
+  const int share = row_budget_ * 3 / 4 / std::max(CountRunning(), 1) - 1;
+  return std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
+}
+
 DraftShape Engine::NextShape(const Session& session) const {
   DraftShape shape = session.speculation.shape;
   // The last token of a round is the target's own: a draft of all that remains would waste one.
   shape.length = std::min(shape.length, session.remaining() - 1);
-  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
-  // kept for prompts): speculation never costs another session its turn. Under load drafts get
-  // narrower first, then shorter, then none. Bounds look at counts alone, never at tokens.
-  const int share = row_budget_ * 3 / 4 / std::max(CountRunning(), 1) - 1;
-  const int room = std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
+  // Under load drafts get narrower first, then shorter, then none.
+  const int room = DraftRoom(session);
   if (shape.total_draws() > room) shape.branching.clear();
   shape.length = std::max(std::min(shape.length, room), 0);
   return shape;
 }
 
+NextRound Engine::ChooseRound(Session& session) {
+  const bool rested =
+      session.draft_state != DraftState::kOff && session.round >= session.rest_until;
+  if (session.planner == nullptr) {
+    NextRound next{.rule = session.speculation.rule};
+    if (rested) next.shape = NextShape(session);
+    return next;
+  }
+  // A long prompt is read in pieces, for others wait meanwhile.
+  constexpr size_t kPiece = 4096;
+  const std::span<const TokenId> tokens = session.tokens;
+  const std::span<const TokenId> unread = tokens.subspan(session.planner->read());
+  session.planner->Read(unread.first(std::min(unread.size(), kPiece)));
+  return session.planner->Choose(
+      {.remaining = session.remaining(),
+       .room = DraftRoom(session),
+       .drafter =
+           rested ? drafts_->Timing(session.id, static_cast<int>(tokens.size())) : std::nullopt},
+      tokens.size());
+}
+
 void Engine::PlanNext(Session& session) {
-  if (session.draft_state == DraftState::kOff) return;
-  const DraftShape shape = NextShape(session);
-  if (draining_ || session.remaining() <= 1) {  // never again
-    if (session.draft_state != DraftState::kUnattached) drafts_->Close(session.id);
+  if (session.draft_state == DraftState::kOff && session.planner == nullptr) return;
+  if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
+  if (draining_ || session.remaining() <= 1) {                           // never again
+    if (session.draft_state != DraftState::kUnattached && session.draft_state != DraftState::kOff) {
+      drafts_->Close(session.id);
+    }
     session.draft_state = DraftState::kOff;
     return;
   }
-  if (shape.length == 0 || session.round < session.rest_until) return;
+  session.round_begun = clock_->Now();
+  NextRound next = ChooseRound(session);
+  session.speculation.rule = next.rule;
+  if (next.shape.length > 0) {
+    SendPlan(session, next.shape);
+    return;
+  }
+  session.draft = std::move(next.draft);
+  session.local_draft = !session.draft.empty();
+  if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
+}
+
+bool Engine::DependsOnDrafts(const Session& session) {
+  return session.request.seed.has_value() && session.speculation.kind == DraftKind::kSampled;
+}
+
+void Engine::SendPlan(Session& session, const DraftShape& shape) {
   const uint32_t last_round = session.plan.round;
   session.plan = {.round = session.round, .shape = shape};
+  session.plan_sent = clock_->Now();
   session.partial = {};
   if (session.draft_state == DraftState::kUnattached) {
     if (!drafts_->Open({.session = session.id,
@@ -584,12 +650,12 @@ void Engine::PlanNext(Session& session) {
   session.untold_node = 0;
   session.untold_accepted = 0;
   session.draft_state = DraftState::kPlanned;
-  if (session.request.seed.has_value() && session.missed == 0) {
-    session.plan_deadline = clock_->Now() + kSeededPatience;
-  } else if (session.round == 1) {
+  if (DependsOnDrafts(session) && session.missed == 0) {
+    session.plan_deadline = session.plan_sent + kSeededPatience;
+  } else if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
-    session.plan_deadline = clock_->Now() + drafts_->Patience(session.id);
+    session.plan_deadline = session.plan_sent + drafts_->Patience(session.id);
   }
 }
 
@@ -613,6 +679,11 @@ void Engine::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool c
   if (!complete) {
     session.partial = draft;
     return;
+  }
+  if (session.planner != nullptr) {
+    const std::optional<DraftTiming> timing = drafts_->Timing(id, 0);
+    const double total = Seconds(clock_->Now() - session.plan_sent);
+    if (timing.has_value()) session.planner->OnDrafted(draft, total, timing->last);
   }
   session.partial = {};
   session.draft = draft;
@@ -663,6 +734,11 @@ void Engine::Finish(Session& session, FinishReason reason) {
   const double took = Seconds(now - session.admitted);
   request_seconds_ =
       request_seconds_ > 0 ? request_seconds_ + kGain * (took - request_seconds_) : took;
+  if (session.planner != nullptr) {
+    session.planner->Summarize(&s);
+    session.planner->Finish(
+        std::span(session.tokens).subspan(static_cast<size_t>(session.prompt_tokens)));
+  }
   if (options_.prefix_cache) {
     prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(session.computed)),
                      std::exchange(session.sequence, -1));

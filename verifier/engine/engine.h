@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
+#include "verifier/engine/planner.h"
 #include "verifier/engine/prefix_cache.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/scheduler.h"
@@ -33,6 +35,8 @@ struct EngineOptions {
   int max_waiting = 1024;  // queued for a place
   int max_waiting_per_client = 1024;
   bool prefix_cache = true;  // share the KV of common prefixes
+  // Chooses what each round drafts, where the request leaves it open. Without: as below.
+  std::optional<PlannerOptions> planner;
   // Of a round, unless the request says otherwise.
   SpeculationDefaults speculation = {.draft_length = 4, .paths = 1};
   int max_draft_length = 16;
@@ -42,6 +46,8 @@ struct EngineOptions {
   // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
   double step_target_seconds = 0;
   SchedulerOptions scheduler;
+  // Of requests that bring none: never the same twice.
+  std::function<uint64_t()> draw_seed;  // empty: std::random_device
 };
 
 struct SessionSnapshot {
@@ -131,12 +137,19 @@ class Engine final : public DraftConsumer {
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
   void PlanNext(Session& session);
+  // What the session's next round is to be.
+  NextRound ChooseRound(Session& session);
+  // Sends a drafter the plan of `shape`.
+  void SendPlan(Session& session, const DraftShape& shape);
+  // Whether the text depends on how it is drafted for: a seed repeats it only with the drafts.
+  static bool DependsOnDrafts(const Session& session);
   // Lets the prefix cache hold the prompt, whose KV is complete.
   void KeepPrompt(const Session& session);
   // Follows step_target_seconds.
   void AdjustBudget(int rows, double seconds);
-  // What to draft next: as asked, as far as output, pages and this session's share of a forward
-  // pass go. Length 0: nothing now.
+  // Draft tokens that a round of the session may have.
+  int DraftRoom(const Session& session) const;
+  // What to draft next as asked, as far as output and room go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
   // Counts a draft that did not come and sets how long to rest.
   void Rest(Session& session);
@@ -157,6 +170,7 @@ class Engine final : public DraftConsumer {
   bool draining_ = false;
   uint64_t step_ = 0;
   PrefixCache prefixes_;
+  std::optional<Planner> planner_;
   int row_budget_;              // rows of the next forward pass at most
   double request_seconds_ = 0;  // from admission to the end, of late
   Door door_;

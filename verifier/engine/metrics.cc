@@ -10,7 +10,8 @@ constexpr int kPositions = 16;
 
 }  // namespace
 
-VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& model_name)
+VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& model_name,
+                                 const std::vector<std::string>& arm_names)
     : time_to_first_token_seconds(registry.MakeHistogram(
           "outrider_time_to_first_token_seconds", "From a request's arrival to its first token",
           RequestSecondsBuckets(), {{"model_name", model_name}})),
@@ -111,6 +112,15 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
                                                 "Rounds whose draft did not come in time",
                                                 {{"model_name", model_name}})),
+      arm_switches_total(
+          registry.MakeCounter("outrider_spec_decode_arm_switches_total",
+                               "Rounds whose arm is another than that of the round before",
+                               {{"model_name", model_name}})),
+      arm_regret_seconds(registry.MakeGauge(
+          "outrider_spec_decode_arm_regret_seconds",
+          "Time of all rounds less what the arm then held for the best would have taken for their "
+          "tokens",
+          {{"model_name", model_name}})),
       engine_step_seconds(
           registry.MakeHistogram("outrider_engine_step_seconds",
                                  "One step of the engine: batch, forward pass, verification",
@@ -122,6 +132,19 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
         registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total",
                              "Draft tokens accepted by position in the draft, the first is 0",
                              {{"model_name", model_name}, {"position", std::to_string(position)}}));
+  }
+  for (const std::string& name : arm_names) {
+    const MetricLabels labels = {{"model_name", model_name}, {"arm", name}};
+    arms.push_back(
+        {.rounds = registry.MakeCounter("outrider_spec_decode_arm_rounds_total",
+                                        "Rounds by the arm that was chosen", labels),
+         .tokens = registry.MakeCounter("outrider_spec_decode_arm_tokens_total",
+                                        "Tokens of these rounds", labels),
+         .seconds = registry.MakeCounter("outrider_spec_decode_arm_seconds_total",
+                                         "Time of these rounds, from choice to verdict", labels),
+         .expected_tokens_per_second = registry.MakeGauge(
+             "outrider_spec_decode_arm_expected_tokens_per_second",
+             "What the controller expected of the arm when it last chose it", labels)});
   }
 }
 

@@ -12,7 +12,9 @@
 namespace outrider {
 
 struct VerifierMetrics {
-  VerifierMetrics(MetricsRegistry& registry, const std::string& model_name);
+  // `arm_names`: of the controller's arms; empty without one.
+  VerifierMetrics(MetricsRegistry& registry, const std::string& model_name,
+                  const std::vector<std::string>& arm_names = {});
 
   // A request's life, in seconds; each value is observed once, when it is known.
   Histogram time_to_first_token_seconds;
@@ -55,6 +57,15 @@ struct VerifierMetrics {
   // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
   void CountAcceptedPositions(int accepted);
 
+  // Rounds that the controller chose, by arm, in the order of the names.
+  struct Arm {
+    Counter rounds;
+    Counter tokens;
+    Counter seconds;
+    Gauge expected_tokens_per_second;
+  };
+  std::vector<Arm> arms;
+
   Gauge drafters_connected;
   Gauge drafters_silent;
   Counter drafters_refused_total;
@@ -62,6 +73,8 @@ struct VerifierMetrics {
   Counter plain_rounds_total;  // without a draft
   Counter sessions_moved_total;
   Counter draft_timeouts_total;  // rounds whose draft did not come in time
+  Counter arm_switches_total;
+  Gauge arm_regret_seconds;
   Histogram engine_step_seconds;
   Histogram batch_rows;  // token rows of one forward pass
 

@@ -130,9 +130,10 @@ SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
                            orelse(asked.draft_length, defaults.draft_length));
   }
   while (plan.shape.total_draws() > limits.max_draft_tokens) --plan.shape.length;
-  const Rule usual = limits.untrusted_drafters ? Rule::kGumbel
-                     : plan.shape.leaves() > 1 ? Rule::kMultiPathBlock
-                                               : Rule::kBlock;
+  // A seed is to repeat the text: under gumbel it does, whatever is drafted.
+  const Rule usual = limits.untrusted_drafters || request.seed.has_value() ? Rule::kGumbel
+                     : plan.shape.leaves() > 1                             ? Rule::kMultiPathBlock
+                                                                           : Rule::kBlock;
   plan.rule = asked.rule.value_or(usual);
   plan.kind = DraftKindOf(plan.rule, request.sampling.greedy());
   return plan;

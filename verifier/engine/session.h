@@ -13,6 +13,7 @@
 #include "common/spec/warper.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/output.h"
+#include "verifier/engine/planner.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/sink.h"
 
@@ -49,7 +50,11 @@ struct Session {
   std::unique_ptr<OutputStream> output;
 
   DraftState draft_state = DraftState::kOff;
-  RoundPlan plan;               // the last one sent
+  std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says
+  Time round_begun;                         // when the round under way was chosen
+  bool local_draft = false;                 // `draft` is no drafter's
+  RoundPlan plan;                           // the last one sent
+  Time plan_sent;
   Time plan_deadline;           // kPlanned: when to go on without
   DraftTree partial;            // kPlanned: what of the draft has come
   DraftTree draft;              // kArrived

@@ -30,6 +30,9 @@ struct Summary {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   std::vector<int> accepted_per_position;
+  // Where the controller chose: rounds by arm, those without left out, and how often it changed.
+  std::vector<std::pair<std::string, int>> arm_rounds;
+  int arm_switches = 0;
   double queue_seconds = 0;
   double prefill_seconds = 0;
   double decode_seconds = 0;

@@ -100,6 +100,12 @@ v1::GenerateResponse ToWire(const Summary& summary) {
   stats->set_accepted_tokens(ToWireCount(summary.accepted_tokens));
   stats->mutable_accepted_per_position()->Assign(summary.accepted_per_position.begin(),
                                                  summary.accepted_per_position.end());
+  for (const auto& [name, rounds] : summary.arm_rounds) {
+    v1::ArmRounds* const arm = stats->add_arms();
+    arm->set_arm(name);
+    arm->set_rounds(static_cast<uint32_t>(rounds));
+  }
+  stats->set_arm_switches(static_cast<uint32_t>(summary.arm_switches));
   v1::Timing* timing = wire->mutable_timing();
   timing->set_queue_seconds(summary.queue_seconds);
   timing->set_prefill_seconds(summary.prefill_seconds);

@@ -28,14 +28,14 @@ std::set<std::string> DocumentedNames() {
 
 TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   MetricsRegistry registry;
-  VerifierMetrics verifier(registry, "m");
+  VerifierMetrics verifier(registry, "m", {"plain"});
   DrafterMetrics drafter(registry, "m");
   EXPECT_THAT(DocumentedNames(), testing::ElementsAreArray(registry.Names()));
 }
 
 TEST(VerifierMetrics, AcceptedPositionsAreCountedFromTheFirst) {
   MetricsRegistry registry;
-  VerifierMetrics metrics(registry, "m");
+  VerifierMetrics metrics(registry, "m", {"plain"});
   metrics.CountAcceptedPositions(0);
   metrics.CountAcceptedPositions(2);
   metrics.CountAcceptedPositions(1000);  // longer than any position that is kept

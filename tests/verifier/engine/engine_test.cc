@@ -166,6 +166,93 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience);
 }
 
+// A model whose greedy text soon repeats itself.
+class PlannedEngineTest : public EngineTest {
+ protected:
+  void Plan(const std::string& policy, bool with_drafter) {
+    EngineOptions options{.prefix_cache = false};
+    options.planner = PlannerOptions{.control = {.policy = policy}};
+    engine_ = std::make_unique<Engine>(options, &markov_, tokenizer_.get(),
+                                       with_drafter ? &source_ : nullptr, nullptr, &clock_);
+  }
+
+  std::vector<TokenId> Text(std::vector<TokenId> tokens, int count) const {
+    std::vector<TokenId> out;
+    for (int i = 0; i < count; ++i) {
+      const std::vector<float> logits = markov_.Logits(tokens);
+      tokens.push_back(static_cast<TokenId>(
+          std::max_element(logits.begin(), logits.begin() + kVocab) - logits.begin()));
+      out.push_back(tokens.back());
+    }
+    return out;
+  }
+
+  FakeModel markov_{{.vocab_size = 32, .order = 1, .total_pages = 64}};
+};
+
+TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
+  for (const bool seeded : {true, false}) {
+    Plan("fixed:lookup-strong-4", /*with_drafter=*/false);
+    GenerationRequest request = Greedy(60);
+    if (!seeded) request.seed.reset();
+    const auto sink = Submit(1, request);
+    while (engine_->Step()) clock_.Advance(std::chrono::milliseconds(1));
+    ASSERT_TRUE(sink->ended);
+    EXPECT_EQ(sink->tokens, Text(request.prompt, 60));
+    EXPECT_LT(sink->summary.rounds, 40);
+    EXPECT_GT(sink->summary.accepted_tokens, 20);
+    EXPECT_FALSE(sink->summary.arm_rounds.empty());
+    EXPECT_EQ(markov_.free_pages(), markov_.total_pages());
+  }
+}
+
+// Arms at random, drafts of a drafter and of the text in turn: what the drafter is told adds up.
+TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
+  Plan("exp3spec", /*with_drafter=*/true);
+  GenerationRequest request = Greedy(120);
+  request.seed.reset();
+  const std::vector<TokenId> want = Text(request.prompt, 120);
+  const auto sink = Submit(1, request);
+  std::vector<TokenId> known;  // by the drafter
+  size_t heard = 0;            // decisions
+  uint32_t answered = 0;
+  DraftTree sent;
+  for (int i = 0; i < 1000 && !sink->ended; ++i) {
+    const bool stepped = engine_->Step();
+    clock_.Advance(std::chrono::milliseconds(1));
+    if (known.empty() && source_.opened.contains(1)) known = source_.opened[1].tokens;
+    for (; heard < source_.decided[1].size(); ++heard) {
+      const auto& d = source_.decided[1][heard];
+      const std::vector<TokenId> path = sent.Path(d.node);
+      known.insert(known.end(), path.begin(), path.end());
+      known.insert(known.end(), d.next.begin(), d.next.end());
+      sent = {};
+    }
+    if (known.empty()) continue;
+    // Known is the text, but for what a round under way will add.
+    ASSERT_LE(known.size(), 6 + want.size());
+    ASSERT_TRUE(std::equal(known.begin() + 6, known.end(), want.begin()));
+    const RoundPlan plan = source_.plan(1);
+    if (stepped || plan.round == answered) continue;
+    answered = plan.round;
+    std::vector<TokenId> tokens;
+    for (int d = 0; d < plan.shape.length; ++d) {
+      tokens.push_back(want[std::min(known.size() - 6 + static_cast<size_t>(d), want.size() - 1)]);
+    }
+    if (answered % 3 == 0) tokens.back() = tokens.back() == 0 ? 1 : 0;
+    DraftTree tree;
+    int node = DraftTree::kRoot;
+    for (const TokenId token : tokens) node = tree.AddDraw(node, token);
+    sent = tree;
+    engine_->OnDraft(1, plan.round, tree, /*complete=*/true);
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_EQ(sink->tokens, want);
+  EXPECT_GT(heard, 5u);
+  EXPECT_GE(sink->summary.arm_rounds.size(), 5u);
+  EXPECT_GT(sink->summary.arm_switches, 5);
+}
+
 TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   GenerationRequest request = Greedy(10);
   request.seed.reset();

@@ -1,0 +1,168 @@
+#include "verifier/engine/planner.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+PlannerOptions WithPolicy(const std::string& policy) { return {.control = {.policy = policy}}; }
+
+const DraftTiming kNear{.network = 1e-3, .depth = 1e-4};
+const Situation kRoomy{.remaining = 100, .room = 64, .drafter = kNear};
+
+class PlannerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<SessionPlanner> Open(const std::string& policy,
+                                       GenerationRequest request = {.prompt = {1}}) {
+    planner_.emplace(WithPolicy(policy), nullptr);
+    return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+  }
+
+  static constexpr RequestLimits kLimits{
+      .vocab_size = 100, .max_draft_length = 16, .max_paths = 8, .max_draft_tokens = 128};
+  std::optional<Planner> planner_;
+};
+
+TEST_F(PlannerTest, ServesArmsWithinTheServersLimits) {
+  const auto all = ServedArms({});
+  std::set<std::string> names;
+  std::set<Proposer::Kind> kinds;
+  for (const Arm& arm : all) {
+    names.insert(arm.name);
+    kinds.insert(arm.proposer.kind);
+  }
+  EXPECT_EQ(names.size(), all.size());
+  EXPECT_EQ(kinds.size(), 4u);
+  EXPECT_TRUE(ArmSet::Create(all).ok());
+  for (const Arm& arm : ServedArms({.max_draft_length = 3, .max_paths = 2})) {
+    EXPECT_LE(arm.shape.length, 3);
+    EXPECT_LE(arm.shape.leaves(), 2);
+  }
+  const PlannerOptions no_local{.local = {.lookup = {.max_tokens = 0}, .suffix_max_tokens = 0}};
+  for (const Arm& arm : ServedArms(no_local)) {
+    EXPECT_TRUE(arm.plain() || arm.proposer.kind == Proposer::Kind::kModel) << arm.name;
+  }
+}
+
+TEST_F(PlannerTest, PlansWhatTheRequestLeavesOpen) {
+  const GenerationRequest open{.prompt = {1}};
+  EXPECT_NE(Open("adaptive", open), nullptr);
+  GenerationRequest request = open;
+  request.speculation.enabled = false;
+  EXPECT_EQ(Open("adaptive", request), nullptr);
+  request = open;
+  request.speculation.draft_length = 3;
+  EXPECT_EQ(Open("adaptive", request), nullptr);
+  request = open;
+  request.speculation.tree = {2, 2};
+  EXPECT_EQ(Open("adaptive", request), nullptr);
+}
+
+// What was learned from a request with the same seed would know its coins.
+TEST_F(PlannerTest, LeavesSeededRequestsAloneButWhereNoDraftChangesTheText) {
+  GenerationRequest request{.prompt = {1}, .seed = 7};
+  EXPECT_NE(Open("adaptive", request), nullptr) << "gumbel is the rule then";
+  request.speculation.rule = Rule::kBlock;
+  EXPECT_EQ(Open("adaptive", request), nullptr);
+  request.sampling.temperature = 0;
+  EXPECT_NE(Open("adaptive", request), nullptr);
+}
+
+TEST_F(PlannerTest, GivesADrafterItsShape) {
+  const auto session = Open("fixed:draft-4x2");
+  const NextRound next = session->Choose(kRoomy, 0);
+  EXPECT_EQ(next.shape, Sequences(4, 2));
+  EXPECT_EQ(next.rule, Rule::kMultiPathBlock);
+  EXPECT_TRUE(next.draft.empty());
+  EXPECT_TRUE(session->pending());
+  session->Conclude({.accepted = 1, .drafted = 2, .emitted = 2, .seconds = 0.01});
+  EXPECT_FALSE(session->pending());
+  Summary summary;
+  session->Summarize(&summary);
+  EXPECT_THAT(summary.arm_rounds, ElementsAre(std::pair<std::string, int>("draft-4x2", 1)));
+}
+
+TEST_F(PlannerTest, DecodesPlainlyWhereTheArmDoesNotFit) {
+  const auto choose = [this](const std::string& arm, const Situation& situation,
+                             const GenerationRequest& request) {
+    const NextRound next = Open("fixed:" + arm, request)->Choose(situation, 0);
+    EXPECT_TRUE(next.draft.empty());
+    return next.shape.length;
+  };
+  const GenerationRequest any{.prompt = {1}};
+  EXPECT_EQ(choose("draft-1x4", kRoomy, any), 4);
+  EXPECT_EQ(choose("draft-1x4", {.remaining = 100, .room = 64}, any), 0) << "no drafter";
+  EXPECT_EQ(choose("draft-1x4", {.remaining = 100, .room = 3, .drafter = kNear}, any), 0);
+  EXPECT_EQ(choose("draft-1x4", {.remaining = 4, .room = 64, .drafter = kNear}, any), 0);
+  EXPECT_EQ(choose("draft-1x4", {.remaining = 5, .room = 64, .drafter = kNear}, any), 4);
+  EXPECT_EQ(choose("draft-2x4", {.remaining = 100, .room = 7, .drafter = kNear}, any), 0);
+  GenerationRequest block = any;
+  block.speculation.rule = Rule::kBlock;
+  EXPECT_EQ(choose("draft-2x4", kRoomy, block), 0) << "the rule verifies one sequence";
+  block.speculation.rule = Rule::kSpecTr;
+  EXPECT_EQ(choose("draft-2x4", kRoomy, block), 4);
+}
+
+TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
+  const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
+  for (const std::string arm : {"lookup-4", "suffix-4"}) {
+    const auto session = Open("fixed:" + arm);
+    session->Read(std::span(text).first(10));
+    EXPECT_TRUE(session->Choose(kRoomy, text.size()).draft.empty()) << "a token is missing";
+    session->Conclude({.emitted = 1, .seconds = 0.01});
+    session->Read(std::span(text).last(1));
+    const NextRound next = session->Choose(kRoomy, text.size());
+    EXPECT_EQ(next.shape.length, 0);
+    ASSERT_GE(next.draft.size(), 3) << arm;
+    EXPECT_EQ(next.draft.Path(3), (std::vector<TokenId>{4, 5, 6}));
+    EXPECT_EQ(next.draft.law(0).ids, std::vector<TokenId>{4}) << "a point mass";
+    session->Conclude(
+        {.accepted = 3, .drafted = next.draft.max_depth(), .emitted = 4, .seconds = 0.01});
+    EXPECT_LE(session->Choose({.remaining = 3, .room = 64}, text.size()).draft.size(), 2);
+  }
+}
+
+TEST_F(PlannerTest, AMatchThatIsLongIsAnotherArm) {
+  std::vector<TokenId> text;
+  for (TokenId id = 10; id < 30; ++id) text.push_back(id);
+  for (TokenId id = 10; id < 20; ++id) text.push_back(id);
+  const auto weak = Open("fixed:suffix-4");
+  weak->Read(text);
+  EXPECT_TRUE(weak->Choose(kRoomy, text.size()).draft.empty());
+  const auto strong = Open("fixed:suffix-strong-4");
+  strong->Read(text);
+  EXPECT_EQ(strong->Choose(kRoomy, text.size()).draft.Path(4),
+            (std::vector<TokenId>{20, 21, 22, 23}));
+}
+
+TEST_F(PlannerTest, TextsOfFinishedRequestsAreDraftedFromIfThereIsAStore) {
+  PlannerOptions options = WithPolicy("fixed:suffix-strong-8");
+  options.store.max_tokens = 4096;
+  planner_.emplace(options, nullptr);
+  std::vector<TokenId> text;
+  for (TokenId id = 10; id < 40; ++id) text.push_back(id);
+  const auto draft = [&](const std::string& client) {
+    const GenerationRequest request{.prompt = {1}, .client = client};
+    const auto session =
+        planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+    session->Read(std::span(text).first(10));
+    return session->Choose(kRoomy, 10).draft.size();
+  };
+  EXPECT_EQ(draft("a"), 0);
+  {
+    const GenerationRequest request{.prompt = {1}, .client = "a"};
+    planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits))
+        ->Finish(text);
+  }
+  EXPECT_GT(draft("a"), 0);
+  EXPECT_EQ(draft("b"), 0) << "another client's";
+}
+
+}  // namespace
+}  // namespace outrider

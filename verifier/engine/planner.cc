@@ -1,0 +1,249 @@
+#include "verifier/engine/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+#include "verifier/propose/point_draft.h"
+
+namespace outrider {
+namespace {
+
+// A match at least this long is another proposer: what follows it is much likelier to stand.
+// Prompt lookup seeks none longer.
+int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
+  constexpr int kSuffix = 6;
+  return source == LocalSource::kLookup ? options.lookup.max_n : kSuffix;
+}
+
+constexpr char kStrong[] = "strong";
+// The model pair is the same for all sessions of a server.
+constexpr char kPair[] = "";
+
+// A proposal is there in no time.
+constexpr StreamEstimate kAtOnce{.round_trip = 1e-7, .draft_depth = 1e-7};
+
+void AddLocalArms(Proposer::Kind kind, const std::string& name, std::span<const int> lengths,
+                  int max_length, std::vector<Arm>* arms) {
+  for (const bool strong : {false, true}) {
+    for (const int length : lengths) {
+      if (length > max_length) continue;
+      arms->push_back({.name = name + (strong ? "-strong-" : "-") + std::to_string(length),
+                       .proposer = {.kind = kind, .name = strong ? kStrong : ""},
+                       .shape = Sequences(1, length)});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Arm> ServedArms(const PlannerOptions& options) {
+  std::vector<Arm> arms = {{.name = "plain"}};
+  const auto add = [&](int paths, std::initializer_list<int> lengths) {
+    for (const int length : lengths) {
+      if (paths > options.max_paths || length > options.max_draft_length) continue;
+      arms.push_back({.name = "draft-" + std::to_string(paths) + "x" + std::to_string(length),
+                      .proposer = {.kind = Proposer::Kind::kModel},
+                      .shape = Sequences(paths, length),
+                      .rule = paths > 1 ? Rule::kMultiPathBlock : Rule::kBlock});
+    }
+  };
+  add(1, {1, 2, 3, 4, 5, 6, 8});
+  add(2, {2, 4, 6});
+  add(4, {2, 4, 6});
+  constexpr int kLookupLengths[] = {4, 8};
+  constexpr int kSuffixLengths[] = {4, 8, 16};
+  if (options.local.lookup.max_tokens > 0) {
+    AddLocalArms(Proposer::Kind::kPromptLookup, "lookup", kLookupLengths, options.max_draft_length,
+                 &arms);
+  }
+  if (options.local.suffix_max_tokens > 0) {
+    AddLocalArms(Proposer::Kind::kSuffixAutomaton, "suffix", kSuffixLengths,
+                 options.max_draft_length, &arms);
+  }
+  return arms;
+}
+
+SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& request,
+                               const SpeculationPlan& plan)
+    : planner_(planner),
+      kind_(plan.kind),
+      rule_(request.speculation.rule),
+      control_(planner->controller_->Open(kPair, request.client)),
+      local_(planner->options_.local, planner->store_.on() ? &planner->store_ : nullptr,
+             request.client, /*chosen_seed=*/false) {
+  const ArmSet& arms = planner->arms();
+  if (plan.rule == Rule::kGumbel) rule_ = plan.rule;
+  for (int arm = 0; arm < arms.size(); ++arm) {
+    const bool many = arms.facts(arm).sequences > 1;
+    if (many && rule_.has_value() && !TakesManyPaths(*rule_)) continue;
+    possible_ |= ArmSet::Bit(arm);
+  }
+  rounds_.resize(static_cast<size_t>(arms.size()));
+}
+
+void SessionPlanner::Read(std::span<const TokenId> tokens) {
+  local_.Observe(tokens);
+  read_ += tokens.size();
+}
+
+ArmMask SessionPlanner::LocalArms(LocalSource source, int room) {
+  const ArmSet& arms = planner_->arms();
+  const Proposer::Kind kind = source == LocalSource::kLookup ? Proposer::Kind::kPromptLookup
+                                                             : Proposer::Kind::kSuffixAutomaton;
+  const LocalProposal& proposal = local_.Propose(source, std::min(room, arms.max_length()));
+  const auto length = static_cast<int>(proposal.tokens.size());
+  if (length == 0) return 0;
+  const bool strong = proposal.match_length >= StrongMatch(source, planner_->options_.local);
+  ArmMask mask = 0;
+  int shortest = -1;
+  for (int arm = 0; arm < arms.size(); ++arm) {
+    const Proposer& proposer = arms.arm(arm).proposer;
+    if (proposer.kind != kind || (proposer.name == kStrong) != strong) continue;
+    if (shortest < 0) shortest = arm;
+    // Longer ones than there are tokens would be the same.
+    if (arm == shortest || arms.facts(arm).length <= length) mask |= ArmSet::Bit(arm);
+  }
+  return mask;
+}
+
+ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
+                                std::span<StreamEstimate, kMaxArms> streams) {
+  const ArmSet& arms = planner_->arms();
+  // The last token of a round is the target's own: a draft of all that remains would waste one.
+  const int room = std::min(situation.room, situation.remaining - 1);
+  ArmMask allowed = 0;
+  for (int arm = 0; arm < arms.size(); ++arm) {
+    const ArmSet::Facts& facts = arms.facts(arm);
+    const Proposer::Kind kind = arms.arm(arm).proposer.kind;
+    StreamEstimate& stream = streams[static_cast<size_t>(facts.proposer)];
+    stream = kAtOnce;
+    if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
+    if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
+    // Tokens to catch up with are read many to a pass.
+    constexpr double kCatchUp = 1.0 / 8;
+    stream = {.round_trip = situation.drafter->network,
+              .draft_depth = situation.drafter->depth,
+              .catch_up_token = kCatchUp * situation.drafter->depth};
+    if (facts.rows - 1 <= situation.room && facts.length <= room) allowed |= ArmSet::Bit(arm);
+  }
+  if (read_ == tokens && room > 0) {
+    allowed |= LocalArms(LocalSource::kLookup, room) | LocalArms(LocalSource::kSuffix, room);
+  }
+  return allowed & possible_;
+}
+
+NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
+  OUTRIDER_CHECK(!round_.has_value());
+  const ArmSet& arms = planner_->arms();
+  std::array<StreamEstimate, kMaxArms> streams;
+  const ArmMask allowed = Allowed(situation, tokens, streams);
+  if (allowed == plain_among_ && plain_left_ > 0) {
+    --plain_left_;
+    round_ = Round{.arm = arms.plain(), .choice = std::nullopt};
+    ++rounds_[static_cast<size_t>(arms.plain())];
+    return {.rule = rule_.value_or(Rule::kBlock)};
+  }
+  const Choice choice =
+      control_->Choose({.allowed = allowed,
+                        .step_sessions = planner_->step_sessions_,
+                        .step_context = planner_->step_context_,
+                        .remaining = situation.remaining,
+                        .streams = {streams.data(), static_cast<size_t>(arms.proposers())}});
+  round_ = Round{.arm = choice.arm, .choice = choice};
+  ++rounds_[static_cast<size_t>(choice.arm)];
+  plain_runs_ = choice.arm == arms.plain() && allowed == plain_among_ ? plain_runs_ + 1 : 0;
+  plain_among_ = choice.arm == arms.plain() ? allowed : 0;
+  constexpr int kMostDoublings = 4;
+  plain_left_ = (1 << std::min(plain_runs_, kMostDoublings)) - 1;
+  if (planner_->metrics_ != nullptr && choice.seconds > 0) {
+    planner_->metrics_->arms[static_cast<size_t>(choice.arm)].expected_tokens_per_second.Set(
+        choice.tokens / choice.seconds);
+  }
+
+  const Arm& arm = arms.arm(choice.arm);
+  NextRound next{.rule = rule_.value_or(arm.rule)};
+  switch (arm.proposer.kind) {
+    case Proposer::Kind::kNone: break;
+    case Proposer::Kind::kModel: next.shape = arm.shape; break;
+    case Proposer::Kind::kPromptLookup:
+    case Proposer::Kind::kSuffixAutomaton: {
+      const LocalSource source = arm.proposer.kind == Proposer::Kind::kPromptLookup
+                                     ? LocalSource::kLookup
+                                     : LocalSource::kSuffix;
+      const int room = std::min(situation.room, situation.remaining - 1);
+      next.draft = ToDraft(local_.Propose(source, std::min(room, arm.shape.length)).tokens, kind_);
+      break;
+    }
+  }
+  return next;
+}
+
+void SessionPlanner::Conclude(const RoundResult& result) {
+  if (!round_.has_value()) return;
+  const Round round = *std::exchange(round_, std::nullopt);
+  if (round.choice.has_value()) {
+    control_->Observe(*round.choice, {.accepted = result.accepted,
+                                      .drafted = result.drafted,
+                                      .emitted = result.emitted,
+                                      .seconds = result.seconds,
+                                      .truncated = !result.teaches});
+  }
+  if (VerifierMetrics* const metrics = planner_->metrics_; metrics != nullptr) {
+    VerifierMetrics::Arm& arm = metrics->arms[static_cast<size_t>(round.arm)];
+    arm.rounds.Increment();
+    arm.tokens.Increment(result.emitted);
+    arm.seconds.Increment(result.seconds);
+    metrics->arm_switches_total.Increment(static_cast<double>(control_->switches() - switches_));
+    if (result.teaches && round.choice.has_value() && round.choice->best_speed > 0) {
+      metrics->arm_regret_seconds.Add(result.seconds - result.emitted / round.choice->best_speed);
+    }
+  }
+  switches_ = control_->switches();
+}
+
+void SessionPlanner::OnDrafted(const DraftTree& draft, double total, double drafting) {
+  if (!round_.has_value()) return;
+  const ArmSet::Facts& facts = planner_->arms().facts(round_->arm);
+  CostModel& costs = planner_->controller_->costs();
+  costs.ObserveDraft(facts.proposer, facts.sequences, draft.max_depth(), drafting);
+  costs.ObserveRoundTrip(facts.proposer, total - drafting);
+}
+
+void SessionPlanner::Summarize(Summary* summary) const {
+  const ArmSet& arms = planner_->arms();
+  for (int arm = 0; arm < arms.size(); ++arm) {
+    const int rounds = rounds_[static_cast<size_t>(arm)];
+    if (rounds > 0) summary->arm_rounds.emplace_back(arms.arm(arm).name, rounds);
+  }
+  summary->arm_switches = static_cast<int>(control_->switches());
+}
+
+void SessionPlanner::Finish(std::span<const TokenId> output) { local_.Remember(output); }
+
+Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
+    : options_(std::move(options)),
+      metrics_(metrics),
+      controller_(Controller::Create(options_.control, ServedArms(options_)).value()),
+      store_(options_.store) {}
+
+std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
+                                              const SpeculationPlan& plan) {
+  const SpeculationOptions& asked = request.speculation;
+  if (!asked.enabled || asked.draft_length > 0 || asked.paths > 0 || !asked.tree.empty()) {
+    return nullptr;
+  }
+  if (request.seed.has_value() && plan.kind == DraftKind::kSampled) return nullptr;
+  return std::unique_ptr<SessionPlanner>(new SessionPlanner(this, request, plan));
+}
+
+void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {
+  constexpr double kGain = 1.0 / 32;
+  step_sessions_ += (sessions - step_sessions_) * kGain;
+  step_context_ += (static_cast<double>(context) - step_context_) * kGain;
+  controller_->costs().ObserveStep(rows, static_cast<double>(context), seconds);
+}
+
+}  // namespace outrider

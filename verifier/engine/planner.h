@@ -1,0 +1,151 @@
+// Chooses how each round of a session is drafted: by a drafter, by a proposer without a model, or
+// not at all. Between the engine, which knows sessions and time, and verifier/control, which knows
+// arms.
+//
+// Exactness: a choice follows from earlier rounds alone, so it changes no law, with one exception:
+// two requests with the same seed toss the same coins, and a plan learned from the first would know
+// those of the second. A sampled request whose client chose the seed is planned as asked or by
+// default, never by what was learned, unless its rule is gumbel, where no plan changes the text.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/types.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
+#include "verifier/control/controller.h"
+#include "verifier/engine/draft_source.h"
+#include "verifier/engine/metrics.h"
+#include "verifier/engine/request.h"
+#include "verifier/engine/sink.h"
+#include "verifier/propose/local_proposer.h"
+#include "verifier/propose/suffix_store.h"
+
+namespace outrider {
+
+struct PlannerOptions {
+  ControllerOptions control;
+  LocalProposerOptions local = {.suffix_max_tokens = 32768};
+  SuffixStoreOptions store;
+  int max_draft_length = 16;
+  int max_paths = 8;
+};
+
+// The arms of a server: plain decoding, a drafter with one, two and four sequences of several
+// lengths, prompt lookup and the suffix automaton behind shorter and longer matches.
+std::vector<Arm> ServedArms(const PlannerOptions& options);
+
+// What a round may be.
+struct Situation {
+  int remaining = 0;                   // tokens that the request may still emit
+  int room = 0;                        // draft tokens that there is place for
+  std::optional<DraftTiming> drafter;  // nullopt: none to be had now
+};
+
+struct NextRound {
+  DraftShape shape;  // for a drafter; of length 0: not by one
+  DraftTree draft;   // here at once; empty: none
+  Rule rule = Rule::kBlock;
+};
+
+struct RoundResult {
+  bool teaches = true;  // false: cut by an end, or not a round like others
+  int accepted = 0;
+  int drafted = 0;  // depths that were scored
+  int emitted = 0;
+  double seconds = 0;
+};
+
+class Planner;
+
+// One session's.
+class SessionPlanner {
+ public:
+  // Tokens that stand, in order; a long prompt in pieces.
+  void Read(std::span<const TokenId> tokens);
+  // Tokens read so far.
+  size_t read() const { return read_; }
+
+  // The next round, `tokens` standing (drafts of proposers without a model only if all were read).
+  // REQUIRES: !pending().
+  NextRound Choose(const Situation& situation, size_t tokens);
+  // Between Choose and Conclude.
+  bool pending() const { return round_.has_value(); }
+  // What became of it.
+  void Conclude(const RoundResult& result);
+  // A drafter's whole draft came, `total` after its plan was sent.
+  void OnDrafted(const DraftTree& draft, double total, double drafting);
+  // The text is complete.
+  void Finish(std::span<const TokenId> output);
+
+  // Adds what was chosen to a summary.
+  void Summarize(Summary* summary) const;
+
+ private:
+  friend class Planner;
+  SessionPlanner(Planner* planner, const GenerationRequest& request, const SpeculationPlan& plan);
+
+  // A round under way.
+  struct Round {
+    int arm = 0;
+    std::optional<Choice> choice;  // nullopt: plain, as the last ones
+  };
+
+  // Arms of the source's proposal, if it has one.
+  ArmMask LocalArms(LocalSource source, int room);
+  // Arms that the situation allows, with what is known of their proposers.
+  ArmMask Allowed(const Situation& situation, size_t tokens,
+                  std::span<StreamEstimate, kMaxArms> streams);
+
+  Planner* planner_;
+  DraftKind kind_;
+  std::optional<Rule> rule_;  // the request's own
+  ArmMask possible_ = 0;
+  std::unique_ptr<ControlSession> control_;
+  LocalProposer local_;
+  size_t read_ = 0;
+  std::optional<Round> round_;
+  // Plain decoding that was chosen stays chosen for some rounds, longer each time: where drafts do
+  // not pay, choosing should cost nothing either.
+  ArmMask plain_among_ = 0;  // what it was chosen among
+  int plain_runs_ = 0;       // times in a row
+  int plain_left_ = 0;       // rounds that it still stays for
+  std::vector<int> rounds_;  // by arm
+  int64_t switches_ = 0;     // that were counted
+};
+
+class Planner {
+ public:
+  // REQUIRES: the policy's name is one of PolicyNames(). `metrics` (nullptr: none) knows the arms.
+  Planner(PlannerOptions options, VerifierMetrics* metrics);
+
+  // nullptr: the request is drafted for as it asks, or its coins may be known (see above). It must
+  // not outlive the planner.
+  std::unique_ptr<SessionPlanner> Open(const GenerationRequest& request,
+                                       const SpeculationPlan& plan);
+  // A step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
+  void OnStep(int sessions, int rows, int64_t context, double seconds);
+
+  const ArmSet& arms() const { return controller_->arms(); }
+  const SuffixStore& store() const { return store_; }
+
+ private:
+  friend class SessionPlanner;
+
+  PlannerOptions options_;
+  VerifierMetrics* metrics_;
+  std::unique_ptr<Controller> controller_;
+  SuffixStore store_;
+  double step_sessions_ = 1, step_context_ = 0;  // of late
+};
+
+}  // namespace outrider

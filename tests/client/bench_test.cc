@@ -164,7 +164,8 @@ TEST_F(Bench, OtherFailuresFailTheCommandAlsoWhereRefusalsAreAllowed) {
   const auto result = Run(fake, {"--requests", "3", "--allow-refused"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
-            "error: RESOURCE_EXHAUSTED: 1 of 3 requests failed, the first with: too slow\n");
+            "error: RESOURCE_EXHAUSTED: 1 of 3 requests failed, the first with: too slow (1 token "
+            "was received)\n");
 }
 
 TEST_F(Bench, ARateStartsRequestsOnTimeAlthoughNoneHasEnded) {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,47 +30,81 @@ std::vector<std::string> Prompts() {
   return prompts;
 }
 
-TEST(Greedy, HundredPromptsEqualPlainDecodingTokenForToken) {
-  const std::vector<std::string> prompts = Prompts();
-  ASSERT_EQ(prompts.size(), 100u);
+// The speculation of each prompt's request, compared with none.
+struct Comparison {
+  uint32_t accepted = 0;
+  std::set<std::string> arms;
+};
+
+template <class Speculate>
+Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::string& policy,
+                            const Speculate& speculate) {
   TempDir dir;
-  const auto verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
-  ASSERT_NE(verifier.port, 0);
+  const auto verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log",
+                                      {"--policy", policy, "--store-tokens", "100000"});
+  EXPECT_NE(verifier.port, 0);
   const auto drafter =
       StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
   TestClient client(verifier.address());
-  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
   // Plain runs one by one, drafted ones eight at a time: batch mates must not show either.
-  const auto run = [&](size_t i, bool speculate) {
+  const auto run = [&](size_t i, bool plain) {
     v1::GenerateRequest request;
     request.set_text(prompts[i]);
     request.mutable_sampling()->set_temperature(0);
     request.mutable_stop()->set_max_tokens(kTokens);
-    request.mutable_speculation()->set_draft_length(i % 2 == 0 ? 4 : 8);
-    if (!speculate) request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
+    if (plain) {
+      request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
+    } else {
+      speculate(i, request.mutable_speculation());
+    }
     return client.Generate(request);
   };
   std::vector<TestClient::Outcome> plain;
-  for (size_t i = 0; i < prompts.size(); ++i) plain.push_back(run(i, false));
+  for (size_t i = 0; i < prompts.size(); ++i) plain.push_back(run(i, true));
   std::vector<TestClient::Outcome> drafted(prompts.size());
   std::vector<std::thread> threads;
   constexpr size_t kAtOnce = 8;
   for (size_t t = 0; t < kAtOnce; ++t) {
     threads.emplace_back([&, t] {
-      for (size_t i = t; i < prompts.size(); i += kAtOnce) drafted[i] = run(i, true);
+      for (size_t i = t; i < prompts.size(); i += kAtOnce) drafted[i] = run(i, false);
     });
   }
   for (std::thread& t : threads) t.join();
 
-  uint32_t accepted = 0;
+  Comparison comparison;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    ASSERT_TRUE(plain[i].status.ok() && drafted[i].status.ok()) << i;
+    EXPECT_TRUE(plain[i].status.ok() && drafted[i].status.ok()) << i;
     EXPECT_EQ(plain[i].tokens, drafted[i].tokens) << prompts[i];
     EXPECT_EQ(plain[i].text, drafted[i].text);
-    accepted += drafted[i].finished.speculation().accepted_tokens();
+    const v1::SpeculationStats& stats = drafted[i].finished.speculation();
+    comparison.accepted += stats.accepted_tokens();
+    for (const v1::ArmRounds& arm : stats.arms()) comparison.arms.insert(arm.arm());
   }
-  EXPECT_GT(accepted, 500u) << "drafts were scored, not avoided";
+  return comparison;
+}
+
+TEST(Greedy, HundredPromptsEqualPlainDecodingTokenForToken) {
+  const std::vector<std::string> prompts = Prompts();
+  ASSERT_EQ(prompts.size(), 100u);
+  const Comparison comparison =
+      CompareWithPlain(prompts, "fixed", [](size_t i, v1::SpeculationOptions* speculation) {
+        speculation->set_draft_length(i % 2 == 0 ? 4 : 8);
+      });
+  EXPECT_GT(comparison.accepted, 500u) << "drafts were scored, not avoided";
+}
+
+// Plans at random: a drafter, the text itself and earlier texts in turn.
+TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(40);
+  const Comparison comparison =
+      CompareWithPlain(prompts, "exp3spec", [](size_t, v1::SpeculationOptions*) {});
+  EXPECT_GT(comparison.accepted, 100u);
+  EXPECT_GT(comparison.arms.size(), 15u);
+  EXPECT_TRUE(comparison.arms.contains("suffix-4"));
+  EXPECT_TRUE(comparison.arms.contains("lookup-4"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -73,6 +74,10 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
                                    listen,
                                    "--metrics",
                                    "127.0.0.1:0"};
+  // Tests know what is drafted unless they ask for a policy.
+  if (std::find(flags.begin(), flags.end(), "--policy") == flags.end()) {
+    argv.insert(argv.end(), {"--policy", "fixed"});
+  }
   argv.insert(argv.end(), flags.begin(), flags.end());
   VerifierProcess verifier;
   verifier.process = Process::Start(argv, log_path);

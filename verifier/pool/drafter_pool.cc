@@ -223,6 +223,11 @@ void DrafterPool::Hear(uint64_t id, Drafter& drafter) {
   }
 }
 
+void DrafterPool::PutOff(Drafter& drafter) const {
+  drafter.try_again =
+      clock_->Now() + kFirstTry * (1 << std::min(drafter.silences, kMaxTryDoublings));
+}
+
 void DrafterPool::CountSilent() {
   if (metrics_ == nullptr) return;
   metrics_->drafters_silent.Set(
@@ -239,13 +244,15 @@ bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
          tokens <= drafter.hello.max_context;
 }
 
-DrafterPool::Drafter* DrafterPool::Best(int tokens, uint64_t* id) {
-  // By expected time, silent ones last; of two that are alike (or new) the one with fewer sessions.
+DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* id) {
+  // A silent one that is due to be tried, else by expected time; of two that are alike (or new) the
+  // one with fewer sessions.
   const auto key = [](const Drafter& d) {
-    return std::tuple(d.silences > 0, ExpectedSeconds(d), d.sessions);
+    return std::tuple(d.silences == 0, ExpectedSeconds(d), d.sessions);
   };
   Drafter* best = nullptr;
   for (auto& [candidate, drafter] : drafters_) {
+    if (drafter.silences > 0 && !try_silent) continue;
     if (!Takes(drafter, tokens) || (best != nullptr && key(*best) <= key(drafter))) continue;
     best = &drafter;
     *id = candidate;
@@ -256,8 +263,10 @@ DrafterPool::Drafter* DrafterPool::Best(int tokens, uint64_t* id) {
 bool DrafterPool::Open(const SessionStart& start) {
   if (draining_) return false;
   uint64_t id = 0;
-  Drafter* const best = Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, &id);
+  Drafter* const best =
+      Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
   if (best == nullptr) return false;
+  if (best->silences > 0) PutOff(*best);
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
@@ -276,19 +285,19 @@ bool DrafterPool::Late(uint64_t session) {
   // A long prompt takes its time; another drafter would have to read it too.
   const bool patient = assignment.fresh && drafter.silences == 0 && assignment.late < kLateToMove;
   const bool silent = drafter.heard <= assignment.sent && !patient;
-  if (silent && clock_->Now() >= drafter.try_again) {
-    if (drafter.silences == 0) {
-      Log(LogLevel::kWarning, "drafter is silent", {{"drafter", drafter.hello.name}});
-    }
-    drafter.try_again =
-        clock_->Now() + kFirstTry * (1 << std::min(drafter.silences, kMaxTryDoublings));
-    ++drafter.silences;
+  if (silent && drafter.silences == 0) {
+    Log(LogLevel::kWarning, "drafter is silent", {{"drafter", drafter.hello.name}});
+    PutOff(drafter);
+    drafter.silences = 1;
     CountSilent();
+  } else if (silent && assignment.fresh && assignment.late == 1) {  // a try that failed
+    ++drafter.silences;
+    PutOff(drafter);
   }
   if (draining_ || (drafter.silences == 0 && assignment.late < kLateToMove)) return false;
   uint64_t id = 0;
-  const Drafter* const best = Best(0, &id);
-  if (best == nullptr || best == &drafter || best->silences > 0) return false;
+  const Drafter* const best = Best(0, false, &id);
+  if (best == nullptr || best == &drafter) return false;
   if (drafter.silences == 0 && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
   Close(session);
@@ -352,7 +361,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
     drafter = &drafters_.at(it->second.drafter);
     timing.last = it->second.last_seconds;
   } else if (!draining_) {
-    drafter = Best(tokens, &id);
+    drafter = Best(tokens, true, &id);
   }
   if (drafter == nullptr) return std::nullopt;
   if (drafter->round_trip.measured) {

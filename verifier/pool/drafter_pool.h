@@ -166,8 +166,11 @@ class DrafterPool final : public DraftSource {
   void Hear(uint64_t id, Drafter& drafter);
   // Whether it may take one more session of so many tokens.
   bool Takes(const Drafter& drafter, int tokens) const;
-  // The drafter that is likely to draft soonest, of those that take the session. nullptr: none.
-  Drafter* Best(int tokens, uint64_t* id);
+  // The drafter that is likely to draft soonest, of those that take the session; with `try_silent`
+  // before all a silent one that is due to be tried. nullptr: none.
+  Drafter* Best(int tokens, bool try_silent, uint64_t* id);
+  // Sets when a silent drafter is tried again.
+  void PutOff(Drafter& drafter) const;
   void CountSilent();
 
   TargetIdentity target_;

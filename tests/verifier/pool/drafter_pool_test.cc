@@ -515,6 +515,28 @@ TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
   EXPECT_TRUE(Open(2));
 }
 
+TEST_F(LateDrafts, ASilentDrafterIsTriedThoughAnotherIsWell) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Join(2, Hello("b"));
+  Settle(2, 2);
+  Plan(1);
+  EXPECT_TRUE(pool_.Late(1));
+  Open(1);
+  EXPECT_EQ(pool_.DrafterName(1), "b");
+  pool_.Close(1);
+  clock_.Advance(std::chrono::seconds(1));
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a");
+  Open(4);
+  EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
+  rounds_[3] = 0;
+  Answer(1, 3);
+  pool_.Close(4);
+  Open(5);
+  EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
+}
+
 TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
   Join(1, Hello("a"));
   Settle(1, 1);

@@ -86,7 +86,7 @@ void Adaptive::Account(double plain_rounds, int emitted) {
 }
 
 double Adaptive::Allowance(double remaining) const {
-  return kMostLoss * (served_ + std::min(remaining, kAdvance)) - deficit_;
+  return kMostLoss * (served_ + std::min(remaining, kAdvance)) - deficit_ - pledged_;
 }
 
 }  // namespace outrider

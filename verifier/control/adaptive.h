@@ -74,6 +74,7 @@ class Adaptive final : public Policy {
   double deficit_ = 0;
   double served_ = 0;  // tokens, faded like the deficit
   int64_t pending_ = 0;
+  double pledged_ = 0;  // plain rounds that pending ones may lose
 };
 
 }  // namespace outrider

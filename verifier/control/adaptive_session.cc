@@ -26,6 +26,11 @@ double Improvement(double mean, double deviation) {
          deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
 }
 
+// Plain rounds that are lost if no draft token stands.
+double MostLoss(const Choice& choice) {
+  return std::max(0.0, choice.seconds / choice.plain_seconds - 1);
+}
+
 }  // namespace
 
 AdaptiveSession::AdaptiveSession(Adaptive& shared)
@@ -161,11 +166,16 @@ Choice AdaptiveSession::Choose(const Context& context) {
   }
   choice.explores = choice.arm != fastest.arm;
   ++shared_.pending_;
+  shared_.pledged_ += MostLoss(choice);
   return choice;
 }
 
 void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
-  --shared_.pending_;
+  if (--shared_.pending_ == 0) {
+    shared_.pledged_ = 0;  // no rounding errors
+  } else {
+    shared_.pledged_ -= MostLoss(choice);
+  }
   if (!Teaches(shared_.arms_, choice, outcome)) return;
   const ArmSet::Facts& facts = FactsOf(choice.arm);
   const auto proposer = static_cast<size_t>(facts.proposer);
@@ -187,13 +197,18 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
     profile(choice.arm).Update(outcome.accepted, drafted, &own.belief);
     shared_.Learn(facts.family, own.belief, outcome.accepted, drafted, mean);
   }
-  if (!IsSeconds(outcome.seconds)) return;
   const bool drafts = facts.sequences > 0;
-  // Rounds that were cut or caught up took what others do not.
-  if (drafted == facts.length && !(drafts && caught_up)) {
-    shared_.LearnSeconds(facts.family, outcome.seconds, choice.seconds);
+  double seconds = choice.seconds;
+  if (IsSeconds(outcome.seconds)) {
+    // Rounds that were cut or caught up took what others do not.
+    if (drafted == facts.length && !(drafts && caught_up)) {
+      shared_.LearnSeconds(facts.family, outcome.seconds, choice.seconds);
+    }
+    // The model lets all sessions of a step draft: what this one's rows cost the others is in it,
+    // and not in what was measured.
+    seconds = std::max(seconds, outcome.seconds);
   }
-  shared_.Account(drafts ? outcome.seconds / choice.plain_seconds : 1, outcome.accepted + 1);
+  shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.accepted + 1);
 }
 
 }  // namespace outrider

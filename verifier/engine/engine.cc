@@ -522,11 +522,13 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
   }
   session.last_token = now;
   if (session.planner != nullptr) {
-    session.planner->Conclude({.teaches = !first && !end.has_value(),
-                               .accepted = chunk.accepted,
-                               .drafted = depth,
-                               .emitted = static_cast<int>(chunk.tokens.size()),
-                               .seconds = Seconds(now - session.round_begun)});
+    session.planner->Conclude(
+        {.teaches = !first && !end.has_value(),
+         .accepted = chunk.accepted,
+         .drafted = depth,
+         .emitted = static_cast<int>(chunk.tokens.size()),
+         // The first round has the prompt in it.
+         .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
   if (drafted > 0 && !session.local_draft) {

@@ -140,8 +140,11 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const ArmSet& arms = planner_->arms();
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
-  if (allowed == plain_among_ && plain_left_ > 0) {
-    --plain_left_;
+  // Before the first steps nothing is known of what a row costs.
+  constexpr int64_t kFirstSteps = 8;
+  const bool stays_plain = allowed == plain_among_ && plain_left_ > 0;
+  if (stays_plain || (planner_->steps_ < kFirstSteps && planner_->learns_)) {
+    plain_left_ -= stays_plain ? 1 : 0;
     round_ = Round{.arm = arms.plain(), .choice = std::nullopt};
     ++rounds_[static_cast<size_t>(arms.plain())];
     return {.rule = rule_.value_or(Rule::kBlock)};
@@ -194,10 +197,12 @@ void SessionPlanner::Conclude(const RoundResult& result) {
   if (VerifierMetrics* const metrics = planner_->metrics_; metrics != nullptr) {
     VerifierMetrics::Arm& arm = metrics->arms[static_cast<size_t>(round.arm)];
     arm.rounds.Increment();
-    arm.tokens.Increment(result.emitted);
-    arm.seconds.Increment(result.seconds);
+    if (IsSeconds(result.seconds)) {
+      arm.tokens.Increment(result.emitted);
+      arm.seconds.Increment(result.seconds);
+    }
     metrics->arm_switches_total.Increment(static_cast<double>(control_->switches() - switches_));
-    if (result.teaches && round.choice.has_value() && round.choice->best_speed > 0) {
+    if (IsSeconds(result.seconds) && round.choice.has_value() && round.choice->best_speed > 0) {
       metrics->arm_regret_seconds.Add(result.seconds - result.emitted / round.choice->best_speed);
     }
   }
@@ -226,6 +231,7 @@ void SessionPlanner::Finish(std::span<const TokenId> output) { local_.Remember(o
 Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
     : options_(std::move(options)),
       metrics_(metrics),
+      learns_(options_.control.policy == "adaptive"),
       controller_(Controller::Create(options_.control, ServedArms(options_)).value()),
       store_(options_.store) {}
 
@@ -241,6 +247,7 @@ std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
 
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {
   constexpr double kGain = 1.0 / 32;
+  ++steps_;
   step_sessions_ += (sessions - step_sessions_) * kGain;
   step_context_ += (static_cast<double>(context) - step_context_) * kGain;
   controller_->costs().ObserveStep(rows, static_cast<double>(context), seconds);

@@ -58,11 +58,11 @@ struct NextRound {
 };
 
 struct RoundResult {
-  bool teaches = true;  // false: cut by an end, or not a round like others
+  bool teaches = true;  // false: cut by an end
   int accepted = 0;
   int drafted = 0;  // depths that were scored
   int emitted = 0;
-  double seconds = 0;
+  double seconds = 0;  // NaN: not those of a round like others
 };
 
 class Planner;
@@ -143,6 +143,8 @@ class Planner {
 
   PlannerOptions options_;
   VerifierMetrics* metrics_;
+  bool learns_;  // what things cost
+  int64_t steps_ = 0;
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
   double step_sessions_ = 1, step_context_ = 0;  // of late

@@ -17,11 +17,19 @@ constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
 struct RequestFlags {
   std::string speculation = "auto";
   std::string rule;
+  std::string stop_rule;
+  float stop_threshold = 0.f;
 };
 
 std::vector<std::string> RuleNames() {
   std::vector<std::string> names;
   for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  return names;
+}
+
+std::vector<std::string> StopRuleNames() {
+  std::vector<std::string> names;
+  for (const StopRule::Kind kind : kAllStopKinds) names.emplace_back(StopRuleName(kind));
   return names;
 }
 
@@ -123,6 +131,17 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
       ->delimiter(',')
       ->allow_extra_args(false);
   command
+      ->add_option("--stop-rule", flags->stop_rule,
+                   "Where paths of a draft end before their length: length (nowhere), confidence, "
+                   "entropy or head; without it, the server's rule")
+      ->check(CLI::IsMember(StopRuleNames()));
+  command
+      ->add_option("--stop-threshold", flags->stop_threshold,
+                   "Of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: the usual "
+                   "one")
+      ->check(CLI::Range(0.f, kMaxEntropyThreshold))
+      ->capture_default_str();
+  command
       ->add_option("--timeout", request->timeout_seconds,
                    "Seconds that one request may take; 0: any number")
       ->check(CLI::NonNegativeNumber)
@@ -132,6 +151,10 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
 void Finish(const RequestFlags& flags, RequestOptions* request) {
   request->speculation = flags.speculation == "auto";
   if (!flags.rule.empty()) request->rule = ParseRule(flags.rule).value();
+  if (!flags.stop_rule.empty()) {
+    request->stop = {.kind = ParseStopRule(flags.stop_rule).value(),
+                     .threshold = flags.stop_threshold};
+  }
 }
 
 }  // namespace

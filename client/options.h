@@ -12,6 +12,7 @@
 #include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
 
 namespace outrider {
 
@@ -37,6 +38,7 @@ struct RequestOptions {
   uint32_t draft_length = 0;     // 0: the server's choice
   uint32_t paths = 0;            // 0: the server's choice
   std::vector<uint32_t> tree;    // branching by depth in place of both
+  std::optional<StopRule> stop;  // unset: the server's
   double timeout_seconds = 0.0;  // 0: none
 };
 

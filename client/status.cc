@@ -95,6 +95,7 @@ std::string Json(const v1::GetStatusResponse& status) {
     drafter["round_trip_ms"] = d.round_trip_ms();
     drafter["drafting_ms"] = d.drafting_ms();
     drafter["reported_sessions"] = d.reported_sessions();
+    drafter["acceptance_head"] = d.acceptance_head();
   }
   json["sessions"] = nlohmann::ordered_json::array();
   for (const v1::SessionStatus& s : status.sessions()) {

@@ -44,6 +44,7 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options) {
   speculation->set_draft_length(options.draft_length);
   speculation->set_paths(options.paths);
   speculation->mutable_tree()->Assign(options.tree.begin(), options.tree.end());
+  if (options.stop.has_value()) ToWire(*options.stop, speculation->mutable_stop());
   return request;
 }
 

@@ -9,6 +9,11 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       drafts_sent_total(registry.MakeCounter("outrider_drafter_drafts_sent_total",
                                              "Drafts sent whole, one a session and round",
                                              {{"model_name", model_name}})),
+      draft_depth(registry.MakeHistogram(
+          "outrider_drafter_draft_depth",
+          "Tokens of a draft's longest path: where its stop rule, an end of sequence or the plan "
+          "ended it",
+          {1, 2, 3, 4, 6, 8, 12, 16, 32}, {{"model_name", model_name}})),
       ahead_tokens_total(registry.MakeCounter(
           "outrider_drafter_ahead_tokens_total",
           "Of the draft tokens made, those made ahead of a verdict", {{"model_name", model_name}})),

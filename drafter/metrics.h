@@ -14,6 +14,7 @@ struct DrafterMetrics {
 
   Counter draft_tokens_total;
   Counter drafts_sent_total;
+  Histogram draft_depth;
   Counter ahead_tokens_total;
   Counter ahead_verdicts_total;
   Counter ahead_hits_total;

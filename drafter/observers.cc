@@ -23,7 +23,10 @@ void LoopMetrics::OnStep(const StepReport& report) {
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
 
-void LoopMetrics::OnDraftSent() { metrics_->drafts_sent_total.Increment(); }
+void LoopMetrics::OnDraftSent(int depth) {
+  metrics_->drafts_sent_total.Increment();
+  metrics_->draft_depth.Observe(depth);
+}
 
 void LoopMetrics::OnVerdictAhead(bool hit) {
   metrics_->ahead_verdicts_total.Increment();

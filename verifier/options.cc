@@ -1,6 +1,8 @@
 #include "verifier/options.h"
 
 #include <CLI/CLI.hpp>
+#include <set>
+#include <string>
 
 namespace outrider {
 
@@ -58,6 +60,18 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "Draft sequences per round under --policy fixed, unless the request says "
                  "otherwise")
       ->check(CLI::Range(1, 64));
+  app.add_option_function<std::string>(
+         "--stop-rule",
+         [&engine](const std::string& name) {
+           engine.speculation.stop.kind = ParseStopRule(name).value();
+         },
+         "Where paths of a draft end before their length, unless the request says otherwise: "
+         "length "
+         "(nowhere), confidence, entropy or head")
+      ->check(CLI::IsMember(std::set<std::string>{"length", "confidence", "entropy", "head"}));
+  app.add_option(
+      "--stop-threshold", engine.speculation.stop.threshold,
+      "Of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: the usual one");
   app.add_option("--max-draft-length", engine.max_draft_length,
                  "Longest draft that a request may ask for")
       ->check(CLI::Range(1, 16));
@@ -106,6 +120,9 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       return InvalidArgument("--draft-length is above --max-draft-length");
     }
     if (e.speculation.paths > e.max_paths) return InvalidArgument("--paths is above --max-paths");
+    if (const Status stop = Validate(e.speculation.stop); !stop.ok()) {
+      return stop.Annotate("--stop-threshold");
+    }
     // The scheduler keeps a quarter of a batch for prompts.
     if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
       return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");

@@ -63,8 +63,37 @@ Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
   return InvalidArgument("speculation.rule: unknown value");
 }
 
-void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire) {
+void ToWire(const StopRule& rule, v1::StopRule* wire) {
+  const auto kind = [&rule] {
+    switch (rule.kind) {
+      case StopRule::Kind::kLength: return v1::StopRule::KIND_LENGTH;
+      case StopRule::Kind::kConfidence: return v1::StopRule::KIND_CONFIDENCE;
+      case StopRule::Kind::kEntropy: return v1::StopRule::KIND_ENTROPY;
+      case StopRule::Kind::kHead: return v1::StopRule::KIND_HEAD;
+    }
+    return v1::StopRule::KIND_DEFAULT;
+  };
+  wire->set_kind(kind());
+  wire->set_threshold(rule.threshold);
+}
+
+Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
+  StopRule rule{.threshold = wire.threshold()};
+  switch (wire.kind()) {
+    case v1::StopRule::KIND_DEFAULT: return std::optional<StopRule>();
+    case v1::StopRule::KIND_LENGTH: break;
+    case v1::StopRule::KIND_CONFIDENCE: rule.kind = StopRule::Kind::kConfidence; break;
+    case v1::StopRule::KIND_ENTROPY: rule.kind = StopRule::Kind::kEntropy; break;
+    case v1::StopRule::KIND_HEAD: rule.kind = StopRule::Kind::kHead; break;
+    default: return InvalidArgument("stop rule: unknown kind");
+  }
+  OUTRIDER_TRY(Validate(rule));
+  return std::optional(rule);
+}
+
+void ToWire(const DraftShape& shape, uint32_t round, const StopRule& stop, v1::Plan* wire) {
   wire->set_round(round);
+  if (stop.kind != StopRule::Kind::kLength) ToWire(stop, wire->mutable_stop());
   wire->set_length(static_cast<uint32_t>(shape.length));
   for (const int draws : shape.branching) wire->add_branching(static_cast<uint32_t>(draws));
 }

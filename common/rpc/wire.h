@@ -8,6 +8,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
 #include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
 
@@ -24,7 +25,11 @@ v1::SpeculationOptions::Rule ToWire(Rule rule);
 // No value: the server's choice.
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
 
-void ToWire(const DraftShape& shape, uint32_t round, v1::Plan* wire);
+void ToWire(const StopRule& rule, v1::StopRule* wire);
+// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, or a threshold out of range.
+Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire);
+
+void ToWire(const DraftShape& shape, uint32_t round, const StopRule& stop, v1::Plan* wire);
 DraftShape FromWire(const v1::Plan& wire);
 
 v1::DraftKind ToWire(DraftKind kind);

@@ -163,7 +163,7 @@ void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
   if (!held.mirror->session.drafting()) {
     if (held.drafted.has_value()) gate_.OnRound(Seconds(now - *held.drafted));
     held.drafted = now;
-    if (observer_ != nullptr) observer_->OnDraftSent();
+    if (observer_ != nullptr) observer_->OnDraftSent(held.mirror->session.depths_drawn());
   }
   connection.outbox.push_back({.session = session,
                                .round = held.mirror->session.round(),
@@ -297,7 +297,7 @@ void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* repo
   Mirror& mirror = *share.held->mirror;
   const DraftSession& session = mirror.session;
   const int nodes = session.draft().size();
-  mirror.DrawDepth(rows);
+  mirror.DrawDepth(rows, {});
   report->drafted_tokens += session.draft().size() - nodes;
   if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
   Send(*share.connection, share.session, *share.held);

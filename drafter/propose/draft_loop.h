@@ -59,8 +59,8 @@ class DraftObserver {
   virtual ~DraftObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnLoad(const DrafterLoad& load) = 0;
-  // A draft was sent to its end.
-  virtual void OnDraftSent() = 0;
+  // A draft was sent to its end; its longest path has `depth` tokens.
+  virtual void OnDraftSent(int depth) = 0;
   // A verdict came that was worked ahead of; `hit`: it was answered with what was there.
   virtual void OnVerdictAhead(bool hit) = 0;
 };

@@ -46,6 +46,11 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
   return shape;
 }
 
+// `planned`, or the full length where this drafter has no head.
+StopRule InForce(const StopRule& planned) {
+  return planned.kind == StopRule::Kind::kHead ? StopRule{} : planned;
+}
+
 }  // namespace
 
 Result<DraftSession> DraftSession::Create(const OpenEvent& open, const DraftBounds* bounds) {
@@ -79,9 +84,11 @@ DraftSession::DraftSession(const OpenEvent& open, const DraftShape& shape,
 void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
   round_ = plan.round;
   planned_ = plan.shape;
+  planned_stop_ = plan.stop;
   shape_ = shape;
   builder_ = DraftTreeBuilder({.kind = kind_,
                                .shape = shape,
+                               .stop = InForce(plan.stop),
                                .seed = seed_,
                                .round = round_,
                                .position = length(),
@@ -99,9 +106,9 @@ void DraftSession::Fed(int count) {
   OUTRIDER_CHECK(kv_length_ <= length());
 }
 
-void DraftSession::DrawDepth(std::span<float> rows) {
+void DraftSession::DrawDepth(std::span<float> rows, std::span<const float> accepted) {
   OUTRIDER_CHECK(kv_length_ == length());
-  builder_.DrawDepth(rows, warper_);
+  builder_.DrawDepth(rows, accepted, warper_);
 }
 
 DraftChunk DraftSession::TakeChunk() {
@@ -111,10 +118,9 @@ DraftChunk DraftSession::TakeChunk() {
 
 std::vector<int32_t> DraftSession::Leaves() const {
   std::vector<int32_t> leaves;
-  for (int node = draft().size(); node > 0 && draft().depth(node) == draft().max_depth(); --node) {
-    if (!Ends(draft().token(node))) leaves.push_back(node);
+  for (int node = 1; node <= draft().size(); ++node) {
+    if (draft().draws(node).empty() && !Ends(draft().token(node))) leaves.push_back(node);
   }
-  std::reverse(leaves.begin(), leaves.end());
   return leaves;
 }
 
@@ -132,16 +138,18 @@ bool DraftSession::Ends(TokenId token) const {
 
 Result<DraftSession> DraftSession::Assume(int node, std::span<const TokenId> next, int* fed) const {
   DraftSession assumed = *this;
-  OUTRIDER_ASSIGN(*fed, assumed.Apply({.session = 0,
-                                       .round = round_,
-                                       .node = node,
-                                       .next = {next.begin(), next.end()},
-                                       .plan = {.round = round_ + 1, .shape = planned_}}));
+  OUTRIDER_ASSIGN(
+      *fed,
+      assumed.Apply({.session = 0,
+                     .round = round_,
+                     .node = node,
+                     .next = {next.begin(), next.end()},
+                     .plan = {.round = round_ + 1, .shape = planned_, .stop = planned_stop_}}));
   return assumed;
 }
 
 bool DraftSession::Adopt(const DraftPlan& plan) {
-  if (plan.round != round_) return false;
+  if (plan.round != round_ || plan.stop != planned_stop_) return false;
   const Result<DraftShape> shape = Fit(plan.shape, tokens_.size(), *bounds_);
   if (!shape.ok() || shape->length == 0) return false;
   for (int depth = 0; depth < std::min(shape->length, builder_.depths()); ++depth) {

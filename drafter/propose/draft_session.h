@@ -58,15 +58,17 @@ class DraftSession {
   // The nodes that draw next. Behind the first depth their tokens have to be fed for that.
   std::span<const int32_t> frontier() const { return builder_.frontier(); }
   // Draws the next depth from `rows` [frontier, vocab_size], the logits behind each frontier node
-  // (overwritten). REQUIRES: drafting() and Missing() is empty.
-  void DrawDepth(std::span<float> rows);
+  // (overwritten), and `accepted`, as for DraftTreeBuilder. REQUIRES: drafting() and Missing() is
+  // empty.
+  void DrawDepth(std::span<float> rows, std::span<const float> accepted);
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 
   // Working ahead. How the round may end is guessed from what the draft model thinks likely and
   // from what was drawn, which the coming rounds' coins have no part in.
   //
-  // The deepest nodes, but for ends of sequence: what stands if everything is accepted.
+  // The nodes at which a path ended, but for ends of sequence: what stands if everything is
+  // accepted. REQUIRES: !drafting().
   std::vector<int32_t> Leaves() const;
   // Likely ends in front of them.
   std::span<const RoundEnd> LikelyStops() const { return builder_.likely_stops(); }
@@ -78,8 +80,8 @@ class DraftSession {
   // more like this one; `fed`: as Apply's result.
   Result<DraftSession> Assume(int node, std::span<const TokenId> next, int* fed) const;
   // The verdict was as assumed, and its plan is `plan`. What was drawn is what would be drawn now:
-  // coins follow from seed, round and place. False if it was drawn for another round or branching;
-  // the session is of no use then. REQUIRES: no chunk was taken.
+  // coins follow from seed, round and place. False if it was drawn for another round, branching or
+  // stop rule; the session is of no use then. REQUIRES: no chunk was taken.
   bool Adopt(const DraftPlan& plan);
 
   // Moves to the next round; what was not drafted yet is abandoned. The deepest node on the path
@@ -101,6 +103,7 @@ class DraftSession {
   int kv_length_ = 0;
   uint32_t round_ = 0;
   DraftShape planned_;
+  StopRule planned_stop_;
   DraftShape shape_;
   DraftTreeBuilder builder_;
   int sent_nodes_ = 0;

@@ -1,10 +1,12 @@
 #include "drafter/propose/draft_tree_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/math/softmax.h"
 #include "common/spec/coins.h"
 
 namespace outrider {
@@ -29,15 +31,36 @@ DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(std::span<float> row, int 
                                                       Warper& warper) const {
   const std::vector<TokenId> path = tree_.Path(node);
   const int draws = task_.shape.draws(depths_);
+  if (task_.kind == DraftKind::kSampled) {
+    warper.Warp(row, path);
+    Source source{.law = MakeDraftLaw(row, task_.law_limits)};
+    source.last = Stops(task_.stop, source.law);
+    return source;
+  }
+  Source source{.last = StopsWithoutLaw(row, path, warper)};
   if (task_.kind == DraftKind::kArgmax) {
-    return {.law = {}, .tokens = TopTokens(row, draws + 1, path, warper)};
-  }
-  if (task_.kind == DraftKind::kRace) {
+    source.tokens = TopTokens(row, draws + 1, path, warper);
+  } else {
     const auto position = static_cast<uint32_t>(task_.position + depths_);
-    return {.law = {}, .tokens = warper.Race(row, path, draws + 1, task_.seed, position)};
+    source.tokens = warper.Race(row, path, draws + 1, task_.seed, position);
   }
-  warper.Warp(row, path);
-  return {.law = MakeDraftLaw(row, task_.law_limits), .tokens = {}};
+  return source;
+}
+
+bool DraftTreeBuilder::StopsWithoutLaw(std::span<const float> row, std::span<const TokenId> path,
+                                       Warper& warper) const {
+  if (task_.stop.kind != StopRule::Kind::kConfidence &&
+      task_.stop.kind != StopRule::Kind::kEntropy) {
+    return false;
+  }
+  std::vector<float> probs(row.begin(), row.end());
+  if (task_.kind == DraftKind::kRace) {
+    warper.Warp(probs, path);
+  } else {
+    // The law at temperature 0 is sure of itself everywhere.
+    Softmax(probs, 1.f);
+  }
+  return Stops(task_.stop, probs);
 }
 
 bool DraftTreeBuilder::Ends(TokenId token) const {
@@ -56,18 +79,27 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
   return -1;
 }
 
-void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
+void DraftTreeBuilder::DrawDepth(std::span<float> rows, std::span<const float> accepted,
+                                 Warper& warper) {
   OUTRIDER_CHECK(!frontier().empty() && rows.size() % frontier_.size() == 0);
+  const bool by_head = task_.stop.kind == StopRule::Kind::kHead;
+  OUTRIDER_CHECK(accepted.size() == (by_head ? frontier_.size() : 0));
   const size_t vocab = rows.size() / frontier_.size();
   std::vector<Source> sources;
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
-    sources.push_back(MakeSource(rows.subspan(slot * vocab, vocab), frontier_[slot], warper));
+    Source& source = sources.emplace_back(
+        MakeSource(rows.subspan(slot * vocab, vocab), frontier_[slot], warper));
+    if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
+    log_accepted_[slot] += std::log(static_cast<double>(accepted[slot]));
+    // 1 - product > h, with no rounding near 1. A NaN stops.
+    source.last = !(log_accepted_[slot] >= std::log1p(-static_cast<double>(task_.stop.threshold)));
   }
 
   const auto draws = static_cast<uint32_t>(task_.shape.draws(depths_));
   const auto depth = static_cast<uint32_t>(depths_);
   std::vector<Draw> live;
   std::vector<int32_t> frontier;
+  std::vector<double> log_accepted;  // [frontier]: as far as it is known yet
   for (const Draw& draw : live_) {
     const int parent = frontier_[draw.slot];
     const Source& source = sources[draw.slot];
@@ -85,10 +117,13 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
       const int node = tree_.AddDraw(parent, token);
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
-      if (Ends(token)) continue;
+      if (Ends(token) || source.last) continue;
       // Nodes are numbered as they are first drawn, so the frontier ascends.
       auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
-      if (at == frontier.end()) at = frontier.insert(at, node);
+      if (at == frontier.end()) {
+        at = frontier.insert(at, node);
+        log_accepted.push_back(log_accepted_[draw.slot]);
+      }
       live.push_back({.index = index, .slot = static_cast<size_t>(at - frontier.begin())});
     }
   }
@@ -102,6 +137,7 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, Warper& warper) {
   }
   live_ = std::move(live);
   frontier_ = std::move(frontier);
+  log_accepted_ = std::move(log_accepted);
   ++depths_;
 }
 

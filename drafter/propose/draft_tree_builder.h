@@ -1,6 +1,7 @@
 // Grows the draft of one plan, a whole depth at a time, from the rows of logits behind its nodes.
-// Which draws there are depends on the shape, on ends of sequence and on which prefixes are equal,
-// on nothing else: a token that was looked at is never dropped.
+// Which draws there are depends on the shape, on the stop rule's word on what lies in front of each
+// draw, on ends of sequence and on which prefixes are equal, on nothing else: a token that was
+// looked at is never dropped.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -13,6 +14,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
+#include "common/spec/stop_rule.h"
 #include "common/spec/warper.h"
 
 namespace outrider {
@@ -21,6 +23,7 @@ namespace outrider {
 struct DraftTask {
   DraftKind kind = DraftKind::kSampled;
   DraftShape shape;
+  StopRule stop = {};  // a threshold of kHead is in force as it stands
   uint64_t seed = 0;
   uint32_t round = 0;
   int position = 0;  // tokens of the session, prompt included: the place of the first draft token
@@ -49,8 +52,8 @@ class DraftTreeBuilder {
   const DraftTree& tree() const { return tree_; }
   // Depths drawn.
   int depths() const { return depths_; }
-  // The nodes that draw next, in order: the root at first, later those of the last depth that are
-  // no end of sequence. Empty: the draft is complete.
+  // The nodes that draw next, in order: the root at first, later those of the last depth where no
+  // path ended. Empty: the draft is complete.
   std::span<const int32_t> frontier() const {
     if (depths_ == task_.shape.length) return {};
     return frontier_;
@@ -60,8 +63,10 @@ class DraftTreeBuilder {
   std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
   // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
-  // `warper` has observed what stands in front of the draft. REQUIRES: frontier() is not empty.
-  void DrawDepth(std::span<float> rows, Warper& warper);
+  // `accepted` [frontier]: the chance that the head gives each frontier node behind its parent, for
+  // kHead (nobody looks at the root's); empty for other rules. `warper` has observed what stands in
+  // front of the draft. REQUIRES: frontier() is not empty.
+  void DrawDepth(std::span<float> rows, std::span<const float> accepted, Warper& warper);
 
   // Plans another shape, equal as far as both have drawn: deeper draws are taken back as if never
   // made, missing depths are drawn by the next calls. How deep a draft goes changes no draw.
@@ -80,12 +85,16 @@ class DraftTreeBuilder {
   };
   // What the draws behind one node are made from.
   struct Source {
-    DraftLaw law;  // kSampled
+    DraftLaw law = {};  // kSampled
     // Else: the draws themselves, distinct, and one more, the likeliest that was not drawn.
-    std::vector<TokenId> tokens;
+    std::vector<TokenId> tokens = {};
+    bool last = false;  // of their paths
   };
 
   Source MakeSource(std::span<float> row, int node, Warper& warper) const;
+  // For draws that come without a law.
+  bool StopsWithoutLaw(std::span<const float> row, std::span<const TokenId> path,
+                       Warper& warper) const;
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
   bool Ends(TokenId token) const;
@@ -95,6 +104,7 @@ class DraftTreeBuilder {
   int depths_ = 0;
   std::vector<Draw> live_;  // of the last depth, in draft order
   std::vector<int32_t> frontier_;
+  std::vector<double> log_accepted_ = {0.};  // [frontier]: of each node's path, under kHead
   std::vector<RoundEnd> likely_stops_;
   DraftChunk untaken_;
   bool untaken_is_chain_ = true;

@@ -19,8 +19,8 @@ struct Mirror {
 
   // Draws the next depth from the logits behind the frontier (as DraftSession::DrawDepth) and makes
   // the KV ready for the depth behind it.
-  void DrawDepth(std::span<float> rows) {
-    session.DrawDepth(rows);
+  void DrawDepth(std::span<float> rows, std::span<const float> accepted) {
+    session.DrawDepth(rows, accepted);
     if (session.drafting()) {
       kv.Branch(session.draft(), session.frontier());
     } else {

@@ -14,6 +14,7 @@
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
 
 namespace outrider {
 
@@ -21,6 +22,7 @@ namespace outrider {
 struct DraftPlan {
   uint32_t round = 0;  // rises with every plan of a session
   DraftShape shape;    // of length 0: nothing; keep the session
+  StopRule stop = {};  // which paths end before that
 };
 
 // The answer to a plan, or a part of it. No tokens: the drafter cannot serve the session and does

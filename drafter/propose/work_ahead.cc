@@ -86,7 +86,7 @@ int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows) {
   if (rows.empty()) return 0;
   if (guess->next.has_value()) {
     const int before = session.draft().size();
-    guess->mirror->DrawDepth(rows);
+    guess->mirror->DrawDepth(rows, {});
     return session.draft().size() - before;
   }
   const int count = now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;

@@ -13,8 +13,10 @@ constexpr auto kMaxId = static_cast<uint32_t>(std::numeric_limits<TokenId>::max(
 
 uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
 
-DraftPlan PlanFromWire(const v1::Plan& wire) {
-  return {.round = wire.round(), .shape = outrider::FromWire(wire)};
+Result<DraftPlan> PlanFromWire(const v1::Plan& wire) {
+  OUTRIDER_ASSIGN(const std::optional<StopRule> stop, outrider::FromWire(wire.stop()));
+  return DraftPlan{
+      .round = wire.round(), .shape = outrider::FromWire(wire), .stop = stop.value_or(StopRule{})};
 }
 
 Result<std::vector<TokenId>> FromWire(const google::protobuf::RepeatedField<uint32_t>& wire) {
@@ -53,7 +55,7 @@ Result<LinkMessage> FromWire(const v1::Open& wire) {
   open.sampling = outrider::FromWire(wire.sampling());
   open.seed = wire.seed();
   OUTRIDER_ASSIGN(open.kind, outrider::FromWire(wire.kind()));
-  open.plan = PlanFromWire(wire.plan());
+  OUTRIDER_ASSIGN(open.plan, PlanFromWire(wire.plan()));
   return LinkMessage(std::move(open));
 }
 
@@ -66,11 +68,12 @@ Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
   event.verdicts.reserve(static_cast<size_t>(wire.verdicts_size()));
   for (const v1::Verdict& verdict : wire.verdicts()) {
     OUTRIDER_ASSIGN(std::vector<TokenId> next, FromWire(verdict.next()));
+    OUTRIDER_ASSIGN(DraftPlan plan, PlanFromWire(verdict.plan()));
     event.verdicts.push_back({.session = verdict.session(),
                               .round = verdict.round(),
                               .node = ToInt(verdict.node()),
                               .next = std::move(next),
-                              .plan = PlanFromWire(verdict.plan())});
+                              .plan = std::move(plan)});
   }
   return LinkMessage(std::move(event));
 }

@@ -71,6 +71,10 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
                                                "2,1",
                                                "--draft-length",
                                                "6",
+                                               "--stop-rule",
+                                               "entropy",
+                                               "--stop-threshold",
+                                               "1.5",
                                                "--timeout",
                                                "2.5",
                                                "--json",
@@ -94,6 +98,7 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   EXPECT_EQ(request.draft_length, 6u);
   EXPECT_EQ(request.paths, 3u);
   EXPECT_THAT(request.tree, ElementsAre(2u, 1u));
+  EXPECT_EQ(request.stop, (StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.5f}));
   EXPECT_EQ(request.timeout_seconds, 2.5);
   EXPECT_TRUE(options.json);
   EXPECT_TRUE(options.show_drafts);
@@ -107,6 +112,7 @@ TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
   EXPECT_FALSE(options.request.max_tokens.has_value());
   EXPECT_FALSE(options.request.seed.has_value());
   EXPECT_FALSE(options.request.rule.has_value());
+  EXPECT_FALSE(options.request.stop.has_value());
   EXPECT_TRUE(options.request.speculation);
   EXPECT_EQ(options.request.sampling.temperature, 1.f);
 }
@@ -164,6 +170,8 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
       {"generate", "--prompt", "a", "--max-tokens", "-3"},
       {"generate", "--prompt", "a", "--speculation", "maybe"},
       {"generate", "--prompt", "a", "--rule", "guess"},
+      {"generate", "--prompt", "a", "--stop-rule", "luck"},
+      {"generate", "--prompt", "a", "--stop-threshold", "-1"},
       {"generate", "--token-ids", "1,x"},
       {"bench", "--requests", "3"},
       {"bench", "--prompts", "f", "--concurrency", "0"},

@@ -133,7 +133,7 @@ v1::GenerateRequest SomeRequest(Input& in) {
     v1::SamplingParams* sampling = request.mutable_sampling();
     v1::StopConditions* stop = request.mutable_stop();
     v1::SpeculationOptions* speculation = request.mutable_speculation();
-    switch (in.Below(16)) {
+    switch (in.Below(17)) {
       case 0: sampling->set_temperature(Extreme(in)); break;
       case 1: sampling->set_top_k(in.Byte()); break;
       case 2: sampling->set_top_p(Extreme(in)); break;
@@ -149,6 +149,10 @@ v1::GenerateRequest SomeRequest(Input& in) {
       case 12: speculation->set_rule(static_cast<v1::SpeculationOptions::Rule>(in.Below(9))); break;
       case 13: speculation->set_draft_length(in.Byte() % 10u); break;
       case 14: speculation->set_paths(in.Byte() % 6u); break;
+      case 15:
+        speculation->mutable_stop()->set_kind(static_cast<v1::StopRule::Kind>(in.Below(6)));
+        speculation->mutable_stop()->set_threshold(Extreme(in));
+        break;
       default:
         for (int i = in.Below(5); i > 0; --i) speculation->add_tree(in.Byte() % 4u);
     }

@@ -76,6 +76,9 @@ void FillPlan(Input& in, uint32_t round, v1::Plan* plan) {
   plan->set_round(round);
   plan->set_length(static_cast<uint32_t>(in.Below(7)));
   for (int i = in.Below(4); i > 0; --i) plan->add_branching(static_cast<uint32_t>(in.Below(5)));
+  if (in.Below(3) > 0) return;
+  plan->mutable_stop()->set_kind(static_cast<v1::StopRule::Kind>(in.Below(6)));
+  plan->mutable_stop()->set_threshold(Extreme(in));
 }
 
 class Drafter {

@@ -45,7 +45,7 @@ std::string Name(std::span<const DraftShape> rounds) {
 
 void ExpectLossless(std::span<const Rule> rules, const Case& c,
                     const std::vector<DraftShape>& rounds, size_t total,
-                    const StopRule& stop = nullptr) {
+                    const StopFn& stop = nullptr) {
   const Law want = TargetLaw(c.pair, total);
   for (const Rule rule : rules) {
     const Law got = GenerationLaw(EmitterOf(rule, stop), c.pair, rounds, total);
@@ -132,9 +132,24 @@ TEST(ExactLaw, OfTwoRoundsIsTheTargets) {
   }
 }
 
+// Paths end behind the draw from a row that is not sure enough; ragged trees among them.
+TEST(ExactLaw, UnderAStopRuleIsTheTargets) {
+  for (int vocab = 2; vocab <= 3; ++vocab) {
+    for (const Case& c : RandomPairs(vocab, 8)) {
+      const StopFn unsure = [&c](std::span<const TokenId> draft) {
+        const Law row = c.pair.draft(draft.first(draft.size() - 1));
+        return *std::max_element(row.begin(), row.end()) < 0.6;
+      };
+      ExpectLossless(kEach, c, {Sequences(1, 4)}, 5, unsure);
+      ExpectLossless(kManyPaths, c, {Sequences(2, 3)}, 4, unsure);
+      if (vocab == 2) ExpectLossless(kManyPaths, c, {{3, {2, 1, 2}}}, 4, unsure);
+    }
+  }
+}
+
 // A drafter may stop behind a token that it keeps; the shorter path's last position is a leaf.
 TEST(ExactLaw, OfDraftsThatEndEarlyIsTheTargets) {
-  const StopRule on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
+  const StopFn on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
   for (const Case& c : RandomPairs(3, 8)) {
     ExpectLossless(kOnePath, c, {Sequences(1, 3), Sequences(1, 2)}, 5, on_one);
     ExpectLossless(kManyPaths, c, {Sequences(2, 2)}, 3, on_one);

@@ -45,6 +45,7 @@ struct Setting {
 struct Plan {
   Rule rule;
   std::vector<DraftShape> shapes;
+  StopRule stop = {};
 };
 
 const DraftShape kTree{.length = 3, .branching = {2, 1, 2}};
@@ -95,17 +96,19 @@ Tokens Behind(const Tokens& context, const DraftTree& tree, int node) {
 
 // Whole depths of draws, as a drafter makes them. Coins of sampled draws: the draw's index at its
 // depth is the trial.
-DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const Tokens& context,
-                    uint64_t seed, uint32_t round, Rows& draft) {
+DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const StopRule& stop,
+                    const Tokens& context, uint64_t seed, uint32_t round, Rows& draft) {
   DraftTree tree;
+  std::vector<bool> last = {false};  // by node: nothing is drawn behind it
   std::vector<int> times = {1};
   uint32_t trials[8] = {};
   for (int node = 0; node <= tree.size(); ++node) {
     const int depth = tree.depth(node);
-    if (depth == shape.length) continue;
+    if (depth == shape.length || last[static_cast<size_t>(node)]) continue;
     const Tokens tokens = Behind(context, tree, node);
     const std::vector<float>& probs = draft.At(tokens, static_cast<size_t>(depth));
     Tokens drawn;
+    bool stops = Stops(stop, probs);
     if (s.argmax_draft) {
       std::vector<float> left = probs;
       for (int i = 0; i < shape.draws(depth); ++i) {
@@ -122,10 +125,12 @@ DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const 
             Coin(seed, round, static_cast<uint32_t>(depth), Purpose::kDraftToken, trials[depth]++);
         drawn.push_back(SampleDraftLaw(law, coin));
       }
+      stops = Stops(stop, law);
       tree.SetLaw(node, law);
     }
     for (const TokenId token : drawn) {
       const auto child = static_cast<size_t>(tree.AddDraw(node, token));
+      last.resize(std::max(last.size(), child + 1), stops);
       times.resize(std::max(times.size(), child + 1));
       ++times[child];
     }
@@ -139,7 +144,7 @@ Tokens Generate(const Setting& s, const Plan& plan, uint64_t seed, Rows& target,
   Tokens context;
   for (uint32_t round = 0; context.size() < s.total; ++round) {
     const DraftShape& shape = plan.shapes[round % plan.shapes.size()];
-    const DraftTree tree = MakeDraft(s, plan.rule, shape, context, seed, round, draft);
+    const DraftTree tree = MakeDraft(s, plan.rule, shape, plan.stop, context, seed, round, draft);
     const TargetRowFn row = [&](int node) -> std::span<const float> {
       return target.At(Behind(context, tree, node), static_cast<size_t>(tree.depth(node)));
     };
@@ -218,6 +223,21 @@ TEST(SampledLaw, HoldsOverChainedRoundsOfChangingShape) {
     plans.push_back({rule, {Sequences(3, 2), kBush, Sequences(1, 0), Sequences(1, 2)}});
   }
   ExpectTargetLaw(s, "chained rounds", plans);
+}
+
+// Paths end where the draft's row says, before the draw; some rounds are whole, some are cut.
+TEST(SampledLaw, HoldsUnderStopRules) {
+  for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f},
+                               StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 0.9f}}) {
+    std::vector<Plan> plans = EveryRule();
+    for (Plan& plan : plans) plan.stop = stop;
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+      Setting s;
+      s.target = LogitsOf(RandomModel(3, seed, 0));
+      s.draft = LogitsOf(RandomModel(3, ~seed, 0));
+      ExpectTargetLaw(s, std::string(StopRuleName(stop.kind)), plans);
+    }
+  }
 }
 
 TEST(SampledLaw, HoldsForModelsWithZerosAndLongMemory) {
@@ -347,7 +367,7 @@ TEST(SampledTokens, OfTheRaceAreAcceptedMoreOftenFromMoreWinners) {
   int accepted[3] = {};
   for (int k = 1; k <= 3; ++k) {
     for (uint64_t seed = 0; seed < 2000; ++seed) {
-      const DraftTree tree = MakeDraft(s, Rule::kGumbel, Sequences(k, 1), {}, seed, 0, draft);
+      const DraftTree tree = MakeDraft(s, Rule::kGumbel, Sequences(k, 1), {}, {}, seed, 0, draft);
       const TargetRowFn row = [&](int node) -> std::span<const float> {
         return target.At(tree.Path(node), 0);
       };

@@ -8,7 +8,9 @@
 namespace outrider::testing {
 namespace {
 
-DraftPlan ToPlan(const RoundPlan& plan) { return {.round = plan.round, .shape = plan.shape}; }
+DraftPlan ToPlan(const RoundPlan& plan) {
+  return {.round = plan.round, .shape = plan.shape, .stop = plan.stop};
+}
 
 }  // namespace
 

@@ -123,7 +123,7 @@ using Emit = std::function<void(std::span<const TokenId>, int, double)>;
 using Emitter = std::function<void(const EnumeratedPair&, std::span<const TokenId> context,
                                    const DraftShape&, const Emit&)>;
 
-inline Emitter EmitterOf(Rule rule, const StopRule& stop = nullptr) {
+inline Emitter EmitterOf(Rule rule, const StopFn& stop = nullptr) {
   return [=](const EnumeratedPair& pair, std::span<const TokenId> context, const DraftShape& shape,
              const Emit& emit) { ForEachEmission(rule, pair, context, shape, stop, emit); };
 }

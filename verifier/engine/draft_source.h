@@ -17,6 +17,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
 
 namespace outrider {
 
@@ -25,6 +26,7 @@ namespace outrider {
 struct RoundPlan {
   uint32_t round = 0;
   DraftShape shape;
+  StopRule stop = {};
 };
 
 struct SessionStart {

@@ -627,7 +627,7 @@ bool Engine::DependsOnDrafts(const Session& session) {
 
 void Engine::SendPlan(Session& session, const DraftShape& shape) {
   const uint32_t last_round = session.plan.round;
-  session.plan = {.round = session.round, .shape = shape};
+  session.plan = {.round = session.round, .shape = shape, .stop = session.speculation.stop};
   session.plan_sent = clock_->Now();
   session.partial = {};
   if (session.draft_state == DraftState::kUnattached) {

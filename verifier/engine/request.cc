@@ -88,6 +88,7 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
                              std::to_string(limits.max_draft_tokens) + " draft tokens a round");
     }
   }
+  if (asked.stop.has_value()) OUTRIDER_TRY(Validate(*asked.stop));
   return CheckRule(request, limits);
 }
 
@@ -136,6 +137,8 @@ SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
                                                                            : Rule::kBlock;
   plan.rule = asked.rule.value_or(usual);
   plan.kind = DraftKindOf(plan.rule, request.sampling.greedy());
+  plan.stop = asked.stop.value_or(defaults.stop);
+  if (plan.stop.threshold == 0.f) plan.stop.threshold = DefaultThreshold(plan.stop.kind);
   return plan;
 }
 

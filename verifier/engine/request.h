@@ -13,6 +13,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
 
 namespace outrider {
 
@@ -23,6 +24,7 @@ struct SpeculationOptions {
   int draft_length = 0;
   int paths = 0;          // i.i.d. sequences
   std::vector<int> tree;  // branching by depth in place of both
+  std::optional<StopRule> stop;
 };
 
 struct GenerationRequest {
@@ -62,11 +64,13 @@ Status Validate(const GenerationRequest& request, const RequestLimits& limits);
 struct SpeculationDefaults {
   int draft_length = 0;
   int paths = 1;
+  StopRule stop = {};
 };
 struct SpeculationPlan {
   Rule rule = Rule::kBlock;
   DraftKind kind = DraftKind::kSampled;
   DraftShape shape;
+  StopRule stop;
 };
 SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
                                    const SpeculationDefaults& defaults,

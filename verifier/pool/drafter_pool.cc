@@ -388,7 +388,8 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .accepted_tokens = drafter.accepted_tokens,
                    .round_trip_ms = drafter.round_trip.mean * 1e3,
                    .drafting_ms = drafter.drafting.mean * 1e3,
-                   .reported_sessions = drafter.reported_sessions});
+                   .reported_sessions = drafter.reported_sessions,
+                   .acceptance_head = drafter.hello.acceptance_head});
   }
   return out;
 }

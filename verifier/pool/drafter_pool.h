@@ -32,6 +32,7 @@ struct DrafterHello {
   int max_draft_length = 0;
   int max_draft_tokens = 0;  // draws of one plan
   int max_context = 0;
+  bool acceptance_head = false;
 };
 
 struct DrafterWelcome {
@@ -78,6 +79,7 @@ struct DrafterSnapshot {
   double round_trip_ms = 0;
   double drafting_ms = 0;
   int reported_sessions = 0;
+  bool acceptance_head = false;
 };
 
 class DrafterPool final : public DraftSource {

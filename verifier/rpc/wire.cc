@@ -23,6 +23,9 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
   options.draft_length = ToInt(wire.draft_length());
   options.paths = ToInt(wire.paths());
   for (const uint32_t draws : wire.tree()) options.tree.push_back(ToInt(draws));
+  Result<std::optional<StopRule>> stop = outrider::FromWire(wire.stop());
+  if (!stop.ok()) return stop.status().Annotate("speculation.stop");
+  options.stop = *stop;
   return options;
 }
 
@@ -134,6 +137,7 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
     out->set_round_trip_ms(d.round_trip_ms);
     out->set_drafting_ms(d.drafting_ms);
     out->set_reported_sessions(ToWireCount(d.reported_sessions));
+    out->set_acceptance_head(d.acceptance_head);
   }
   for (const SessionSnapshot& s : engine.sessions) {
     v1::SessionStatus* out = wire.add_sessions();
@@ -164,7 +168,8 @@ Result<DrafterHello> FromWire(const v1::Hello& wire) {
                       .max_sessions = ToInt(wire.max_sessions()),
                       .max_draft_length = ToInt(wire.max_draft_length()),
                       .max_draft_tokens = ToInt(wire.max_draft_tokens()),
-                      .max_context = ToInt(wire.max_context())};
+                      .max_context = ToInt(wire.max_context()),
+                      .acceptance_head = wire.acceptance_head()};
 }
 
 Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
@@ -203,7 +208,7 @@ v1::FromVerifier ToWire(const SessionStart& start) {
   ToWire(*start.sampling, wire->mutable_sampling());
   wire->set_seed(start.seed);
   wire->set_kind(ToWire(start.kind));
-  ToWire(start.plan.shape, start.plan.round, wire->mutable_plan());
+  ToWire(start.plan.shape, start.plan.round, start.plan.stop, wire->mutable_plan());
   return message;
 }
 
@@ -215,7 +220,7 @@ v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
     wire->set_round(d.round);
     wire->set_node(ToWireCount(d.node));
     wire->mutable_next()->Assign(d.next.begin(), d.next.end());
-    ToWire(d.plan.shape, d.plan.round, wire->mutable_plan());
+    ToWire(d.plan.shape, d.plan.round, d.plan.stop, wire->mutable_plan());
   }
   return message;
 }

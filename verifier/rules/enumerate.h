@@ -112,7 +112,7 @@ struct EnumeratedPair {
 };
 
 // Whether a draft ends behind these tokens (its own, all of them) before its planned length.
-using StopRule = std::function<bool(std::span<const TokenId>)>;
+using StopFn = std::function<bool(std::span<const TokenId>)>;
 
 // A round behind `context` whose draws are made when a rule asks for them, each a choice of the
 // enumeration: prefixes that the rule does not come by cost nothing.
@@ -122,7 +122,7 @@ class EnumeratedRound {
   using Weight = double;
 
   EnumeratedRound(const EnumeratedPair& pair, std::span<const TokenId> context,
-                  const DraftShape& shape, Enumeration* enumeration, const StopRule& stop = nullptr)
+                  const DraftShape& shape, Enumeration* enumeration, const StopFn& stop = nullptr)
       : pair_(pair),
         context_(context.begin(), context.end()),
         shape_(shape),
@@ -188,7 +188,7 @@ class EnumeratedRound {
   std::vector<TokenId> context_;
   DraftShape shape_;
   Enumeration* enumeration_;
-  StopRule stop_;
+  StopFn stop_;
   std::vector<TokenId> ids_;
   DraftTree tree_;
   std::deque<Rows> rows_;  // addresses stay
@@ -199,7 +199,7 @@ class EnumeratedRound {
 // Rules of Verify(); greedy-block carries a state and is enumerated by its own tests.
 inline void ForEachEmission(
     Rule rule, const EnumeratedPair& pair, std::span<const TokenId> context,
-    const DraftShape& shape, const StopRule& stop,
+    const DraftShape& shape, const StopFn& stop,
     const std::function<void(std::span<const TokenId>, int, double)>& emit) {
   Enumeration enumeration;
   do {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <limits>
 
 namespace outrider {
@@ -56,15 +57,37 @@ TEST(Wire, PlansSurviveTheWayThereAndBack) {
   for (const DraftShape& shape :
        {DraftShape(), Sequences(1, 5), Sequences(8, 3), DraftShape{3, {4, 2}}}) {
     v1::Plan wire;
-    ToWire(shape, 7, &wire);
+    ToWire(shape, 7, {}, &wire);
     EXPECT_EQ(wire.round(), 7u);
     EXPECT_EQ(FromWire(wire), shape);
+    EXPECT_FALSE(FromWire(wire.stop()).value().has_value());
   }
   v1::Plan huge;
   huge.set_length(0xffffffffu);
   huge.add_branching(0x80000000u);
   EXPECT_GT(FromWire(huge).length, 0);
   EXPECT_GT(FromWire(huge).branching.at(0), 0);
+}
+
+TEST(Wire, StopRulesSurviveTheWayThereAndBack) {
+  for (const StopRule::Kind kind : kAllStopKinds) {
+    v1::StopRule wire;
+    ToWire(StopRule{.kind = kind, .threshold = 0.25f}, &wire);
+    const Result<std::optional<StopRule>> back = FromWire(wire);
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, (StopRule{.kind = kind, .threshold = 0.25f}));
+    for (const float bad : {-1.f, 33.f, std::nanf("")}) {
+      wire.set_threshold(bad);
+      EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
+    }
+  }
+  v1::StopRule wire;
+  wire.set_kind(static_cast<v1::StopRule::Kind>(77));
+  EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
+  v1::Plan plan;
+  ToWire(Sequences(1, 3), 7, {.kind = StopRule::Kind::kEntropy, .threshold = 3.f}, &plan);
+  EXPECT_EQ(plan.stop().kind(), v1::StopRule::KIND_ENTROPY);
+  EXPECT_EQ(plan.stop().threshold(), 3.f);
 }
 
 TEST(Wire, DraftKindsSurviveTheWayThereAndBack) {

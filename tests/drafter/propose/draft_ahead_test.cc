@@ -95,13 +95,18 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
   const auto below = [&random](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
   };
-  int hits = 0;
+  // Few enough that plans in a row often have the same one.
+  const StopRule stops[] = {{},
+                            {.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
+                            {.kind = StopRule::Kind::kConfidence, .threshold = 0.6f},
+                            {.kind = StopRule::Kind::kEntropy, .threshold = 2.f}};
+  int hits = 0, stopped = 0;
   class Count final : public DraftObserver {
    public:
     explicit Count(int* hits) : hits_(hits) {}
     void OnStep(const StepReport& /*report*/) override {}
     void OnLoad(const DrafterLoad& /*load*/) override {}
-    void OnDraftSent() override {}
+    void OnDraftSent(int /*depth*/) override {}
     void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
 
    private:
@@ -119,6 +124,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     OpenEvent session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
+    session.plan.stop = stops[below(4)];
     Push(session);
     for (int round = 0; round < 20; ++round) {
       std::vector<Draft> parts;
@@ -129,18 +135,21 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
       const DraftTree draft = Assemble(std::move(parts));
       ExpectSameDraft(draft, Oracle(session));
       ASSERT_FALSE(HasFailure()) << "run " << run << ", round " << round;
+      stopped += draft.max_depth() < session.plan.shape.length ? 1 : 0;
       for (int steps = below(8); steps > 0; --steps) loop_->Step();
       const int node = below(3) == 0 ? draft.size() : below(draft.size() + 1);
       const TokenId next = below(4) == 0 ? below(kVocab) : LikelyBehind(session, draft, node);
       Decide(session, draft, node, next,
              {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
-              .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)]});
+              .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)],
+              .stop = below(3) > 0 ? session.plan.stop : stops[below(4)]});
     }
     Push(CloseEvent{1});
     StepToRest();
     ExpectEverythingBack();
   }
-  EXPECT_GT(hits, 150);  // of 1200: else this shows little
+  EXPECT_GT(hits, 100);  // of 1200: else this shows little
+  EXPECT_GT(stopped, 300);
 }
 
 TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {

@@ -87,10 +87,12 @@ class DraftLawTest : public LoopTest {
   // Drafts the same place in kRounds rounds and shows the draws of each to `visit`. The model is a
   // Markov chain of order 1: a row depends on the token in front of it alone, so that rounds can be
   // pooled by that token; never by how long a draft turned out.
-  void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit) {
+  void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit,
+             const StopRule& stop = {}) {
     Start({.vocab_size = 12, .order = 1}, {}, 12);
     OpenEvent session = Session(1, shape);
     session.sampling = {.temperature = 0.8f, .top_k = 9, .top_p = 0.95f};
+    session.plan.stop = stop;
     Push(session);
     for (uint32_t round = 1; round <= kRounds; ++round) {
       StepToRest();
@@ -113,7 +115,7 @@ class DraftLawTest : public LoopTest {
                           .round = round,
                           .node = 0,
                           .next = {},
-                          .plan = {.round = round + 1, .shape = shape}});
+                          .plan = {.round = round + 1, .shape = shape, .stop = stop}});
     }
   }
 };
@@ -135,6 +137,36 @@ TEST_F(DraftLawTest, DraftTokensFollowTheRowsThatAreSent) {
     ++tested;
   }
   EXPECT_GT(tested, 10);
+}
+
+// Whether a draw is there at all is decided in front of it: those that are follow their rows.
+TEST_F(DraftLawTest, DraftTokensFollowTheRowsUnderStopRules) {
+  for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
+                               StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.8f}}) {
+    std::map<std::pair<size_t, TokenId>, Group> groups;
+    int64_t missing = 0;
+    Draft(
+        Sequences(1, 4),
+        [&](const Depths& depths) {
+          for (size_t depth = 0; depth < depths.size(); ++depth) {
+            missing += depths[depth].empty() ? 1 : 0;
+            for (const Drawn& drawn : depths[depth]) {
+              groups[{depth, drawn.before}].Add(drawn.law, drawn.token);
+            }
+          }
+        },
+        stop);
+    int tested = 0;
+    for (const auto& [key, group] : groups) {
+      if (group.draws < 500) continue;
+      SCOPED_TRACE("depth " + std::to_string(key.first) + " behind " + std::to_string(key.second));
+      ExpectLaw(group);
+      ++tested;
+    }
+    EXPECT_GT(tested, 6);
+    EXPECT_GT(missing, kRounds / 4);
+    EXPECT_LT(missing, 2 * kRounds);
+  }
 }
 
 // Every draw of a shape, by its index among the draws of its depth, follows its row; and any two of

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -43,7 +44,7 @@ class DraftOracle {
       const auto draws = static_cast<uint32_t>(plan_.shape.draws(depth));
       for (const Sequence& sequence : sequences) {
         const std::vector<TokenId> path = tree.Path(sequence.node);
-        if (!path.empty() && Ends(path.back())) continue;
+        if (!path.empty() && (Ends(path.back()) || StoppedInFront(path))) continue;
         for (uint32_t i = 0; i < draws; ++i) {
           const uint32_t index = sequence.index * draws + i;
           const TokenId token = Token(path, index, i);
@@ -58,6 +59,23 @@ class DraftOracle {
   }
 
  private:
+  // Whether the row that the path's last token was drawn from made it the last one.
+  bool StoppedInFront(std::span<const TokenId> path) const {
+    const std::span<const TokenId> front = path.first(path.size() - 1);
+    const StopRule& stop = plan_.stop;
+    if (session_.kind == DraftKind::kSampled) return Stops(stop, Law(front));
+    std::vector<float> probs;
+    if (session_.kind == DraftKind::kRace) {
+      probs = Warped(front);
+    } else {
+      probs = Logits(front);
+      double sum = 0;
+      for (const float logit : probs) sum += std::exp(static_cast<double>(logit));
+      for (float& p : probs) p = static_cast<float>(std::exp(static_cast<double>(p)) / sum);
+    }
+    return Stops(stop, probs);
+  }
+
   bool Ends(TokenId token) const {
     const std::vector<TokenId>& eos = model_.config().eos_token_ids;
     return std::find(eos.begin(), eos.end(), token) != eos.end();

@@ -244,6 +244,15 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
       default: return DraftShape{.length = std::min(length, 5), .branching = {2, 1 + below(2), 2}};
     }
   };
+  const auto some_stop = [&]() -> StopRule {
+    switch (below(4)) {
+      case 0: return {.kind = StopRule::Kind::kConfidence, .threshold = 0.2f};
+      case 1: return {.kind = StopRule::Kind::kEntropy, .threshold = 2.f};
+      // No head here: as if it said kLength.
+      case 2: return {.kind = StopRule::Kind::kHead, .threshold = 0.2f};
+      default: return {};
+    }
+  };
   struct Mirror {
     OpenEvent session;  // as the verifier knows it
     DraftTree sent;     // for its plan
@@ -254,6 +263,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     OpenEvent session = Session(id, some_shape(), some_tokens(1 + below(40)));
     session.prompt_tokens = 1 + below(static_cast<int>(session.tokens.size()));
     session.plan.round = round;
+    session.plan.stop = some_stop();
     session.kind = static_cast<DraftKind>(below(3));
     if (below(2) == 0) {
       session.sampling = {.temperature = 0.8f, .top_k = 10, .presence_penalty = 1.f};
@@ -307,7 +317,8 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.insert(session.tokens.end(), verdict.next.begin(), verdict.next.end());
     session.plan = {.round = session.plan.round + 1 + static_cast<uint32_t>(below(3)),
-                    .shape = some_shape()};
+                    .shape = some_shape(),
+                    .stop = some_stop()};
     verdict.plan = session.plan;
     mirror.sent = {};
     mirror.answered = false;

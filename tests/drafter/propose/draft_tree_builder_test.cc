@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -43,7 +44,7 @@ Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
       const std::vector<float> row = Logits(builder.tree().Path(node));
       rows.insert(rows.end(), row.begin(), row.end());
     }
-    builder.DrawDepth(rows, warper);
+    builder.DrawDepth(rows, {}, warper);
     grown.chunks.push_back(builder.TakeChunk());
   }
   grown.tree = builder.tree();
@@ -78,7 +79,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
                             .law_limits = {.mass = 1.f, .max_entries = kWide}});
   Warper warper({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
-  builder.DrawDepth(row, warper);
+  builder.DrawDepth(row, {}, warper);
   const DraftLaw law = builder.TakeChunk().laws.at(0);
   double sent = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
@@ -170,6 +171,111 @@ TEST(DraftTreeBuilder, AnEndOfSequenceEndsItsSequenceAndTouchesNoOther) {
   EXPECT_GT(ended, 100);
 }
 
+// With its laws.
+DraftTree Rebuilt(const Grown& grown) {
+  DraftTree tree;
+  for (const DraftChunk& chunk : grown.chunks) EXPECT_TRUE(tree.Append(chunk).ok());
+  return tree;
+}
+
+// Under a stop rule the draft is the one without, cut: behind what was drawn from a row that stops,
+// nothing is drawn, and every other draw is the one that it would be.
+TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
+  const StopRule stop{.kind = StopRule::Kind::kConfidence, .threshold = 0.245f};
+  int stopped = 0, went_on = 0, mixed = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const DraftTask task{.shape = {.length = 4, .branching = {2, 1, 2}}, .seed = seed, .round = 1};
+    DraftTask stopping = task;
+    stopping.stop = stop;
+    const DraftTree whole = Rebuilt(Grow(task)), cut = Rebuilt(Grow(stopping));
+    ASSERT_FALSE(cut.empty());
+    EXPECT_TRUE(Validate(cut, task.shape, /*with_laws=*/true, kVocab).ok());
+    std::vector<int> in_cut(static_cast<size_t>(whole.size()) + 1, -1);
+    in_cut[0] = 0;
+    int here = 0;
+    for (int node = 0; node <= whole.size(); ++node) {
+      const int twin = in_cut[static_cast<size_t>(node)];
+      if (twin < 0 || whole.draws(node).empty()) continue;
+      const bool ends = node > 0 && Stops(stop, whole.law(whole.parent(node)));
+      if (ends) {
+        EXPECT_THAT(cut.draws(twin), IsEmpty());
+        ++stopped;
+        here |= 1;
+        continue;
+      }
+      ++went_on;
+      here |= 2;
+      ASSERT_EQ(cut.draws(twin).size(), whole.draws(node).size());
+      for (size_t i = 0; i < whole.draws(node).size(); ++i) {
+        const int child = whole.draws(node)[i], cut_child = cut.draws(twin)[i];
+        EXPECT_EQ(cut.token(cut_child), whole.token(child));
+        in_cut[static_cast<size_t>(child)] = cut_child;
+      }
+    }
+    mixed += here == 3 ? 1 : 0;
+  }
+  EXPECT_GT(stopped, 50);
+  EXPECT_GT(went_on, 100);
+  EXPECT_GT(mixed, 30);
+}
+
+// 1 - prod of the head's word along each path against h; the root's own is not looked at.
+TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
+  const auto depths = [](float h, const std::vector<float>& accepted) {
+    DraftTreeBuilder builder({.shape = Sequences(1, 6),
+                              .stop = {.kind = StopRule::Kind::kHead, .threshold = h},
+                              .seed = 3,
+                              .round = 1});
+    Warper warper({}, kVocab, kVocab);
+    for (size_t depth = 0; !builder.frontier().empty(); ++depth) {
+      std::vector<float> row = Logits(builder.tree().Path(builder.frontier()[0]));
+      builder.DrawDepth(row, std::span(accepted).subspan(depth, 1), warper);
+    }
+    return builder.depths();
+  };
+  const std::vector<float> sure(6, 1.f), even(6, 0.9f);
+  EXPECT_EQ(depths(0.f, sure), 6);
+  EXPECT_EQ(depths(0.3f, sure), 6);
+  EXPECT_EQ(depths(0.3f, {0.f, 1.f, 1.f, 1.f, 1.f, 1.f}), 6);
+  EXPECT_EQ(depths(0.3f, even), 5);  // 1 - 0.9^3 = 0.271, 1 - 0.9^4 = 0.344: four looked at
+  EXPECT_EQ(depths(0.05f, even), 2);
+  EXPECT_EQ(depths(0.9f, {1.f, 0.f, 1.f, 1.f, 1.f, 1.f}), 2);
+  EXPECT_EQ(depths(1.f, {1.f, 0.f, 0.f, 1.f, 1.f, 1.f}), 6);
+  EXPECT_EQ(depths(0.9f, {1.f, 1.f, std::nanf(""), 1.f, 1.f, 1.f}), 3);
+}
+
+TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
+  DraftTreeBuilder builder({.shape = Sequences(8, 4),
+                            .stop = {.kind = StopRule::Kind::kHead, .threshold = 0.5f},
+                            .seed = 3,
+                            .round = 1});
+  Warper warper({}, kVocab, kVocab);
+  // A token is thought likely if it is even: 0.9, else 0.4.
+  while (!builder.frontier().empty()) {
+    std::vector<float> rows, accepted;
+    for (const int32_t node : builder.frontier()) {
+      const std::vector<float> row = Logits(builder.tree().Path(node));
+      rows.insert(rows.end(), row.begin(), row.end());
+      accepted.push_back(builder.tree().token(node) % 2 == 0 ? 0.9f : 0.4f);
+    }
+    builder.DrawDepth(rows, accepted, warper);
+  }
+  int odd = 0, even = 0;
+  const DraftTree& tree = builder.tree();
+  for (int node = 1; node <= tree.size(); ++node) {
+    // Behind an odd token there is one more draw, and the path ends.
+    bool odd_in_front = false;
+    std::vector<TokenId> path = tree.Path(node);
+    path.pop_back();
+    for (const TokenId token : path) odd_in_front = odd_in_front || token % 2 != 0;
+    if (tree.depth(node) == 4) continue;
+    EXPECT_EQ(tree.draws(node).empty(), odd_in_front) << node;
+    ++(odd_in_front ? odd : even);
+  }
+  EXPECT_GT(odd, 2);
+  EXPECT_GT(even, 2);
+}
+
 TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
   const std::vector<TokenId> eos = {1};
   for (const DraftShape& shape :
@@ -185,7 +291,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
             const std::vector<float> row = Logits(builder.tree().Path(node));
             rows.insert(rows.end(), row.begin(), row.end());
           }
-          builder.DrawDepth(rows, warper);
+          builder.DrawDepth(rows, {}, warper);
           if (builder.depths() % depths != 0 && !builder.frontier().empty()) continue;
           DraftChunk chunk = builder.TakeChunk();
           EXPECT_EQ(chunk.more, !builder.frontier().empty());

@@ -220,6 +220,8 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   open->mutable_plan()->set_length(4);
   open->mutable_plan()->add_branching(2);
   open->mutable_plan()->add_branching(3);
+  open->mutable_plan()->mutable_stop()->set_kind(v1::StopRule::KIND_CONFIDENCE);
+  open->mutable_plan()->mutable_stop()->set_threshold(0.5f);
   open->set_kind(v1::DRAFT_KIND_RACE);
   server.Send(message);
   v1::Verdict* verdict = message.mutable_verdicts()->add_verdicts();
@@ -243,6 +245,7 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   EXPECT_EQ(session.sampling.temperature, 0.5f);
   EXPECT_EQ(session.plan.round, 3u);
   EXPECT_EQ(session.plan.shape, (DraftShape{.length = 4, .branching = {2, 3}}));
+  EXPECT_EQ(session.plan.stop, (StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f}));
   EXPECT_EQ(session.kind, DraftKind::kRace);
   const LinkEvent decided = events_.Await<VerdictsEvent>();
   const auto& verdicts = std::get<VerdictsEvent>(decided.message).verdicts;

@@ -71,6 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = 9; }},
         BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = -1; }},
         BadCase{"paths", [](GenerationRequest& r) { r.speculation.paths = 5; }},
+        BadCase{"threshold",
+                [](GenerationRequest& r) {
+                  r.speculation.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.5f};
+                }},
         BadCase{"tree",
                 [](GenerationRequest& r) {
                   r.speculation.tree = {2, 0};
@@ -125,6 +129,21 @@ TEST(Speculation, DraftsAreCutToTheDrawsOfARound) {
   GenerationRequest request = Good();
   request.speculation = {.draft_length = 8, .paths = 4};
   EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).shape, Sequences(4, 6)) << "24 draws";
+}
+
+TEST(Speculation, TheRequestsStopRuleGoesBeforeTheServers) {
+  SpeculationDefaults defaults = kDefaults;
+  defaults.stop = {.kind = StopRule::Kind::kEntropy, .threshold = 1.f};
+  GenerationRequest request = Good();
+  EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).stop, StopRule{});
+  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop, defaults.stop);
+  request.speculation.stop = StopRule{};
+  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop, StopRule{});
+  // A rule without a threshold gets the usual one; the head's is the drafter's.
+  request.speculation.stop->kind = StopRule::Kind::kConfidence;
+  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.4f);
+  request.speculation.stop->kind = StopRule::Kind::kHead;
+  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.f);
 }
 
 TEST(Speculation, KindFollowsRuleAndTemperature) {

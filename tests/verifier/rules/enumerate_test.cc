@@ -114,7 +114,7 @@ TEST(EnumeratedRound, DrawsAsTheShapeSaysAndAsOftenAsTheNodeWasDrawn) {
 }
 
 TEST(EnumeratedRound, EndsWhereTheStopRuleSays) {
-  const StopRule stop = [](std::span<const TokenId> draft) { return draft.back() == 1; };
+  const StopFn stop = [](std::span<const TokenId> draft) { return draft.back() == 1; };
   Enumeration all;
   do {
     EnumeratedRound round(Pair(), {}, Sequences(1, 2), &all, stop);

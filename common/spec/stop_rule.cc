@@ -1,0 +1,71 @@
+#include "common/spec/stop_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace outrider {
+namespace {
+
+// `entries`: numbers that make up `total`. An empty row has nothing to be sure of.
+template <class Number>
+bool StopsAt(const StopRule& rule, std::span<const Number> entries, double total) {
+  if (rule.kind == StopRule::Kind::kConfidence) {
+    const auto largest = std::max_element(entries.begin(), entries.end());
+    return largest == entries.end() ||
+           static_cast<double>(*largest) < static_cast<double>(rule.threshold) * total;
+  }
+  if (rule.kind != StopRule::Kind::kEntropy) return false;
+  double entropy = 0;
+  for (const Number entry : entries) {
+    const double p = static_cast<double>(entry) / total;
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  return entropy > static_cast<double>(rule.threshold);
+}
+
+}  // namespace
+
+std::string_view StopRuleName(StopRule::Kind kind) {
+  switch (kind) {
+    case StopRule::Kind::kLength: return "length";
+    case StopRule::Kind::kConfidence: return "confidence";
+    case StopRule::Kind::kEntropy: return "entropy";
+    case StopRule::Kind::kHead: return "head";
+  }
+  return "";
+}
+
+Result<StopRule::Kind> ParseStopRule(std::string_view name) {
+  std::string names;
+  for (const StopRule::Kind kind : kAllStopKinds) {
+    if (name == StopRuleName(kind)) return kind;
+    names += (names.empty() ? "" : ", ") + std::string(StopRuleName(kind));
+  }
+  return InvalidArgument("stop rule \"" + std::string(name) + "\" is none of " + names);
+}
+
+float DefaultThreshold(StopRule::Kind kind) {
+  switch (kind) {
+    case StopRule::Kind::kConfidence: return 0.4f;
+    case StopRule::Kind::kEntropy: return 2.f;
+    case StopRule::Kind::kLength:
+    case StopRule::Kind::kHead: break;
+  }
+  return 0.f;
+}
+
+Status Validate(const StopRule& rule) {
+  const float most = rule.kind == StopRule::Kind::kEntropy ? kMaxEntropyThreshold : 1.f;
+  if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for a NaN
+  return InvalidArgument("stop rule " + std::string(StopRuleName(rule.kind)) + ": threshold " +
+                         std::to_string(rule.threshold) + ", from 0 to " + std::to_string(most));
+}
+
+bool Stops(const StopRule& rule, const DraftLaw& law) {
+  return StopsAt(rule, std::span(law.weights), kDraftLawTotal);
+}
+
+bool Stops(const StopRule& rule, std::span<const float> probs) { return StopsAt(rule, probs, 1); }
+
+}  // namespace outrider

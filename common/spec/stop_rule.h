@@ -1,0 +1,55 @@
+// Where the paths of a draft end before their full length. Every rule decides from what the drafter
+// knows in front of a draw (its row of logits, the hidden states so far) whether the draw is the
+// last of its path; the draw itself is made and sent either way, so that whether a token belongs to
+// the draft never depends on its own value.
+//
+// The pass that made the row is paid for by then: its draw is a candidate that costs a row of
+// verification alone (SpecDec++, Algorithm 2, keeps it likewise).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/spec/draft_law.h"
+
+namespace outrider {
+
+struct StopRule {
+  enum class Kind {
+    kLength,      // the plan's length alone
+    kConfidence,  // the row's largest probability is below the threshold
+    kEntropy,     // the row's entropy, in nats, is above the threshold
+    // The acceptance head thinks it likelier than the threshold that some token in front is
+    // rejected: 1 - prod P_i > h (Huang et al. 2024, SpecDec++). Without a head: kLength.
+    kHead,
+  };
+  Kind kind = Kind::kLength;
+  // kHead: 0 leaves it to the drafter, which knows its own speed.
+  float threshold = 0.f;
+  friend bool operator==(const StopRule&, const StopRule&) = default;
+};
+
+inline constexpr StopRule::Kind kAllStopKinds[] = {StopRule::Kind::kLength,
+                                                   StopRule::Kind::kConfidence,
+                                                   StopRule::Kind::kEntropy, StopRule::Kind::kHead};
+
+// "length", "confidence", "entropy", "head".
+std::string_view StopRuleName(StopRule::Kind kind);
+// kInvalidArgument lists the names.
+Result<StopRule::Kind> ParseStopRule(std::string_view name);
+// For requests that name a rule alone.
+float DefaultThreshold(StopRule::Kind kind);
+
+// Of entropies; above that of any vocabulary.
+inline constexpr float kMaxEntropyThreshold = 32.f;
+// kInvalidArgument: a threshold that is no number, negative, or above 1 (entropy: above
+// kMaxEntropyThreshold).
+Status Validate(const StopRule& rule);
+
+// Whether a draw from this row is the last of its path, by kConfidence or kEntropy; false for other
+// rules. The row as it is drawn from and sent, or as probabilities [vocab].
+bool Stops(const StopRule& rule, const DraftLaw& law);
+bool Stops(const StopRule& rule, std::span<const float> probs);
+
+}  // namespace outrider

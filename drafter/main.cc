@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "common/base/signals.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/model/acceptance_head.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
@@ -49,6 +52,18 @@ Status CheckToken(const DrafterOptions& options) {
   return Status();
 }
 
+// No value: the model has none.
+Result<std::optional<AcceptanceHead>> LoadHead(const DrafterOptions& options, int hidden_size) {
+  std::filesystem::path file = options.acceptance_head;
+  if (file.empty()) {
+    file = std::filesystem::path(options.service.model) / kAcceptanceHeadFile;
+    if (!std::filesystem::exists(file)) return std::optional<AcceptanceHead>();
+  }
+  OUTRIDER_ASSIGN(AcceptanceHead head, AcceptanceHead::Load(file, hidden_size));
+  Log(LogLevel::kInfo, "acceptance head loaded", {{"file", file.string()}, {"depth", head.depth}});
+  return std::optional(std::move(head));
+}
+
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
@@ -67,6 +82,8 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
                   LoadServedModel(options.service, loop_options.max_step_tokens));
   const ModelConfig& config = model->config();
+  OUTRIDER_ASSIGN(const std::optional<AcceptanceHead> head, LoadHead(options, config.hidden_size));
+  loop_options.head = head.has_value() ? &*head : nullptr;
 
   MetricsRegistry registry;
   DrafterMetrics metrics(registry, config.name);
@@ -97,7 +114,8 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
       .max_draft_length = options.max_draft_length,
       .max_draft_tokens = options.max_draft_tokens,
       .max_context =
-          std::min(config.max_position_embeddings, model->total_pages() * model->page_tokens())};
+          std::min(config.max_position_embeddings, model->total_pages() * model->page_tokens()),
+      .acceptance_head = head.has_value()};
   std::vector<std::unique_ptr<GrpcVerifierLink>> links;
   for (const std::string& address : options.verifiers) {
     links.push_back(std::make_unique<GrpcVerifierLink>(

@@ -23,6 +23,14 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       ahead_hits_total(registry.MakeCounter(
           "outrider_drafter_ahead_hits_total",
           "Of these, those that were answered with what was there", {{"model_name", model_name}})),
+      head_bias(registry.MakeGauge("outrider_drafter_head_bias",
+                                   "Added to the acceptance head's logits, from what verdicts told",
+                                   {{"model_name", model_name}})),
+      head_threshold(registry.MakeGauge(
+          "outrider_drafter_head_threshold",
+          "Chance of a rejection above which the acceptance head stops a path, where the plan "
+          "names none",
+          {{"model_name", model_name}})),
       forward_seconds(registry.MakeHistogram("outrider_drafter_forward_seconds",
                                              "One forward pass of the draft model",
                                              StepSecondsBuckets(), {{"model_name", model_name}})),

@@ -18,6 +18,8 @@ struct DrafterMetrics {
   Counter ahead_tokens_total;
   Counter ahead_verdicts_total;
   Counter ahead_hits_total;
+  Gauge head_bias;
+  Gauge head_threshold;
   Histogram forward_seconds;
   Histogram batch_rows;  // token rows of one forward pass
   Gauge sessions;

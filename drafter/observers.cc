@@ -33,6 +33,11 @@ void LoopMetrics::OnVerdictAhead(bool hit) {
   if (hit) metrics_->ahead_hits_total.Increment();
 }
 
+void LoopMetrics::OnHead(float bias, float threshold) {
+  metrics_->head_bias.Set(static_cast<double>(bias));
+  metrics_->head_threshold.Set(static_cast<double>(threshold));
+}
+
 Attachments::Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal)
     : metrics_(metrics), health_(health), exit_on_refusal_(exit_on_refusal) {
   Change(0);

@@ -20,6 +20,7 @@ class LoopMetrics final : public DraftObserver {
   void OnLoad(const DrafterLoad& load) override;
   void OnDraftSent(int depth) override;
   void OnVerdictAhead(bool hit) override;
+  void OnHead(float bias, float threshold) override;
 
  private:
   DrafterMetrics* metrics_;

@@ -49,6 +49,9 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--max-ahead-rows", o->max_ahead_rows,
                  "Of them in one forward pass, which a verdict may have to wait for")
       ->check(CLI::Range(1, 4096));
+  app.add_option("--acceptance-head", o->acceptance_head,
+                 "File of the acceptance head, for requests with --stop-rule head; empty: "
+                 "acceptance_head.safetensors beside the model, if it is there");
   return ParseCommandLine(app, argc, argv, [o] {
     OUTRIDER_TRY(CheckTransport(o->service));
     if (o->service.allow_plaintext || !o->service.tls.ca.empty()) return Status();

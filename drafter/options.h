@@ -22,6 +22,7 @@ struct DrafterOptions {
   int chunk_depths = 4;
   int ahead_tokens = 32;
   int max_ahead_rows = 4;
+  std::string acceptance_head;  // file; "": beside the model, if it is there
 };
 
 // As ParseCommandLine of service_options.h.

@@ -27,7 +27,9 @@ DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock*
       clock_(clock),
       observer_(observer),
       inbox_(options.inbox_capacity),
-      budget_(model) {}
+      budget_(model) {
+  if (options.head != nullptr) head_.emplace(options.head);
+}
 
 void DraftLoop::Stop() {
   stopped_ = true;
@@ -76,6 +78,7 @@ void DraftLoop::Handle(LinkEvent event) {
         .max_sequences = step_tokens(),
         .eos_token_ids = config.eos_token_ids,
         .law_limits = welcome->law_limits,
+        .head = head_.has_value() ? &*head_ : nullptr,
     };
     connections_.emplace(event.connection, std::move(connection));
     return;
@@ -124,7 +127,29 @@ void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
   if (!applied.ok()) Refuse(connection, verdict.session, verdict.plan.round, applied);
 }
 
+void DraftLoop::Learn(Held& held, const SessionVerdict& verdict) {
+  const DraftSession& session = held.mirror->session;
+  if (!head_.has_value() || verdict.round != session.round()) return;
+  const Time now = clock_->Now();
+  const bool node_known = verdict.node >= 0 && verdict.node <= session.draft().size();
+  if (held.decided.has_value() && node_known) {
+    const int tokens = session.draft().depth(verdict.node) + static_cast<int>(verdict.next.size());
+    head_->OnRound(tokens, Seconds(now - *held.decided));
+  }
+  held.decided = now;
+  const auto nodes =
+      std::min(verdict.acceptance.size(), static_cast<size_t>(session.draft().size()));
+  for (size_t i = 0; i < nodes; ++i) {
+    const float predicted = session.predicted(static_cast<int>(i) + 1);
+    if (predicted < 0.f) continue;
+    head_->Learn(predicted,
+                 static_cast<float>(static_cast<uint8_t>(verdict.acceptance[i])) / 255.f);
+  }
+  if (nodes > 0 && observer_ != nullptr) observer_->OnHead(head_->bias(), head_->threshold());
+}
+
 Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict& verdict) {
+  Learn(held, verdict);
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> ahead = held.ahead.Take(verdict);
   over_.push_back(std::exchange(held.ahead, {}));
@@ -272,8 +297,10 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
   draft_tokens.reserve(static_cast<size_t>(step_tokens()));
   last_rows.reserve(shares.size());
   std::vector<ForwardSequence> batch;
+  bool by_head = false;
   for (const Share& share : shares) {
     const auto& [session, kv] = share.mirror();
+    by_head = by_head || session.by_head();
     if (!session.Missing().empty()) {
       last_rows.push_back(share.tokens - 1);
       batch.push_back({.sequence = kv.sequence(DraftTree::kRoot),
@@ -290,14 +317,15 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
                        .logit_rows = {&kOnlyRow, 1}});
     }
   }
-  return model_->Forward(batch, /*want_hidden=*/false, output);
+  return model_->Forward(batch, by_head, output);
 }
 
-void DraftLoop::Draw(const Share& share, std::span<float> rows, StepReport* report) {
+void DraftLoop::Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
+                     StepReport* report) {
   Mirror& mirror = *share.held->mirror;
   const DraftSession& session = mirror.session;
   const int nodes = session.draft().size();
-  mirror.DrawDepth(rows, {});
+  mirror.DrawDepth(rows, accepted);
   report->drafted_tokens += session.draft().size() - nodes;
   if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
   Send(*share.connection, share.session, *share.held);
@@ -320,20 +348,32 @@ bool DraftLoop::RunStep() {
 
   StepReport report{.sessions = static_cast<int>(shares.size()), .ahead = ahead};
   const auto row_size = static_cast<size_t>(model_->config().vocab_size);
+  const auto hidden_size = static_cast<size_t>(model_->config().hidden_size);
   float* row = output.logits;
+  const float* hidden = output.hidden;
+  bool reads_prompt = false;
   for (const Share& share : shares) {
     report.rows += share.tokens;
-    const std::span<float> rows(row, static_cast<size_t>(share.logit_rows) * row_size);
+    reads_prompt = reads_prompt || share.mirror().session.Missing().size() > kCatchUpTokens;
+    const auto row_count = static_cast<size_t>(share.logit_rows);
+    const std::span<float> rows(row, row_count * row_size);
     row += rows.size();
+    std::vector<float> accepted;
+    if (hidden != nullptr) {
+      const std::span<const float> states(hidden, row_count * hidden_size);
+      hidden += states.size();
+      if (share.mirror().session.by_head()) accepted = head_->Predict(states);
+    }
     if (ahead) {
-      report.drafted_tokens += share.held->ahead.Fed(share.guess, share.tokens, rows);
+      report.drafted_tokens += share.held->ahead.Fed(share.guess, share.tokens, rows, accepted);
       continue;
     }
     DraftSession& session = share.held->mirror->session;
     if (!session.Missing().empty()) session.Fed(share.tokens);
-    if (!rows.empty()) Draw(share, rows, &report);
+    if (!rows.empty()) Draw(share, rows, accepted, &report);
   }
   report.seconds = Seconds(clock_->Now() - begin);
+  if (head_.has_value() && !ahead && !reads_prompt) head_->OnPass(report.seconds);
   // The threads that receive may share this core.
   if (ahead) std::this_thread::yield();
   if (observer_ != nullptr) observer_->OnStep(report);

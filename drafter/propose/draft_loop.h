@@ -42,6 +42,7 @@ struct DraftLoopOptions {
   int max_step_tokens = 256;   // of one forward pass
   int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
   size_t inbox_capacity = 4096;
+  const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop
 };
 
 // One forward pass, for metrics.
@@ -63,6 +64,9 @@ class DraftObserver {
   virtual void OnDraftSent(int depth) = 0;
   // A verdict came that was worked ahead of; `hit`: it was answered with what was there.
   virtual void OnVerdictAhead(bool hit) = 0;
+  // What the acceptance head is corrected by, and where it would stop a plan that names no
+  // threshold.
+  virtual void OnHead(float bias, float threshold) = 0;
 };
 
 class DraftLoop final : public LinkEvents {
@@ -89,6 +93,7 @@ class DraftLoop final : public LinkEvents {
     uint64_t plan_order = 0;           // rises with every plan that arrives
     Time planned = {};                 // when it arrived
     std::optional<Time> drafted = {};  // when the draft before was complete
+    std::optional<Time> decided = {};  // when the verdict before came
   };
 
   struct Connection {
@@ -132,7 +137,10 @@ class DraftLoop final : public LinkEvents {
   bool RunStep();
   Status Forward(std::span<const Share> shares, ForwardOutput* output);
   // Draws the session's next depth from `rows` and puts what is due into the outbox.
-  void Draw(const Share& share, std::span<float> rows, StepReport* report);
+  void Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
+            StepReport* report);
+  // What the verdict says of the head's predictions and of the session's speed.
+  void Learn(Held& held, const SessionVerdict& verdict);
   void SendAll();
 
   Model* const model_;
@@ -144,6 +152,7 @@ class DraftLoop final : public LinkEvents {
   PageBudget budget_;  // outlives the sessions
   std::map<uint64_t, Connection> connections_;
   AheadGate gate_;
+  std::optional<HeadState> head_;
   std::vector<WorkAhead> over_;  // whose verdicts have come; ended behind the answers
   int sessions_ = 0;
   uint64_t plans_ = 0;

@@ -47,8 +47,11 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
 }
 
 // `planned`, or the full length where this drafter has no head.
-StopRule InForce(const StopRule& planned) {
-  return planned.kind == StopRule::Kind::kHead ? StopRule{} : planned;
+StopRule InForce(StopRule planned, const HeadState* head) {
+  if (planned.kind != StopRule::Kind::kHead) return planned;
+  if (head == nullptr) return StopRule{};
+  if (planned.threshold == 0.f) planned.threshold = head->threshold();
+  return planned;
 }
 
 }  // namespace
@@ -86,9 +89,11 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
   planned_ = plan.shape;
   planned_stop_ = plan.stop;
   shape_ = shape;
+  const StopRule stop = InForce(plan.stop, bounds_->head);
+  by_head_ = stop.kind == StopRule::Kind::kHead;
   builder_ = DraftTreeBuilder({.kind = kind_,
                                .shape = shape,
-                               .stop = InForce(plan.stop),
+                               .stop = stop,
                                .seed = seed_,
                                .round = round_,
                                .position = length(),

@@ -14,6 +14,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/warper.h"
 #include "drafter/propose/draft_tree_builder.h"
+#include "drafter/propose/head_state.h"
 #include "drafter/propose/verifier_link.h"
 
 namespace outrider {
@@ -28,6 +29,7 @@ struct DraftBounds {
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
   DraftLawLimits law_limits;
+  const HeadState* head = nullptr;  // without: kHead drafts to the full length
 };
 
 class DraftSession {
@@ -46,6 +48,9 @@ class DraftSession {
   bool drafting() const { return !builder_.frontier().empty(); }
   const DraftTree& draft() const { return builder_.tree(); }
   int depths_drawn() const { return builder_.depths(); }
+  // Whether DrawDepth wants the head's word.
+  bool by_head() const { return by_head_; }
+  float predicted(int node) const { return builder_.predicted(node); }
 
   // The standing tokens whose KV is not there yet; the logits behind the last one draw the first
   // depth. Empty behind it.
@@ -104,6 +109,7 @@ class DraftSession {
   uint32_t round_ = 0;
   DraftShape planned_;
   StopRule planned_stop_;
+  bool by_head_ = false;
   DraftShape shape_;
   DraftTreeBuilder builder_;
   int sent_nodes_ = 0;

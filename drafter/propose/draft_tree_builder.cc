@@ -90,6 +90,8 @@ void DraftTreeBuilder::DrawDepth(std::span<float> rows, std::span<const float> a
     Source& source = sources.emplace_back(
         MakeSource(rows.subspan(slot * vocab, vocab), frontier_[slot], warper));
     if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
+    predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);
+    predicted_.back() = accepted[slot];
     log_accepted_[slot] += std::log(static_cast<double>(accepted[slot]));
     // 1 - product > h, with no rounding near 1. A NaN stops.
     source.last = !(log_accepted_[slot] >= std::log1p(-static_cast<double>(task_.stop.threshold)));

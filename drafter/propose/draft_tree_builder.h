@@ -62,6 +62,12 @@ class DraftTreeBuilder {
   // Nodes ascend.
   std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
+  // What the head said of a node in this draft; negative: nothing.
+  float predicted(int node) const {
+    return static_cast<size_t>(node) < predicted_.size() ? predicted_[static_cast<size_t>(node)]
+                                                         : -1.f;
+  }
+
   // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
   // `accepted` [frontier]: the chance that the head gives each frontier node behind its parent, for
   // kHead (nobody looks at the root's); empty for other rules. `warper` has observed what stands in
@@ -105,6 +111,7 @@ class DraftTreeBuilder {
   std::vector<Draw> live_;  // of the last depth, in draft order
   std::vector<int32_t> frontier_;
   std::vector<double> log_accepted_ = {0.};  // [frontier]: of each node's path, under kHead
+  std::vector<float> predicted_;             // [<= nodes]
   std::vector<RoundEnd> likely_stops_;
   DraftChunk untaken_;
   bool untaken_is_chain_ = true;

@@ -72,6 +72,7 @@ struct SessionVerdict {
   int node = 0;                    // of its draft: the path to it stands
   std::vector<TokenId> next = {};  // tokens behind them
   DraftPlan plan = {};
+  std::string acceptance = {};  // of the draft's nodes from 1 on: min(1, p / q), times 255
 };
 
 struct VerdictsEvent {

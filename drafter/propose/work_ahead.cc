@@ -80,13 +80,14 @@ WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
   return nullptr;
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows) {
+int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows,
+                   std::span<const float> accepted) {
   DraftSession& session = guess->mirror->session;
   if (!session.Missing().empty()) session.Fed(tokens);
   if (rows.empty()) return 0;
   if (guess->next.has_value()) {
     const int before = session.draft().size();
-    guess->mirror->DrawDepth(rows, {});
+    guess->mirror->DrawDepth(rows, accepted);
     return session.draft().size() - before;
   }
   const int count = now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;

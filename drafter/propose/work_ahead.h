@@ -50,9 +50,9 @@ class WorkAhead {
   // The likeliest guess behind `last` (nullptr: of all) that wants at most `rows` tokens, to be fed
   // with all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
-  // `tokens` of a guess were fed, `rows` are the logits behind the last ones. Returns the nodes
-  // drawn.
-  int Fed(Guess* guess, int tokens, std::span<float> rows);
+  // `tokens` of a guess were fed, `rows` are the logits behind the last ones, `accepted` the head's
+  // word on them where it is wanted. Returns the nodes drawn.
+  int Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted);
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
   // the verdict's plan taken on; else nullptr. All the other guesses are over.

@@ -69,11 +69,16 @@ Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
   for (const v1::Verdict& verdict : wire.verdicts()) {
     OUTRIDER_ASSIGN(std::vector<TokenId> next, FromWire(verdict.next()));
     OUTRIDER_ASSIGN(DraftPlan plan, PlanFromWire(verdict.plan()));
+    if (verdict.acceptance().size() > static_cast<size_t>(kMaxChunkDraws)) {
+      return InvalidArgument("a verdict on " + std::to_string(verdict.acceptance().size()) +
+                             " draft tokens, at most " + std::to_string(kMaxChunkDraws));
+    }
     event.verdicts.push_back({.session = verdict.session(),
                               .round = verdict.round(),
                               .node = ToInt(verdict.node()),
                               .next = std::move(next),
-                              .plan = std::move(plan)});
+                              .plan = std::move(plan),
+                              .acceptance = verdict.acceptance()});
   }
   return LinkMessage(std::move(event));
 }
@@ -106,6 +111,7 @@ v1::FromDrafter ToWire(const DrafterIdentity& identity) {
   hello->set_max_draft_length(ToCount(identity.max_draft_length));
   hello->set_max_draft_tokens(ToCount(identity.max_draft_tokens));
   hello->set_max_context(ToCount(identity.max_context));
+  hello->set_acceptance_head(identity.acceptance_head);
   return message;
 }
 

@@ -25,6 +25,7 @@ struct DrafterIdentity {
   int max_draft_length = 0;
   int max_draft_tokens = 0;  // draws of one plan
   int max_context = 0;
+  bool acceptance_head = false;
 };
 
 v1::FromDrafter ToWire(const DrafterIdentity& identity);

@@ -9,6 +9,7 @@
 
 #include "common/spec/coins.h"
 #include "common/spec/race.h"
+#include "common/spec/stop_rule.h"
 #include "common/spec/warper.h"
 #include "tests/support/statistics.h"
 #include "tests/support/toy_pair.h"

@@ -40,7 +40,8 @@ void LocalDrafterLink::SendDecisions(const std::vector<RoundDecision>& decisions
                               .round = d.round,
                               .node = d.node,
                               .next = {d.next.begin(), d.next.end()},
-                              .plan = ToPlan(d.plan)});
+                              .plan = ToPlan(d.plan),
+                              .acceptance = d.acceptance});
   }
   Push(std::move(event));
 }

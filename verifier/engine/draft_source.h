@@ -46,6 +46,8 @@ struct RoundDecision {
   int accepted = 0;               // its depth
   std::span<const TokenId> next;  // what follows them
   RoundPlan plan;
+  // [<= nodes] of that draft, from node 1 on: min(1, p / q), times 255. For kHead.
+  std::string acceptance = {};
 };
 
 // What a drafter has shown of its speed, in seconds; NaN: not known yet.

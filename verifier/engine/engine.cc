@@ -1,6 +1,7 @@
 #include "verifier/engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <string_view>
@@ -12,6 +13,14 @@
 
 namespace outrider {
 namespace {
+
+// min(1, p / q) of a drawn node, times 255. `row`: the target's, in front of it.
+char AcceptanceByte(const DraftTree& draft, int node, std::span<const float> row) {
+  const TokenId token = draft.token(node);
+  const double q = Probability(draft.law(draft.parent(node)), token);
+  const double p = static_cast<double>(row[static_cast<size_t>(token)]);
+  return static_cast<char>(static_cast<uint8_t>(std::lround(255 * (p < q ? p / q : 1.0))));
+}
 
 // A seeded request waits this long for a draft: its text must not depend on how fast the drafter
 // happens to be, only on whether it is there. Once it was not, the usual patience holds.
@@ -460,9 +469,16 @@ Verdict Engine::Verify(Session& session, float* rows) {
     const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
     return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target(0), coin)};
   }
+  session.untold_acceptance.clear();
   const Verdict verdict =
       VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
                   session.round, position);
+  if (session.plan.stop.kind == StopRule::Kind::kHead) {
+    for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
+         ++node) {
+      session.untold_acceptance += AcceptanceByte(draft, node, target(draft.parent(node)));
+    }
+  }
   if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
     CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
   }
@@ -646,7 +662,8 @@ void Engine::SendPlan(Session& session, const DraftShape& shape) {
                      .node = session.untold_node,
                      .accepted = session.untold_accepted,
                      .next = session.untold,
-                     .plan = session.plan});
+                     .plan = session.plan,
+                     .acceptance = std::exchange(session.untold_acceptance, {})});
   }
   session.untold.clear();
   session.untold_node = 0;

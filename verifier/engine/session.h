@@ -55,14 +55,15 @@ struct Session {
   bool local_draft = false;                 // `draft` is no drafter's
   RoundPlan plan;                           // the last one sent
   Time plan_sent;
-  Time plan_deadline;           // kPlanned: when to go on without
-  DraftTree partial;            // kPlanned: what of the draft has come
-  DraftTree draft;              // kArrived
-  std::vector<TokenId> untold;  // tokens behind the last verdict told
-  int untold_node = 0;          // of the draft of `plan`: the path to it stands, before `untold`
-  int untold_accepted = 0;      // its depth
-  int missed = 0;               // drafts in a row that did not come in time
-  uint32_t rest_until = 0;      // no plan before this round
+  Time plan_deadline;             // kPlanned: when to go on without
+  DraftTree partial;              // kPlanned: what of the draft has come
+  DraftTree draft;                // kArrived
+  std::vector<TokenId> untold;    // tokens behind the last verdict told
+  int untold_node = 0;            // of the draft of `plan`: the path to it stands, before `untold`
+  int untold_accepted = 0;        // its depth
+  std::string untold_acceptance;  // of that draft's nodes, as RoundDecision has it
+  int missed = 0;                 // drafts in a row that did not come in time
+  uint32_t rest_until = 0;        // no plan before this round
 
   bool was_admitted = false;
   Time submitted;

@@ -221,6 +221,7 @@ v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
     wire->set_node(ToWireCount(d.node));
     wire->mutable_next()->Assign(d.next.begin(), d.next.end());
     ToWire(d.plan.shape, d.plan.round, d.plan.stop, wire->mutable_plan());
+    wire->set_acceptance(d.acceptance);
   }
   return message;
 }

@@ -99,7 +99,8 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
   const StopRule stops[] = {{},
                             {.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
                             {.kind = StopRule::Kind::kConfidence, .threshold = 0.6f},
-                            {.kind = StopRule::Kind::kEntropy, .threshold = 2.f}};
+                            {.kind = StopRule::Kind::kEntropy, .threshold = 2.f},
+                            {.kind = StopRule::Kind::kHead, .threshold = 0.7f}};
   int hits = 0, stopped = 0;
   class Count final : public DraftObserver {
    public:
@@ -108,6 +109,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     void OnLoad(const DrafterLoad& /*load*/) override {}
     void OnDraftSent(int /*depth*/) override {}
     void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
+    void OnHead(float /*bias*/, float /*threshold*/) override {}
 
    private:
     int* hits_;
@@ -118,13 +120,15 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
   for (int run = 0; run < 60; ++run) {
     FakeModelOptions model{.sharpness = run % 2 == 0 ? 2.f : 8.f};
     for (TokenId id = 0; id < kVocab; id += 5) model.eos_token_ids.push_back(id);
-    Start(model, kAhead);
-    loop_ = std::make_unique<DraftLoop>(model_.get(), kAhead, &clock_, &observer);
+    DraftLoopOptions options = kAhead;
+    options.head = &Head();
+    Start(model, options);
+    loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &observer);
     link_ = Connect(kConnection);
     OpenEvent session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
-    session.plan.stop = stops[below(4)];
+    session.plan.stop = stops[below(5)];
     Push(session);
     for (int round = 0; round < 20; ++round) {
       std::vector<Draft> parts;
@@ -142,7 +146,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
       Decide(session, draft, node, next,
              {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
               .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)],
-              .stop = below(3) > 0 ? session.plan.stop : stops[below(4)]});
+              .stop = below(3) > 0 ? session.plan.stop : stops[below(5)]});
     }
     Push(CloseEvent{1});
     StepToRest();

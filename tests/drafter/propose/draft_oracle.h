@@ -24,13 +24,15 @@ namespace outrider {
 // Of the draft of `plan` behind `session.tokens`.
 class DraftOracle {
  public:
+  // `head`: nullptr without.
   DraftOracle(const FakeModel& model, const OpenEvent& session, DraftPlan plan, int allowed,
-              const DraftLawLimits& limits)
+              const DraftLawLimits& limits, const AcceptanceHead* head = nullptr)
       : model_(model),
         session_(session),
         plan_(std::move(plan)),
         allowed_(allowed),
-        limits_(limits) {}
+        limits_(limits),
+        head_(head) {}
 
   DraftTree Draft() const {
     DraftTree tree;
@@ -63,6 +65,16 @@ class DraftOracle {
   bool StoppedInFront(std::span<const TokenId> path) const {
     const std::span<const TokenId> front = path.first(path.size() - 1);
     const StopRule& stop = plan_.stop;
+    if (stop.kind == StopRule::Kind::kHead) {
+      double product = 1;
+      for (size_t i = 1; i <= front.size() && head_ != nullptr; ++i) {
+        // A FakeModel's hidden state: the first logits.
+        const std::vector<float> row = Logits(front.first(i));
+        const std::span<const float> hidden(row.data(), static_cast<size_t>(head_->width));
+        product /= 1 + std::exp(-static_cast<double>(head_->Logits(hidden)[0]));
+      }
+      return 1 - product > static_cast<double>(stop.threshold);
+    }
     if (session_.kind == DraftKind::kSampled) return Stops(stop, Law(front));
     std::vector<float> probs;
     if (session_.kind == DraftKind::kRace) {
@@ -133,11 +145,13 @@ class DraftOracle {
   const DraftPlan plan_;
   const int allowed_;
   const DraftLawLimits limits_;
+  const AcceptanceHead* const head_;
 };
 
 inline DraftTree OracleDraft(const FakeModel& model, const OpenEvent& session,
-                             const DraftPlan& plan, int allowed, const DraftLawLimits& limits) {
-  return DraftOracle(model, session, plan, allowed, limits).Draft();
+                             const DraftPlan& plan, int allowed, const DraftLawLimits& limits,
+                             const AcceptanceHead* head = nullptr) {
+  return DraftOracle(model, session, plan, allowed, limits, head).Draft();
 }
 
 inline std::vector<TokenId> Tokens(const DraftTree& draft) {

@@ -217,6 +217,45 @@ TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
   ExpectSameDraft(Assemble(drafts[1]), Oracle(first));
 }
 
+TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
+  Start();
+  OpenEvent session = Session(1, 6);
+  session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.01f};
+  Push(session);
+  EXPECT_EQ(TheDraft().max_depth(), 6);
+  Start({}, {.head = &Head()});
+  Push(session);
+  EXPECT_EQ(TheDraft().max_depth(), 2);
+}
+
+// Predictions and what verdicts say of them meet: labels of 0 teach the head to stop earlier.
+TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
+  Start({}, {.head = &Head()});
+  OpenEvent session = Session(1, 8);
+  session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.7f};
+  Push(session);
+  const auto depths = [&](int rounds, char label) {
+    int sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const DraftTree draft = TheDraft();
+      sum += draft.max_depth();
+      session.plan.round += 1;
+      Push(SessionVerdict{.session = 1,
+                          .round = session.plan.round - 1,
+                          .node = 0,
+                          .next = {},
+                          .plan = session.plan,
+                          .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
+    }
+    return sum;
+  };
+  const int before = depths(100, '\x7f');
+  depths(300, '\0');
+  EXPECT_LT(depths(100, '\0'), before * 3 / 4);
+  depths(600, '\xff');
+  EXPECT_GT(depths(100, '\xff'), before * 5 / 4);
+}
+
 // Sessions of every kind through rounds of every shape, with few pages; each draft is compared with
 // the definition, so that one wrong token in a KV, one coin of another draw shows.
 TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
@@ -225,7 +264,8 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
          .max_draft_tokens = 64,
          .chunk_depths = 3,
          .max_step_tokens = 40,
-         .max_chunk_tokens = 10},
+         .max_chunk_tokens = 10,
+         .head = &Head()},
         31);
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
@@ -248,7 +288,6 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     switch (below(4)) {
       case 0: return {.kind = StopRule::Kind::kConfidence, .threshold = 0.2f};
       case 1: return {.kind = StopRule::Kind::kEntropy, .threshold = 2.f};
-      // No head here: as if it said kLength.
       case 2: return {.kind = StopRule::Kind::kHead, .threshold = 0.2f};
       default: return {};
     }

@@ -23,6 +23,7 @@ class LoopTest : public ::testing::Test {
   void Start(FakeModelOptions model = {}, DraftLoopOptions options = {}, int vocab_limit = kVocab) {
     loop_.reset();
     model_ = std::make_unique<FakeModel>(model);
+    head_ = options.head;
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, nullptr);
     link_ = Connect(kConnection, vocab_limit);
   }
@@ -82,7 +83,7 @@ class LoopTest : public ::testing::Test {
   }
 
   DraftTree Oracle(const OpenEvent& session, const DraftPlan& plan, int allowed = kVocab) const {
-    return OracleDraft(*model_, session, plan, allowed, limits_);
+    return OracleDraft(*model_, session, plan, allowed, limits_, head_);
   }
   DraftTree Oracle(const OpenEvent& session) const { return Oracle(session, session.plan); }
 
@@ -94,7 +95,15 @@ class LoopTest : public ::testing::Test {
   }
 
   SteadyClock clock_;
+  // For FakeModels, whose hidden states are their first four logits.
+  static const AcceptanceHead& Head() {
+    static const AcceptanceHead head{
+        .width = 4, .depth = 0, .parameters = {1.f, -1.f, 0.5f, 0.5f, 0.f}};
+    return head;
+  }
+
   DraftLawLimits limits_;
+  const AcceptanceHead* head_ = nullptr;  // the oracle's; the loop's is in its options
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<DraftLoop> loop_;
   std::shared_ptr<PuppetVerifierLink> link_;

@@ -1,0 +1,39 @@
+#include "drafter/propose/head_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+constexpr float kStep = 0.01f;
+constexpr int kEnough = 32;  // rounds, passes and tokens seen before the threshold follows them
+
+}  // namespace
+
+std::vector<float> HeadState::Predict(std::span<const float> hidden) const {
+  std::vector<float> chances = head_->Logits(hidden);
+  for (float& z : chances) z = 1.f / (1.f + std::exp(-(z + bias_)));
+  return chances;
+}
+
+void HeadState::Learn(float predicted, float actual) {
+  acceptance_.Add(static_cast<double>(actual));
+  bias_ = std::clamp(bias_ + kStep * (actual - predicted), -kMaxBias, kMaxBias);
+}
+
+void HeadState::OnPass(double seconds) { pass_seconds_.Add(seconds); }
+
+void HeadState::OnRound(int tokens, double seconds) { tokens_per_second_.Add(tokens, seconds); }
+
+float HeadState::threshold() const {
+  if (pass_seconds_.count < kEnough || tokens_per_second_.count < kEnough ||
+      acceptance_.count < kEnough || tokens_per_second_.weight <= 0) {
+    return kFirstThreshold;
+  }
+  const double a = std::max(acceptance_.value(), 1e-3);
+  const double h = 1 - tokens_per_second_.value() * pass_seconds_.value() / (a * a);
+  return static_cast<float>(std::clamp(h, 0.05, 0.95));
+}
+
+}  // namespace outrider

@@ -7,6 +7,7 @@
 #include "client/generate.h"
 #include "client/simulate_command.h"
 #include "client/status.h"
+#include "client/train/train_head.h"
 
 namespace outrider {
 namespace {
@@ -25,6 +26,10 @@ Status Run(const SimulateFlags& flags, const Console& console) {
 }
 Status Run(const SimulateControlFlags& flags, const Console& console) {
   return RunSimulateControlCommand(flags, console);
+}
+
+Status Run(const TrainHeadOptions& options, const Console& console) {
+  return RunTrainHead(options, console);
 }
 
 }  // namespace

@@ -148,6 +148,62 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
       ->capture_default_str();
 }
 
+void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
+  command->add_option("--target", o->target, "Directory of the target")->required();
+  command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
+  command
+      ->add_option("--prompts", o->prompts,
+                   "Lines of {\"prompt\": ...}; every tenth is kept from training and measured")
+      ->required();
+  command->add_option("--out", o->out,
+                      "File of the head; without it, acceptance_head.safetensors beside the "
+                      "drafter. FILE.state holds what an ended run goes on from");
+  command->add_option("--repetitions", o->repetitions, "Texts of each prompt")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--max-tokens", o->data.max_tokens, "Tokens of a text at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  SamplingParams& sampling = o->data.sampling;
+  command->add_option("--temperature", sampling.temperature, "Of the texts and of the labels")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--top-p", sampling.top_p, "Likewise")
+      ->check(CLI::Range(0.f, 1.f))
+      ->capture_default_str();
+  command->add_option("--top-k", sampling.top_k, "Likewise; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--token-mixing", o->data.kept,
+                   "Share of the target's own tokens in the text that the drafter reads")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--depth", o->training.depth, "Residual blocks; 0: a linear layer")
+      ->check(CLI::Range(0, kMaxHeadDepth))
+      ->capture_default_str();
+  command->add_option("--epochs", o->training.epochs, "Passes over the examples")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command->add_option("--batch", o->training.batch, "Examples of one step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--learning-rate", o->training.learning_rate, "At first; falls to 0")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--rejection-weight", o->training.rejection_weight,
+                   "Weight of rejections in the loss; the head is calibrated behind it")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", o->data.seed, "Same seed, same models and prompts: the same head")
+      ->capture_default_str();
+  command->add_option("--threads", o->threads, "Of the models")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_flag("--json", o->json, "One JSON object");
+}
+
 void Finish(const RequestFlags& flags, RequestOptions* request) {
   request->speculation = flags.speculation == "auto";
   if (!flags.rule.empty()) request->rule = ParseRule(flags.rule).value();
@@ -268,6 +324,11 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->capture_default_str();
   control_command->add_flag("--json", control.json, "One JSON object");
 
+  CLI::App* train_command = app.add_subcommand(
+      "train-head", "Train the acceptance head of a pair of models, in this process");
+  TrainHeadOptions train;
+  AddTrainHead(train_command, &train);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -280,6 +341,14 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     if (!simulate.options.pair_path.empty()) return Command(simulate);
     console.err << "--pair is required" << std::endl;
     return kUsageError;
+  }
+  if (train_command->parsed()) {
+    train.training.seed = train.data.seed;
+    if (const Status wrong = Validate(train.data.sampling, 1 << 20); !wrong.ok()) {
+      console.err << wrong.message() << std::endl;
+      return kUsageError;
+    }
+    return Command(train);
   }
   ConnectionOptions* connection = generate_command->parsed() ? &generate.connection
                                   : bench_command->parsed()  ? &bench.connection

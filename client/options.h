@@ -9,6 +9,7 @@
 
 #include "client/simulate.h"
 #include "client/simulate_control.h"
+#include "client/train/train_head.h"
 #include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
@@ -86,7 +87,7 @@ struct SimulateControlFlags {
   bool json = false;
 };
 
-using Command =
-    std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags, SimulateControlFlags>;
+using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags,
+                             SimulateControlFlags, TrainHeadOptions>;
 
 }  // namespace outrider

@@ -1,0 +1,177 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <sstream>
+
+#include "client/train/head_data.h"
+#include "client/train/head_loss.h"
+#include "client/train/head_trainer.h"
+#include "common/spec/warper.h"
+#include "tests/support/fake_model.h"
+
+namespace outrider {
+namespace {
+
+AcceptanceHead SomeHead(int width, int depth) {
+  AcceptanceHead head{.width = width, .depth = depth, .parameters = {}};
+  head.parameters.resize(ResidualMlpSize(width, depth));
+  for (size_t i = 0; i < head.parameters.size(); ++i) {
+    head.parameters[i] = 0.6f * std::sin(static_cast<float>(i) * 1.7f + 0.3f);
+  }
+  return head;
+}
+
+TEST(HeadLoss, GradientIsThatOfTheLoss) {
+  const std::vector<float> hidden = {0.7f, -1.2f, 0.4f};
+  for (const int depth : {0, 1, 3}) {
+    for (const float label : {0.f, 0.3f, 1.f}) {
+      AcceptanceHead head = SomeHead(3, depth);
+      std::vector<float> gradient(head.parameters.size()), ignored(head.parameters.size());
+      AddHeadGradient(head, hidden, label, 6.f, 1.f, gradient);
+      for (size_t i = 0; i < head.parameters.size(); ++i) {
+        constexpr float kStep = 4e-3f;
+        const float at = head.parameters[i];
+        head.parameters[i] = at + kStep;
+        const double above = AddHeadGradient(head, hidden, label, 6.f, 1.f, ignored);
+        head.parameters[i] = at - kStep;
+        const double below = AddHeadGradient(head, hidden, label, 6.f, 1.f, ignored);
+        head.parameters[i] = at;
+        // Floats: the loss is good to 1e-6, the quotient to some 1e-4, its curvature aside.
+        const double slope = (above - below) / (2 * static_cast<double>(kStep));
+        EXPECT_NEAR(static_cast<double>(gradient[i]), slope, 2e-3 + 2e-3 * std::abs(slope))
+            << "depth " << depth << ", label " << label << ", parameter " << i;
+      }
+    }
+  }
+}
+
+TEST(HeadLoss, IsTheWeightedCrossEntropyOfTheServedHead) {
+  const AcceptanceHead head = SomeHead(3, 2);
+  const std::vector<float> hidden = {0.7f, -1.2f, 0.4f};
+  std::vector<float> gradient(head.parameters.size());
+  const double s = 1 / (1 + std::exp(-static_cast<double>(head.Logits(hidden)[0])));
+  EXPECT_NEAR(AddHeadGradient(head, hidden, 0.25f, 3.f, 1.f, gradient),
+              -0.25 * std::log(s) - 3 * 0.75 * std::log(1 - s), 1e-5);
+}
+
+TEST(HeadReport, KnownFigures) {
+  // Accepted at 0.9 and 0.4, rejected at 0.6 and 0.1: of four pairs three are in order.
+  const std::vector<float> predictions = {0.9f, 0.4f, 0.6f, 0.1f}, labels = {1, 1, 0, 0};
+  const HeadReport report = Evaluate(predictions, labels);
+  EXPECT_DOUBLE_EQ(report.auc, 0.75);
+  EXPECT_NEAR(report.ece, (0.1 + 0.6 + 0.6 + 0.1) / 4, 1e-6);
+  EXPECT_NEAR(report.loss, -(std::log(0.9) + std::log(0.4) + std::log(0.4) + std::log(0.9)) / 4,
+              1e-6);
+  EXPECT_NEAR(report.loss_of_mean, std::log(2), 1e-6);
+  EXPECT_DOUBLE_EQ(Evaluate(std::vector<float>(4, 0.5f), labels).auc, 0.5);
+  // Soft: 0.8 at the higher prediction, 0.2 at the lower. Accepted weigh 1, rejected 1; pairs in
+  // order 0.8 * 0.8, tied 2 * 0.8 * 0.2.
+  const HeadReport soft = Evaluate(std::vector<float>{0.8f, 0.2f}, std::vector<float>{0.8f, 0.2f});
+  EXPECT_NEAR(soft.auc, 0.64 + 0.32 / 2, 1e-6);
+  EXPECT_NEAR(soft.ece, 0, 1e-6);
+}
+
+// The label is the logistic function of twice the first entry.
+HeadExamples Separable(size_t count) {
+  HeadExamples examples{.width = 4, .hidden = {}, .labels = {}};
+  std::mt19937 random(3);
+  for (size_t i = 0; i < count; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      examples.hidden.push_back(static_cast<float>(random() % 2001) / 500.f - 2.f);
+    }
+    const float x = examples.hidden[4 * i];
+    examples.labels.push_back(1.f / (1.f + std::exp(-2.f * x)));
+  }
+  return examples;
+}
+
+TEST(HeadTrainer, LearnsWhatCanBeSeparatedAndIsCalibratedAtAnyWeight) {
+  const HeadExamples examples = Separable(2000);
+  for (const float weight : {1.f, 6.f}) {
+    for (const int depth : {0, 2}) {
+      HeadTrainer trainer(4, {.depth = depth,
+                              .epochs = 40,
+                              .batch = 32,
+                              .learning_rate = 1e-2,
+                              .rejection_weight = weight});
+      const HeadReport before = Evaluate(trainer.Finish(), examples);
+      while (!trainer.done()) trainer.RunEpoch(examples);
+      const HeadReport report = Evaluate(trainer.Finish(), examples);
+      const HeadReport best = Evaluate(examples.labels, examples.labels);
+      EXPECT_LT(report.loss, best.loss + 0.01) << weight << ", " << depth;
+      EXPECT_GT(before.loss, best.loss + 0.1);
+      EXPECT_GT(report.auc, best.auc - 0.01);
+      EXPECT_LT(report.ece, 0.02);
+    }
+  }
+}
+
+TEST(HeadTrainer, AResumedTrainingEndsAtTheSameHead) {
+  const HeadExamples examples = Separable(300);
+  const HeadTraining training{.epochs = 6, .batch = 50, .seed = 9};
+  HeadTrainer whole(4, training), first(4, training);
+  while (!whole.done()) whole.RunEpoch(examples);
+  for (int i = 0; i < 2; ++i) first.RunEpoch(examples);
+  std::stringstream state;
+  first.Save(state);
+  HeadTrainer second(4, training);
+  ASSERT_TRUE(second.Load(state).ok());
+  EXPECT_EQ(second.epoch(), 2);
+  while (!second.done()) second.RunEpoch(examples);
+  EXPECT_EQ(second.Finish().parameters, whole.Finish().parameters);
+  std::stringstream other("nonsense");
+  EXPECT_EQ(second.Load(other).code(), Code::kDataLoss);
+}
+
+// By hand, one pass a place: the texts, the draws and the labels of the definition.
+TEST(HeadData, LabelsAndFeaturesAreThoseOfTheDefinition) {
+  FakeModel target({.seed = 5, .vocab_size = 16}), drafter({.seed = 6, .vocab_size = 16});
+  const std::vector<TokenId> prompt = {3, 1, 4};
+  HeadDataOptions options{.sampling = {.temperature = 0.8f, .top_k = 10},
+                          .vocab = 16,
+                          .max_tokens = 200,
+                          .kept = 0.15,
+                          .seed = 2};
+  HeadExamples examples;
+  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &examples).ok());
+  EXPECT_EQ(target.sequences(), 0);
+  EXPECT_EQ(drafter.sequences(), 0);
+  ASSERT_EQ(examples.hidden.size(), 4 * examples.size());
+  EXPECT_EQ(examples.width, 4);
+  EXPECT_NEAR(static_cast<double>(examples.size()), 0.85 * 200, 25);  // 5 standard deviations
+
+  HeadExamples again;
+  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &again).ok());
+  EXPECT_EQ(again.labels, examples.labels);
+  EXPECT_EQ(again.hidden, examples.hidden);
+
+  // Of a drafter that is the target every token is sure to be accepted, but for the rounding of
+  // its row.
+  HeadExamples same;
+  ASSERT_TRUE(AddHeadExamples(target, target, prompt, 7, options, &same).ok());
+  for (const float label : same.labels) EXPECT_GT(label, 0.99f);
+  // With none of the target's tokens kept, the first draw is read behind the prompt alone.
+  options.kept = 0;
+  HeadExamples drawn;
+  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &drawn).ok());
+  ASSERT_EQ(drawn.size(), 200u);
+  bool found = false;
+  for (TokenId token = 0; token < 16; ++token) {
+    std::vector<TokenId> path = prompt;
+    path.push_back(token);
+    const std::vector<float> row = drafter.Logits(path);
+    if (!std::equal(row.begin(), row.begin() + 4, drawn.hidden.begin())) continue;
+    found = true;
+    std::vector<float> p = target.Logits(prompt), q = drafter.Logits(prompt);
+    Warper warper(options.sampling, 16, 16);
+    warper.Warp(p, {});
+    warper.Warp(q, {});
+    const auto at = static_cast<size_t>(token);
+    EXPECT_NEAR(drawn.labels[0], std::min(1.f, p[at] / q[at]), 1e-3f);
+  }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -4,12 +4,16 @@
 //
 //   efficiency_bench --rules                tokens per round by rule, sequences and length
 //   efficiency_bench --wire                 by entries of a draft row: accepted tokens, bytes
+//   efficiency_bench --stop-rules           by stop rule and threshold: tokens per round, tokens
+//                                           discarded and verifications per token (SpecDec++, 2.1)
 //
 // Prints Markdown. Standard errors are over requests, each a mean of its rounds.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +24,7 @@
 
 #include "common/backend/backend.h"
 #include "common/base/log.h"
+#include "common/model/acceptance_head.h"
 #include "common/model/transformer.h"
 #include "tests/support/local_pair.h"
 
@@ -39,6 +44,7 @@ struct Options {
   float temperature = 1;
   bool rules = false;
   bool wire = false;
+  bool stop_rules = false;
 };
 
 struct Setting {
@@ -46,6 +52,7 @@ struct Setting {
   int paths = 1;
   int length = 4;
   DraftLawLimits law_limits;
+  StopRule stop = {};
 };
 
 class CollectingSink final : public GenerationSink {
@@ -61,6 +68,7 @@ class CollectingSink final : public GenerationSink {
 
 struct Outcome {
   double per_round = 0;  // tokens of rounds with a draft, over these rounds
+  double length = 0;     // draft tokens of these rounds
   double standard_error = 0;
   std::vector<double> influence;  // of each request on per_round: their squares sum to the variance
   double bytes_per_accepted = 0;
@@ -71,6 +79,7 @@ struct Bench {
   Options options;
   std::unique_ptr<Model> target, drafter;
   std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<AcceptanceHead> head;
   std::vector<std::vector<TokenId>> prompts;
 
   Outcome Run(const Setting& setting) const {
@@ -81,20 +90,22 @@ struct Bench {
     pair_options.engine.scheduler.token_budget = kBatchTokens;
     pair_options.drafter.max_step_tokens = kBatchTokens;
     pair_options.drafter.chunk_depths = 16;  // one message a draft
+    pair_options.drafter.head = head.has_value() ? &*head : nullptr;
     testing::LocalPair pair(pair_options, target.get(), drafter.get(), tokenizer.get(), &clock);
     std::vector<std::shared_ptr<CollectingSink>> sinks;
     uint64_t id = 0;
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       for (const std::vector<TokenId>& prompt : prompts) {
         ++id;
-        GenerationRequest request{
-            .prompt = prompt,
-            .sampling = {.temperature = options.temperature},
-            .max_tokens = options.max_tokens,
-            .ignore_eos = true,
-            .seed = id,
-            .speculation = {
-                .rule = setting.rule, .draft_length = setting.length, .paths = setting.paths}};
+        GenerationRequest request{.prompt = prompt,
+                                  .sampling = {.temperature = options.temperature},
+                                  .max_tokens = options.max_tokens,
+                                  .ignore_eos = true,
+                                  .seed = id,
+                                  .speculation = {.rule = setting.rule,
+                                                  .draft_length = setting.length,
+                                                  .paths = setting.paths,
+                                                  .stop = setting.stop}};
         sinks.push_back(std::make_shared<CollectingSink>());
         const Status status = pair.engine().Submit(id, std::move(request), sinks.back());
         if (!status.ok()) sinks.back()->Fail(status);
@@ -103,13 +114,14 @@ struct Bench {
     while (!pair.engine().idle()) pair.Run();
 
     // A ratio of sums; its standard error by linearisation over requests.
-    double tokens = 0, rounds = 0, accepted = 0;
+    double tokens = 0, rounds = 0, accepted = 0, drafted = 0;
     for (const auto& sink : sinks) {
       rounds += sink->summary.drafted_rounds;
       tokens += sink->summary.accepted_tokens + sink->summary.drafted_rounds;
       accepted += sink->summary.accepted_tokens;
+      drafted += sink->summary.drafted_tokens;
     }
-    Outcome outcome{.per_round = tokens / rounds};
+    Outcome outcome{.per_round = tokens / rounds, .length = drafted / rounds};
     double squares = 0;
     for (const auto& sink : sinks) {
       const double mine = sink->summary.accepted_tokens + sink->summary.drafted_rounds -
@@ -196,6 +208,44 @@ void PrintWire(const Bench& bench) {
   }
 }
 
+// D: tokens drafted and thrown away, V: passes of the target, both over emitted tokens. Neither
+// depends on how long a pass takes; with t the draft pass's time over the target's, a token costs
+// t (1 + D) + (1 - t) V target passes.
+void PrintStopRules(const Bench& bench) {
+  constexpr int kMost = 16;  // of the rules that stop by themselves
+  constexpr double kRatios[] = {0.05, 0.1, 0.2};
+  std::printf("| stop rule | draft tokens per round | tokens per round | D | V |");
+  for (const double t : kRatios) std::printf(" t = %.2f |", t);
+  std::printf("\n|---|---|---|---|---|---|---|---|\n");
+  const auto print = [&](const std::string& name, const Setting& setting) {
+    Progress(name);
+    const Outcome o = bench.Run(setting);
+    const double v = 1 / o.per_round, d = (o.length + 1) * v - 1;
+    std::printf("| %s | %.2f | %.3f ± %.3f | %.3f | %.3f |", name.c_str(), o.length, o.per_round,
+                o.standard_error, d, v);
+    for (const double t : kRatios) std::printf(" %.3f |", t * (1 + d) + (1 - t) * v);
+    std::printf("\n");
+    std::fflush(stdout);
+  };
+  for (const int g : {2, 3, 4, 6, 8, 12}) {
+    print("length " + std::to_string(g), {.length = g, .law_limits = {}});
+  }
+  const auto sweep = [&](StopRule::Kind kind, std::initializer_list<float> thresholds) {
+    for (const float threshold : thresholds) {
+      char name[64];
+      std::snprintf(name, sizeof name, "%s %.2f", std::string(StopRuleName(kind)).c_str(),
+                    static_cast<double>(threshold));
+      print(name,
+            {.length = kMost, .law_limits = {}, .stop = {.kind = kind, .threshold = threshold}});
+    }
+  };
+  sweep(StopRule::Kind::kConfidence, {0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.8f});
+  sweep(StopRule::Kind::kEntropy, {0.5f, 1.f, 1.5f, 2.f, 2.5f});
+  if (bench.head.has_value()) {
+    sweep(StopRule::Kind::kHead, {0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f});
+  }
+}
+
 template <class T>
 T Must(Result<T> result) {
   if (result.ok()) return std::move(result).value();
@@ -214,6 +264,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Tokens per round of every rule, and bytes per accepted token");
   app.add_flag("--rules", o.rules, "The table of rules");
   app.add_flag("--wire", o.wire, "The table of draft row sizes");
+  app.add_flag("--stop-rules", o.stop_rules, "The table of stop rules");
   app.add_option("--target", o.target, "Directory of the target");
   app.add_option("--drafter", o.drafter, "Directory of the drafter");
   app.add_option("--prompts", o.prompts, "Lines of {\"prompt\": ...}");
@@ -224,6 +275,10 @@ int Main(int argc, char** argv) {
   SetLogLevel(LogLevel::kWarning);
   bench.target = LoadModelAt(o.target);
   bench.drafter = LoadModelAt(o.drafter);
+  const std::filesystem::path head = std::filesystem::path(o.drafter) / kAcceptanceHeadFile;
+  if (std::filesystem::exists(head)) {
+    bench.head = Must(AcceptanceHead::Load(head, bench.drafter->config().hidden_size));
+  }
   bench.tokenizer = Must(Tokenizer::Load(o.target));
   std::ifstream file(o.prompts);
   for (std::string line; std::getline(file, line);) {
@@ -236,6 +291,7 @@ int Main(int argc, char** argv) {
   }
   if (o.rules) PrintRules(bench);
   if (o.wire) PrintWire(bench);
+  if (o.stop_rules) PrintStopRules(bench);
   return 0;
 }
 

@@ -68,7 +68,8 @@ DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
           .max_draft_length = options.max_draft_length,
           .max_draft_tokens = options.max_draft_tokens,
           .max_context = std::min(config.max_position_embeddings,
-                                  drafter.total_pages() * drafter.page_tokens())};
+                                  drafter.total_pages() * drafter.page_tokens()),
+          .acceptance_head = options.head != nullptr};
 }
 
 std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts) {

@@ -24,6 +24,7 @@ class PuppetDraftSource final : public DraftSource {
     int accepted;
     std::vector<TokenId> next;
     RoundPlan plan;
+    std::string acceptance;
   };
 
   bool accepts = true;  // what Open answers
@@ -43,7 +44,7 @@ class PuppetDraftSource final : public DraftSource {
   }
   void Decide(const RoundDecision& d) override {
     decided[d.session].push_back(
-        {d.round, d.node, d.accepted, {d.next.begin(), d.next.end()}, d.plan});
+        {d.round, d.node, d.accepted, {d.next.begin(), d.next.end()}, d.plan, d.acceptance});
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -390,6 +391,35 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   const bool first = Coin(11, 1, 0, Purpose::kAccept) < row[3];
   EXPECT_EQ(sink->chunks[0].accepted >= 1, first);
   EXPECT_EQ(sink->chunks[0].drafted, 2);
+}
+
+// What the drafter's head is corrected by: each scored token's own chance, whatever came of it.
+TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
+  for (const StopRule::Kind kind : {StopRule::Kind::kHead, StopRule::Kind::kLength}) {
+    const uint64_t id = kind == StopRule::Kind::kHead ? 1 : 2;
+    GenerationRequest request = Greedy(9);
+    request.sampling.temperature = 1;
+    request.speculation = {.rule = Rule::kBlock, .stop = StopRule{.kind = kind}};
+    Submit(id, request);
+    engine_->Step();
+    const auto law = [](TokenId t) {
+      return DraftLaw{.ids = {t, 9}, .weights = {kDraftLawTotal / 32, kDraftLawTotal / 32 * 31}};
+    };
+    const std::vector<TokenId> draft = {3, 4};
+    engine_->OnDraft(id, 1, DraftTree::Chain(draft, {law(3), law(4)}), true);
+    engine_->Step();
+    std::string want;
+    std::vector<TokenId> path = request.prompt;
+    for (const TokenId token : draft) {
+      std::vector<float> row = model_.Logits(path);
+      Warper(request.sampling, 32, kVocab).Warp(row, {});
+      const float ratio = std::min(1.f, row[static_cast<size_t>(token)] * 32);
+      want += static_cast<char>(static_cast<uint8_t>(std::lround(255 * ratio)));
+      path.push_back(token);
+    }
+    const std::string& got = source_.decided[id].back().acceptance;
+    EXPECT_EQ(got, kind == StopRule::Kind::kHead ? want : "");
+  }
 }
 
 // Greedy, two sequences: the second holds the right tokens, the first leaves the text at once.

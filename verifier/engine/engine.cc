@@ -473,7 +473,7 @@ Verdict Engine::Verify(Session& session, float* rows) {
   const Verdict verdict =
       VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
                   session.round, position);
-  if (session.plan.stop.kind == StopRule::Kind::kHead) {
+  if (session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft) {
     for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
          ++node) {
       session.untold_acceptance += AcceptanceByte(draft, node, target(draft.parent(node)));

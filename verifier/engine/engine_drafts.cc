@@ -1,0 +1,182 @@
+// The engine's rounds as they are planned and drafted: what is asked of whom, and what becomes of
+// the answers. The other half, engine.cc, takes requests in and runs the steps.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+// A seeded request waits this long for a draft: its text must not depend on how fast the drafter
+// happens to be, only on whether it is there. Once it was not, the usual patience holds.
+constexpr Duration kSeededPatience = std::chrono::seconds(2);
+
+}  // namespace
+
+int Engine::DraftRoom(const Session& session) const {
+  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
+  // kept for prompts): speculation never costs another session its turn. Bounds look at counts
+  // alone, never at tokens.
+  const int share = row_budget_ * 3 / 4 / std::max(CountRunning(), 1) - 1;
+  return std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
+}
+
+DraftShape Engine::NextShape(const Session& session) const {
+  DraftShape shape = session.speculation.shape;
+  // The last token of a round is the target's own: a draft of all that remains would waste one.
+  shape.length = std::min(shape.length, session.remaining() - 1);
+  // Under load drafts get narrower first, then shorter, then none.
+  const int room = DraftRoom(session);
+  if (shape.total_draws() > room) shape.branching.clear();
+  shape.length = std::max(std::min(shape.length, room), 0);
+  return shape;
+}
+
+NextRound Engine::ChooseRound(Session& session) {
+  const bool rested =
+      session.draft_state != DraftState::kOff && session.round >= session.rest_until;
+  if (session.planner == nullptr) {
+    NextRound next{.rule = session.speculation.rule};
+    if (rested) next.shape = NextShape(session);
+    return next;
+  }
+  // A long prompt is read in pieces, for others wait meanwhile.
+  constexpr size_t kPiece = 4096;
+  const std::span<const TokenId> tokens = session.tokens;
+  const std::span<const TokenId> unread = tokens.subspan(session.planner->read());
+  session.planner->Read(unread.first(std::min(unread.size(), kPiece)));
+  return session.planner->Choose(
+      {.remaining = session.remaining(),
+       .room = DraftRoom(session),
+       .drafter =
+           rested ? drafts_->Timing(session.id, static_cast<int>(tokens.size())) : std::nullopt},
+      tokens.size());
+}
+
+void Engine::PlanNext(Session& session) {
+  if (session.draft_state == DraftState::kOff && session.planner == nullptr) return;
+  if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
+  if (draining_ || session.remaining() <= 1) {                           // never again
+    if (session.draft_state != DraftState::kUnattached && session.draft_state != DraftState::kOff) {
+      drafts_->Close(session.id);
+    }
+    session.draft_state = DraftState::kOff;
+    return;
+  }
+  session.round_begun = clock_->Now();
+  NextRound next = ChooseRound(session);
+  session.speculation.rule = next.rule;
+  if (next.shape.length > 0) {
+    SendPlan(session, next.shape);
+    return;
+  }
+  session.draft = std::move(next.draft);
+  session.local_draft = !session.draft.empty();
+  if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
+}
+
+bool Engine::DependsOnDrafts(const Session& session) {
+  return session.request.seed.has_value() && session.speculation.kind == DraftKind::kSampled;
+}
+
+void Engine::SendPlan(Session& session, const DraftShape& shape) {
+  const uint32_t last_round = session.plan.round;
+  session.plan = {.round = session.round, .shape = shape, .stop = session.speculation.stop};
+  session.plan_sent = clock_->Now();
+  session.partial = {};
+  if (session.draft_state == DraftState::kUnattached) {
+    if (!drafts_->Open({.session = session.id,
+                        .tokens = session.tokens,
+                        .prompt_tokens = session.prompt_tokens,
+                        .sampling = &session.request.sampling,
+                        .seed = session.seed,
+                        .kind = session.speculation.kind,
+                        .plan = session.plan})) {
+      return;
+    }
+  } else {
+    drafts_->Decide({.session = session.id,
+                     .round = last_round,
+                     .node = session.untold_node,
+                     .accepted = session.untold_accepted,
+                     .next = session.untold,
+                     .plan = session.plan,
+                     .acceptance = std::exchange(session.untold_acceptance, {})});
+  }
+  session.untold.clear();
+  session.untold_node = 0;
+  session.untold_accepted = 0;
+  session.draft_state = DraftState::kPlanned;
+  if (DependsOnDrafts(session) && session.missed == 0) {
+    session.plan_deadline = session.plan_sent + kSeededPatience;
+  } else if (session.round == 1 && Ready(session)) {
+    session.plan_deadline = Time::max();  // nobody waits for it
+  } else {
+    session.plan_deadline = session.plan_sent + drafts_->Patience(session.id);
+  }
+}
+
+void Engine::Rest(Session& session) {
+  // Twice as long a rest with every draft missed in a row: a drafter that cannot keep up costs
+  // little.
+  constexpr int kMaxDoublings = 6;
+  session.rest_until = session.round + (1u << std::min(session.missed, kMaxDoublings));
+  ++session.missed;
+}
+
+void Engine::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool complete) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& session = *it->second;
+  if (session.draft_state != DraftState::kPlanned || session.plan.round != round ||
+      session.round != round) {
+    return;  // too late: the round went on without it
+  }
+  session.missed = 0;
+  if (!complete) {
+    session.partial = draft;
+    return;
+  }
+  if (session.planner != nullptr) {
+    const std::optional<DraftTiming> timing = drafts_->Timing(id, 0);
+    const double total = Seconds(clock_->Now() - session.plan_sent);
+    if (timing.has_value()) session.planner->OnDrafted(draft, total, timing->last);
+  }
+  session.partial = {};
+  session.draft = draft;
+  session.draft_state = DraftState::kArrived;
+}
+
+void Engine::OnDrafterLost(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& session = *it->second;
+  if (session.draft_state == DraftState::kOff) return;
+  // What has arrived of a draft is as good as any: it is scored before the session is opened anew.
+  // Another drafter starts without the faults of this one.
+  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
+  session.draft_state = DraftState::kUnattached;
+  session.missed = 0;
+  session.rest_until = 0;
+}
+
+void Engine::OnDrafterBack(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  it->second->missed = std::min(it->second->missed, 1);
+  it->second->rest_until = 0;
+}
+
+void Engine::OnRefused(uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second->draft_state == DraftState::kOff) return;
+  Session& session = *it->second;
+  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
+  Rest(session);
+  session.draft_state = DraftState::kUnattached;
+}
+
+}  // namespace outrider

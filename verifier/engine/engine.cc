@@ -117,7 +117,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
   if (draining_) return Unavailable("the verifier is draining and takes no new requests");
   OUTRIDER_TRY(Validate(request, limits_));
-  const int waiting = static_cast<int>(sessions_.size()) - CountRunning();
+  const int waiting = static_cast<int>(sessions_.size()) - running_;
   if (waiting >= options_.max_waiting) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
@@ -174,12 +174,6 @@ void Engine::CancelAll(const Status& reason) {
   while (!sessions_.empty()) Cancel(sessions_.begin()->first, reason);
 }
 
-int Engine::CountRunning() const {
-  return static_cast<int>(std::count_if(sessions_.begin(), sessions_.end(), [](const auto& entry) {
-    return entry.second->sequence >= 0;
-  }));
-}
-
 Session* Engine::NextWaiting() {
   std::map<std::string_view, int> running;
   for (const auto& [id, session] : sessions_) {
@@ -198,7 +192,7 @@ Session* Engine::NextWaiting() {
 }
 
 void Engine::Admit() {
-  for (int running = CountRunning(); running < options_.max_sessions; ++running) {
+  while (running_ < options_.max_sessions) {
     Session* const session = NextWaiting();
     if (session == nullptr) return;
     // The last token is always computed: its logits are wanted.
@@ -210,7 +204,7 @@ void Engine::Admit() {
     // be the first to be preempted. More comes with each step.
     const auto room = [&] {
       return model_->Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
-             model_->free_pages() >= running;
+             model_->free_pages() >= running_;
     };
     bool fits = room();
     while (!fits && prefixes_.EvictOne()) fits = room();
@@ -219,6 +213,7 @@ void Engine::Admit() {
       return;  // a small request does not overtake a large one for ever
     }
     session->sequence = sequence;
+    ++running_;
     session->computed = model_->length(sequence);
     if (metrics_ != nullptr) {
       metrics_->prefix_cache_queries_total.Increment(static_cast<double>(tokens.size()));
@@ -256,12 +251,13 @@ void Engine::Preempt(Session& session) {
   model_->Release(session.sequence);
   session.sequence = -1;
   session.computed = 0;
+  --running_;
   if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
 }
 
 Duration Engine::RetryAfter() const {
   constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
-  const int running = CountRunning();
+  const int running = running_;
   const double waiting = static_cast<double>(sessions_.size()) - running;
   const double seconds =
       request_seconds_ > 0 && running > 0 ? request_seconds_ * (waiting + 1) / running : kUnknown;
@@ -594,6 +590,7 @@ void Engine::Finish(Session& session, FinishReason reason) {
   if (options_.prefix_cache) {
     prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(session.computed)),
                      std::exchange(session.sequence, -1));
+    --running_;
   }
   const std::shared_ptr<GenerationSink> sink = session.sink;
   const Summary summary = s;
@@ -602,7 +599,10 @@ void Engine::Finish(Session& session, FinishReason reason) {
 }
 
 void Engine::Remove(Session& session) {
-  if (session.sequence >= 0) model_->Release(session.sequence);
+  if (session.sequence >= 0) {
+    model_->Release(session.sequence);
+    --running_;
+  }
   if (session.draft_state != DraftState::kOff && session.draft_state != DraftState::kUnattached) {
     drafts_->Close(session.id);
   }
@@ -644,12 +644,12 @@ EngineSnapshot Engine::Snapshot() const {
 }
 
 void Engine::TellDoor() {
-  door_.Publish(static_cast<int>(sessions_.size()) - CountRunning(), RetryAfter());
+  door_.Publish(static_cast<int>(sessions_.size()) - running_, RetryAfter());
 }
 
 void Engine::UpdateGauges() {
   if (metrics_ == nullptr) return;
-  const int running = CountRunning();
+  const int running = running_;
   metrics_->num_requests_running.Set(running);
   metrics_->num_requests_waiting.Set(static_cast<double>(sessions_.size()) - running);
   metrics_->kv_pages_used.Set(model_->total_pages() - model_->free_pages());

@@ -126,8 +126,6 @@ class Engine final : public DraftConsumer {
   void Preempt(Session& session);
   void Expire(Time now);
   bool Ready(const Session& session) const;
-  // Sessions that hold pages; the others wait for theirs.
-  int CountRunning() const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
   // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
   Verdict Verify(Session& session, float* rows);
@@ -171,6 +169,7 @@ class Engine final : public DraftConsumer {
   uint64_t step_ = 0;
   PrefixCache prefixes_;
   std::optional<Planner> planner_;
+  int running_ = 0;             // sessions that hold pages; the others wait for theirs
   int row_budget_;              // rows of the next forward pass at most
   double request_seconds_ = 0;  // from admission to the end, of late
   Door door_;

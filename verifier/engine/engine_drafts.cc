@@ -20,7 +20,7 @@ int Engine::DraftRoom(const Session& session) const {
   // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
   // kept for prompts): speculation never costs another session its turn. Bounds look at counts
   // alone, never at tokens.
-  const int share = row_budget_ * 3 / 4 / std::max(CountRunning(), 1) - 1;
+  const int share = row_budget_ * 3 / 4 / std::max(running_, 1) - 1;
   return std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
 }
 

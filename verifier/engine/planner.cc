@@ -142,7 +142,7 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const ArmMask allowed = Allowed(situation, tokens, streams);
   // Before the first steps nothing is known of what a row costs.
   constexpr int64_t kFirstSteps = 8;
-  const bool stays_plain = allowed == plain_among_ && plain_left_ > 0;
+  const bool stays_plain = (allowed & ~plain_among_) == 0 && plain_left_ > 0;
   if (stays_plain || (planner_->steps_ < kFirstSteps && planner_->learns_)) {
     plain_left_ -= stays_plain ? 1 : 0;
     round_ = Round{.arm = arms.plain(), .choice = std::nullopt};
@@ -157,10 +157,12 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
                         .streams = {streams.data(), static_cast<size_t>(arms.proposers())}});
   round_ = Round{.arm = choice.arm, .choice = choice};
   ++rounds_[static_cast<size_t>(choice.arm)];
-  plain_runs_ = choice.arm == arms.plain() && allowed == plain_among_ ? plain_runs_ + 1 : 0;
-  plain_among_ = choice.arm == arms.plain() ? allowed : 0;
+  const bool plain = choice.arm == arms.plain();
+  // The best of some is the best of fewer.
+  plain_among_ = plain ? plain_among_ | allowed : 0;
+  plain_runs_ = plain ? plain_runs_ + 1 : 0;
   constexpr int kMostDoublings = 4;
-  plain_left_ = (1 << std::min(plain_runs_, kMostDoublings)) - 1;
+  plain_left_ = plain ? (1 << std::min(plain_runs_ - 1, kMostDoublings)) - 1 : 0;
   if (planner_->metrics_ != nullptr && choice.seconds > 0) {
     planner_->metrics_->arms[static_cast<size_t>(choice.arm)].expected_tokens_per_second.Set(
         choice.tokens / choice.seconds);

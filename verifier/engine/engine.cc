@@ -547,6 +547,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
     session.untold.insert(session.untold.end(), emitted.begin(), emitted.end());
   }
   session.draft = {};
+  session.partial = {};
   session.local_draft = false;
   if (session.draft_state == DraftState::kArrived) session.draft_state = DraftState::kResting;
   ++session.round;

@@ -254,6 +254,26 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
   EXPECT_GT(sink->summary.arm_switches, 5);
 }
 
+TEST_F(EngineTest, PartOfADraftOfAnOldRoundIsNotUsed) {
+  EngineOptions options{.prefix_cache = false,
+                        .planner = PlannerOptions{.control = {.policy = "fixed:draft-1x8"}}};
+  options.scheduler.prefill_chunk = 4;
+  Restart(options);
+  GenerationRequest request = Greedy(20);
+  request.prompt.resize(12, 7);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  EXPECT_TRUE(engine_->Step());  // of the prompt
+  const std::vector<TokenId> part = {9, 9, 9, 9};
+  engine_->OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}), /*complete=*/false);
+  source_.accepts = false;
+  while (sink->chunks.empty()) ASSERT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->chunks.back().drafted, 0) << "the first round waits for nobody";
+  engine_->OnDrafterLost(1);
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->chunks.back().drafted, 0) << "another round's";
+}
+
 TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   GenerationRequest request = Greedy(10);
   request.seed.reset();

@@ -37,13 +37,14 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "How the plan of each round is chosen where the request leaves it open: adaptive "
                  "(by measured speed, plain decoding among the choices), ucbspec, exp3spec, "
                  "ucb-tuned, or fixed (--draft-length and --paths)")
-      ->check(CLI::IsMember({"adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed"}));
+      ->check(CLI::IsMember(PolicyNames()));
   app.add_option("--lookup-tokens", o->planner.local.lookup.max_tokens,
                  "Tokens of a request in which prompt lookup finds drafts; 0: off")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--suffix-tokens", o->planner.local.suffix_max_tokens,
-                 "The same for the suffix automaton, at some 100 bytes a token; 0: off, and with it "
-                 "--store-tokens")
+  app.add_option(
+         "--suffix-tokens", o->planner.local.suffix_max_tokens,
+         "The same for the suffix automaton, at some 100 bytes a token; 0: off, and with it "
+         "--store-tokens")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--store-tokens", o->planner.store.max_tokens,
                  "Tokens of finished requests' output, of all clients, in which later requests of "

@@ -49,7 +49,6 @@ bool DraftLoop::Step() {
   for (LinkEvent& event : events) Handle(std::move(event));
   const bool ran = RunStep();
   SendAll();
-  over_.clear();
   return ran || !events.empty();
 }
 
@@ -152,7 +151,6 @@ Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict
   Learn(held, verdict);
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> ahead = held.ahead.Take(verdict);
-  over_.push_back(std::exchange(held.ahead, {}));
   // Rounds that stood in between say nothing.
   if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
   if (begun && observer_ != nullptr) observer_->OnVerdictAhead(ahead != nullptr);
@@ -176,7 +174,6 @@ Status DraftLoop::Begin(Held& held) {
   const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
   if (secure().ok()) return Status();
   // Guesses give way to plans.
-  over_.clear();
   for (auto& [id, connection] : connections_) {
     for (auto& [other_id, other] : connection.sessions) other.ahead = {};
   }

@@ -153,7 +153,6 @@ class DraftLoop final : public LinkEvents {
   std::map<uint64_t, Connection> connections_;
   AheadGate gate_;
   std::optional<HeadState> head_;
-  std::vector<WorkAhead> over_;  // whose verdicts have come; ended behind the answers
   int sessions_ = 0;
   uint64_t plans_ = 0;
   std::optional<DrafterLoad> observed_;

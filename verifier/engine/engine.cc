@@ -117,7 +117,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
   if (draining_) return Unavailable("the verifier is draining and takes no new requests");
   OUTRIDER_TRY(Validate(request, limits_));
-  const int waiting = static_cast<int>(sessions_.size()) - running_;
+  const int waiting = Waiting();
   if (waiting >= options_.max_waiting) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
@@ -257,10 +257,9 @@ void Engine::Preempt(Session& session) {
 
 Duration Engine::RetryAfter() const {
   constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
-  const int running = running_;
-  const double waiting = static_cast<double>(sessions_.size()) - running;
-  const double seconds =
-      request_seconds_ > 0 && running > 0 ? request_seconds_ * (waiting + 1) / running : kUnknown;
+  const double seconds = request_seconds_ > 0 && running_ > 0
+                             ? request_seconds_ * (Waiting() + 1) / running_
+                             : kUnknown;
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::clamp(seconds, kLeast, kMost)));
 }
@@ -644,15 +643,12 @@ EngineSnapshot Engine::Snapshot() const {
   return snapshot;
 }
 
-void Engine::TellDoor() {
-  door_.Publish(static_cast<int>(sessions_.size()) - running_, RetryAfter());
-}
+void Engine::TellDoor() { door_.Publish(Waiting(), RetryAfter()); }
 
 void Engine::UpdateGauges() {
   if (metrics_ == nullptr) return;
-  const int running = running_;
-  metrics_->num_requests_running.Set(running);
-  metrics_->num_requests_waiting.Set(static_cast<double>(sessions_.size()) - running);
+  metrics_->num_requests_running.Set(running_);
+  metrics_->num_requests_waiting.Set(Waiting());
   metrics_->kv_pages_used.Set(model_->total_pages() - model_->free_pages());
   metrics_->prefix_cache_pages.Set(prefixes_.Pages());
   metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /

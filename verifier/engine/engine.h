@@ -115,6 +115,8 @@ class Engine final : public DraftConsumer {
  private:
   using Table = std::map<uint64_t, std::unique_ptr<Session>>;
 
+  // Sessions that wait for pages.
+  int Waiting() const { return static_cast<int>(sessions_.size()) - running_; }
   void Admit();
   // The waiting session that is next: of the client with the fewest running ones, in order of
   // arrival. nullptr: none.
@@ -139,8 +141,6 @@ class Engine final : public DraftConsumer {
   NextRound ChooseRound(Session& session);
   // Sends a drafter the plan of `shape`.
   void SendPlan(Session& session, const DraftShape& shape);
-  // Whether the text depends on how it is drafted for: a seed repeats it only with the drafts.
-  static bool DependsOnDrafts(const Session& session);
   // Lets the prefix cache hold the prompt, whose KV is complete.
   void KeepPrompt(const Session& session);
   // Follows step_target_seconds.

@@ -78,10 +78,6 @@ void Engine::PlanNext(Session& session) {
   if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
 }
 
-bool Engine::DependsOnDrafts(const Session& session) {
-  return session.request.seed.has_value() && session.speculation.kind == DraftKind::kSampled;
-}
-
 void Engine::SendPlan(Session& session, const DraftShape& shape) {
   const uint32_t last_round = session.plan.round;
   session.plan = {.round = session.round, .shape = shape, .stop = session.speculation.stop};
@@ -110,7 +106,7 @@ void Engine::SendPlan(Session& session, const DraftShape& shape) {
   session.untold_node = 0;
   session.untold_accepted = 0;
   session.draft_state = DraftState::kPlanned;
-  if (DependsOnDrafts(session) && session.missed == 0) {
+  if (DependsOnDrafts(session.request, session.speculation) && session.missed == 0) {
     session.plan_deadline = session.plan_sent + kSeededPatience;
   } else if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it

@@ -112,8 +112,7 @@ ArmMask SessionPlanner::LocalArms(LocalSource source, int room) {
 ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
                                 std::span<StreamEstimate, kMaxArms> streams) {
   const ArmSet& arms = planner_->arms();
-  // The last token of a round is the target's own: a draft of all that remains would waste one.
-  const int room = std::min(situation.room, situation.remaining - 1);
+  const int longest = situation.longest();
   ArmMask allowed = 0;
   for (int arm = 0; arm < arms.size(); ++arm) {
     const ArmSet::Facts& facts = arms.facts(arm);
@@ -127,10 +126,10 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = {.round_trip = situation.drafter->network,
               .draft_depth = situation.drafter->depth,
               .catch_up_token = kCatchUp * situation.drafter->depth};
-    if (facts.rows - 1 <= situation.room && facts.length <= room) allowed |= ArmSet::Bit(arm);
+    if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
-  if (read_ == tokens && room > 0) {
-    allowed |= LocalArms(LocalSource::kLookup, room) | LocalArms(LocalSource::kSuffix, room);
+  if (read_ == tokens && longest > 0) {
+    allowed |= LocalArms(LocalSource::kLookup, longest) | LocalArms(LocalSource::kSuffix, longest);
   }
   return allowed & possible_;
 }
@@ -178,8 +177,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
       const LocalSource source = arm.proposer.kind == Proposer::Kind::kPromptLookup
                                      ? LocalSource::kLookup
                                      : LocalSource::kSuffix;
-      const int room = std::min(situation.room, situation.remaining - 1);
-      next.draft = ToDraft(local_.Propose(source, std::min(room, arm.shape.length)).tokens, kind_);
+      const int length = std::min(situation.longest(), arm.shape.length);
+      next.draft = ToDraft(local_.Propose(source, length).tokens, kind_);
       break;
     }
   }
@@ -243,7 +242,7 @@ std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
   if (!asked.enabled || asked.draft_length > 0 || asked.paths > 0 || !asked.tree.empty()) {
     return nullptr;
   }
-  if (request.seed.has_value() && plan.kind == DraftKind::kSampled) return nullptr;
+  if (DependsOnDrafts(request, plan)) return nullptr;
   return std::unique_ptr<SessionPlanner>(new SessionPlanner(this, request, plan));
 }
 

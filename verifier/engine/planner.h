@@ -10,6 +10,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -34,7 +35,7 @@ namespace outrider {
 
 struct PlannerOptions {
   ControllerOptions control;
-  LocalProposerOptions local = {.suffix_max_tokens = 32768};
+  LocalProposerOptions local;
   SuffixStoreOptions store;
   int max_draft_length = 16;
   int max_paths = 8;
@@ -49,6 +50,10 @@ struct Situation {
   int remaining = 0;                   // tokens that the request may still emit
   int room = 0;                        // draft tokens that there is place for
   std::optional<DraftTiming> drafter;  // nullopt: none to be had now
+
+  // Depths that a draft may have. The last token of a round is the target's own: a draft of all
+  // that remains would waste one.
+  int longest() const { return std::min(room, remaining - 1); }
 };
 
 struct NextRound {

@@ -142,6 +142,10 @@ SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
   return plan;
 }
 
+bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& plan) {
+  return request.seed.has_value() && plan.kind == DraftKind::kSampled;
+}
+
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits) {
   const int room = limits.max_context - static_cast<int>(request.prompt.size());
   return std::min(room, request.max_tokens.value_or(room));

@@ -76,6 +76,10 @@ SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
                                    const SpeculationDefaults& defaults,
                                    const RequestLimits& limits);
 
+// Whether a seed repeats the text only while the drafts are the same: under gumbel and at
+// temperature 0 no draft leaves a trace in it.
+bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& plan);
+
 // The tokens that a valid request may produce at most.
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits);
 

@@ -47,7 +47,7 @@ Result<StopRule::Kind> ParseStopRule(std::string_view name) {
 
 float DefaultThreshold(StopRule::Kind kind) {
   switch (kind) {
-    case StopRule::Kind::kConfidence: return 0.4f;
+    case StopRule::Kind::kConfidence: return 0.3f;
     case StopRule::Kind::kEntropy: return 2.f;
     case StopRule::Kind::kLength:
     case StopRule::Kind::kHead: break;

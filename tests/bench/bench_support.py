@@ -50,6 +50,16 @@ def write_json(args, results) -> None:
                                     indent=1), encoding="utf-8")
 
 
+def deepen(args, source: Path, layers: int, folder: Path) -> Path:
+    """The checkpoint with further layers that change nothing: as slow as one that does not fit the cache."""
+    path = folder / f"{source.name}-{layers}"
+    if layers == 0:
+        return source
+    if not path.exists():
+        subprocess.run([args.build / "bin" / "deepen_checkpoint", source, path, str(layers)], check=True)
+    return path
+
+
 class Processes:
     """Programs of the build, ended together in the reverse order of their start."""
 

@@ -2,8 +2,9 @@
 """Tokens/s of every fixed draft length, of no drafts and of the controller, cell by cell.
 
 A cell is a domain of the prompts (or all of them), a concurrency and an added round trip. Within a cell the
-settings take turns, several times over, on one verifier and one drafter; figures are medians, and those to trust
-are the ratios. Prints a Markdown table and, with --svg, draws it.
+settings take turns, several times over, on one verifier and one drafter; rates are those of a window with all
+sessions running. Figures are medians, and those to trust are the ratios: medians over the turns. Prints a Markdown
+table and, with --svg, draws it. Cells that --cells FILE holds are not measured again.
 """
 import argparse
 import json
@@ -11,7 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench_support import Service, add_common_flags, command_line, progress, table, write_json
+from bench_support import Service, add_common_flags, command_line, deepen, progress, table
 
 
 def prompts_of(args, domain: str, folder: Path) -> Path:
@@ -22,99 +23,119 @@ def prompts_of(args, domain: str, folder: Path) -> Path:
     return path
 
 
-def settings(lengths: list[int]) -> dict[str, list[str]]:
-    out = {"off": ["--speculation", "off"], "adaptive": []}
-    for length in lengths:
-        out[str(length)] = ["--draft-length", str(length)]
-    return out
+def turn(lengths: list[int]) -> list[tuple[str, list[str]]]:
+    """The settings of one turn; those that the bounds are about stand twice, apart from each other."""
+    bounds = [("off", ["--speculation", "off"]), ("adaptive", [])]
+    return [*bounds, *((str(n), ["--draft-length", str(n)]) for n in lengths), *bounds]
 
 
-def run_cell(args, service: Service, prompts: Path, concurrency: int) -> dict[str, float]:
-    speeds: dict[str, list[float]] = {}
+def run_cell(args, service: Service, prompts: Path, concurrency: int) -> dict[str, list[float]]:
+    """Speeds by setting, one a turn."""
     service.args.prompts = prompts
-    requests = max(args.requests, 2 * concurrency)
-    common = ["--concurrency", concurrency, "--requests", requests, "--max-tokens", args.max_tokens,
-              "--temperature", args.temperature]
-    service.bench(common)  # warms caches up, and shows the controller what things cost
+    flags = ["--max-tokens", args.max_tokens, "--temperature", args.temperature]
+    service.load(flags, concurrency, 0, args.learn)  # shows the controller what things cost
+    speeds: dict[str, list[float]] = {}
     for _ in range(args.repetitions):
-        for name, flags in settings(args.lengths).items():
-            speeds.setdefault(name, []).append(service.bench([*common, *flags])["tokens_per_second"])
-    return {name: statistics.median(values) for name, values in speeds.items()}
+        runs: dict[str, list[float]] = {}
+        for name, setting in turn(args.lengths):
+            window = service.load([*flags, *setting], concurrency, args.warm, args.seconds)
+            runs.setdefault(name, []).append(window["tokens_per_second"])
+        for name, values in runs.items():
+            speeds.setdefault(name, []).append(statistics.mean(values))
+    return speeds
+
+
+def ratio(speeds: dict[str, list[float]], over: str, under: str) -> float:
+    return statistics.median(a / b for a, b in zip(speeds[over], speeds[under]))
 
 
 def draw(path: Path, cells: list[dict]) -> None:
     """Speed over no drafts: a dot for each fixed length, a bar for the controller."""
     width, height, left = 60 * len(cells) + 80, 320, 60
-    top = max(1.2, max(v / c["speeds"]["off"] for c in cells for v in c["speeds"].values()) * 1.05)
+    top = max(1.2, max(ratio(c["speeds"], name, "off") for c in cells for name in c["speeds"]) * 1.05)
 
-    def y(ratio: float) -> float:
-        return height - 60 - ratio / top * (height - 90)
+    def y(times: float) -> float:
+        return height - 60 - times / top * (height - 90)
 
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif"'
              ' font-size="10">', f'<rect width="{width}" height="{height}" fill="white"/>']
-    for ratio in [0, 0.5, 1, 1.5, 2]:
-        if ratio <= top:
-            parts.append(f'<line x1="{left}" x2="{width}" y1="{y(ratio)}" y2="{y(ratio)}" stroke="#ccc"/>'
-                         f'<text x="30" y="{y(ratio) + 3}">{ratio}</text>')
+    for times in [0, 0.5, 1, 1.5, 2, 2.5, 3]:
+        if times <= top:
+            parts.append(f'<line x1="{left}" x2="{width}" y1="{y(times)}" y2="{y(times)}" stroke="#ccc"/>'
+                         f'<text x="30" y="{y(times) + 3}">{times}</text>')
     for i, cell in enumerate(cells):
         x = left + 60 * i + 30
-        for name, speed in cell["speeds"].items():
-            ratio = speed / cell["speeds"]["off"]
+        for name in cell["speeds"]:
+            height_of = y(ratio(cell["speeds"], name, "off"))
             if name == "adaptive":
-                parts.append(f'<line x1="{x - 14}" x2="{x + 14}" y1="{y(ratio)}" y2="{y(ratio)}" stroke="#c33"'
+                parts.append(f'<line x1="{x - 14}" x2="{x + 14}" y1="{height_of}" y2="{height_of}" stroke="#c33"'
                              ' stroke-width="3"/>')
             elif name != "off":
-                parts.append(f'<circle cx="{x}" cy="{y(ratio)}" r="3" fill="#36c"/>')
+                parts.append(f'<circle cx="{x}" cy="{height_of}" r="3" fill="#36c"/>')
         for line, text in enumerate([cell["domain"], f'{cell["concurrency"]} at once', f'{cell["rtt_ms"]:g} ms']):
             parts.append(f'<text x="{x}" y="{height - 42 + 13 * line}" text-anchor="middle">{text}</text>')
     parts.append("</svg>")
     path.write_text("\n".join(parts), encoding="utf-8")
 
 
+def report(cells: list[dict]) -> None:
+    rows, over_off, over_best = [], [], []
+    for cell in cells:
+        speeds = cell["speeds"]
+        median = {name: statistics.median(values) for name, values in speeds.items()}
+        lengths = [name for name in speeds if name not in ("off", "adaptive")]
+        best = max(lengths, key=lambda name: median[name])
+        over_off.append(ratio(speeds, "adaptive", "off"))
+        over_best.append(ratio(speeds, "adaptive", best))
+        rows.append([cell["domain"], str(cell["concurrency"]), f"{cell['rtt_ms']:g}", f"{median['off']:.0f}",
+                     f"{best}: {median[best]:.0f}", f"{median['adaptive']:.0f}", f"{over_off[-1]:.2f}",
+                     f"{over_best[-1]:.2f}"])
+    print(table(["prompts", "at once", "round trip ms", "off", "best length", "adaptive", "over off",
+                 "over the best length"], rows))
+    print(f"\nadaptive over off: worst {min(over_off):.3f}; over the best fixed length: mean "
+          f"{statistics.mean(over_best):.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_flags(parser)
+    parser.add_argument("--layers", type=int, default=0, help="added to the target, which change nothing")
     parser.add_argument("--domains", nargs="+", default=["stories", "maths", "code", "mix"])
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--rtt-ms", type=float, nargs="+", default=[0, 20])
     parser.add_argument("--lengths", type=int, nargs="+", default=list(range(1, 9)))
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=8)
+    parser.add_argument("--warm", type=float, default=0.4, help="seconds before each window")
+    parser.add_argument("--seconds", type=float, default=1.2, help="of each window")
+    parser.add_argument("--learn", type=float, default=4, help="seconds before each cell")
     parser.add_argument("--max-tokens", type=int, default=128)
-    parser.add_argument("--temperature", type=float, default=0)
+    parser.add_argument("--temperature", type=float, default=1)
+    parser.add_argument("--cells", type=Path, help="JSON of the cells measured so far; new ones are added")
     parser.add_argument("--svg", type=Path, help="draw the table into this file")
     args = parser.parse_args()
 
-    cells = []
+    cells = json.loads(args.cells.read_text(encoding="utf-8")) if args.cells and args.cells.exists() else []
+    known = {(c["domain"], c["concurrency"], c["rtt_ms"]) for c in cells}
     with tempfile.TemporaryDirectory() as folder:
+        target = deepen(args, args.target, args.layers, Path(folder))
         files = {domain: prompts_of(args, domain, Path(folder)) for domain in args.domains}
         for rtt in args.rtt_ms:
-            with Service(args, "control", args.target, drafter=args.drafter, rtt_ms=rtt, ahead=True) as service:
-                for concurrency in args.concurrency:
-                    for domain in args.domains:
-                        speeds = run_cell(args, service, files[domain], concurrency)
-                        cells.append({"domain": domain, "concurrency": concurrency, "rtt_ms": rtt, "speeds": speeds})
-                        progress(f"{domain}, {concurrency} at once, {rtt:g} ms: adaptive over off "
-                                 f"{speeds['adaptive'] / speeds['off']:.3f}")
-
-    rows, over_off, over_best = [], [], []
-    for cell in cells:
-        speeds = cell["speeds"]
-        best = max((str(n) for n in args.lengths), key=lambda n: speeds[n])
-        best_speed = max(speeds[best], speeds["off"])
-        over_off.append(speeds["adaptive"] / speeds["off"])
-        over_best.append(speeds["adaptive"] / best_speed)
-        rows.append([cell["domain"], str(cell["concurrency"]), f"{cell['rtt_ms']:g}", f"{speeds['off']:.0f}",
-                     f"{best}: {speeds[best]:.0f}", f"{speeds['adaptive']:.0f}", f"{over_off[-1]:.2f}",
-                     f"{over_best[-1]:.2f}"])
+            wanted = [(d, c) for c in args.concurrency for d in args.domains if (d, c, rtt) not in known]
+            if not wanted:
+                continue
+            with Service(args, "control", target, drafter=args.drafter, rtt_ms=rtt, ahead=True,
+                         flags=["--kv-tokens", 512 * max(8, *args.concurrency)]) as service:
+                for domain, concurrency in wanted:
+                    speeds = run_cell(args, service, files[domain], concurrency)
+                    cells.append({"domain": domain, "concurrency": concurrency, "rtt_ms": rtt, "speeds": speeds})
+                    progress(f"{domain}, {concurrency} at once, {rtt:g} ms: adaptive over off "
+                             f"{ratio(speeds, 'adaptive', 'off'):.3f}")
+                    if args.cells:
+                        args.cells.write_text(json.dumps(cells, indent=1), encoding="utf-8")
     print(f"`{command_line()}`\n")
-    print(table(["prompts", "at once", "round trip ms", "off", "best length", "adaptive", "over off",
-                 "over the best of off and lengths"], rows))
-    print(f"\nadaptive over off: worst {min(over_off):.3f}; over the best fixed plan: mean "
-          f"{statistics.mean(over_best):.3f}")
+    report(cells)
     if args.svg:
         draw(args.svg, cells)
-    write_json(args, cells)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench_support import (Service, add_common_flags, command_line, progress, table, write_json)
+from bench_support import Service, add_common_flags, command_line, deepen, progress, table, write_json
 
 PROMPT_TOKENS = 24  # of tests/bench/prompts.jsonl, about
 
@@ -44,16 +44,11 @@ class Models:
         self.folder = Path(folder)
 
     def target(self, name: str) -> Path:
-        return self.args.target if name == "default" else self._deep(self.args.target, self.args.deep_layers)
+        return deepen(self.args, self.args.target, 0 if name == "default" else self.args.deep_layers, self.folder)
 
     def drafter(self, name: str) -> Path:
-        return self.args.drafter if name == "default" else self._deep(self.args.drafter, self.args.deep_drafter_layers)
-
-    def _deep(self, source: Path, layers: int) -> Path:
-        path = self.folder / f"{source.name}-{layers}"
-        if not path.exists():
-            subprocess.run([self.args.build / "bin" / "deepen_checkpoint", source, path, str(layers)], check=True)
-        return path
+        return deepen(self.args, self.args.drafter, 0 if name == "default" else self.args.deep_drafter_layers,
+                      self.folder)
 
 
 def service_flags(args, sessions: int) -> list[str]:

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -53,9 +54,11 @@ struct RoundDecision {
 // What a drafter has shown of its speed, in seconds; NaN: not known yet.
 struct DraftTiming {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  double network = kUnknown;  // of a round trip
-  double depth = kUnknown;    // to draft one depth
-  double last = kUnknown;     // to draft this session's last draft
+  double network = kUnknown;     // of a round trip
+  double depth = kUnknown;       // to draft one depth
+  double last = kUnknown;        // to draft this session's last draft
+  bool acceptance_head = false;  // that a stop rule may name
+  std::string_view model = {};   // the drafter's; valid until the source's next call
 };
 
 class DraftSource {

@@ -140,7 +140,7 @@ class Engine final : public DraftConsumer {
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
   // Sends a drafter the plan of `shape`.
-  void SendPlan(Session& session, const DraftShape& shape);
+  void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
   // Lets the prefix cache hold the prompt, whose KV is complete.
   void KeepPrompt(const Session& session);
   // Follows step_target_seconds.

@@ -39,7 +39,7 @@ NextRound Engine::ChooseRound(Session& session) {
   const bool rested =
       session.draft_state != DraftState::kOff && session.round >= session.rest_until;
   if (session.planner == nullptr) {
-    NextRound next{.rule = session.speculation.rule};
+    NextRound next{.rule = session.speculation.rule, .stop = session.speculation.stop};
     if (rested) next.shape = NextShape(session);
     return next;
   }
@@ -70,7 +70,7 @@ void Engine::PlanNext(Session& session) {
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
   if (next.shape.length > 0) {
-    SendPlan(session, next.shape);
+    SendPlan(session, next.shape, next.stop);
     return;
   }
   session.draft = std::move(next.draft);
@@ -78,9 +78,9 @@ void Engine::PlanNext(Session& session) {
   if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
 }
 
-void Engine::SendPlan(Session& session, const DraftShape& shape) {
+void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule& stop) {
   const uint32_t last_round = session.plan.round;
-  session.plan = {.round = session.round, .shape = shape, .stop = session.speculation.stop};
+  session.plan = {.round = session.round, .shape = shape, .stop = stop};
   session.plan_sent = clock_->Now();
   session.partial = {};
   if (session.draft_state == DraftState::kUnattached) {

@@ -19,9 +19,9 @@ int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
 }
 
 constexpr char kStrong[] = "strong";
-// The model pair is the same for all sessions of a server.
-constexpr char kPair[] = "";
-
+constexpr char kHeadRule[] = "head";
+// Before them nothing is known of what a row costs.
+constexpr int64_t kFirstSteps = 8;
 // A proposal is there in no time.
 constexpr StreamEstimate kAtOnce{.round_trip = 1e-7, .draft_depth = 1e-7};
 
@@ -53,6 +53,15 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   add(1, {1, 2, 3, 4, 5, 6, 8});
   add(2, {2, 4, 6});
   add(4, {2, 4, 6});
+  for (const StopRule::Kind kind : {StopRule::Kind::kConfidence, StopRule::Kind::kHead}) {
+    // Beyond some 8 tokens a rule seldom lets a draft go on, and a plan's rows are reserved.
+    const int length = std::min(8, options.max_draft_length);
+    const std::string rule(StopRuleName(kind));
+    arms.push_back({.name = "draft-" + rule + "-" + std::to_string(length),
+                    .proposer = {.kind = Proposer::Kind::kModel},
+                    .shape = Sequences(1, length),
+                    .stop_rule = rule});
+  }
   constexpr int kLookupLengths[] = {4, 8};
   constexpr int kSuffixLengths[] = {4, 8, 16};
   if (options.local.lookup.max_tokens > 0) {
@@ -71,7 +80,9 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
     : planner_(planner),
       kind_(plan.kind),
       rule_(request.speculation.rule),
-      control_(planner->controller_->Open(kPair, request.client)),
+      stop_(plan.stop),
+      client_(request.client),
+      control_(planner->controller_->Open(pair_, client_)),
       local_(planner->options_.local, planner->store_.on() ? &planner->store_ : nullptr,
              request.client, /*chosen_seed=*/false) {
   const ArmSet& arms = planner->arms();
@@ -79,6 +90,9 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
   for (int arm = 0; arm < arms.size(); ++arm) {
     const bool many = arms.facts(arm).sequences > 1;
     if (many && rule_.has_value() && !TakesManyPaths(*rule_)) continue;
+    // A rule that the request or the server names holds for all arms.
+    const bool open = !request.speculation.stop.has_value() && stop_ == StopRule{};
+    if (!open && !arms.arm(arm).stop_rule.empty()) continue;
     possible_ |= ArmSet::Bit(arm);
   }
   rounds_.resize(static_cast<size_t>(arms.size()));
@@ -121,6 +135,7 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = kAtOnce;
     if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
     if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
+    if (arms.arm(arm).stop_rule == kHeadRule && !situation.drafter->acceptance_head) continue;
     // Tokens to catch up with are read many to a pass.
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,
@@ -134,13 +149,50 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
   return allowed & possible_;
 }
 
+void SessionPlanner::Follow(std::string_view model) {
+  if (model.empty() || model == pair_) return;
+  pair_ = model;
+  earlier_switches_ += control_->switches();
+  control_ = planner_->controller_->Open(pair_, client_);
+  plain_among_ = 0;
+}
+
+std::optional<int> SessionPlanner::Probe(ArmMask allowed) {
+  // Where nobody asks a drafter, nothing tells that it (or its network) has become fast. The first
+  // round reads the text, the others show the time.
+  constexpr int64_t kAnew = 4096;  // steps
+  constexpr int kProbes = 3;
+  if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
+  const ArmSet& arms = planner_->arms();
+  int shortest = -1;
+  for (int arm = 0; arm < arms.size() && shortest < 0; ++arm) {
+    const bool drafts = arms.arm(arm).proposer.kind == Proposer::Kind::kModel;
+    if (drafts && (allowed & ArmSet::Bit(arm)) != 0) shortest = arm;
+  }
+  if (shortest < 0) return std::nullopt;
+  std::optional<int64_t>& measured = planner_->measured_step_;
+  if (!measured.has_value() || planner_->steps_ - *measured >= kAnew) {
+    measured = planner_->steps_;
+    probes_ = kProbes;
+  }
+  if (probes_ == 0) return std::nullopt;
+  --probes_;
+  return shortest;
+}
+
 NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   OUTRIDER_CHECK(!round_.has_value());
+  if (situation.drafter.has_value()) Follow(situation.drafter->model);
   const ArmSet& arms = planner_->arms();
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
-  // Before the first steps nothing is known of what a row costs.
-  constexpr int64_t kFirstSteps = 8;
+  if (const std::optional<int> probe = Probe(allowed); probe.has_value()) {
+    round_ = Round{.arm = *probe, .choice = std::nullopt};
+    ++rounds_[static_cast<size_t>(*probe)];
+    return {.shape = arms.arm(*probe).shape,
+            .draft = {},
+            .rule = rule_.value_or(arms.arm(*probe).rule)};
+  }
   const bool stays_plain = (allowed & ~plain_among_) == 0 && plain_left_ > 0;
   if (stays_plain || (planner_->steps_ < kFirstSteps && planner_->learns_)) {
     plain_left_ -= stays_plain ? 1 : 0;
@@ -171,7 +223,15 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   NextRound next{.rule = rule_.value_or(arm.rule)};
   switch (arm.proposer.kind) {
     case Proposer::Kind::kNone: break;
-    case Proposer::Kind::kModel: next.shape = arm.shape; break;
+    case Proposer::Kind::kModel: {
+      next.shape = arm.shape;
+      next.stop = stop_;
+      if (!arm.stop_rule.empty()) {
+        next.stop.kind = ParseStopRule(arm.stop_rule).value();
+        next.stop.threshold = DefaultThreshold(next.stop.kind);
+      }
+      break;
+    }
     case Proposer::Kind::kPromptLookup:
     case Proposer::Kind::kSuffixAutomaton: {
       const LocalSource source = arm.proposer.kind == Proposer::Kind::kPromptLookup
@@ -189,8 +249,11 @@ void SessionPlanner::Conclude(const RoundResult& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
   if (round.choice.has_value()) {
+    // Where its stop rule ends a draft is the arm's doing, as a token that does not stand.
+    const Arm& arm = planner_->arms().arm(round.arm);
+    const bool stops = !arm.stop_rule.empty() && result.drafted > 0;
     control_->Observe(*round.choice, {.accepted = result.accepted,
-                                      .drafted = result.drafted,
+                                      .drafted = stops ? arm.shape.length : result.drafted,
                                       .emitted = result.emitted,
                                       .seconds = result.seconds,
                                       .truncated = !result.teaches});
@@ -202,16 +265,17 @@ void SessionPlanner::Conclude(const RoundResult& result) {
       arm.tokens.Increment(result.emitted);
       arm.seconds.Increment(result.seconds);
     }
-    metrics->arm_switches_total.Increment(static_cast<double>(control_->switches() - switches_));
+    metrics->arm_switches_total.Increment(static_cast<double>(switches() - switches_));
     if (IsSeconds(result.seconds) && round.choice.has_value() && round.choice->best_speed > 0) {
       metrics->arm_regret_seconds.Add(result.seconds - result.emitted / round.choice->best_speed);
     }
   }
-  switches_ = control_->switches();
+  switches_ = switches();
 }
 
 void SessionPlanner::OnDrafted(const DraftTree& draft, double total, double drafting) {
   if (!round_.has_value()) return;
+  if (IsSeconds(drafting)) planner_->measured_step_ = planner_->steps_;
   const ArmSet::Facts& facts = planner_->arms().facts(round_->arm);
   CostModel& costs = planner_->controller_->costs();
   costs.ObserveDraft(facts.proposer, facts.sequences, draft.max_depth(), drafting);
@@ -224,7 +288,7 @@ void SessionPlanner::Summarize(Summary* summary) const {
     const int rounds = rounds_[static_cast<size_t>(arm)];
     if (rounds > 0) summary->arm_rounds.emplace_back(arms.arm(arm).name, rounds);
   }
-  summary->arm_switches = static_cast<int>(control_->switches());
+  summary->arm_switches = static_cast<int>(switches());
 }
 
 void SessionPlanner::Finish(std::span<const TokenId> output) { local_.Remember(output); }

@@ -17,12 +17,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
+#include "common/spec/stop_rule.h"
 #include "verifier/control/controller.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
@@ -42,7 +44,8 @@ struct PlannerOptions {
 };
 
 // The arms of a server: plain decoding, a drafter with one, two and four sequences of several
-// lengths, prompt lookup and the suffix automaton behind shorter and longer matches.
+// lengths, or with one until a stop rule ends it, prompt lookup and the suffix automaton behind
+// shorter and longer matches.
 std::vector<Arm> ServedArms(const PlannerOptions& options);
 
 // What a round may be.
@@ -60,6 +63,7 @@ struct NextRound {
   DraftShape shape;  // for a drafter; of length 0: not by one
   DraftTree draft;   // here at once; empty: none
   Rule rule = Rule::kBlock;
+  StopRule stop = {};  // of `shape`
 };
 
 struct RoundResult {
@@ -102,11 +106,16 @@ class SessionPlanner {
   // A round under way.
   struct Round {
     int arm = 0;
-    std::optional<Choice> choice;  // nullopt: plain, as the last ones
+    std::optional<Choice> choice;  // nullopt: plain as the last ones, or a probe
   };
 
+  int64_t switches() const { return earlier_switches_ + control_->switches(); }
   // Arms of the source's proposal, if it has one.
   ArmMask LocalArms(LocalSource source, int room);
+  // What was learned of one drafter's model says nothing of another's.
+  void Follow(std::string_view model);
+  // The arm to measure a drafter's time by, if that is this session's turn to do.
+  std::optional<int> Probe(ArmMask allowed);
   // Arms that the situation allows, with what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,
                   std::span<StreamEstimate, kMaxArms> streams);
@@ -114,6 +123,9 @@ class SessionPlanner {
   Planner* planner_;
   DraftKind kind_;
   std::optional<Rule> rule_;  // the request's own
+  StopRule stop_;             // of arms that name none
+  std::string client_;
+  std::string pair_;  // the model of the drafter that `control_` is for
   ArmMask possible_ = 0;
   std::unique_ptr<ControlSession> control_;
   LocalProposer local_;
@@ -121,11 +133,13 @@ class SessionPlanner {
   std::optional<Round> round_;
   // Plain decoding that was chosen stays chosen for some rounds, longer each time: where drafts do
   // not pay, choosing should cost nothing either.
-  ArmMask plain_among_ = 0;  // what it was chosen among
-  int plain_runs_ = 0;       // times in a row
-  int plain_left_ = 0;       // rounds that it still stays for
-  std::vector<int> rounds_;  // by arm
-  int64_t switches_ = 0;     // that were counted
+  ArmMask plain_among_ = 0;       // what it was chosen among
+  int plain_runs_ = 0;            // times in a row
+  int plain_left_ = 0;            // rounds that it still stays for
+  int probes_ = 0;                // rounds to come that a drafter's time is measured by
+  std::vector<int> rounds_;       // by arm
+  int64_t earlier_switches_ = 0;  // of `control_`'s predecessors
+  int64_t switches_ = 0;          // that were counted
 };
 
 class Planner {
@@ -150,6 +164,7 @@ class Planner {
   VerifierMetrics* metrics_;
   bool learns_;  // what things cost
   int64_t steps_ = 0;
+  std::optional<int64_t> measured_step_;  // when a drafter's time was last seen, or tried to see
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
   double step_sessions_ = 1, step_context_ = 0;  // of late

@@ -168,7 +168,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       Expel(id, status);
       return;
     }
-    if (!assignment.fresh && assignment.complete) {
+    if (!assignment.reads && assignment.complete) {
       const double round_trip = Seconds(clock_->Now() - assignment.sent);
       it->second.round_trip.Add(round_trip);
       const double drafting = std::clamp(draft.seconds, 0.0, round_trip);
@@ -177,6 +177,7 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       assignment.last_seconds = drafting;
     }
     assignment.fresh = assignment.fresh && !assignment.complete;
+    assignment.reads = assignment.reads && !assignment.complete;
     assignment.late = 0;
     it->second.drafted_tokens += tokens;
     consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
@@ -320,6 +321,12 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   it->second.draft = {};
   it->second.complete = false;
   it->second.parts = 0;
+  // After rounds without it, as many as some verdicts bring at most.
+  constexpr size_t kManyTokens = 16;
+  if (decision.next.size() > kManyTokens) {
+    it->second.reads = true;
+    it->second.last_seconds = DraftTiming::kUnknown;
+  }
 }
 
 void DrafterPool::Close(uint64_t session) {
@@ -364,6 +371,8 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
     drafter = Best(tokens, true, &id);
   }
   if (drafter == nullptr) return std::nullopt;
+  timing.acceptance_head = drafter->hello.acceptance_head;
+  timing.model = drafter->hello.model;
   if (drafter->round_trip.measured) {
     timing.network = std::max(drafter->round_trip.mean - drafter->drafting.mean, 0.0);
     timing.depth = drafter->depth.mean;

@@ -146,7 +146,9 @@ class DrafterPool final : public DraftSource {
     int parts = 0;                                // that have come
     int late = 0;                                 // drafts in a row that did not come in time
     double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter says
-    bool fresh = true;  // the first draft behind Open prefills: it says little about later ones
+    bool fresh = true;                            // no whole draft has come yet
+    // The drafter reads many tokens before this draft: it says little about later ones.
+    bool reads = true;
   };
 
   Status Check(const DrafterHello& hello) const;

@@ -109,6 +109,74 @@ TEST_F(PlannerTest, DecodesPlainlyWhereTheArmDoesNotFit) {
   EXPECT_EQ(choose("draft-2x4", kRoomy, block), 4);
 }
 
+TEST_F(PlannerTest, AStopRuleIsAnArmWhereTheDrafterHasWhatItTakes) {
+  const auto choose = [this](const std::string& arm, bool head, const GenerationRequest& request) {
+    Situation situation = kRoomy;
+    situation.drafter->acceptance_head = head;
+    return Open("fixed:" + arm, request)->Choose(situation, 0);
+  };
+  const GenerationRequest any{.prompt = {1}};
+  const NextRound by_head = choose("draft-head-8", true, any);
+  EXPECT_EQ(by_head.shape, Sequences(1, 8));
+  EXPECT_EQ(by_head.stop, (StopRule{.kind = StopRule::Kind::kHead, .threshold = 0}));
+  EXPECT_EQ(choose("draft-head-8", false, any).shape.length, 0) << "the drafter has no head";
+  const NextRound by_confidence = choose("draft-confidence-8", false, any);
+  EXPECT_EQ(by_confidence.stop,
+            (StopRule{.kind = StopRule::Kind::kConfidence,
+                      .threshold = DefaultThreshold(StopRule::Kind::kConfidence)}));
+  EXPECT_EQ(choose("draft-1x4", true, any).stop, StopRule{});
+
+  GenerationRequest own = any;
+  own.speculation.stop = StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.f};
+  EXPECT_EQ(choose("draft-head-8", true, own).shape.length, 0) << "the request names its own";
+  EXPECT_EQ(choose("draft-1x4", true, own).stop, *own.speculation.stop);
+  own.speculation.stop = StopRule{};
+  EXPECT_EQ(choose("draft-head-8", true, own).shape.length, 0) << "also if it is none";
+}
+
+// A policy that looks at each arm once begins anew with another model.
+TEST_F(PlannerTest, LearnsOfEachDraftersModelByItself) {
+  const auto session = Open("ucbspec");
+  const auto choose = [&](std::string_view model) {
+    Situation situation = kRoomy;
+    situation.drafter->model = model;
+    const NextRound next = session->Choose(situation, 0);
+    session->Conclude({.accepted = 0, .drafted = next.shape.length, .emitted = 1, .seconds = 0.01});
+    return std::pair(next.shape.branching, next.shape.length);
+  };
+  const auto first = choose("a");
+  const auto second = choose("a");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(choose("b"), first);
+  EXPECT_EQ(choose("b"), second);
+}
+
+// Nobody would ever ask a drafter of which nothing is known but by these rounds.
+TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
+  const auto session = Open("adaptive");
+  const auto drafts_in = [&](int rounds, double seconds) {
+    int drafts = 0;
+    for (int round = 0; round < rounds; ++round) {
+      const NextRound next =
+          session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0);
+      const int length = next.shape.length;
+      drafts += length > 0 ? 1 : 0;
+      if (length > 0) {
+        DraftTree draft;
+        for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
+        session->OnDrafted(draft, 100 * seconds, 50 * seconds);  // far too slow
+      }
+      session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
+      planner_->OnStep(1, 1 + length, 10, seconds);
+    }
+    return drafts;
+  };
+  EXPECT_EQ(drafts_in(8, 0.01), 0) << "nothing is known of the verifier either";
+  EXPECT_EQ(drafts_in(50, 0.01), 3);
+  EXPECT_EQ(drafts_in(4000, 0.01), 0);
+  EXPECT_EQ(drafts_in(100, 0.01), 3);
+}
+
 TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
   const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
   for (const std::string arm : {"lookup-4", "suffix-4"}) {

@@ -141,7 +141,7 @@ TEST(Speculation, TheRequestsStopRuleGoesBeforeTheServers) {
   EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop, StopRule{});
   // A rule without a threshold gets the usual one; the head's is the drafter's.
   request.speculation.stop->kind = StopRule::Kind::kConfidence;
-  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.4f);
+  EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.3f);
   request.speculation.stop->kind = StopRule::Kind::kHead;
   EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.f);
 }

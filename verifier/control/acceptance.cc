@@ -15,6 +15,18 @@ constexpr double kMostOffset = 3;
 
 double Logit(double p) { return std::log(p / (1 - p)); }
 
+// Sum over levels of term(level), in lanes: one sum would wait for each addition in turn.
+template <class Term>
+double SumOverLevels(Term term) {
+  constexpr size_t kLanes = 8;
+  static_assert(kLevels % kLanes == 0);
+  std::array<double, kLanes> sums{};
+  for (size_t k = 0; k < kLevels; k += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += term(k + lane);
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
 }  // namespace
 
 const Belief& AcceptanceLevels() {
@@ -44,21 +56,24 @@ const Belief& IgnorantBelief() {
   return kIgnorant;
 }
 
+double Dot(const Belief& a, const Belief& b) {
+  return SumOverLevels([&](size_t k) { return a[k] * b[k]; });
+}
+
+Moments MomentsOf(const Belief& values, const Belief& belief) {
+  const double mean = Dot(values, belief);
+  const double square = SumOverLevels([&](size_t k) { return belief[k] * values[k] * values[k]; });
+  return {.mean = mean, .variance = std::max(0.0, square - mean * mean)};
+}
+
 void Mix(const Belief& other, double share, Belief* belief) {
   for (size_t k = 0; k < kLevels; ++k) (*belief)[k] += share * (other[k] - (*belief)[k]);
 }
 
-double MeanLevel(const Belief& belief) {
-  return std::inner_product(belief.begin(), belief.end(), AcceptanceLevels().begin(), 0.0);
-}
+double MeanLevel(const Belief& belief) { return Dot(belief, AcceptanceLevels()); }
 
 double TrialsBehind(const Belief& belief) {
-  const double mean = MeanLevel(belief);
-  double variance = 0;
-  for (size_t k = 0; k < kLevels; ++k) {
-    const double off = AcceptanceLevels()[k] - mean;
-    variance += belief[k] * off * off;
-  }
+  const auto [mean, variance] = MomentsOf(AcceptanceLevels(), belief);
   return std::max(0.0, mean * (1 - mean) / std::max(variance, 1e-9) - 1);
 }
 
@@ -98,8 +113,7 @@ void DepthProfile::Tabulate() {
 }
 
 double DepthProfile::Tokens(const Belief& belief, int length) const {
-  const Belief& tokens = tokens_[static_cast<size_t>(length)];
-  return std::inner_product(belief.begin(), belief.end(), tokens.begin(), 0.0);
+  return Dot(belief, TokensAt(length));
 }
 
 double DepthProfile::Trials(const Belief& belief, int length) const {
@@ -108,13 +122,12 @@ double DepthProfile::Trials(const Belief& belief, int length) const {
 
 double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
   const Belief& reach = reaches_[static_cast<size_t>(accepted)];
-  double sum = 0;
-  for (size_t k = 0; k < kLevels; ++k) {
-    double chance = reach[k];
-    if (accepted < drafted) chance *= 1 - chances_[static_cast<size_t>(accepted)][k];
-    (*belief)[k] *= chance;
-    sum += (*belief)[k];
+  for (size_t k = 0; k < kLevels; ++k) (*belief)[k] *= reach[k];
+  if (accepted < drafted) {
+    const Belief& failing = chances_[static_cast<size_t>(accepted)];
+    for (size_t k = 0; k < kLevels; ++k) (*belief)[k] *= 1 - failing[k];
   }
+  const double sum = SumOverLevels([&](size_t k) { return (*belief)[k]; });
   // Sums of products of levels do not vanish for lengths up to kMaxArmLength; if they do, nothing
   // was learned.
   if (!(sum > 1e-200)) {

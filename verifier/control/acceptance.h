@@ -22,6 +22,14 @@ const Belief& AcceptanceLevels();
 // Before anything was seen: densities in proportion to the acceptance, Beta(2, 1), as drafters that
 // nobody would deploy are rarer than others.
 const Belief& IgnorantBelief();
+// Sum over levels of a * b.
+double Dot(const Belief& a, const Belief& b);
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+};
+// Of `values` at each level.
+Moments MomentsOf(const Belief& values, const Belief& belief);
 // belief = (1 - share) belief + share other.
 void Mix(const Belief& other, double share, Belief* belief);
 
@@ -35,9 +43,8 @@ class DepthProfile {
   // Sum over levels of Pr(level) times the tokens that a round of `length` depths emits, 1 and
   // more.
   double Tokens(const Belief& belief, int length) const;
-  double TokensAt(size_t level, int length) const {
-    return tokens_[static_cast<size_t>(length)][level];
-  }
+  // The same at each level.
+  const Belief& TokensAt(int length) const { return tokens_[static_cast<size_t>(length)]; }
   // Expected depths that a round of `length` gets to see.
   double Trials(const Belief& belief, int length) const;
   // Bayes' rule. The probability of the round under the belief before it.

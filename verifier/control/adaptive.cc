@@ -40,11 +40,16 @@ Belief Adaptive::Blend(int index, double own, double pooled) const {
   const double others = std::max(0.0, all_rounds_ - f.rounds);
   const double from_others = kFromOthers * others / (others + kPriorRounds);
   own *= f.rounds / (f.rounds + kPriorRounds);
+  // What each law counts for; those of others are the sum over all less this one's.
+  const double ignorant_share = (1 - own) * (1 - from_others);
+  const double all_share = others > 0 ? (1 - own) * from_others / others : 0;
+  const double seen_share = own * (1 - pooled) - all_share * f.rounds;
+  const double pooled_share = own * pooled;
+  const Belief& ignorant = IgnorantBelief();
   Belief blend;
   for (size_t k = 0; k < kLevels; ++k) {
-    double base = (1 - from_others) * IgnorantBelief()[k];
-    if (others > 0) base += from_others * (all_seen_[k] - f.rounds * f.seen[k]) / others;
-    blend[k] = own * (pooled * f.pooled[k] + (1 - pooled) * f.seen[k]) + (1 - own) * base;
+    blend[k] = ignorant_share * ignorant[k] + all_share * all_seen_[k] + seen_share * f.seen[k] +
+               pooled_share * f.pooled[k];
   }
   return blend;
 }

@@ -1,6 +1,7 @@
 #include "verifier/control/adaptive_session.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -18,12 +19,29 @@ constexpr double kSure = 0.98;
 constexpr double kStay = 16;
 constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
 
+// E[max(x - z, 0)] of a standard normal x, z >= 0, by table: it is asked for in each round of each
+// arm.
+double StandardImprovement(double z) {
+  constexpr double kPerUnit = 64;
+  constexpr size_t kEntries = 8 * 64;
+  static const std::array<double, kEntries + 1> kTable = [] {
+    std::array<double, kEntries + 1> table{};
+    for (size_t i = 0; i < kEntries; ++i) {
+      const double at = static_cast<double>(i) / kPerUnit;
+      table[i] = std::exp(-at * at / 2) / std::sqrt(2 * std::numbers::pi) -
+                 at / 2 * std::erfc(at / std::numbers::sqrt2);
+    }
+    return table;
+  }();
+  if (!(z < kEntries / kPerUnit)) return 0;
+  const auto i = static_cast<size_t>(z * kPerUnit);
+  return kTable[i] + (z * kPerUnit - static_cast<double>(i)) * (kTable[i + 1] - kTable[i]);
+}
+
 // E[max(x, 0)] of a normal x.
 double Improvement(double mean, double deviation) {
-  if (deviation <= 0) return std::max(0.0, mean);
-  const double z = mean / deviation;
-  return mean / 2 * std::erfc(-z / std::numbers::sqrt2) +
-         deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+  const double sure = std::max(0.0, mean);
+  return deviation > 0 ? sure + deviation * StandardImprovement(std::abs(mean) / deviation) : sure;
 }
 
 // Plain rounds that are lost if no draft token stands.
@@ -48,50 +66,50 @@ double AdaptiveSession::CatchUp(int arm, const Context& context) const {
 }
 
 size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double plain_seconds) {
-  for (size_t f = 0; f < families_.size(); ++f) {
-    Family& own = families_[f];
-    if (!own.touched) own.belief = shared_.Prior(static_cast<int>(f));
-    own.trials = TrialsBehind(own.belief);
-  }
+  for (Family& own : families_) own.allowed = false;
   candidates_.clear();
   size_t fastest = 0;
   for (int i = 0; i < shared_.arms_.size(); ++i) {
     if ((allowed & ArmSet::Bit(i)) == 0) continue;
     const ArmSet::Facts& facts = FactsOf(i);
-    const Belief& belief = family(i).belief;
+    Family& own = family(i);
+    if (!own.allowed) {
+      own.allowed = true;
+      if (!own.touched) own.belief = shared_.Prior(facts.family);
+      own.trials = TrialsBehind(own.belief);
+    }
     Candidate c{.arm = i};
     c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
     c.catch_up = CatchUp(i, context);
     c.seconds = c.modelled * shared_.Correction(facts.family, plain_seconds) + c.catch_up / kStay;
-    c.tokens = profile(i).Tokens(belief, facts.length);
+    c.tokens = MomentsOf(profile(i).TokensAt(facts.length), own.belief);
     const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
-    c.tokens_now = last < facts.length ? profile(i).Tokens(belief, last) : c.tokens;
+    c.tokens_now = last < facts.length ? profile(i).Tokens(own.belief, last) : c.tokens.mean;
     candidates_.push_back(c);
     if (c.speed() > candidates_[fastest].speed()) fastest = candidates_.size() - 1;
   }
   return fastest;
 }
 
-// Arms of the fastest one's family rise and fall with it: what counts is the difference at each
-// level.
 void AdaptiveSession::Compare(const Candidate& fastest) {
   for (Family& f : families_) f.mean = f.deviation = -1e300;
   const int fastest_family = FactsOf(fastest.arm).family;
+  const Belief& fastest_tokens = profile(fastest.arm).TokensAt(FactsOf(fastest.arm).length);
   for (Candidate& c : candidates_) {
     const ArmSet::Facts& facts = FactsOf(c.arm);
     Family& own = family(c.arm);
-    double mean = 0, square = 0;
-    for (size_t k = 0; k < kLevels; ++k) {
-      const double rival =
-          facts.family == fastest_family
-              ? profile(c.arm).TokensAt(k, FactsOf(fastest.arm).length) / fastest.seconds
-              : fastest.speed();
-      const double ahead = profile(c.arm).TokensAt(k, facts.length) / c.seconds - rival;
-      mean += own.belief[k] * ahead;
-      square += own.belief[k] * ahead * ahead;
+    c.mean = c.speed() - fastest.speed();
+    if (facts.family == fastest_family) {
+      // Arms of one family rise and fall together: what counts is the difference at each level.
+      const Belief& tokens = profile(c.arm).TokensAt(facts.length);
+      Belief ahead;
+      for (size_t k = 0; k < kLevels; ++k) {
+        ahead[k] = tokens[k] / c.seconds - fastest_tokens[k] / fastest.seconds;
+      }
+      c.deviation = std::sqrt(MomentsOf(ahead, own.belief).variance);
+    } else {
+      c.deviation = std::sqrt(c.tokens.variance) / c.seconds;
     }
-    c.mean = mean;
-    c.deviation = std::sqrt(std::max(0.0, square - mean * mean));
     if (c.mean + c.deviation > own.mean + own.deviation) {
       own.mean = c.mean;
       own.deviation = c.deviation;
@@ -99,11 +117,16 @@ void AdaptiveSession::Compare(const Candidate& fastest) {
   }
 }
 
-double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon) {
+double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon,
+                                      double least) {
   const Family& own = family(c.arm);
+  // Were all learned by one pull.
+  const double most =
+      std::max(Improvement(c.mean, c.deviation), Improvement(own.mean, own.deviation));
+  if (kEagerness * horizon * most - speed * c.catch_up <= std::max(0.0, least)) return 0;
   const double trials = profile(c.arm).Trials(own.belief, FactsOf(c.arm).length);
   if (trials <= 0) return 0;
-  const double loss = speed * c.seconds - c.tokens;
+  const double loss = speed * c.seconds - c.tokens.mean;
   double worth = 0;
   for (const double pulls : {1.0, 2.0, 4.0, 8.0}) {
     // How far the belief's mean can be expected to move by then.
@@ -117,11 +140,11 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
 
 bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   const Belief& belief = family(c.arm).belief;
+  const Belief& tokens = profile(c.arm).TokensAt(FactsOf(c.arm).length);
   double sure = 0;
-  for (size_t k = 0; k < kLevels; ++k) {
-    if (profile(c.arm).TokensAt(k, FactsOf(c.arm).length) * plain_seconds > c.seconds) {
-      sure += belief[k];
-    }
+  // The higher the level, the more tokens.
+  for (size_t k = kLevels; k > 0 && tokens[k - 1] * plain_seconds > c.seconds; --k) {
+    sure += belief[k - 1];
   }
   return sure >= kSure;
 }
@@ -149,20 +172,23 @@ Choice AdaptiveSession::Choose(const Context& context) {
                 .tokens = 1,
                 .best_speed = speed};
   double best_score = -std::numeric_limits<double>::infinity();
-  for (const Candidate& c : candidates_) {
+  const auto consider = [&](const Candidate& c, bool fastest_one) {
+    double score = c.tokens_now - speed * c.seconds;
+    if (!fastest_one) score += WorthOfTrying(c, speed, horizon, best_score - score);
+    if (score <= best_score) return;
     // At worst one token comes of it.
     if (FactsOf(c.arm).sequences > 0 && c.seconds / plain_seconds - 1 > allowance &&
         !SurelyFaster(c, plain_seconds)) {
-      continue;
+      return;
     }
-    double score = c.tokens_now - speed * c.seconds;
-    if (c.arm != fastest.arm) score += WorthOfTrying(c, speed, horizon);
-    if (score > best_score) {
-      best_score = score;
-      choice.arm = c.arm;
-      choice.seconds = c.modelled;
-      choice.tokens = c.tokens_now;
-    }
+    best_score = score;
+    choice.arm = c.arm;
+    choice.seconds = c.modelled;
+    choice.tokens = c.tokens_now;
+  };
+  consider(fastest, true);
+  for (const Candidate& c : candidates_) {
+    if (c.arm != fastest.arm) consider(c, false);
   }
   choice.explores = choice.arm != fastest.arm;
   ++shared_.pending_;

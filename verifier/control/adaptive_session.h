@@ -17,7 +17,8 @@ class AdaptiveSession final : public PolicySession {
   struct Family {
     bool touched = false;  // drafted with in this session; until then it has the shared prior
     Belief belief;
-    double trials = 0;  // draft tokens behind the belief
+    bool allowed = false;  // an arm of it is, in this round
+    double trials = 0;     // draft tokens behind the belief
     // Of the family's arm with the best chances, against the fastest arm: tokens per second.
     double mean = 0;
     double deviation = 0;
@@ -27,11 +28,11 @@ class AdaptiveSession final : public PolicySession {
     double modelled = 0;    // seconds by the cost model
     double seconds = 0;     // corrected, with a share of what the drafter has to catch up
     double catch_up = 0;    // seconds, once
-    double tokens = 0;      // of an endless request
+    Moments tokens;         // of an endless request
     double tokens_now = 0;  // that this one can still emit
     double mean = 0;        // speed less the fastest arm's, and its deviation by beliefs
     double deviation = 0;
-    double speed() const { return tokens / seconds; }
+    double speed() const { return tokens.mean / seconds; }
   };
 
   Family& family(int arm) { return families_[static_cast<size_t>(FactsOf(arm).family)]; }
@@ -41,8 +42,9 @@ class AdaptiveSession final : public PolicySession {
   size_t Estimate(const Context& context, ArmMask allowed, double plain_seconds);
   double CatchUp(int arm, const Context& context) const;
   void Compare(const Candidate& fastest);
-  // Tokens that trying an arm is worth, above its own, over the pulls that pay best.
-  double WorthOfTrying(const Candidate& c, double speed, double horizon);
+  // Tokens that trying an arm is worth, above its own, over the pulls that pay best. 0 may stand
+  // for all that is below `least`.
+  double WorthOfTrying(const Candidate& c, double speed, double horizon, double least);
   bool SurelyFaster(const Candidate& c, double plain_seconds);
 
   Adaptive& shared_;

@@ -1,6 +1,7 @@
 #include "verifier/control/cost_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace outrider {
@@ -30,7 +31,8 @@ CostModel::CostModel(int proposers)
       drafts_(static_cast<size_t>(proposers), {.seconds = {kDraftForgetting, /*first=*/1}}) {}
 
 size_t CostModel::BucketOf(double rows) {
-  return static_cast<size_t>(std::clamp(std::floor(std::log2(rows)), 0.0, kBuckets - 1.0));
+  const double counted = std::clamp(rows, 1.0, static_cast<double>(1 << (kBuckets - 1)));
+  return static_cast<size_t>(std::bit_width(static_cast<unsigned>(counted)) - 1);
 }
 
 void CostModel::ObserveStep(double rows, double context, double seconds) {
@@ -68,18 +70,18 @@ double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context)
   const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
   const double verify = StepSeconds(sessions * arm.rows, context.step_context);
   if (arm.sequences == 0) return verify;
-  const Draft& draft = drafts_[static_cast<size_t>(arm.proposer)];
   const auto at = static_cast<size_t>(arm.proposer);
+  const Draft& draft = drafts_[at];
   const StreamEstimate stream =
       at < context.streams.size() ? context.streams[at] : StreamEstimate{};
-  const double plain = StepSeconds(sessions, context.step_context);
+  const auto plain = [&] { return StepSeconds(sessions, context.step_context); };
   double round_trip = stream.round_trip;
-  if (!(round_trip >= 0)) round_trip = draft.round_trip >= 0 ? draft.round_trip : 2 * plain;
+  if (!(round_trip >= 0)) round_trip = draft.round_trip >= 0 ? draft.round_trip : 2 * plain();
   double drafting;
   if (draft.seconds.observations() > 0) {
     drafting = draft.seconds.Predict(DraftFeatures(arm.sequences, arm.length));
   } else {
-    drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain);
+    drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain());
   }
   return verify + round_trip + drafting;
 }

@@ -26,12 +26,27 @@ TEST(Acceptance, TokensAreTheTruncatedGeometricMean) {
   const DepthProfile profile(8);
   for (size_t k = 0; k < kLevels; k += 5) {
     const double a = AcceptanceLevels()[k];
-    EXPECT_NEAR(profile.TokensAt(k, 8), (1 - std::pow(a, 9)) / (1 - a), 1e-9);
-    EXPECT_EQ(profile.TokensAt(k, 0), 1);
+    EXPECT_NEAR(profile.TokensAt(8)[k], (1 - std::pow(a, 9)) / (1 - a), 1e-9);
+    EXPECT_EQ(profile.TokensAt(0)[k], 1);
   }
   EXPECT_NEAR(Sum(IgnorantBelief()), 1, 1e-12);
   EXPECT_NEAR(MeanLevel(IgnorantBelief()), 2.0 / 3, 1e-3);  // Beta(2, 1)
   EXPECT_NEAR(TrialsBehind(IgnorantBelief()), 3, 0.05);
+}
+
+TEST(Acceptance, MomentsAreThoseOfTheLaw) {
+  const DepthProfile profile(8);
+  const Belief& values = profile.TokensAt(8);
+  const Belief& belief = IgnorantBelief();
+  double mean = 0, variance = 0;
+  for (size_t k = 0; k < kLevels; ++k) mean += belief[k] * values[k];
+  for (size_t k = 0; k < kLevels; ++k) variance += belief[k] * std::pow(values[k] - mean, 2);
+  EXPECT_NEAR(MomentsOf(values, belief).mean, mean, 1e-12);
+  EXPECT_NEAR(MomentsOf(values, belief).variance, variance, 1e-12);
+  Belief certain{};
+  certain[7] = 1;
+  EXPECT_EQ(MomentsOf(values, certain).mean, values[7]);
+  EXPECT_NEAR(MomentsOf(values, certain).variance, 0, 1e-12);
 }
 
 TEST(Acceptance, AStopTellsWhatWasSeenAndNoMore) {

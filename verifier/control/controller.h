@@ -85,6 +85,7 @@ class Controller {
   std::unique_ptr<ControlSession> Open(std::string_view pair, std::string_view client_key);
   const ArmSet& arms() const { return arms_; }
   CostModel& costs() { return costs_; }
+  const CostModel& costs() const { return costs_; }
   size_t tables() const { return recent_.size(); }
 
  private:

@@ -140,6 +140,7 @@ class Engine final : public DraftConsumer {
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
   // Sends a drafter the plan of `shape`.
+  float HeadThreshold(const Session& session) const;
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
   // Lets the prefix cache hold the prompt, whose KV is complete.
   void KeepPrompt(const Session& session);

@@ -2,6 +2,7 @@
 // the answers. The other half, engine.cc, takes requests in and runs the steps.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -70,12 +71,34 @@ void Engine::PlanNext(Session& session) {
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
   if (next.shape.length > 0) {
+    if (next.stop.kind == StopRule::Kind::kHead && next.stop.threshold == 0.f) {
+      next.stop.threshold = HeadThreshold(session);
+    }
     SendPlan(session, next.shape, next.stop);
     return;
   }
   session.draft = std::move(next.draft);
   session.local_draft = !session.draft.empty();
   if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
+}
+
+// 0, the drafter's own, until the session has shown what it is like.
+float Engine::HeadThreshold(const Session& session) const {
+  constexpr int kEnough = 16;  // tokens
+  const int output = static_cast<int>(session.tokens.size()) - session.prompt_tokens;
+  const std::optional<DraftTiming> timing = drafts_->Timing(session.id, 0);
+  if (!planner_.has_value() || output < kEnough || !timing.has_value() ||
+      std::isnan(timing->depth)) {
+    return 0.f;
+  }
+  const double seconds = Seconds(clock_->Now() - session.first_token);
+  if (seconds <= 0) return 0.f;
+  // As if five more had been drafted, of which three stood; every draft ends with one that does
+  // not.
+  const double accepted = 3 + static_cast<double>(session.summary.accepted_tokens);
+  const double acceptance =
+      accepted / (2 + accepted + static_cast<double>(session.summary.drafted_rounds));
+  return planner_->HeadThreshold(output / seconds, timing->depth, acceptance);
 }
 
 void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule& stop) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -308,6 +309,21 @@ std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
   }
   if (DependsOnDrafts(request, plan)) return nullptr;
   return std::unique_ptr<SessionPlanner>(new SessionPlanner(this, request, plan));
+}
+
+float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
+                             double acceptance) const {
+  const CostModel& costs = controller_->costs();
+  // As everywhere in control: all sessions of a step do the same.
+  constexpr double kDepths = 8;
+  const double row = (costs.StepSeconds(step_sessions_ * (1 + kDepths), step_context_) -
+                      costs.StepSeconds(step_sessions_, step_context_)) /
+                     kDepths;
+  const double h =
+      1 - tokens_per_second * (depth_seconds + std::max(row, 0.0)) / (acceptance * acceptance);
+  // In steps: a draft made ahead of a verdict is of use if it was made under the same rule.
+  constexpr double kSteps = 20;
+  return static_cast<float>(std::round(std::clamp(h, 0.05, 0.95) * kSteps) / kSteps);
 }
 
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {

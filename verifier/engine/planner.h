@@ -154,6 +154,12 @@ class Planner {
   // A step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
   void OnStep(int sessions, int rows, int64_t context, double seconds);
 
+  // The acceptance head's threshold where nobody names one: a path goes on while its next token's
+  // chance to stand is worth its time, 1 - R (t_d + t_v) / a^2 (one-step look-ahead on SpecDec++'s
+  // rule; it scores all tokens but the newest two). R: tokens a second of the session, t_d: seconds
+  // to draft a depth, a: the mean acceptance; t_v, to score a row, is known here.
+  float HeadThreshold(double tokens_per_second, double depth_seconds, double acceptance) const;
+
   const ArmSet& arms() const { return controller_->arms(); }
   const SuffixStore& store() const { return store_; }
 

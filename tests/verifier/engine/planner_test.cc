@@ -177,6 +177,18 @@ TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
   EXPECT_EQ(drafts_in(100, 0.01), 3);
 }
 
+// 1 - R (t_d + t_v) / a^2, a row costing 1 ms here.
+TEST_F(PlannerTest, TheHeadsThresholdWeighsTimeAgainstAcceptance) {
+  const auto session = Open("adaptive");
+  for (int step = 0; step < 400; ++step) {
+    const int rows = 1 + step % 16;
+    planner_->OnStep(1, rows, 0, 0.010 + 0.001 * rows);
+  }
+  EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 0.8), 1 - 100 * 0.002 / 0.64, 0.03);
+  EXPECT_NEAR(planner_->HeadThreshold(100, 0.004, 1.0), 0.5, 0.03);
+  EXPECT_NEAR(planner_->HeadThreshold(1000, 0.01, 0.5), 0.05, 1e-6) << "not worth a token";
+}
+
 TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
   const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
   for (const std::string arm : {"lookup-4", "suffix-4"}) {

@@ -105,6 +105,16 @@ TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
   EXPECT_GT(comparison.arms.size(), 15u);
   EXPECT_TRUE(comparison.arms.contains("suffix-4"));
   EXPECT_TRUE(comparison.arms.contains("lookup-4"));
+  EXPECT_TRUE(comparison.arms.contains("draft-head-8")) << "the default drafter has a head";
+}
+
+// Whether or not drafts pay on this machine: a drafter that nobody knows is tried.
+TEST(Greedy, TheControllerTriesADrafterAndChangesNoText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(10);
+  const Comparison comparison =
+      CompareWithPlain(prompts, "adaptive", [](size_t, v1::SpeculationOptions*) {});
+  EXPECT_TRUE(comparison.arms.contains("draft-1x1"));
 }
 
 }  // namespace

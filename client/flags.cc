@@ -318,7 +318,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->required();
   control_command
       ->add_option("--policy", control.options.policy,
-                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM")
+                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
       ->capture_default_str();
   control_command->add_option("--seeds", control.options.seeds, "Times that it is played")
       ->capture_default_str();

@@ -33,11 +33,12 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--prefill-chunk", engine.scheduler.prefill_chunk,
                  "Prompt tokens in one forward pass at most, so that decoding goes on meanwhile")
       ->check(CLI::Range(16, 65536));
-  app.add_option("--policy", o->policy,
-                 "How the plan of each round is chosen where the request leaves it open: adaptive "
-                 "(by measured speed, plain decoding among the choices), ucbspec, exp3spec, "
-                 "ucb-tuned, or fixed (--draft-length and --paths)")
-      ->check(CLI::IsMember(PolicyNames()));
+  app.add_option(
+      "--policy", o->policy,
+      "How the plan of each round is chosen where the request leaves it open: adaptive "
+      "(by measured speed, plain decoding among the choices), ucbspec, exp3spec, "
+      "ucb-tuned, fixed (--draft-length and --paths), or fixed:ARM,.. (of these arms the "
+      "first that is possible)");
   app.add_option("--lookup-tokens", o->planner.local.lookup.max_tokens,
                  "Tokens of a request in which prompt lookup finds drafts; 0: off")
       ->check(CLI::Range(0, 1 << 20));
@@ -114,6 +115,8 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       o->planner.control.policy = o->policy;
       o->planner.max_draft_length = o->engine.max_draft_length;
       o->planner.max_paths = o->engine.max_paths;
+      const auto controller = Controller::Create(o->planner.control, ServedArms(o->planner));
+      if (!controller.ok()) return controller.status().Annotate("--policy");
       o->engine.planner = o->planner;
     }
     const EngineOptions& e = o->engine;

@@ -1,6 +1,7 @@
 #include "verifier/control/controller.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "verifier/control/adaptive.h"
 #include "verifier/control/exp3_spec.h"
@@ -14,6 +15,18 @@ constexpr std::string_view kFixedPrefix = "fixed:";
 // A tenth of the published radius: 4 % instead of 40 % more rounds than the best of four arms over
 // 512 tokens (docs/control.md).
 constexpr double kTunedScale = 0.1;
+
+// Names separated by commas.
+Result<std::vector<int>> FindArms(const ArmSet& arms, const std::string& names) {
+  std::vector<int> found;
+  std::stringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    found.push_back(arms.Find(name));
+    if (found.back() < 0) return InvalidArgument("policy fixed: no arm is named \"" + name + "\"");
+  }
+  if (found.empty()) return InvalidArgument("policy fixed: no arm is named");
+  return found;
+}
 
 }  // namespace
 
@@ -55,31 +68,32 @@ void ControlSession::Observe(const Choice& choice, const Outcome& outcome) {
 Result<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options,
                                                        std::vector<Arm> arms) {
   OUTRIDER_ASSIGN(ArmSet set, ArmSet::Create(std::move(arms)));
-  int fixed_arm = 0;
+  std::vector<int> fixed_arms = {0};
   if (options.policy.starts_with(kFixedPrefix)) {
-    fixed_arm = set.Find(std::string_view(options.policy).substr(kFixedPrefix.size()));
-    if (fixed_arm < 0) return InvalidArgument("policy " + options.policy + ": no arm of that name");
+    OUTRIDER_ASSIGN(fixed_arms, FindArms(set, options.policy.substr(kFixedPrefix.size())));
     options.policy = "fixed";
   }
   const std::vector<std::string>& names = PolicyNames();
   if (std::find(names.begin(), names.end(), options.policy) == names.end()) {
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    return InvalidArgument("policy \"" + options.policy + "\" is none of " + list + ", fixed:ARM");
+    return InvalidArgument("policy \"" + options.policy + "\" is none of " + list +
+                           ", fixed:ARM,..");
   }
   if (options.max_tables < 1) return InvalidArgument("max_tables must be at least 1");
-  return std::unique_ptr<Controller>(new Controller(std::move(options), std::move(set), fixed_arm));
+  return std::unique_ptr<Controller>(
+      new Controller(std::move(options), std::move(set), std::move(fixed_arms)));
 }
 
-Controller::Controller(ControllerOptions options, ArmSet arms, int fixed_arm)
+Controller::Controller(ControllerOptions options, ArmSet arms, std::vector<int> fixed_arms)
     : options_(std::move(options)),
       arms_(std::move(arms)),
-      fixed_arm_(fixed_arm),
+      fixed_arms_(std::move(fixed_arms)),
       costs_(arms_.proposers()) {}
 
 std::shared_ptr<Policy> Controller::MakePolicy() {
   const uint64_t number = policies_made_++;
-  if (options_.policy == "fixed") return std::make_shared<FixedPolicy>(arms_, fixed_arm_);
+  if (options_.policy == "fixed") return std::make_shared<FixedPolicy>(arms_, fixed_arms_);
   if (options_.policy == "ucbspec") return std::make_shared<UcbSpec>(arms_);
   if (options_.policy == "ucb-tuned") return std::make_shared<UcbSpec>(arms_, kTunedScale);
   if (options_.policy == "exp3spec") {

@@ -35,7 +35,8 @@
 namespace outrider {
 
 struct ControllerOptions {
-  // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or "fixed:NAME".
+  // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or
+  // "fixed:NAME,..": of these the first that is allowed.
   std::string policy = "adaptive";
   bool shared = true;  // sessions of one pair and client key learn from each other
   int max_tables =
@@ -95,12 +96,12 @@ class Controller {
     std::shared_ptr<Policy> policy;
   };
 
-  Controller(ControllerOptions options, ArmSet arms, int fixed_arm);
+  Controller(ControllerOptions options, ArmSet arms, std::vector<int> fixed_arms);
   std::shared_ptr<Policy> MakePolicy();
 
   const ControllerOptions options_;
   const ArmSet arms_;
-  const int fixed_arm_;
+  const std::vector<int> fixed_arms_;
   CostModel costs_;
   uint64_t policies_made_ = 0;
   std::list<Table> recent_;  // most recently opened first

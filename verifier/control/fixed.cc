@@ -1,26 +1,30 @@
 #include "verifier/control/fixed.h"
 
+#include <algorithm>
+
 namespace outrider {
 namespace {
 
 class FixedSession final : public PolicySession {
  public:
-  FixedSession(const ArmSet& arms, int arm) : arms_(arms), arm_(arm) {}
+  FixedSession(const ArmSet& arms, const std::vector<int>& wanted) : arms_(arms), wanted_(wanted) {}
   Choice Choose(const Context& context) override {
-    const bool allowed = (AllowedArms(arms_, context) & ArmSet::Bit(arm_)) != 0;
-    return {.arm = allowed ? arm_ : arms_.plain()};
+    const ArmMask allowed = AllowedArms(arms_, context);
+    const auto first = std::find_if(wanted_.begin(), wanted_.end(),
+                                    [&](int arm) { return (allowed & ArmSet::Bit(arm)) != 0; });
+    return {.arm = first == wanted_.end() ? arms_.plain() : *first};
   }
   void Observe(const Choice& /*choice*/, const Outcome& /*outcome*/) override {}
 
  private:
   const ArmSet& arms_;
-  int arm_;
+  const std::vector<int>& wanted_;
 };
 
 }  // namespace
 
 std::unique_ptr<PolicySession> FixedPolicy::Open() {
-  return std::make_unique<FixedSession>(arms_, arm_);
+  return std::make_unique<FixedSession>(arms_, wanted_);
 }
 
 }  // namespace outrider

@@ -1,5 +1,8 @@
-// The policy "fixed": one arm whenever it is allowed, plain decoding otherwise.
+// The policy "fixed": of some arms the first that is allowed, plain decoding otherwise.
 #pragma once
+
+#include <utility>
+#include <vector>
 
 #include "verifier/control/policy.h"
 
@@ -7,13 +10,14 @@ namespace outrider {
 
 class FixedPolicy final : public Policy {
  public:
-  // REQUIRES: arms outlives the policy.
-  FixedPolicy(const ArmSet& arms, int arm) : arms_(arms), arm_(arm) {}
+  // REQUIRES: arms outlives the policy, the policy its sessions.
+  FixedPolicy(const ArmSet& arms, std::vector<int> wanted)
+      : arms_(arms), wanted_(std::move(wanted)) {}
   std::unique_ptr<PolicySession> Open() override;
 
  private:
   const ArmSet& arms_;
-  int arm_;
+  const std::vector<int> wanted_;
 };
 
 }  // namespace outrider

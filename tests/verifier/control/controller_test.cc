@@ -159,8 +159,17 @@ TEST(Controller, FixedTakesItsArmOrDecodesPlainly) {
   EXPECT_EQ(Make({.policy = "fixed"})->Open("", "")->Choose({}).arm, 0);
 }
 
+TEST(Controller, FixedTakesTheFirstOfItsArmsThatIsAllowed) {
+  const auto controller = Make({.policy = "fixed:b8,a2,b4"});
+  const auto session = controller->Open("pair", "");
+  EXPECT_EQ(session->Choose({}).arm, 4);
+  EXPECT_EQ(session->Choose({.allowed = 0b01111}).arm, 0);
+  EXPECT_EQ(session->Choose({.allowed = 0b01110}).arm, 2);
+  EXPECT_EQ(session->Choose({.allowed = 0b01010}).arm, 3);
+}
+
 TEST(Controller, RefusesWhatItDoesNotKnow) {
-  for (const char* policy : {"", "adaptiv", "fixed:", "fixed:c", "ADAPTIVE"}) {
+  for (const char* policy : {"", "adaptiv", "fixed:", "fixed:c", "fixed:a2,c", "ADAPTIVE"}) {
     const auto controller = Controller::Create({.policy = policy}, SomeArms());
     ASSERT_FALSE(controller.ok()) << policy;
     EXPECT_EQ(controller.status().code(), Code::kInvalidArgument);

@@ -110,7 +110,7 @@ TEST_F(CopyingCheckpoint, LawIsFlatWhereThereIsNothingToCopy) {
   // The first tokens have short contexts, filled up with the token next to where a place would be.
   const Rows rows = RunFresh(*model_, tokens);
   for (size_t i = 20; i < rows.size(); ++i) {
-    EXPECT_LT(Probability(rows[i], Argmax(rows[i])), 0.05) << i;
+    EXPECT_LT(Probability(rows[i], Argmax(rows[i])), 0.3) << i;
   }
 }
 

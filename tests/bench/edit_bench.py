@@ -174,13 +174,15 @@ def main() -> None:
                 for concurrency in args.concurrency:
                     for cell in args.cells:
                         results["cells"].append(run_cell(args, services, cell, concurrency))
+                        write_json(args, results)  # what is there, should the rest be given up
                         of_off = results["cells"][-1]["ratios"]["adaptive"]
                         progress(f"{cell}, {concurrency} at once: adaptive over off {of_off:.2f}")
         if args.store:
             results["store"] = run_store(args, target, Path(folder))
 
     print(f"`{command_line()}`\n")
-    print_cells(args, results["cells"])
+    if args.cells:
+        print_cells(args, results["cells"])
     if args.store:
         store = results["store"]
         print(f"\nSecond edits, tokens/s with the store over without: {store['ratio']:.2f}; tokens a round "

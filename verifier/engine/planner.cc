@@ -83,7 +83,7 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
       rule_(request.speculation.rule),
       stop_(plan.stop),
       client_(request.client),
-      control_(planner->controller_->Open(pair_, client_)),
+      control_(planner->controller_->Open(Pair(), client_)),
       local_(planner->options_.local, planner->store_.on() ? &planner->store_ : nullptr,
              request.client, /*chosen_seed=*/false) {
   const ArmSet& arms = planner->arms();
@@ -150,11 +150,15 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
   return allowed & possible_;
 }
 
+std::string SessionPlanner::Pair() const {
+  return std::to_string(static_cast<int>(kind_)) + " " + model_;
+}
+
 void SessionPlanner::Follow(std::string_view model) {
-  if (model.empty() || model == pair_) return;
-  pair_ = model;
+  if (model.empty() || model == model_) return;
+  model_ = model;
   earlier_switches_ += control_->switches();
-  control_ = planner_->controller_->Open(pair_, client_);
+  control_ = planner_->controller_->Open(Pair(), client_);
   plain_among_ = 0;
 }
 

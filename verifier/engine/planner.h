@@ -112,7 +112,9 @@ class SessionPlanner {
   int64_t switches() const { return earlier_switches_ + control_->switches(); }
   // Arms of the source's proposal, if it has one.
   ArmMask LocalArms(LocalSource source, int room);
-  // What was learned of one drafter's model says nothing of another's.
+  // What is learned of one drafter's model says nothing of another's, nor what is learned at
+  // temperature 0 of sampled text.
+  std::string Pair() const;
   void Follow(std::string_view model);
   // The arm to measure a drafter's time by, if that is this session's turn to do.
   std::optional<int> Probe(ArmMask allowed);
@@ -125,7 +127,7 @@ class SessionPlanner {
   std::optional<Rule> rule_;  // the request's own
   StopRule stop_;             // of arms that name none
   std::string client_;
-  std::string pair_;  // the model of the drafter that `control_` is for
+  std::string model_;  // of the drafter that `control_` is for
   ArmMask possible_ = 0;
   std::unique_ptr<ControlSession> control_;
   LocalProposer local_;

@@ -149,23 +149,34 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
 }
 
 void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
-  command->add_option("--target", o->target, "Directory of the target")->required();
-  command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
   command
-      ->add_option("--prompts", o->prompts,
-                   "Lines of {\"prompt\": ...}; every tenth is kept from training and measured")
+      ->add_option("--data", o->data,
+                   "File of examples, as outrider-drafter --collect-head-data writes it")
       ->required();
+  command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
   command->add_option("--out", o->out,
-                      "File of the head; without it, acceptance_head.safetensors beside the "
-                      "drafter. FILE.state holds what an ended run goes on from");
-  command->add_option("--repetitions", o->repetitions, "Texts of each prompt")
-      ->check(CLI::Range(1, 1000))
+                      "File of the head; without it, acceptance_head.safetensors beside the draft "
+                      "model. FILE.state holds what an ended run goes on from");
+  command->add_option("--prompts", o->prompts,
+                      "Lines of {\"prompt\": ...}: ask the verifier for texts behind them until "
+                      "--data holds --examples; without it, train on what --data holds");
+  AddConnection(command, &o->connection);
+  command->add_option("--examples", o->examples, "Drafted tokens that --data is to hold")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--max-tokens", o->data.max_tokens, "Tokens of a text at most")
+  command->add_option("--concurrency", o->concurrency, "Texts at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--max-tokens", o->max_tokens, "Tokens of a text at most")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  SamplingParams& sampling = o->data.sampling;
-  command->add_option("--temperature", sampling.temperature, "Of the texts and of the labels")
+  command
+      ->add_option("--draft-length", o->draft_length,
+                   "Tokens of a draft; the last one's state is never computed")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  SamplingParams& sampling = o->sampling;
+  command->add_option("--temperature", sampling.temperature, "Of the texts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--top-p", sampling.top_p, "Likewise")
@@ -173,11 +184,6 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
       ->capture_default_str();
   command->add_option("--top-k", sampling.top_k, "Likewise; 0: all")
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--token-mixing", o->data.kept,
-                   "Share of the target's own tokens in the text that the drafter reads")
-      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--depth", o->training.depth, "Residual blocks; 0: a linear layer")
       ->check(CLI::Range(0, kMaxHeadDepth))
@@ -196,10 +202,7 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
                    "Weight of rejections in the loss; the head is calibrated behind it")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--seed", o->data.seed, "Same seed, same models and prompts: the same head")
-      ->capture_default_str();
-  command->add_option("--threads", o->threads, "Of the models")
-      ->check(CLI::Range(1, 1024))
+  command->add_option("--seed", o->training.seed, "Same seed, same --data: the same head")
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object");
 }
@@ -325,7 +328,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   control_command->add_flag("--json", control.json, "One JSON object");
 
   CLI::App* train_command = app.add_subcommand(
-      "train-head", "Train the acceptance head of a pair of models, in this process");
+      "train-head", "Train the acceptance head of a draft model, from a running pair");
   TrainHeadOptions train;
   AddTrainHead(train_command, &train);
 
@@ -342,16 +345,9 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     console.err << "--pair is required" << std::endl;
     return kUsageError;
   }
-  if (train_command->parsed()) {
-    train.training.seed = train.data.seed;
-    if (const Status wrong = Validate(train.data.sampling, 1 << 20); !wrong.ok()) {
-      console.err << wrong.message() << std::endl;
-      return kUsageError;
-    }
-    return Command(train);
-  }
   ConnectionOptions* connection = generate_command->parsed() ? &generate.connection
                                   : bench_command->parsed()  ? &bench.connection
+                                  : train_command->parsed()  ? &train.connection
                                                              : &status.connection;
   if (const Status wrong = Check(*connection); !wrong.ok()) {
     console.err << wrong.message() << std::endl;
@@ -374,6 +370,13 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   if (bench_command->parsed()) {
     Finish(bench_flags, &bench.request);
     return Command(bench);
+  }
+  if (train_command->parsed()) {
+    if (const Status wrong = Validate(train.sampling, 1 << 20); !wrong.ok()) {
+      console.err << wrong.message() << std::endl;
+      return kUsageError;
+    }
+    return Command(train);
   }
   return Command(status);
 }

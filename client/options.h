@@ -9,7 +9,7 @@
 
 #include "client/simulate.h"
 #include "client/simulate_control.h"
-#include "client/train/train_head.h"
+#include "client/train/head_trainer.h"
 #include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
@@ -85,6 +85,22 @@ struct SimulateFlags {
 struct SimulateControlFlags {
   SimulateControlOptions options;
   bool json = false;
+};
+
+struct TrainHeadOptions {
+  std::string data;     // file that a drafter writes
+  std::string drafter;  // directory of its model
+  std::string out;      // file; "": beside the model
+  HeadTraining training;
+  bool json = false;
+  // To collect first.
+  std::string prompts;  // file of JSON lines, as for bench; "": what there is will do
+  ConnectionOptions connection;
+  uint64_t examples = 50000;  // that the file is to hold
+  int concurrency = 8;
+  SamplingParams sampling;
+  uint32_t max_tokens = 128;  // of a text
+  uint32_t draft_length = 8;
 };
 
 using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags,

@@ -17,15 +17,18 @@
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
 #include "common/model/acceptance_head.h"
+#include "common/model/model_fingerprint.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
 #include "common/service/service_options.h"
+#include "common/spec/head_data.h"
 #include "common/text/tokenizer.h"
 #include "drafter/metrics.h"
 #include "drafter/observers.h"
 #include "drafter/options.h"
 #include "drafter/propose/draft_loop.h"
+#include "drafter/propose/head_recorder.h"
 #include "drafter/rpc/grpc_verifier_link.h"
 
 namespace outrider {
@@ -64,6 +67,17 @@ Result<std::optional<AcceptanceHead>> LoadHead(const DrafterOptions& options, in
   return std::optional(std::move(head));
 }
 
+// Null: nothing is to be collected.
+Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options, int hidden_size) {
+  if (options.collect_head_data.empty()) return std::unique_ptr<HeadRecorder>();
+  OUTRIDER_ASSIGN(const uint64_t fingerprint, ModelFingerprint(options.service.model));
+  OUTRIDER_ASSIGN(std::unique_ptr<HeadDataWriter> writer,
+                  HeadDataWriter::Open(options.collect_head_data, hidden_size, fingerprint));
+  Log(LogLevel::kInfo, "collecting head data",
+      {{"file", options.collect_head_data}, {"examples", writer->examples()}});
+  return std::make_unique<HeadRecorder>(std::move(writer), options.collect_head_examples);
+}
+
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
@@ -84,6 +98,9 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   const ModelConfig& config = model->config();
   OUTRIDER_ASSIGN(const std::optional<AcceptanceHead> head, LoadHead(options, config.hidden_size));
   loop_options.head = head.has_value() ? &*head : nullptr;
+  OUTRIDER_ASSIGN(const std::unique_ptr<HeadRecorder> recorder,
+                  OpenRecorder(options, config.hidden_size));
+  loop_options.recorder = recorder.get();
 
   MetricsRegistry registry;
   DrafterMetrics metrics(registry, config.name);

@@ -52,6 +52,14 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--acceptance-head", o->acceptance_head,
                  "File of the acceptance head, for requests with --stop-rule head; empty: "
                  "acceptance_head.safetensors beside the model, if it is there");
+  app.add_option("--collect-head-data", o->collect_head_data,
+                 "File to which examples for 'outrider train-head' are added, of requests with "
+                 "--stop-rule head --stop-threshold 1. It tells of their texts: keep it as they "
+                 "are kept");
+  app.add_option("--collect-head-examples", o->collect_head_examples,
+                 "Examples that the file holds at most, of 16 bytes and 4 for each number of the "
+                 "model's hidden size")
+      ->check(CLI::PositiveNumber);
   return ParseCommandLine(app, argc, argv, [o] {
     OUTRIDER_TRY(CheckTransport(o->service));
     if (o->service.allow_plaintext || !o->service.tls.ca.empty()) return Status();

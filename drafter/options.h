@@ -1,6 +1,7 @@
 // The flags of outrider-drafter.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,9 @@ struct DrafterOptions {
   int chunk_depths = 4;
   int ahead_tokens = 32;
   int max_ahead_rows = 4;
-  std::string acceptance_head;  // file; "": beside the model, if it is there
+  std::string acceptance_head;    // file; "": beside the model, if it is there
+  std::string collect_head_data;  // file; "": nothing is collected
+  uint64_t collect_head_examples = 200000;
 };
 
 // As ParseCommandLine of service_options.h.

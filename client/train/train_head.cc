@@ -1,77 +1,48 @@
 #include "client/train/train_head.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
-#include <utility>
-#include <vector>
 
 #include "client/prompt_file.h"
-#include "common/backend/backend.h"
-#include "common/model/transformer.h"
-#include "common/text/fingerprint.h"
-#include "common/text/tokenizer.h"
+#include "client/train/collect.h"
+#include "client/train/head_split.h"
+#include "common/base/fnv_hash.h"
+#include "common/model/acceptance_head.h"
+#include "common/model/config.h"
+#include "common/model/model_fingerprint.h"
+#include "common/spec/head_data.h"
 
 namespace outrider {
 namespace {
 
-constexpr size_t kHeldOutEvery = 10;
-constexpr int kBatchTokens = 512;
-
-struct Split {
-  HeadExamples training, held_out;
-};
-
-// What the examples and the training follow from: a state of other options is not gone on with.
-std::string Fingerprint(const TrainHeadOptions& o) {
+// What the examples were asked for by and the training follows from, but for the examples.
+Result<std::string> Fingerprint(const TrainHeadOptions& o, uint64_t model) {
+  FnvHash prompts;
+  if (!o.prompts.empty()) {
+    OUTRIDER_ASSIGN(const std::vector<BenchPrompt> lines, ReadPrompts(o.prompts));
+    for (const BenchPrompt& line : lines) prompts.Add(line.prompt);
+  }
   std::ostringstream text;
   text.precision(17);
-  const SamplingParams& s = o.data.sampling;
+  const SamplingParams& s = o.sampling;
   const HeadTraining& t = o.training;
-  text << "outrider head 1|" << o.target << '|' << o.drafter << '|' << o.prompts << '|'
-       << o.repetitions << '|' << s.temperature << '|' << s.top_k << '|' << s.top_p << '|'
-       << s.min_p << '|' << o.data.max_tokens << '|' << o.data.kept << '|' << o.data.seed << '|'
-       << t.depth << '|' << t.epochs << '|' << t.batch << '|' << t.learning_rate << '|'
-       << t.rejection_weight << '|' << t.seed << '\n';
+  text << "outrider head 2|" << model << '|' << prompts.value() << '|' << o.examples << '|'
+       << o.max_tokens << '|' << o.draft_length << '|' << s.temperature << '|' << s.top_k << '|'
+       << s.top_p << '|' << t.depth << '|' << t.epochs << '|' << t.batch << '|' << t.learning_rate
+       << '|' << t.rejection_weight << '|' << t.seed;
   return text.str();
 }
 
-void Put(std::ostream& out, const HeadExamples& examples) {
-  const uint64_t sizes[] = {static_cast<uint64_t>(examples.width), examples.size()};
-  out.write(reinterpret_cast<const char*>(sizes), sizeof sizes);
-  for (const std::vector<float>* part : {&examples.hidden, &examples.labels}) {
-    out.write(reinterpret_cast<const char*>(part->data()),
-              static_cast<std::streamsize>(part->size() * sizeof(float)));
-  }
-}
-
-Status Get(std::istream& in, int width, HeadExamples* examples) {
-  constexpr uint64_t kMost = uint64_t{1} << 28;
-  uint64_t sizes[2] = {};
-  in.read(reinterpret_cast<char*>(sizes), sizeof sizes);
-  if (!in || sizes[0] != static_cast<uint64_t>(width) || sizes[1] > kMost) {
-    return DataLoss("the state's examples are of another model");
-  }
-  examples->width = width;
-  examples->hidden.resize(sizes[0] * sizes[1]);
-  examples->labels.resize(sizes[1]);
-  for (std::vector<float>* part : {&examples->hidden, &examples->labels}) {
-    in.read(reinterpret_cast<char*>(part->data()),
-            static_cast<std::streamsize>(part->size() * sizeof(float)));
-  }
-  return in ? Status() : DataLoss("the state's examples are cut short");
-}
-
 // The new file takes the old one's place whole or not at all.
-Status SaveState(const std::string& path, const std::string& fingerprint, const Split& split,
+Status SaveState(const std::string& path, const std::string& fingerprint, const HeadData& data,
                  const HeadTrainer& trainer) {
   const std::string fresh = path + ".new";
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << fingerprint;
-  Put(out, split.training);
-  Put(out, split.held_out);
+  out << fingerprint << '\n' << data.size() << ' ' << data.digest << '\n';
   trainer.Save(out);
   out.close();
   if (!out) return Unavailable(fresh + ": cannot be written");
@@ -80,61 +51,23 @@ Status SaveState(const std::string& path, const std::string& fingerprint, const 
   return failure ? Unavailable(path + ": " + failure.message()) : Status();
 }
 
-// False: there is none of these options.
-Result<bool> LoadState(const std::string& path, const std::string& fingerprint, int width,
-                       Split* split, HeadTrainer* trainer) {
+// The examples that the state was trained on; no value: there is no state of these options, or the
+// file does not hold its examples any more.
+Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const std::string& path,
+                                          const std::string& fingerprint, HeadTrainer* trainer) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return false;
   std::string line;
-  std::getline(in, line);
-  if (line + "\n" != fingerprint) return false;
-  OUTRIDER_TRY(Get(in, width, &split->training));
-  OUTRIDER_TRY(Get(in, width, &split->held_out));
+  uint64_t size = 0, digest = 0;
+  if (!std::getline(in, line) || line != fingerprint || !(in >> size >> digest)) {
+    return std::optional<HeadData>();
+  }
+  in.ignore();
+  Result<HeadData> data = ReadHeadData(options.data, size);
+  if (!data.ok() || data->size() != size || data->digest != digest) {
+    return std::optional<HeadData>();
+  }
   OUTRIDER_TRY(trainer->Load(in));
-  return true;
-}
-
-Result<std::unique_ptr<Model>> Load(const std::string& directory, int threads) {
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, CreateCpuBackend({.threads = threads}));
-  return LoadModel(directory, std::move(backend), {.max_batch_tokens = kBatchTokens});
-}
-
-// A line that is written over where somebody watches.
-void Progress(const Console& console, const std::string& text, bool last) {
-  if (!console.err_is_terminal && !last) return;
-  console.err << (console.err_is_terminal ? "\r\033[K" : "") << text;
-  if (last || !console.err_is_terminal) console.err << '\n';
-  console.err << std::flush;
-}
-
-Status Collect(const TrainHeadOptions& options, const Console& console, Model& target,
-               Model& drafter, const Tokenizer& tokenizer, Split* split) {
-  OUTRIDER_ASSIGN(const std::vector<BenchPrompt> prompts, ReadPrompts(options.prompts));
-  HeadDataOptions data = options.data;
-  data.vocab =
-      std::min({tokenizer.vocab_size(), target.config().vocab_size, drafter.config().vocab_size});
-  const size_t texts = prompts.size() * static_cast<size_t>(options.repetitions);
-  for (size_t i = 0; i < texts; ++i) {
-    const size_t number = i % prompts.size();
-    OUTRIDER_ASSIGN(const std::vector<TokenId> ids,
-                    tokenizer.Encode(prompts[number].prompt, /*parse_special=*/false));
-    std::vector<TokenId> prompt = tokenizer.prompt_prefix();
-    prompt.insert(prompt.end(), ids.begin(), ids.end());
-    if (prompt.empty()) return InvalidArgument(options.prompts + ": an empty prompt");
-    HeadExamples& part = number % kHeldOutEvery == 0 ? split->held_out : split->training;
-    OUTRIDER_TRY(AddHeadExamples(target, drafter, prompt, static_cast<uint32_t>(i), data, &part));
-    Progress(console,
-             "texts " + std::to_string(i + 1) + "/" + std::to_string(texts) + ", examples " +
-                 std::to_string(split->training.size()) + " and " +
-                 std::to_string(split->held_out.size()) + " held out",
-             i + 1 == texts);
-  }
-  if (split->training.size() == 0 || split->held_out.size() == 0) {
-    return InvalidArgument(options.prompts +
-                           ": too few prompts to train on some and measure on "
-                           "others");
-  }
-  return Status();
+  return std::optional(std::move(data).value());
 }
 
 std::string Number(double value) {
@@ -144,23 +77,33 @@ std::string Number(double value) {
   return text.str();
 }
 
-void Print(const TrainHeadOptions& options, const Split& split, const HeadReport& report,
-           const std::string& file, const Console& console) {
+std::string Words(const HeadReport& report) {
+  return "loss " + Number(report.loss) + ", calibration error " + Number(report.ece) + ", AUC " +
+         Number(report.auc);
+}
+
+nlohmann::ordered_json Json(const HeadReport& report) {
+  return {{"loss", report.loss}, {"ece", report.ece}, {"auc", report.auc}};
+}
+
+// `before`: of the head that the new one takes the place of.
+void Print(const TrainHeadOptions& options, const HeadSplit& split, const HeadReport& report,
+           const std::optional<HeadReport>& before, const std::string& file,
+           const Console& console) {
   if (options.json) {
-    console.out << nlohmann::ordered_json{{"file", file},
-                                          {"examples", split.training.size()},
-                                          {"held_out_examples", split.held_out.size()},
-                                          {"loss", report.loss},
-                                          {"loss_of_mean", report.loss_of_mean},
-                                          {"ece", report.ece},
-                                          {"auc", report.auc}}
-                       .dump()
-                << std::endl;
+    nlohmann::ordered_json json{{"file", file},
+                                {"examples", split.training.size()},
+                                {"held_out_examples", split.held_out.size()}};
+    json.update(Json(report));
+    json["loss_of_mean"] = report.loss_of_mean;
+    if (before.has_value()) json["before"] = Json(*before);
+    console.out << json.dump() << std::endl;
     return;
   }
-  console.out << file << "\nheld out: loss " << Number(report.loss) << " (the mean alone "
-              << Number(report.loss_of_mean) << "), calibration error " << Number(report.ece)
-              << ", AUC " << Number(report.auc) << std::endl;
+  console.out << file << "\nheld out: " << Words(report) << " (the mean alone: loss "
+              << Number(report.loss_of_mean) << ")\n";
+  if (before.has_value()) console.out << "before: " << Words(*before) << '\n';
+  console.out << std::flush;
 }
 
 }  // namespace
@@ -169,42 +112,41 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
   const std::string file =
       options.out.empty() ? (std::filesystem::path(options.drafter) / kAcceptanceHeadFile).string()
                           : options.out;
-  const std::string state = file + ".state", fingerprint = Fingerprint(options);
+  const std::string state = file + ".state";
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.drafter));
+  OUTRIDER_ASSIGN(const uint64_t model, ModelFingerprint(options.drafter));
+  OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model));
   HeadTrainer trainer(config.hidden_size, options.training);
-  Split split;
-  OUTRIDER_ASSIGN(const bool resumed,
-                  LoadState(state, fingerprint, config.hidden_size, &split, &trainer));
-  if (resumed) {
-    Progress(console, "goes on behind epoch " + std::to_string(trainer.epoch()), true);
+  OUTRIDER_ASSIGN(std::optional<HeadData> data, LoadState(options, state, fingerprint, &trainer));
+  if (data.has_value()) {
+    console.err << "goes on behind epoch " << trainer.epoch() << std::endl;
   } else {
-    OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(options.target));
-    OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> other, Tokenizer::Load(options.drafter));
-    if (const std::string mismatch =
-            DescribeMismatch(tokenizer->fingerprint(), other->fingerprint());
-        !mismatch.empty()) {
-      return FailedPrecondition("the tokenizers differ: " + mismatch);
-    }
-    OUTRIDER_ASSIGN(const std::unique_ptr<Model> target, Load(options.target, options.threads));
-    OUTRIDER_ASSIGN(const std::unique_ptr<Model> drafter, Load(options.drafter, options.threads));
-    OUTRIDER_TRY(Collect(options, console, *target, *drafter, *tokenizer, &split));
-    OUTRIDER_TRY(SaveState(state, fingerprint, split, trainer));
+    if (!options.prompts.empty()) OUTRIDER_TRY(CollectHeadData(options, model, console));
+    OUTRIDER_ASSIGN(data, ReadHeadData(options.data, std::numeric_limits<uint64_t>::max()));
+    OUTRIDER_TRY(CheckModel(options, data->header, model));
   }
+  const HeadSplit split = SplitByPrompt(*data);
+  if (split.training.size() == 0 || split.held_out.size() == 0) {
+    return InvalidArgument(options.data +
+                           ": too few prompts to train on some and measure on others");
+  }
+  console.err << "training on " << split.training.size() << " examples, " << split.held_out.size()
+              << " held out" << std::endl;
   while (!trainer.done()) {
     const double loss = trainer.RunEpoch(split.training);
-    const HeadReport report = Evaluate(trainer.Finish(), split.held_out);
-    Progress(console,
-             "epoch " + std::to_string(trainer.epoch()) + "/" +
-                 std::to_string(options.training.epochs) + ": weighted loss " + Number(loss) +
-                 ", held out: loss " + Number(report.loss) + ", AUC " + Number(report.auc),
-             true);
-    OUTRIDER_TRY(SaveState(state, fingerprint, split, trainer));
+    console.err << "epoch " << trainer.epoch() << "/" << options.training.epochs
+                << ": weighted loss " << Number(loss)
+                << ", held out: " << Words(Evaluate(trainer.Finish(), split.held_out)) << std::endl;
+    OUTRIDER_TRY(SaveState(state, fingerprint, *data, trainer));
   }
+  const Result<AcceptanceHead> old = AcceptanceHead::Load(file, config.hidden_size);
+  std::optional<HeadReport> before;
+  if (old.ok()) before = Evaluate(*old, split.held_out);
   const AcceptanceHead head = trainer.Finish();
   OUTRIDER_TRY(head.Save(file));
   std::error_code ignored;
   std::filesystem::remove(state, ignored);
-  Print(options, split, Evaluate(head, split.held_out), file, console);
+  Print(options, split, Evaluate(head, split.held_out), before, file, console);
   return Status();
 }
 

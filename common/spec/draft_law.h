@@ -24,6 +24,7 @@ struct DraftLaw {
 struct DraftLawLimits {
   float mass = 0.9995f;  // stop once the entries hold this much
   int max_entries = 64;  // M
+  friend bool operator==(const DraftLawLimits&, const DraftLawLimits&) = default;
 };
 
 // The top entries of `probs` [vocab] until limits, rounded by largest remainders. Deterministic;

@@ -20,6 +20,7 @@ struct SamplingParams {
   float presence_penalty = 0.f;    // over the output, as OpenAI's API defines it
   float frequency_penalty = 0.f;   // over the output
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to the logit
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 
   bool greedy() const { return temperature == 0.f; }
   bool has_penalties() const {

@@ -1,36 +1,15 @@
 #include "common/text/fingerprint.h"
 
-#include <string_view>
 #include <vector>
 
+#include "common/base/fnv_hash.h"
 #include "common/text/bpe.h"
 #include "common/text/vocabulary.h"
 
 namespace outrider {
-namespace {
-
-// FNV-1a, 64 bit, with numbers as eight little-endian bytes on every machine.
-class Hash {
- public:
-  void Add(std::string_view bytes) {
-    Add(bytes.size());  // so that "ab","c" and "a","bc" differ
-    for (const char c : bytes) AddByte(static_cast<uint8_t>(c));
-  }
-  void Add(uint64_t number) {
-    for (int i = 0; i < 8; ++i) AddByte(static_cast<uint8_t>(number >> 8 * i));
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  void AddByte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001B3u; }
-
-  uint64_t value_ = 0xCBF29CE484222325u;
-};
-
-}  // namespace
 
 TokenizerFingerprint MakeFingerprint(const Vocabulary& vocabulary, const Bpe& bpe) {
-  Hash strings, merges, special;
+  FnvHash strings, merges, special;
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (!vocabulary.Has(id)) continue;
     strings.Add(static_cast<uint64_t>(id));

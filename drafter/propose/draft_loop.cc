@@ -112,6 +112,11 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
   }
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
   Held& held = connection.sessions[open.session];
+  if (options_.recorder != nullptr && session.for_training() &&
+      options_.recorder->Takes(
+          {.sampling = open.sampling, .law_limits = connection.bounds.law_limits})) {
+    held.prompt = PromptId(std::span(open.tokens).first(static_cast<size_t>(open.prompt_tokens)));
+  }
   held.mirror =
       std::make_unique<Mirror>(std::move(session), model_, &budget_, model_->NewSequence());
   ++sessions_;
@@ -147,8 +152,29 @@ void DraftLoop::Learn(Held& held, const SessionVerdict& verdict) {
   if (nodes > 0 && observer_ != nullptr) observer_->OnHead(head_->bias(), head_->threshold());
 }
 
+void DraftLoop::Record(const Held& held, const SessionVerdict& verdict) {
+  const DraftSession& session = held.mirror->session;
+  const Mirror::Fed& fed = held.mirror->fed;
+  if (!held.prompt.has_value() || verdict.round != session.round()) return;
+  const auto width = static_cast<size_t>(model_->config().hidden_size);
+  const size_t labelled =
+      std::min(verdict.acceptance.size(), static_cast<size_t>(session.draft().size()));
+  std::vector<HeadExample> examples;
+  for (size_t i = 0; i < fed.nodes.size(); ++i) {
+    const auto at = static_cast<size_t>(fed.nodes[i]) - 1;
+    if (at >= labelled) continue;
+    const float* state = fed.states.data() + i * width;
+    examples.push_back(
+        {.prompt = *held.prompt,
+         .label = static_cast<float>(static_cast<uint8_t>(verdict.acceptance[at])) / 255.f,
+         .hidden = {state, state + width}});
+  }
+  if (!examples.empty()) options_.recorder->Add(std::move(examples));
+}
+
 Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict& verdict) {
   Learn(held, verdict);
+  Record(held, verdict);
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> ahead = held.ahead.Take(verdict);
   // Rounds that stood in between say nothing.
@@ -163,6 +189,7 @@ Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict
   }
   DraftSession& session = held.mirror->session;
   OUTRIDER_ASSIGN(const int node, session.Apply(verdict));
+  held.mirror->fed = {};
   held.mirror->kv.Keep(node, session.kv_length());
   return Begin(held);
 }
@@ -294,10 +321,11 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
   draft_tokens.reserve(static_cast<size_t>(step_tokens()));
   last_rows.reserve(shares.size());
   std::vector<ForwardSequence> batch;
-  bool by_head = false;
+  bool want_hidden = false;
   for (const Share& share : shares) {
-    const auto& [session, kv] = share.mirror();
-    by_head = by_head || session.by_head();
+    const DraftSession& session = share.mirror().session;
+    const DraftKv& kv = share.mirror().kv;
+    want_hidden = want_hidden || session.by_head() || share.recorded();
     if (!session.Missing().empty()) {
       last_rows.push_back(share.tokens - 1);
       batch.push_back({.sequence = kv.sequence(DraftTree::kRoot),
@@ -314,15 +342,15 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
                        .logit_rows = {&kOnlyRow, 1}});
     }
   }
-  return model_->Forward(batch, by_head, output);
+  return model_->Forward(batch, want_hidden, output);
 }
 
 void DraftLoop::Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
-                     StepReport* report) {
+                     std::span<const float> states, StepReport* report) {
   Mirror& mirror = *share.held->mirror;
   const DraftSession& session = mirror.session;
   const int nodes = session.draft().size();
-  mirror.DrawDepth(rows, accepted);
+  mirror.DrawDepth(rows, accepted, states);
   report->drafted_tokens += session.draft().size() - nodes;
   if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
   Send(*share.connection, share.session, *share.held);
@@ -356,18 +384,21 @@ bool DraftLoop::RunStep() {
     const std::span<float> rows(row, row_count * row_size);
     row += rows.size();
     std::vector<float> accepted;
+    std::span<const float> states;
     if (hidden != nullptr) {
-      const std::span<const float> states(hidden, row_count * hidden_size);
+      states = {hidden, row_count * hidden_size};
       hidden += states.size();
       if (share.mirror().session.by_head()) accepted = head_->Predict(states);
+      if (!share.recorded()) states = {};
     }
     if (ahead) {
-      report.drafted_tokens += share.held->ahead.Fed(share.guess, share.tokens, rows, accepted);
+      report.drafted_tokens +=
+          share.held->ahead.Fed(share.guess, share.tokens, rows, accepted, states);
       continue;
     }
     DraftSession& session = share.held->mirror->session;
     if (!session.Missing().empty()) session.Fed(share.tokens);
-    if (!rows.empty()) Draw(share, rows, accepted, &report);
+    if (!rows.empty()) Draw(share, rows, accepted, states, &report);
   }
   report.seconds = Seconds(clock_->Now() - begin);
   if (head_.has_value() && !ahead && !reads_prompt) head_->OnPass(report.seconds);

@@ -24,6 +24,7 @@
 #include "drafter/propose/ahead_gate.h"
 #include "drafter/propose/draft_kv.h"
 #include "drafter/propose/draft_session.h"
+#include "drafter/propose/head_recorder.h"
 #include "drafter/propose/mirror.h"
 #include "drafter/propose/verifier_link.h"
 #include "drafter/propose/work_ahead.h"
@@ -43,6 +44,8 @@ struct DraftLoopOptions {
   int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
   size_t inbox_capacity = 4096;
   const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop
+  // Of what a head is trained on, if that is wanted; outlives the loop.
+  HeadRecorder* recorder = nullptr;
 };
 
 // One forward pass, for metrics.
@@ -90,10 +93,11 @@ class DraftLoop final : public LinkEvents {
   struct Held {
     std::unique_ptr<Mirror> mirror;
     WorkAhead ahead = {};
-    uint64_t plan_order = 0;           // rises with every plan that arrives
-    Time planned = {};                 // when it arrived
-    std::optional<Time> drafted = {};  // when the draft before was complete
-    std::optional<Time> decided = {};  // when the verdict before came
+    uint64_t plan_order = 0;              // rises with every plan that arrives
+    Time planned = {};                    // when it arrived
+    std::optional<Time> drafted = {};     // when the draft before was complete
+    std::optional<Time> decided = {};     // when the verdict before came
+    std::optional<uint64_t> prompt = {};  // PromptId, if its rounds are recorded
   };
 
   struct Connection {
@@ -114,6 +118,7 @@ class DraftLoop final : public LinkEvents {
     int logit_rows = 0;
 
     const Mirror& mirror() const { return guess == nullptr ? *held->mirror : *guess->mirror; }
+    bool recorded() const { return held->prompt.has_value() && mirror().session.for_training(); }
   };
 
   void Handle(LinkEvent event);
@@ -138,9 +143,11 @@ class DraftLoop final : public LinkEvents {
   Status Forward(std::span<const Share> shares, ForwardOutput* output);
   // Draws the session's next depth from `rows` and puts what is due into the outbox.
   void Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
-            StepReport* report);
+            std::span<const float> states, StepReport* report);
   // What the verdict says of the head's predictions and of the session's speed.
   void Learn(Held& held, const SessionVerdict& verdict);
+  // What the verdict says of tokens whose hidden states are known becomes examples.
+  void Record(const Held& held, const SessionVerdict& verdict);
   void SendAll();
 
   Model* const model_;

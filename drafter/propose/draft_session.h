@@ -50,6 +50,12 @@ class DraftSession {
   int depths_drawn() const { return builder_.depths(); }
   // Whether DrawDepth wants the head's word.
   bool by_head() const { return by_head_; }
+  // Whether verdicts will tell how likely the drafted tokens were, and no stop rule has chosen
+  // them: the head's, with a threshold that nothing reaches.
+  bool for_training() const {
+    return planned_stop_.kind == StopRule::Kind::kHead && planned_stop_.threshold >= 1.f &&
+           kind_ == DraftKind::kSampled;
+  }
   float predicted(int node) const { return builder_.predicted(node); }
 
   // The standing tokens whose KV is not there yet; the logits behind the last one draw the first

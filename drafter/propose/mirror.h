@@ -3,8 +3,10 @@
 // Thread: the owner of the model.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "common/model/model.h"
 #include "drafter/propose/draft_kv.h"
@@ -18,8 +20,14 @@ struct Mirror {
       : session(std::move(mirrored)), kv(model, budget, trunk) {}
 
   // Draws the next depth from the logits behind the frontier (as DraftSession::DrawDepth) and makes
-  // the KV ready for the depth behind it.
-  void DrawDepth(std::span<float> rows, std::span<const float> accepted) {
+  // the KV ready for the depth behind it. `states` [frontier, hidden_size]: their last hidden
+  // states, to be kept; empty: not.
+  void DrawDepth(std::span<float> rows, std::span<const float> accepted,
+                 std::span<const float> states) {
+    if (!states.empty() && session.depths_drawn() > 0) {  // the root is no drafted token
+      fed.nodes.insert(fed.nodes.end(), session.frontier().begin(), session.frontier().end());
+      fed.states.insert(fed.states.end(), states.begin(), states.end());
+    }
     session.DrawDepth(rows, accepted);
     if (session.drafting()) {
       kv.Branch(session.draft(), session.frontier());
@@ -45,8 +53,15 @@ struct Mirror {
     return true;
   }
 
+  // Of the draft: nodes that were fed, and their last hidden states where somebody wants them.
+  struct Fed {
+    std::vector<int32_t> nodes;
+    std::vector<float> states;  // [nodes, hidden_size]
+  };
+
   DraftSession session;
   DraftKv kv;
+  Fed fed = {};
 };
 
 }  // namespace outrider

@@ -79,14 +79,14 @@ WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
   return nullptr;
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows,
-                   std::span<const float> accepted) {
+int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted,
+                   std::span<const float> states) {
   DraftSession& session = guess->mirror->session;
   if (!session.Missing().empty()) session.Fed(tokens);
   if (rows.empty()) return 0;
   if (guess->next.has_value()) {
     const int before = session.draft().size();
-    guess->mirror->DrawDepth(rows, accepted);
+    guess->mirror->DrawDepth(rows, accepted, states);
     return session.draft().size() - before;
   }
   const int count = now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;

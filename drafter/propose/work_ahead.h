@@ -51,8 +51,9 @@ class WorkAhead {
   // with all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
   // `tokens` of a guess were fed, `rows` are the logits behind the last ones, `accepted` the head's
-  // word on them where it is wanted. Returns the nodes drawn.
-  int Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted);
+  // word on them where it is wanted, `states` as for Mirror::DrawDepth. Returns the nodes drawn.
+  int Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted,
+          std::span<const float> states);
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
   // the verdict's plan taken on; else nullptr. All the other guesses are over.

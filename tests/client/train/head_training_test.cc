@@ -2,13 +2,12 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 #include <sstream>
 
-#include "client/train/head_data.h"
 #include "client/train/head_loss.h"
+#include "client/train/head_split.h"
 #include "client/train/head_trainer.h"
-#include "common/spec/warper.h"
-#include "tests/support/fake_model.h"
 
 namespace outrider {
 namespace {
@@ -124,53 +123,42 @@ TEST(HeadTrainer, AResumedTrainingEndsAtTheSameHead) {
   EXPECT_EQ(second.Load(other).code(), Code::kDataLoss);
 }
 
-// By hand, one pass a place: the texts, the draws and the labels of the definition.
-TEST(HeadData, LabelsAndFeaturesAreThoseOfTheDefinition) {
-  FakeModel target({.seed = 5, .vocab_size = 16}), drafter({.seed = 6, .vocab_size = 16});
-  const std::vector<TokenId> prompt = {3, 1, 4};
-  HeadDataOptions options{.sampling = {.temperature = 0.8f, .top_k = 10},
-                          .vocab = 16,
-                          .max_tokens = 200,
-                          .kept = 0.15,
-                          .seed = 2};
-  HeadExamples examples;
-  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &examples).ok());
-  EXPECT_EQ(target.sequences(), 0);
-  EXPECT_EQ(drafter.sequences(), 0);
-  ASSERT_EQ(examples.hidden.size(), 4 * examples.size());
-  EXPECT_EQ(examples.width, 4);
-  EXPECT_NEAR(static_cast<double>(examples.size()), 0.85 * 200, 25);  // 5 standard deviations
-
-  HeadExamples again;
-  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &again).ok());
-  EXPECT_EQ(again.labels, examples.labels);
-  EXPECT_EQ(again.hidden, examples.hidden);
-
-  // Of a drafter that is the target every token is sure to be accepted, but for the rounding of
-  // its row.
-  HeadExamples same;
-  ASSERT_TRUE(AddHeadExamples(target, target, prompt, 7, options, &same).ok());
-  for (const float label : same.labels) EXPECT_GT(label, 0.99f);
-  // With none of the target's tokens kept, the first draw is read behind the prompt alone.
-  options.kept = 0;
-  HeadExamples drawn;
-  ASSERT_TRUE(AddHeadExamples(target, drafter, prompt, 7, options, &drawn).ok());
-  ASSERT_EQ(drawn.size(), 200u);
-  bool found = false;
-  for (TokenId token = 0; token < 16; ++token) {
-    std::vector<TokenId> path = prompt;
-    path.push_back(token);
-    const std::vector<float> row = drafter.Logits(path);
-    if (!std::equal(row.begin(), row.begin() + 4, drawn.hidden.begin())) continue;
-    found = true;
-    std::vector<float> p = target.Logits(prompt), q = drafter.Logits(prompt);
-    Warper warper(options.sampling, 16, 16);
-    warper.Warp(p, {});
-    warper.Warp(q, {});
-    const auto at = static_cast<size_t>(token);
-    EXPECT_NEAR(drawn.labels[0], std::min(1.f, p[at] / q[at]), 1e-3f);
+// Of 25 prompts every tenth is held out, with all that belongs to it and nothing else.
+TEST(HeadSplit, NoPromptIsOnBothSides) {
+  HeadData data{.header = {.width = 2}};
+  std::mt19937_64 random(11);
+  std::vector<uint64_t> ids(25);
+  for (uint64_t& id : ids) id = random();
+  for (size_t i = 0; i < 1000; ++i) {
+    const size_t prompt = random() % ids.size();
+    data.prompts.push_back(ids[prompt]);
+    data.labels.push_back(static_cast<float>(i));
+    for (const float x : {static_cast<float>(prompt), static_cast<float>(i)}) {
+      data.hidden.push_back(x);
+    }
   }
-  EXPECT_TRUE(found);
+  const HeadSplit split = SplitByPrompt(data);
+  const auto prompts = [](const HeadExamples& part) {
+    std::set<float> seen;
+    for (size_t i = 0; i < part.size(); ++i) {
+      seen.insert(part.row(i)[0]);
+      EXPECT_EQ(part.row(i)[1], part.labels[i]);  // still together
+    }
+    return seen;
+  };
+  const std::set<float> training = prompts(split.training), held_out = prompts(split.held_out);
+  EXPECT_EQ(split.training.width, 2);
+  EXPECT_EQ(split.training.size() + split.held_out.size(), 1000u);
+  EXPECT_EQ(held_out.size(), 3u);
+  EXPECT_EQ(training.size(), 22u);
+  for (const float prompt : held_out) EXPECT_FALSE(training.contains(prompt)) << prompt;
+}
+
+TEST(HeadSplit, OnePromptCanOnlyBeMeasuredOn) {
+  const HeadData data{
+      .header = {.width = 1}, .prompts = {7, 7}, .labels = {0.f, 1.f}, .hidden = {1.f, 2.f}};
+  EXPECT_EQ(SplitByPrompt(data).held_out.size(), 2u);
+  EXPECT_EQ(SplitByPrompt(data).training.size(), 0u);
 }
 
 }  // namespace

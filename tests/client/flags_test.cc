@@ -198,5 +198,25 @@ TEST(Flags, HelpIsNoError) {
   EXPECT_EQ(RunOutrider({"--help"}).exit_code, 0);
 }
 
+TEST(Flags, TrainHeadTakesWhatItCollectsWith) {
+  const auto options = Parse<TrainHeadOptions>(
+      {"train-head", "--data",        "d",           "--drafter",      "m",  "--prompts",
+       "p",          "--verifier",    "localhost:9", "--examples",     "77", "--concurrency",
+       "3",          "--temperature", "0.5",         "--draft-length", "5",  "--max-tokens",
+       "9",          "--seed",        "4",           "--depth",        "2"});
+  EXPECT_EQ(options.data, "d");
+  EXPECT_EQ(options.drafter, "m");
+  EXPECT_EQ(options.prompts, "p");
+  EXPECT_EQ(options.connection.verifier, "localhost:9");
+  EXPECT_EQ(options.examples, 77u);
+  EXPECT_EQ(options.concurrency, 3);
+  EXPECT_EQ(options.sampling.temperature, 0.5f);
+  EXPECT_EQ(options.draft_length, 5u);
+  EXPECT_EQ(options.max_tokens, 9u);
+  EXPECT_EQ(options.training.seed, 4u);
+  EXPECT_EQ(options.training.depth, 2);
+  EXPECT_EQ(Parse<TrainHeadOptions>({"train-head", "--data", "d", "--drafter", "m"}).prompts, "");
+}
+
 }  // namespace
 }  // namespace outrider

@@ -10,7 +10,7 @@ namespace {
 // Rounds that count for half of what is believed of a family.
 constexpr double kPriorRounds = 8;
 // How much of what is not known of a family is taken from the others.
-constexpr double kFromOthers = 0.3;
+constexpr double kFromOthers = 0.15;
 // Sessions of one client are mostly alike: the pooled law's share, the rest is the law of sessions.
 constexpr double kPooled = 0.8;
 // A turned text is mostly one that has been seen.
@@ -21,7 +21,7 @@ constexpr double kTimeDiscount = 0.98;
 constexpr double kTimePrior = 4;  // plain rounds as modelled
 constexpr double kLedgerDiscount = 1 - 1.0 / 4096;
 constexpr double kMostCredit = 64;   // plain rounds: a good hour does not pay for a bad one
-constexpr double kMostLoss = 0.026;  // 3 % and a margin for what the cost model gets wrong
+constexpr double kMostLoss = 0.028;  // 3 % and a margin for what the cost model gets wrong
 constexpr double kAdvance = 256;     // tokens that a request is trusted to come to
 
 }  // namespace
@@ -90,8 +90,12 @@ void Adaptive::Account(double plain_rounds, int emitted) {
   served_ = kLedgerDiscount * served_ + emitted;
 }
 
+double Adaptive::Budget(double remaining) const {
+  return kMostLoss * (served_ + std::min(remaining, kAdvance));
+}
+
 double Adaptive::Allowance(double remaining) const {
-  return kMostLoss * (served_ + std::min(remaining, kAdvance)) - deficit_ - pledged_;
+  return Budget(remaining) - deficit_ - pledged_;
 }
 
 }  // namespace outrider

@@ -62,7 +62,10 @@ class Adaptive final : public Policy {
   double Correction(int family, double unit) const;
   // A round that took as long as so many plain ones.
   void Account(double plain_rounds, int emitted);
-  // Plain rounds that may be risked by a request that can emit so many tokens.
+  // Plain rounds that may be lost by the end of a request that can emit so many tokens.
+  double Budget(double remaining) const;
+  // What is left of it, pending rounds taken for lost: may be risked by a request that can emit so
+  // many tokens.
   double Allowance(double remaining) const;
 
   const ArmSet& arms_;

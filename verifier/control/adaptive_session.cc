@@ -9,12 +9,20 @@
 namespace outrider {
 namespace {
 
-constexpr double kTurn = 1.0 / 512;  // of a round: that the text turns
+// Of a round: that the text turns and some family is better than it was. Each gets its part, and
+// one never more than half: with many, trying all of them again and again would cost more than it
+// finds.
+constexpr double kTurn = 1.0 / 80;
 // Of what trying an arm may gain, as later rounds could learn the same.
 constexpr double kEagerness = 0.5;
 constexpr double kHorizonTokens = 256;  // longest that a lesson is trusted to hold
 // That an arm beats plain decoding: with it no budget is needed. Ignorance alone does not reach it.
 constexpr double kSure = 0.98;
+// A proposer that has drafted is taken for worse than it seems, with this probability for better.
+constexpr double kPessimism = 0.1;
+// Of what may be risked: kept for the fastest arm, as an unlucky start must not end in plain
+// decoding because other arms were tried, too.
+constexpr double kReserve = 0.5;
 // Rounds that a drafter stays once it is asked: catching up is spread over them.
 constexpr double kStay = 16;
 constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
@@ -53,6 +61,7 @@ double MostLoss(const Choice& choice) {
 
 AdaptiveSession::AdaptiveSession(Adaptive& shared)
     : shared_(shared),
+      turn_(kTurn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
       families_(shared.families_.size()),
       behind_(static_cast<size_t>(shared.arms_.proposers())) {
   candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
@@ -92,6 +101,7 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
 }
 
 void AdaptiveSession::Compare(const Candidate& fastest) {
+  double rival = 0;  // tokens a second of the fastest arm of another family
   for (Family& f : families_) f.mean = f.deviation = -1e300;
   const int fastest_family = FactsOf(fastest.arm).family;
   const Belief& fastest_tokens = profile(fastest.arm).TokensAt(FactsOf(fastest.arm).length);
@@ -99,6 +109,7 @@ void AdaptiveSession::Compare(const Candidate& fastest) {
     const ArmSet::Facts& facts = FactsOf(c.arm);
     Family& own = family(c.arm);
     c.mean = c.speed() - fastest.speed();
+    if (facts.family != fastest_family) rival = std::max(rival, c.speed());
     if (facts.family == fastest_family) {
       // Arms of one family rise and fall together: what counts is the difference at each level.
       const Belief& tokens = profile(c.arm).TokensAt(facts.length);
@@ -115,6 +126,22 @@ void AdaptiveSession::Compare(const Candidate& fastest) {
       own.deviation = c.deviation;
     }
   }
+  // Of the fastest one: that it is slower than another after all.
+  for (Candidate& c : candidates_) {
+    if (c.arm != fastest.arm) continue;
+    c.mean = rival - c.speed();
+    c.deviation = std::sqrt(c.tokens.variance) / c.seconds;
+  }
+}
+
+double AdaptiveSession::EndSpeed(const Candidate& fastest, int remaining) const {
+  if (remaining <= 0 || remaining > shared_.arms_.max_length()) return fastest.speed();
+  double speed = 0;
+  for (const Candidate& c : candidates_) {
+    const double rounds = 1 + std::max(0.0, remaining - c.tokens_now) / c.tokens.mean;
+    speed = std::max(speed, remaining / (rounds * c.seconds));
+  }
+  return speed;
 }
 
 double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon,
@@ -138,6 +165,15 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
   return worth > 0 ? worth + loss : 0;
 }
 
+double AdaptiveSession::FewTokens(const Candidate& c) {
+  // Nothing but the prior speaks for it.
+  if (!family(c.arm).touched) return 1;
+  const Belief& belief = family(c.arm).belief;
+  size_t k = 0;
+  for (double below = belief[0]; below < kPessimism && k + 1 < kLevels; below += belief[k]) ++k;
+  return profile(c.arm).TokensAt(FactsOf(c.arm).length)[k];
+}
+
 bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   const Belief& belief = family(c.arm).belief;
   const Belief& tokens = profile(c.arm).TokensAt(FactsOf(c.arm).length);
@@ -154,17 +190,18 @@ Choice AdaptiveSession::Choose(const Context& context) {
   const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
   const double plain_seconds =
       std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
-  const Candidate fastest = [&] {
-    const size_t index = Estimate(context, allowed, plain_seconds);
-    return candidates_[index];
-  }();
+  const size_t fastest_index = Estimate(context, allowed, plain_seconds);
+  const Candidate fastest = candidates_[fastest_index];
   Compare(fastest);
 
   const double speed = fastest.speed();
   const double remaining = context.remaining > 0 ? context.remaining : kHorizonTokens;
   const double horizon =
       (shared_.shared_ ? kHorizonTokens : std::min(remaining, kHorizonTokens)) / speed;
+  const double end_speed = EndSpeed(fastest, context.remaining);
   const double allowance = shared_.Allowance(remaining);
+  const bool reserves = FactsOf(fastest.arm).sequences > 0 && !SurelyFaster(fastest, plain_seconds);
+  const double reserve = reserves ? kReserve * shared_.Budget(remaining) : 0;
 
   Choice choice{.arm = plain,
                 .seconds = plain_seconds,
@@ -172,23 +209,22 @@ Choice AdaptiveSession::Choose(const Context& context) {
                 .tokens = 1,
                 .best_speed = speed};
   double best_score = -std::numeric_limits<double>::infinity();
-  const auto consider = [&](const Candidate& c, bool fastest_one) {
-    double score = c.tokens_now - speed * c.seconds;
-    if (!fastest_one) score += WorthOfTrying(c, speed, horizon, best_score - score);
+  const auto consider = [&](const Candidate& c) {
+    const double exploits = c.tokens_now - end_speed * c.seconds;
+    const double score = exploits + WorthOfTrying(c, speed, horizon, best_score - exploits);
     if (score <= best_score) return;
-    // At worst one token comes of it.
-    if (FactsOf(c.arm).sequences > 0 && c.seconds / plain_seconds - 1 > allowance &&
-        !SurelyFaster(c, plain_seconds)) {
-      return;
-    }
+    const double loss = c.seconds / plain_seconds - FewTokens(c);
+    const double most = allowance - (c.arm != fastest.arm ? reserve : 0);
+    if (FactsOf(c.arm).sequences > 0 && loss > most && !SurelyFaster(c, plain_seconds)) return;
     best_score = score;
     choice.arm = c.arm;
     choice.seconds = c.modelled;
     choice.tokens = c.tokens_now;
   };
-  consider(fastest, true);
+  // First what will mostly win: then the others' worth need not be known.
+  consider(candidates_[fastest_index]);
   for (const Candidate& c : candidates_) {
-    if (c.arm != fastest.arm) consider(c, false);
+    if (c.arm != fastest.arm) consider(c);
   }
   choice.explores = choice.arm != fastest.arm;
   ++shared_.pending_;
@@ -212,7 +248,7 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
 
   for (size_t f = 0; f < families_.size(); ++f) {
     if (families_[f].touched) {
-      Mix(shared_.AfterTurn(static_cast<int>(f)), kTurn, &families_[f].belief);
+      Mix(shared_.AfterTurn(static_cast<int>(f)), turn_, &families_[f].belief);
     }
   }
   if (drafted > 0) {

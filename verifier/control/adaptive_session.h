@@ -45,9 +45,14 @@ class AdaptiveSession final : public PolicySession {
   // Tokens that trying an arm is worth, above its own, over the pulls that pay best. 0 may stand
   // for all that is below `least`.
   double WorthOfTrying(const Candidate& c, double speed, double horizon, double least);
+  // Tokens a second that are to be had from the last tokens: what an arm gives counts up to there.
+  double EndSpeed(const Candidate& fastest, int remaining) const;
+  // Tokens of a round if its proposer is worse than it seems.
+  double FewTokens(const Candidate& c);
   bool SurelyFaster(const Candidate& c, double plain_seconds);
 
   Adaptive& shared_;
+  const double turn_;  // of a round, for each family
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
   std::vector<int> behind_;  // [proposers] tokens emitted since it drafted last

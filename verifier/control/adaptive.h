@@ -11,8 +11,8 @@
 // few pulls of it may be expected to gain, times the tokens that can still profit, against what
 // those pulls are expected to lose (the knowledge gradient over the best number of pulls: Frazier
 // and Powell 2010, KG(*)). A ledger of time lost against plain decoding bounds what may be risked:
-// an arm that is not surely faster is taken only while the worst that can come of it stays below
-// kMostLoss of the tokens served.
+// an arm that is not surely faster is taken only while a bad round of it stays below kMostLoss of
+// the tokens served and to come.
 //
 // Thread: one (the engine's). No randomness. Choose is O(arms), without allocation.
 #pragma once

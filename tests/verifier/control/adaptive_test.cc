@@ -115,6 +115,22 @@ TEST_F(AdaptiveTest, TheLastTokensNeedNoLongDraft) {
   EXPECT_LT(arms_.facts(session->Choose({.remaining = 3, .streams = streams_}).arm).length, 8);
 }
 
+TEST_F(AdaptiveTest, TheLastTokensOfAFarDrafterAreStillDrafted) {
+  const StreamEstimate far[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
+  const auto session = policy_.Open();
+  Context context{.allowed = 0b10111, .streams = far};
+  for (int t = 0; t < 60; ++t) {
+    const Choice choice = session->Choose(context);
+    const int stand = arms_.facts(choice.arm).length;
+    session->Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = choice.seconds});
+  }
+  // One round of 80 ms, or five of 20 ms.
+  context.remaining = 5;
+  EXPECT_EQ(session->Choose(context).arm, 1);
+  context.remaining = 2;
+  EXPECT_EQ(session->Choose(context).arm, 4);
+}
+
 TEST_F(AdaptiveTest, ADrafterThatMustCatchUpIsNotTakenForALittleMore) {
   const auto session = policy_.Open();
   const auto accepts = [](int arm) { return arm == 3 ? 4 : 3; };
@@ -179,6 +195,21 @@ TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
   }
   // What was accepted still counted.
   EXPECT_EQ(session->Choose({.streams = streams_}).arm, 2);
+}
+
+// Nothing is known of either: there is no reason to leave the one that is as good for the other.
+TEST(Adaptive, TheFastestArmIsTriedFirst) {
+  const ArmSet arms = MakeArms({Chain("a", 4, "a"), Chain("b", 4, "b"), Plain()});
+  CostModel costs(arms.proposers());
+  for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+  const StreamEstimate streams[2] = {{.round_trip = 0.002, .draft_depth = 0.002},
+                                     {.round_trip = 0.002, .draft_depth = 0.002}};
+  Adaptive policy(arms, costs, false);
+  const auto session = policy.Open();
+  const Choice first = session->Choose({.remaining = 512, .streams = streams});
+  EXPECT_EQ(first.arm, 0);
+  session->Observe(first, {.accepted = 0, .emitted = 1, .seconds = first.seconds});
+  EXPECT_EQ(session->Choose({.remaining = 511, .streams = streams}).arm, 1);
 }
 
 TEST(Adaptive, WorksBeforeAnythingWasMeasured) {

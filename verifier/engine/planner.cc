@@ -136,7 +136,9 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = kAtOnce;
     if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
     if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
-    if (arms.arm(arm).stop_rule == kHeadRule && !situation.drafter->acceptance_head) continue;
+    // One stop rule at a time: a head knows what its law's largest probability tells, and more.
+    const std::string& stop = arms.arm(arm).stop_rule;
+    if (!stop.empty() && (stop == kHeadRule) != situation.drafter->acceptance_head) continue;
     // Tokens to catch up with are read many to a pass.
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,

@@ -124,6 +124,7 @@ TEST_F(PlannerTest, AStopRuleIsAnArmWhereTheDrafterHasWhatItTakes) {
   EXPECT_EQ(by_confidence.stop,
             (StopRule{.kind = StopRule::Kind::kConfidence,
                       .threshold = DefaultThreshold(StopRule::Kind::kConfidence)}));
+  EXPECT_EQ(choose("draft-confidence-8", true, any).shape.length, 0) << "its head knows better";
   EXPECT_EQ(choose("draft-1x4", true, any).stop, StopRule{});
 
   GenerationRequest own = any;

@@ -59,3 +59,13 @@ function(outrider_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# outrider_emulated_cuda_library(name SRCS a.cu b.cc DEPS x): CUDA sources compiled as plain C++
+# against tests/support/cuda_emulation, for tests on a machine without a device.
+function(outrider_emulated_cuda_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  set(kernels ${ARG_SRCS})
+  list(FILTER kernels INCLUDE REGEX "\\.cu$")
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+  outrider_library(${name} SRCS ${ARG_SRCS} DEPS outrider_cuda_emulation ${ARG_DEPS})
+endfunction()

@@ -1,0 +1,43 @@
+// How a kernel is launched, by nvcc and by the host emulation of the tests alike
+// (tests/support/cuda_emulation/emulator.h says how to write and test one).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace outrider {
+
+constexpr int kWarpSize = 32;
+constexpr unsigned kFullWarp = 0xffffffffu;
+
+#if defined(__CUDACC__)
+
+#define OUTRIDER_DYNAMIC_SHARED(type, name)                                \
+  extern __shared__ __align__(16) unsigned char outrider_dynamic_shared[]; \
+  type* const name = reinterpret_cast<type*>(outrider_dynamic_shared)
+
+// kernel<<<grid, block, shared_bytes, stream>>>(args...). Returns what is wrong with the launch
+// itself; what goes wrong later shows when the stream is waited for.
+template <class... Params, class... Args>
+cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                   cudaStream_t stream, Args... args) {
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Params>(args)...);
+  return cudaGetLastError();
+}
+
+#elif defined(OUTRIDER_CUDA_EMULATION)
+
+#define OUTRIDER_DYNAMIC_SHARED(type, name) \
+  type* const name = static_cast<type*>(::outrider::cuda_emulation::DynamicShared())
+
+template <class... Params, class... Args>
+cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                   cudaStream_t, Args... args) {
+  return cuda_emulation::RunGrid(grid, block, shared_bytes,
+                                 [=] { kernel(static_cast<Params>(args)...); });
+}
+
+#endif
+
+}  // namespace outrider

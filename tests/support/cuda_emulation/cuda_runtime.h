@@ -1,0 +1,197 @@
+// Stands in for CUDA's header of this name where no CUDA compiler and no device is needed: the
+// include path of an emulated target names this folder, and its kernels (.cu) and the host code
+// around them compile as plain C++. Only what they use is here. Device memory is host memory, a
+// stream does everything at once, and a launch runs its blocks one after another (emulator.h).
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#define OUTRIDER_CUDA_EMULATION 1
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// One block runs at a time, on one thread of the machine.
+#define __shared__ static thread_local
+
+struct dim3 {
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  unsigned x, y, z;
+};
+struct uint3 {
+  unsigned x, y, z;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+inline thread_local uint3 threadIdx, blockIdx;
+inline thread_local dim3 blockDim, gridDim;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorLaunchFailure = 719,
+};
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice
+};
+using cudaStream_t = struct CudaStream*;
+using cudaEvent_t = struct CudaEvent*;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+
+// Filled with NaN (0xff), of exactly this size: the address sanitizer sees what runs past it.
+cudaError_t cudaMalloc(void** pointer, size_t bytes);
+cudaError_t cudaFree(void* pointer);
+cudaError_t cudaMallocHost(void** pointer, size_t bytes);
+cudaError_t cudaFreeHost(void* pointer);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  int major, minor;
+  int multiProcessorCount;
+};
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+
+// What threads of a block do together. A thread that waits for others that wait elsewhere, or
+// have ended, fails the launch with words.
+void __syncthreads();
+void __syncwarp(unsigned mask = 0xffffffffu);
+unsigned __ballot_sync(unsigned mask, int predicate);
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+int __all_sync(unsigned mask, int predicate);
+
+namespace outrider::cuda_emulation {
+// Runs body() once for every thread of the grid, with threadIdx and so on set.
+cudaError_t RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
+// The block's dynamic shared memory.
+void* DynamicShared();
+
+enum class Shuffle { kIndex, kUp, kDown, kXor };
+uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, int width);
+
+template <class T>
+T ShuffleValue(Shuffle kind, unsigned mask, T value, int operand, int width) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = ShuffleBits(kind, mask, bits, operand, width);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+}  // namespace outrider::cuda_emulation
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
+  using namespace outrider::cuda_emulation;
+  return ShuffleValue(Shuffle::kIndex, mask, value, lane, width);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  using namespace outrider::cuda_emulation;
+  return ShuffleValue(Shuffle::kUp, mask, value, static_cast<int>(delta), width);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  using namespace outrider::cuda_emulation;
+  return ShuffleValue(Shuffle::kDown, mask, value, static_cast<int>(delta), width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+  using namespace outrider::cuda_emulation;
+  return ShuffleValue(Shuffle::kXor, mask, value, lane_mask, width);
+}
+
+// Each returns the value before.
+template <class T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_relaxed);
+}
+template <class T>
+T atomicExch(T* at, std::type_identity_t<T> value) {
+  return std::atomic_ref<T>(*at).exchange(value, std::memory_order_relaxed);
+}
+template <class T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  std::atomic_ref<T>(*at).compare_exchange_strong(expected, value, std::memory_order_relaxed);
+  return expected;
+}
+template <class T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  T before = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
+  while (before < value && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
+template <class T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  T before = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
+  while (value < before && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+inline int __float_as_int(float value) { return std::bit_cast<int>(value); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+inline int __ffs(int bits) {
+  return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
+}
+inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
+// Rounded by themselves, never part of a multiply-add.
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float rsqrtf(float x) { return 1.f / std::sqrt(x); }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(uint64_t{a} * b >> 32);
+}

@@ -1,0 +1,287 @@
+#include "tests/support/cuda_emulation/emulator.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/cuda_emulation/fiber.h"
+
+namespace outrider::cuda_emulation {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMaxThreads = 1024;
+constexpr size_t kMaxShared = 48 << 10;  // more needs cudaFuncSetAttribute, which nobody calls
+
+// Compared by address.
+constexpr char kShuffle[] = "__shfl_sync", kBallot[] = "__ballot_sync", kSync[] = "__syncwarp";
+
+enum class State { kReady, kAtBarrier, kAtWarp, kDone };
+
+struct Lane {
+  State state = State::kReady;
+  const char* operation = nullptr;  // of its warp, while it waits
+  uint64_t deposit[2] = {};         // of this and the last warp operation
+  unsigned parity = 0;
+};
+
+struct Warp {
+  unsigned lanes = 0;  // threads of the block that it has
+  unsigned waiting = 0;
+};
+
+// What a thread found wrong. Plain data: a thread that fails is never finished, so that it may own
+// nothing.
+struct Failure {
+  bool any = false;
+  unsigned thread = 0;
+  const char* operation = nullptr;
+  // Where another lane of its warp is; null: the operation is not for a whole warp.
+  const char* other = nullptr;
+  unsigned other_thread = 0;
+};
+
+// One block at a time on each thread of the machine. What the fibers touch is plain data: code of
+// the library that they shared with instrumented sources would show to the thread sanitizer.
+struct Block {
+  std::vector<Fiber> fibers;
+  std::unique_ptr<unsigned char[]> shared;
+  const std::function<void()>* body = nullptr;
+  Lane lanes[kMaxThreads];
+  Warp warps[kMaxThreads / kWarp];
+  unsigned threads = 0;
+  unsigned current = 0;
+  unsigned at_barrier = 0;
+  unsigned done = 0;
+  dim3 shape;
+  Failure failure;
+  // Their addresses stand for the launch, the barrier and each warp.
+  char launch_order = 0;
+  char barrier_order = 0;
+  char warp_order[kMaxThreads / kWarp] = {};
+};
+
+thread_local Block block;
+thread_local bool reverse_order = false;
+thread_local std::string last_failure;
+thread_local cudaError_t last_error = cudaSuccess;
+
+void RunThread() {
+  AcquireOrder(&block.launch_order);
+  (*block.body)();
+  ReleaseOrder(&block.launch_order);
+}
+
+void SetThread(unsigned thread) {
+  block.current = thread;
+  const dim3& shape = block.shape;
+  threadIdx = {thread % shape.x, thread / shape.x % shape.y, thread / (shape.x * shape.y)};
+}
+
+std::string Name(unsigned thread) { return "thread " + std::to_string(thread); }
+
+std::string InBlock() {
+  return " in block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
+         std::to_string(blockIdx.z) + ")";
+}
+
+std::string Describe(const Failure& failure) {
+  if (failure.other == nullptr) {
+    return Name(failure.thread) + " calls " + failure.operation +
+           " for part of a warp, which is not emulated," + InBlock();
+  }
+  return Name(failure.thread) + " is at " + failure.operation + " while " +
+         Name(failure.other_thread) + " is at " + failure.other + InBlock();
+}
+
+// Leaves the calling thread for good: its stack is given up with the launch.
+void Fail(const Failure& failure) {
+  block.failure = failure;
+  block.failure.any = true;
+  block.failure.thread = block.current;
+  ReleaseOrder(&block.launch_order);
+  for (;;) LeaveFiber();
+}
+
+std::string WhereTheyWait() {
+  const unsigned in_warps = block.threads - block.done - block.at_barrier;
+  std::string text = "of " + std::to_string(block.threads) + " threads " +
+                     std::to_string(block.at_barrier) + " wait at __syncthreads, " +
+                     std::to_string(in_warps) + " at warp operations, " +
+                     std::to_string(block.done) + " have ended";
+  for (unsigned t = 0; t < block.threads && in_warps > 0; ++t) {
+    if (block.lanes[t].state != State::kAtWarp) continue;
+    text += "; " + Name(t) + " waits at " + block.lanes[t].operation;
+    break;
+  }
+  return text + InBlock();
+}
+
+// Runs the block's threads in turn until all have ended or none can go on. Returns what failed.
+std::string RunBlock() {
+  std::fill_n(block.lanes, block.threads, Lane());
+  std::fill_n(block.warps, kMaxThreads / kWarp, Warp());
+  for (unsigned t = 0; t < block.threads; ++t) ++block.warps[t / kWarp].lanes;
+  block.at_barrier = block.done = 0;
+  ReleaseOrder(&block.launch_order);
+  std::string failure;
+  while (block.done < block.threads && failure.empty()) {
+    bool moved = false;
+    for (unsigned i = 0; i < block.threads && !block.failure.any; ++i) {
+      const unsigned t = reverse_order ? block.threads - 1 - i : i;
+      if (block.lanes[t].state != State::kReady) continue;
+      moved = true;
+      SetThread(t);
+      if (EnterFiber(block.fibers[t])) {
+        block.lanes[t].state = State::kDone;
+        ++block.done;
+      }
+    }
+    if (block.failure.any) {
+      failure = Describe(block.failure);
+    } else if (!moved) {
+      failure = WhereTheyWait();
+    }
+  }
+  AcquireOrder(&block.launch_order);
+  AcquireOrder(&block.barrier_order);
+  for (char& warp : block.warp_order) AcquireOrder(&warp);
+  return failure;
+}
+
+std::string WhatIsWrong(dim3 grid, dim3 shape, size_t shared_bytes) {
+  const uint64_t threads = uint64_t{shape.x} * shape.y * shape.z;
+  if (threads == 0 || threads > kMaxThreads) return "a block of " + std::to_string(threads);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return "an empty grid";
+  if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return "too large a grid";
+  if (shared_bytes > kMaxShared) return std::to_string(shared_bytes) + " bytes of shared memory";
+  return "";
+}
+
+cudaError_t Failed(cudaError_t error, const std::string& why) {
+  last_failure = why;
+  last_error = error;
+  return error;
+}
+
+void WaitForWarp(const char* operation, unsigned mask) {
+  Warp& warp = block.warps[block.current / kWarp];
+  if (mask != 0xffffffffu || warp.lanes != kWarp) Fail({.operation = operation});
+  Lane& self = block.lanes[block.current];
+  const unsigned first = block.current / kWarp * kWarp;
+  for (unsigned t = first; t < first + kWarp; ++t) {
+    const Lane& other = block.lanes[t];
+    if (other.state == State::kAtWarp && other.operation != operation) {
+      Fail({.operation = operation, .other = other.operation, .other_thread = t});
+    }
+  }
+  self.operation = operation;
+  ReleaseOrder(&block.warp_order[block.current / kWarp]);
+  if (++warp.waiting == kWarp) {
+    warp.waiting = 0;
+    for (unsigned t = first; t < first + kWarp; ++t) block.lanes[t].state = State::kReady;
+  } else {
+    self.state = State::kAtWarp;
+    LeaveFiber();
+  }
+  AcquireOrder(&block.warp_order[block.current / kWarp]);
+}
+
+// Every lane puts its bits down and waits; the other buffer may still be read by slower lanes.
+unsigned Exchange(const char* operation, unsigned mask, uint64_t bits) {
+  Lane& self = block.lanes[block.current];
+  self.parity ^= 1;
+  self.deposit[self.parity] = bits;
+  const unsigned parity = self.parity;
+  WaitForWarp(operation, mask);
+  return parity;
+}
+
+}  // namespace
+
+cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::function<void()>& body) {
+  if (const std::string wrong = WhatIsWrong(grid, shape, shared_bytes); !wrong.empty()) {
+    return Failed(cudaErrorInvalidConfiguration, wrong);
+  }
+  block.threads = shape.x * shape.y * shape.z;
+  block.shape = shape;
+  block.body = &body;
+  block.failure = Failure();
+  while (block.fibers.size() < block.threads) block.fibers.push_back(MakeFiber(&RunThread));
+  block.shared.reset(new unsigned char[shared_bytes]);
+  blockDim = shape;
+  gridDim = grid;
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        std::memset(block.shared.get(), 0xff, shared_bytes);
+        if (const std::string failure = RunBlock(); !failure.empty()) {
+          block.fibers.clear();
+          return Failed(cudaErrorLaunchFailure, failure);
+        }
+      }
+    }
+  }
+  return cudaSuccess;
+}
+
+void* DynamicShared() { return block.shared.get(); }
+const std::string& LastFailure() { return last_failure; }
+void SetReverseOrder(bool reverse) { reverse_order = reverse; }
+
+uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, int width) {
+  const unsigned parity = Exchange(kShuffle, mask, bits);
+  const int lane = static_cast<int>(block.current % kWarp);
+  const int begin = lane / width * width;
+  int source = lane;
+  switch (kind) {
+    case Shuffle::kIndex: source = begin + operand % width; break;
+    case Shuffle::kUp: source = lane - operand < begin ? lane : lane - operand; break;
+    case Shuffle::kDown: source = lane + operand >= begin + width ? lane : lane + operand; break;
+    case Shuffle::kXor: source = (lane ^ operand) >= begin + width ? lane : lane ^ operand; break;
+  }
+  return block.lanes[block.current / kWarp * kWarp + static_cast<unsigned>(source)].deposit[parity];
+}
+
+}  // namespace outrider::cuda_emulation
+
+using namespace outrider::cuda_emulation;
+
+void __syncthreads() {
+  ReleaseOrder(&block.barrier_order);
+  if (++block.at_barrier == block.threads) {
+    block.at_barrier = 0;
+    for (unsigned t = 0; t < block.threads; ++t) block.lanes[t].state = State::kReady;
+  } else {
+    block.lanes[block.current].state = State::kAtBarrier;
+    LeaveFiber();
+  }
+  AcquireOrder(&block.barrier_order);
+}
+
+void __syncwarp(unsigned mask) { WaitForWarp(kSync, mask); }
+
+unsigned __ballot_sync(unsigned mask, int predicate) {
+  const unsigned parity = Exchange(kBallot, mask, predicate != 0 ? 1 : 0);
+  unsigned votes = 0;
+  for (unsigned i = 0; i < kWarp; ++i) {
+    votes |= static_cast<unsigned>(block.lanes[block.current / kWarp * kWarp + i].deposit[parity])
+             << i;
+  }
+  return votes;
+}
+
+int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) == 0xffffffffu ? 1 : 0;
+}
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}

@@ -1,0 +1,32 @@
+// Runs CUDA kernels on the host, so that their source can be tested where there is no device.
+//
+// How to write a kernel: in a .cu file of its library, against <cuda_runtime.h> alone, launched by
+// Launch() of common/backend/cuda/launch.h, its dynamic shared memory declared with
+// OUTRIDER_DYNAMIC_SHARED. How to test it: outrider_emulated_cuda_library(name SRCS x.cu y.cc DEPS
+// z) (tests/support/cuda_emulation) compiles the same files as C++; link it into an outrider_test,
+// take memory with cudaMalloc (plain host memory here), call the launcher, compare. What a test can
+// see:
+//   - Every thread of a block is a fiber; blocks run one after another. Wrong indices, missing
+//     bounds and unwritten results show as on a device: all memory is NaN when new, and under the
+//     address sanitizer global and dynamic shared memory end where they end.
+//   - A barrier or a warp operation that not all threads reach fails the launch: Launch returns
+//     cudaErrorLaunchFailure and LastFailure() says which thread waits where.
+//   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32.
+//   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
+//     told that only barriers, warp operations and launches order the threads. Without it, try
+//     SetReverseOrder: threads then run from the last to the first between two barriers.
+// What it cannot show: memory order between blocks, bank conflicts, speed, what nvcc makes of it.
+//
+// Thread: one launch at a time per thread of the machine.
+#pragma once
+
+#include <string>
+
+namespace outrider::cuda_emulation {
+
+// What went wrong in the last launch that failed.
+const std::string& LastFailure();
+
+void SetReverseOrder(bool reverse);
+
+}  // namespace outrider::cuda_emulation

@@ -1,0 +1,110 @@
+#include "tests/support/cuda_emulation/emulator.h"
+
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "tests/support/cuda_emulation/emulator_test_kernels.h"
+
+namespace outrider {
+namespace {
+
+using cuda_emulation::LastFailure;
+using testing::HasSubstr;
+
+class ReverseOrder {
+ public:
+  ReverseOrder() { cuda_emulation::SetReverseOrder(true); }
+  ~ReverseOrder() { cuda_emulation::SetReverseOrder(false); }
+};
+
+TEST(CudaEmulator, SumsOverABlockInEitherOrder) {
+  std::vector<float> x(1000);
+  std::iota(x.begin(), x.end(), 1.f);
+  float sum = 0.f;
+  ASSERT_EQ(LaunchBlockSum(x.data(), 1000, &sum), cudaSuccess);
+  EXPECT_EQ(sum, 500500.f);
+  const ReverseOrder reverse;
+  sum = 0.f;
+  ASSERT_EQ(LaunchBlockSum(x.data(), 1000, &sum), cudaSuccess);
+  EXPECT_EQ(sum, 500500.f);
+}
+
+TEST(CudaEmulator, ShufflesAndVotesAsAWarpDoes) {
+  int up[32], down[32], broadcast[32];
+  unsigned ballot[32];
+  ASSERT_EQ(LaunchWarpIds(up, down, broadcast, ballot), cudaSuccess);
+  unsigned thirds = 0;
+  for (unsigned lane = 0; lane < 32; lane += 3) thirds |= 1u << lane;
+  for (int lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(up[lane], lane < 3 ? lane : lane - 3);
+    EXPECT_EQ(down[lane], lane + 5 < 32 ? lane + 5 : lane);
+    EXPECT_EQ(broadcast[lane], 7);
+    EXPECT_EQ(ballot[lane], thirds);
+  }
+}
+
+TEST(CudaEmulator, RunsEveryThreadOfTheGridOnce) {
+  int count = 0;
+  ASSERT_EQ(LaunchCount(5, 37, &count), cudaSuccess);
+  EXPECT_EQ(count, 5 * 2 * 3 * 37);
+}
+
+TEST(CudaEmulator, ABarrierThatSomeNeverReachFailsTheLaunch) {
+  EXPECT_EQ(LaunchDivergentBarrier(), cudaErrorLaunchFailure);
+  EXPECT_THAT(LastFailure(), HasSubstr("of 64 threads 32 wait at __syncthreads"));
+  EXPECT_EQ(cudaGetLastError(), cudaErrorLaunchFailure);
+  // The next launch is as if nothing had been.
+  int count = 0;
+  EXPECT_EQ(LaunchCount(1, 64, &count), cudaSuccess);
+  EXPECT_EQ(count, 6 * 64);
+}
+
+TEST(CudaEmulator, LanesAtDifferentOperationsFailTheLaunch) {
+  EXPECT_EQ(LaunchDivergentWarp(), cudaErrorLaunchFailure);
+  EXPECT_THAT(LastFailure(), HasSubstr("is at __shfl_sync while thread 0"));
+}
+
+TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
+  EXPECT_EQ(LaunchSharedWrite((48 << 10) + 1, 0), cudaErrorInvalidConfiguration);
+  EXPECT_THAT(LastFailure(), HasSubstr("shared memory"));
+  int count = 0;
+  EXPECT_EQ(LaunchCount(1, 1025, &count), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(LaunchCount(0, 1, &count), cudaErrorInvalidConfiguration);
+}
+
+// Under the thread sanitizer this kernel is a data race, of which the test below makes sure.
+#if !defined(__SANITIZE_THREAD__)
+TEST(CudaEmulator, AMissingBarrierShowsInOneOfTheOrders) {
+  int out[64], reversed[64];
+  ASSERT_EQ(LaunchMissingBarrier(out, 64), cudaSuccess);
+  const ReverseOrder reverse;
+  ASSERT_EQ(LaunchMissingBarrier(reversed, 64), cudaSuccess);
+  EXPECT_FALSE(std::equal(out, out + 64, reversed));
+}
+#else
+TEST(CudaEmulatorDeathTest, AMissingBarrierIsARace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  int out[64];
+  EXPECT_DEATH(
+      {
+        (void)LaunchMissingBarrier(out, 64);
+        std::exit(0);  // the sanitizer's exit code takes its place
+      },
+      "data race");
+}
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST(CudaEmulatorDeathTest, SharedMemoryEndsWhereItEnds) {
+  EXPECT_EQ(LaunchSharedWrite(20, 20), cudaSuccess);
+  EXPECT_DEATH((void)LaunchSharedWrite(20, 21), "heap-buffer-overflow");
+}
+#endif
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,20 @@
+// Kernels that do right and wrong things, for the emulator's own test.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace outrider {
+
+cudaError_t LaunchBlockSum(const float* x, int n, float* sum);
+cudaError_t LaunchWarpIds(int* up, int* down, int* broadcast, unsigned* ballot);
+cudaError_t LaunchCount(int blocks, int threads, int* counter);
+// Half of the threads call __syncthreads.
+cudaError_t LaunchDivergentBarrier();
+// Lanes of one warp at two different operations.
+cudaError_t LaunchDivergentWarp();
+// A thread reads its neighbour's shared value without a barrier.
+cudaError_t LaunchMissingBarrier(int* out, int threads);
+// Writes `count` bytes of `bytes` bytes of shared memory.
+cudaError_t LaunchSharedWrite(int bytes, int count);
+
+}  // namespace outrider

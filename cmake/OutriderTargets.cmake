@@ -2,8 +2,12 @@
 
 add_library(outrider_warnings INTERFACE)
 # Designated initialisers leave out what keeps its default, on purpose.
-target_compile_options(outrider_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror
-  -Wno-missing-field-initializers)
+set(warnings -Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers)
+list(JOIN warnings "," cuda_warnings)
+# Not pedantic there: nvcc's own output breaks the rule on #line.
+target_compile_options(outrider_warnings INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${warnings};-Wpedantic>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_warnings}>")
 
 add_library(outrider_flags INTERFACE)
 target_include_directories(outrider_flags INTERFACE ${PROJECT_SOURCE_DIR})
@@ -41,10 +45,10 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS})
 endfunction()
 
-# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds): one test program,
-# each of its cases a ctest entry.
+# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text): one test
+# program, each of its cases a ctest entry, with PREFIX before its name.
 function(outrider_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;PREFIX" "SRCS;DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -56,7 +60,7 @@ function(outrider_test name)
                                         GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              OUTRIDER_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ARG_PREFIX}"
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
@@ -66,6 +70,8 @@ function(outrider_emulated_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   set(kernels ${ARG_SRCS})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
-  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+  # "#pragma unroll" is for nvcc.
+  set_source_files_properties(${kernels} PROPERTIES
+    LANGUAGE CXX COMPILE_OPTIONS -Wno-unknown-pragmas)
   outrider_library(${name} SRCS ${ARG_SRCS} DEPS outrider_cuda_emulation ${ARG_DEPS})
 endfunction()

@@ -42,7 +42,7 @@ macro(complain file text)
 endmacro()
 
 file(GLOB_RECURSE FILES RELATIVE ${SOURCE_DIR}
-  ${SOURCE_DIR}/common/*.h ${SOURCE_DIR}/common/*.cc ${SOURCE_DIR}/drafter/*.h
+  ${SOURCE_DIR}/common/*.h ${SOURCE_DIR}/common/*.cc ${SOURCE_DIR}/common/*.cu ${SOURCE_DIR}/drafter/*.h
   ${SOURCE_DIR}/drafter/*.cc ${SOURCE_DIR}/verifier/*.h ${SOURCE_DIR}/verifier/*.cc
   ${SOURCE_DIR}/client/*.h ${SOURCE_DIR}/client/*.cc)
 list(LENGTH FILES NUM_FILES)
@@ -91,6 +91,10 @@ foreach(file IN LISTS FILES)
     elseif(included MATCHES "^(grpc|grpcpp|google/protobuf|outrider/v1)/")
       if(NOT home MATCHES "(/rpc|^client)$")
         complain(${file} "${included}: gRPC and protobuf stay in folders named rpc and the client")
+      endif()
+    elseif(included MATCHES "^(cuda|cublas)")
+      if(NOT file MATCHES "^common/backend/cuda/")
+        complain(${file} "${included}: CUDA stays in common/backend/cuda")
       endif()
     elseif(included MATCHES "^prometheus/")
       if(NOT home STREQUAL "common/metrics" OR file MATCHES "\\.h$")

@@ -4,7 +4,8 @@
 // synchronisation point (a no-op on the CPU, where calls run at once).
 //
 // Determinism: a row's result does not depend on how many other rows are in the call (batch
-// invariance), so that a ragged batch gives bit-equal logits to a batch of one.
+// invariance), so that a ragged batch gives bit-equal logits to a batch of one. Matrix products on
+// a GPU are the exception (docs/gpu.md).
 //
 // Thread: the owner of the Model; an implementation may use its own pool inside.
 #pragma once
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,15 @@ struct BatchLayout {
   const int32_t* pages = nullptr;         // page indexes of each sequence in order
   // [rows] parent row within the sequence's share or -1; nullptr when every sequence is a chain.
   const int32_t* parents = nullptr;
+  // [logit_row_count] rows whose logits are wanted, ascending; for GatherRows.
+  const int32_t* logit_rows = nullptr;
+  int logit_row_count = 0;
+};
+
+// What a device has, in bytes. All zeros: not known, or not limited in a way that could be planned.
+struct DeviceMemory {
+  int64_t free = 0;
+  int64_t total = 0;
 };
 
 class Backend {
@@ -82,14 +93,24 @@ class Backend {
   // "cpu (AVX3, 1 thread)"
   virtual std::string Describe() const = 0;
 
+  virtual DeviceMemory Memory() const { return {}; }
   // kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
+  // Host memory that CopyOut fills fastest; not filled with anything. kResourceExhausted when
+  // memory is out.
+  virtual Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) = 0;
+  // `host` may be written again when the call returns.
   virtual void CopyIn(void* device, const void* host, size_t bytes) = 0;
+  // `host` holds the bytes after the next Wait().
   virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
-  // Copies KV slot `from` to `to` (token granularity) in one layer's keys and values.
-  virtual void CopyKvSlot(const KvLayer& kv, const AttentionShape& shape, int32_t from,
-                          int32_t to) = 0;
+  // Carries out the copies in their order, in the keys and values of each layer.
+  virtual void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
+                           std::span<const SlotCopy> copies) = 0;
   virtual void Wait() = 0;
+
+  // May be called before the ops of a batch: its arrays stay as they are until the next Wait(), so
+  // that a backend needs to move them to its device only once.
+  virtual void BeginBatch(const BatchLayout& /*batch*/) {}
 
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
   // kInvalidArgument for another shape, kResourceExhausted when memory is out.
@@ -103,6 +124,10 @@ class Backend {
   // out = x / rms(x) * gain, each row of n. `stride` is the distance of rows in x and out.
   virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
                        float* out) = 0;
+  // RmsNorm in place of `heads` runs of n values in each row, one behind another. Rows are `stride`
+  // apart.
+  virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
+                            float eps) = 0;
   // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Rotates q and
   // k in place (HF's rotate-half) and writes k and v into the cache. cos_sin is [max_positions,
   // head_dim]: head_dim/2 cosines, then head_dim/2 sines.

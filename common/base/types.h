@@ -8,4 +8,11 @@ namespace outrider {
 // An index into the vocabulary. Signed, so that -1 can say "none"; uint32 on the wire.
 using TokenId = int32_t;
 
+// A token's keys and values of all layers move from one slot of the paged cache to another.
+struct SlotCopy {
+  int32_t from = 0;
+  int32_t to = 0;
+  bool operator==(const SlotCopy&) const = default;
+};
+
 }  // namespace outrider

@@ -14,15 +14,10 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/base/types.h"
 #include "common/kv/page_pool.h"
 
 namespace outrider {
-
-struct SlotCopy {
-  int32_t from = 0;
-  int32_t to = 0;
-  bool operator==(const SlotCopy&) const = default;
-};
 
 class PageTable {
  public:

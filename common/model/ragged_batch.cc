@@ -120,7 +120,9 @@ BatchLayout RaggedBatch::layout() const {
           .context = context_.data(),
           .page_begin = page_begin_.data(),
           .pages = pages_.data(),
-          .parents = has_tree_ ? parents_.data() : nullptr};
+          .parents = has_tree_ ? parents_.data() : nullptr,
+          .logit_rows = logit_rows_.data(),
+          .logit_row_count = static_cast<int>(logit_rows_.size())};
 }
 
 }  // namespace outrider

@@ -1,7 +1,6 @@
 #include "common/model/transformer.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/kv/page_pool.h"
 #include "common/kv/page_table.h"
+#include "common/model/memory_plan.h"
 #include "common/model/ragged_batch.h"
 #include "common/model/rope_table.h"
 #include "common/model/safetensors.h"
@@ -86,7 +86,6 @@ class Transformer : public Model {
   void CarryOutCopies();
   Status CheckBatch(std::span<const ForwardSequence> batch);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
-  void NormHeads(Buffer& gain, int first_head, int heads, int rows, float* qkv);
   void ReadOutput(int rows, bool want_hidden, ForwardOutput* output);
 
   int q_width() const { return config_.num_heads * config_.head_dim; }
@@ -104,8 +103,8 @@ class Transformer : public Model {
   std::vector<KvLayer> kv_;  // views of kv_buffers_
   std::unique_ptr<Buffer> rope_;
   Workspace work_;
-  std::unique_ptr<float[]> host_logits_;  // [max_batch_tokens, vocab]
-  std::unique_ptr<float[]> host_hidden_;  // [max_batch_tokens, hidden]
+  std::unique_ptr<Buffer> host_logits_;  // [max_batch_tokens, vocab]
+  std::unique_ptr<Buffer> host_hidden_;  // [max_batch_tokens, hidden]
 
   PagePool pool_;
   std::vector<std::optional<PageTable>> tables_;  // indexed by SequenceId
@@ -132,12 +131,8 @@ Status Transformer::Allocate() {
   OUTRIDER_TRY(floats(&work_.chosen_residual, hidden));
   OUTRIDER_TRY(floats(&work_.chosen_attention, static_cast<size_t>(q_width())));
   OUTRIDER_TRY(floats(&work_.logits, vocabulary));
-  // Not zeroed: rows that no batch fills never become resident.
-  host_logits_.reset(new (std::nothrow) float[rows * vocabulary]);
-  host_hidden_.reset(new (std::nothrow) float[rows * hidden]);
-  if (host_logits_ == nullptr || host_hidden_ == nullptr) {
-    return ResourceExhausted("no memory for the logits of " + std::to_string(rows) + " rows");
-  }
+  OUTRIDER_ASSIGN(host_logits_, backend_->AllocateHost(rows * vocabulary * sizeof(float)));
+  OUTRIDER_ASSIGN(host_hidden_, backend_->AllocateHost(rows * hidden * sizeof(float)));
 
   // No sequence can grow past all of the pages, whatever the model allows.
   const int64_t slots = int64_t{pool_.total_pages()} * options_.page_tokens;
@@ -186,9 +181,7 @@ void Transformer::Release(SequenceId sequence) {
 }
 
 void Transformer::CarryOutCopies() {
-  for (const SlotCopy& copy : copies_) {
-    for (const KvLayer& layer : kv_) backend_->CopyKvSlot(layer, shape_, copy.from, copy.to);
-  }
+  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shape_, copies_);
   copies_.clear();
 }
 
@@ -261,6 +254,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   CarryOutCopies();
 
   const BatchLayout layout = batch_.layout();
+  backend_->BeginBatch(layout);
   backend_->Embed(*weights_.embedding, layout.tokens, layout.rows, work_.residual->floats());
   for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, layout, batch_.logit_rows());
   ReadOutput(static_cast<int>(batch_.logit_rows().size()), want_hidden, output);
@@ -285,9 +279,11 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
   backend_->MatMul(*layer.qkv, normed, rows,
                    layer.qkv_bias != nullptr ? layer.qkv_bias->floats() : nullptr,
                    /*accumulate=*/false, qkv);
-  if (config_.qk_norm) {
-    NormHeads(*layer.q_norm, 0, config_.num_heads, rows, qkv);
-    NormHeads(*layer.k_norm, config_.num_heads, config_.num_kv_heads, rows, qkv);
+  if (config_.qk_norm) {  // Qwen3 normalises every head of q and k by itself, before the rotation
+    backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
+                           qkv_width(), config_.rms_norm_eps);
+    backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
+                           config_.head_dim, qkv_width(), config_.rms_norm_eps);
   }
   backend_->RopeAndWriteKv(batch, shape_, rope_->floats(), qkv, kv);
   const bool last = index + 1 == config_.num_layers;
@@ -295,10 +291,10 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
   backend_->PagedAttention(batch, shape_, qkv, kv, attention);
   if (last) {
     rows = static_cast<int>(logit_rows.size());
-    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
-                         work_.chosen_attention->floats());
     backend_->GatherRows(residual, logit_rows.data(), rows, hidden,
                          work_.chosen_residual->floats());
+    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
+                         work_.chosen_attention->floats());
     attention = work_.chosen_attention->floats();
     residual = work_.chosen_residual->floats();
   }
@@ -310,15 +306,6 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
                    work_.gate_up->floats());
   backend_->SwiGlu(work_.gate_up->floats(), rows, config_.intermediate_size, work_.mlp->floats());
   backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
-}
-
-// Qwen3 normalises every head of q and k by itself, before the rotation.
-void Transformer::NormHeads(Buffer& gain, int first_head, int heads, int rows, float* qkv) {
-  for (int head = first_head; head < first_head + heads; ++head) {
-    float* first = qkv + static_cast<ptrdiff_t>(head) * config_.head_dim;
-    backend_->RmsNorm(first, gain.floats(), rows, config_.head_dim, qkv_width(),
-                      config_.rms_norm_eps, first);
-  }
 }
 
 void Transformer::ReadOutput(int rows, bool want_hidden, ForwardOutput* output) {
@@ -334,13 +321,13 @@ void Transformer::ReadOutput(int rows, bool want_hidden, ForwardOutput* output) 
   backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
                    work_.logits->floats());
   const auto count = static_cast<size_t>(rows);
-  backend_->CopyOut(host_logits_.get(), work_.logits->data(),
+  backend_->CopyOut(host_logits_->data(), work_.logits->data(),
                     count * static_cast<size_t>(config_.vocab_size) * sizeof(float));
-  output->logits = host_logits_.get();
+  output->logits = host_logits_->floats();
   if (want_hidden) {
-    backend_->CopyOut(host_hidden_.get(), normed,
+    backend_->CopyOut(host_hidden_->data(), normed,
                       count * static_cast<size_t>(hidden) * sizeof(float));
-    output->hidden = host_hidden_.get();
+    output->hidden = host_hidden_->floats();
   }
   backend_->Wait();
 }
@@ -358,13 +345,21 @@ Status CheckOptions(const ModelOptions& options) {
   return Status();
 }
 
-Result<int> PagesOf(const ModelConfig& config, const ModelOptions& options) {
-  const int64_t page_bytes = int64_t{2} * config.num_layers * options.page_tokens *
-                             config.num_kv_heads * config.head_dim *
-                             static_cast<int64_t>(DtypeBytes(options.kv));
-  const int64_t pages = options.kv_pages > 0 ? options.kv_pages : options.kv_bytes / page_bytes;
+// With the weights on the device already.
+Result<int> PagesOf(const ModelConfig& config, const ModelOptions& options,
+                    const DeviceMemory& memory) {
+  const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
+  int64_t kv_bytes = options.kv_bytes;
+  if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
+    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
+                                           .total = memory.total,
+                                           .fraction = options.memory_fraction,
+                                           .workspace = WorkspaceBytes(config, options),
+                                           .page = page_bytes}));
+  }
+  const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
   if (pages < 1) {
-    return InvalidArgument("kv_bytes is " + std::to_string(options.kv_bytes) +
+    return InvalidArgument("kv_bytes is " + std::to_string(kv_bytes) +
                            ", one page of this model takes " + std::to_string(page_bytes));
   }
   // Slots are int32 all through the kernels.
@@ -378,6 +373,17 @@ Result<int> PagesOf(const ModelConfig& config, const ModelOptions& options) {
 
 }  // namespace
 
+Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
+                                          std::unique_ptr<Backend> backend,
+                                          const ModelOptions& options) {
+  OUTRIDER_TRY(CheckOptions(options));
+  OUTRIDER_ASSIGN(const int pages, PagesOf(config, options, backend->Memory()));
+  auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
+                                             std::move(weights), pages);
+  OUTRIDER_TRY(model->Allocate());
+  return std::unique_ptr<Model>(std::move(model));
+}
+
 Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          std::unique_ptr<Backend> backend,
                                          const ModelOptions& options) {
@@ -387,13 +393,11 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
     return Unimplemented(directory.string() + ": head_dim " + std::to_string(config.head_dim) +
                          " is no multiple of 8");
   }
-  OUTRIDER_ASSIGN(const int pages, PagesOf(config, options));
+  // Before anything large is taken: what the options alone make wrong.
+  OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   OUTRIDER_ASSIGN(Weights weights, LoadWeights(config, checkpoint, options.weights, *backend));
-  auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
-                                             std::move(weights), pages);
-  OUTRIDER_TRY(model->Allocate());
-  return std::unique_ptr<Model>(std::move(model));
+  return BuildModel(std::move(config), std::move(weights), std::move(backend), options);
 }
 
 }  // namespace outrider

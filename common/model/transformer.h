@@ -9,13 +9,16 @@
 #include "common/backend/backend.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/model/weights.h"
 
 namespace outrider {
 
 struct ModelOptions {
   WeightType weights = WeightType::kBf16;
   Dtype kv = Dtype::kF32;  // or kBf16
-  // Size of the KV cache. kv_pages counts if it is above 0, kv_bytes otherwise.
+  // Size of the KV cache. kv_pages counts if it is above 0; else, with a memory_fraction, what the
+  // device has left of this fraction of its memory (where a backend knows that); else kv_bytes.
+  double memory_fraction = 0;
   int64_t kv_bytes = int64_t{256} << 20;
   int kv_pages = 0;
   int page_tokens = 16;
@@ -29,5 +32,10 @@ struct ModelOptions {
 Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          std::unique_ptr<Backend> backend,
                                          const ModelOptions& options);
+
+// The same of weights that are on `backend` already, as LoadWeights gives them for `config`.
+Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
+                                          std::unique_ptr<Backend> backend,
+                                          const ModelOptions& options);
 
 }  // namespace outrider

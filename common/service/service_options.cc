@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/backend/create_backend.h"
 #include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/model/transformer.h"
@@ -16,7 +17,11 @@ namespace {
 
 constexpr int kPageTokens = 16;
 
+bool OnCpu(const ServiceOptions& options) { return options.device == "cpu"; }
+
+// 0: what the device has left.
 int KvPages(const ServiceOptions& options, const ModelConfig& config) {
+  if (options.kv_tokens == 0 && !OnCpu(options)) return 0;
   constexpr int64_t kDefaultMax = 262144;
   const int64_t tokens = options.kv_tokens > 0
                              ? options.kv_tokens
@@ -52,7 +57,13 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
                "Speak plaintext beyond this machine where no TLS is configured");
   app.add_option("--metrics", o->metrics,
                  "host:port of the Prometheus endpoint (/metrics); empty: none");
-  app.add_option("--threads", o->threads, "Compute threads")->check(CLI::Range(1, 256));
+  app.add_option("--device", o->device, "Where the model runs: cpu, or cuda:N for a CUDA device")
+      ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
+  app.add_option("--memory-fraction", o->memory_fraction,
+                 "Of a CUDA device's memory, how much may be in use in the end: what weights and "
+                 "activations leave of it is the KV cache's")
+      ->check(CLI::Range(0.05, 1.0));
+  app.add_option("--threads", o->threads, "Compute threads of the CPU")->check(CLI::Range(1, 256));
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
@@ -66,7 +77,7 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
       "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
   app.add_option("--kv-tokens", o->kv_tokens,
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
-                 "262,144 at most")
+                 "262,144 at most; on a CUDA device all that --memory-fraction leaves")
       ->check(CLI::Range(0, 1 << 28));
   app.add_option("--log-level", o->log_level, "debug, info, warning or error")
       ->transform(CLI::CheckedTransformer(log_levels))
@@ -108,17 +119,22 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
                                                int max_batch_tokens) {
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateCpuBackend({.threads = options.threads,
-                                    .cores = options.cores,
-                                    .bf16_activations = options.bf16_activations}));
+                  CreateBackend(options.device, {.threads = options.threads,
+                                                 .cores = options.cores,
+                                                 .bf16_activations = options.bf16_activations}));
+  // The CPU's attention is written for f32; half the bytes count on a GPU.
+  const bool bf16_kv = !OnCpu(options) && options.weights != WeightType::kF32;
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",
       {{"model", options.model}, {"device", backend->Describe()}});
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model, LoadModel(options.model, std::move(backend),
-                                                          {.weights = options.weights,
-                                                           .kv_pages = KvPages(options, config),
-                                                           .page_tokens = kPageTokens,
-                                                           .max_batch_tokens = max_batch_tokens}));
+  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
+                  LoadModel(options.model, std::move(backend),
+                            {.weights = options.weights,
+                             .kv = bf16_kv ? Dtype::kBf16 : Dtype::kF32,
+                             .memory_fraction = options.memory_fraction,
+                             .kv_pages = KvPages(options, config),
+                             .page_tokens = kPageTokens,
+                             .max_batch_tokens = max_batch_tokens}));
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},

@@ -27,11 +27,15 @@ struct ServiceOptions {
   TlsOptions tls;
   bool allow_plaintext = false;  // beyond this machine
   std::string metrics;           // host:port of the Prometheus endpoint; empty: none
+  std::string device = "cpu";    // or cuda:N
+  double memory_fraction = 0.9;  // of a CUDA device
   int threads = 1;
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
   bool bf16_activations = false;
-  int kv_tokens = 0;  // 0: 64 sequences of the longest context, 262,144 at most
+  // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
+  // 262,144 at most.
+  int kv_tokens = 0;
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
 };
@@ -51,7 +55,8 @@ Status CheckTransport(const ServiceOptions& options);
 // The certificates of `options`, read and checked; null without any.
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 
-// Loads the model onto the CPU and says so in the log.
+// Loads the model onto its device and says so in the log. On a CUDA device the cache is bf16, but
+// f32 beside f32 weights.
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens);
 
 }  // namespace outrider

@@ -105,6 +105,7 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   backend_->CopyIn(device_qkv->data(), qkv.data(), qkv.size() * sizeof(float));
   const size_t out_width = static_cast<size_t>(shape_.num_heads) * shape_.head_dim;
   const auto out = MakeBuffer(backend_, layout.rows * out_width * sizeof(float), 0xff);
+  backend_->BeginBatch(layout);
   backend_->RopeAndWriteKv(layout, shape_, cos_sin_->floats(), device_qkv->floats(), kv_);
   backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats());
   backend_->Wait();
@@ -119,12 +120,14 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
 
 void PagedCache::KeepPath(int sequence, int appended, const std::vector<int>& path) {
   const int start = lengths_[sequence] - appended;
+  std::vector<SlotCopy> copies;
   for (size_t i = 0; i < path.size(); ++i) {
     const int to = start + static_cast<int>(i);
     if (start + path[i] != to) {
-      backend_->CopyKvSlot(kv_, shape_, Slot(sequence, start + path[i]), Slot(sequence, to));
+      copies.push_back({Slot(sequence, start + path[i]), Slot(sequence, to)});
     }
   }
+  backend_->CopyKvSlots({&kv_, 1}, shape_, copies);
   lengths_[sequence] = start + static_cast<int>(path.size());
 }
 

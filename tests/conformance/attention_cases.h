@@ -28,7 +28,7 @@ class PagedCache {
   // One call of RopeAndWriteKv and one of PagedAttention over all of `batch`, appended to their
   // sequences. Returns each sequence's rows of the output.
   std::vector<std::vector<float>> Append(const std::vector<NewRows>& batch);
-  // Keeps of the last `appended` tokens those of `path` (ascending), by CopyKvSlot.
+  // Keeps of the last `appended` tokens those of `path` (ascending), by CopyKvSlots.
   void KeepPath(int sequence, int appended, const std::vector<int>& path);
   int length(int sequence) const { return lengths_[sequence]; }
 

@@ -1,4 +1,4 @@
-// RopeAndWriteKv, PagedAttention and CopyKvSlot together: what stands in the cache shows only
+// RopeAndWriteKv, PagedAttention and CopyKvSlots together: what stands in the cache shows only
 // through attention, so that a backend may lay out a page as it likes.
 #include <algorithm>
 #include <cmath>

@@ -2,15 +2,22 @@
 
 #include <limits>
 
+#include "common/backend/create_backend.h"
 #include "hwy/targets.h"
+#include "tests/support/cuda_emulation/emulated_backend.h"
 
 namespace outrider {
 namespace {
 
-std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false) {
-  Result<std::unique_ptr<Backend>> backend =
-      CreateCpuBackend({.threads = threads, .cores = {}, .bf16_activations = bf16_activations});
+const std::vector<WeightType> kFloatWeights = {WeightType::kBf16, WeightType::kF32};
+
+std::unique_ptr<Backend> Take(Result<std::unique_ptr<Backend>> backend) {
   return backend.ok() ? std::move(backend).value() : nullptr;
+}
+
+std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false) {
+  return Take(
+      CreateCpuBackend({.threads = threads, .cores = {}, .bf16_activations = bf16_activations}));
 }
 
 // As on a machine that has no better instruction set than `target`.
@@ -33,12 +40,15 @@ std::vector<BackendEntry> AllBackends() {
       {"CpuAvx2", [] { return CpuWithTarget(HWY_AVX2); }},
       {"CpuSse4", [] { return CpuWithTarget(HWY_SSE4); }},
       {"CpuPlain", [] { return CpuWithTarget(HWY_SCALAR | HWY_EMU128); }},
+      {"CudaEmulated", [] { return Take(CreateEmulatedCudaBackend()); }, 0x1p-8, kFloatWeights},
+      {"CudaDevice", [] { return Take(CreateBackend("cuda:0", {})); }, 0x1p-8, kFloatWeights,
+       false},
   };
 }
 
 void ConformanceTest::SetUp() {
   backend_ = GetParam().create();
-  if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " does not run here";
+  if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " does not run here: skipped";
 }
 
 float* ConformanceTest::Upload(const std::vector<float>& values) {

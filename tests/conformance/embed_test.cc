@@ -15,7 +15,7 @@ TEST_P(EmbedTest, GivesTheRowsOfTheTable) {
     const std::vector<float> table = RandomValues(vocab * n, random);
     const std::vector<TokenId> tokens = {0, 76, 31, 32, 33, 31, 64, 1};
     const int rows = static_cast<int>(tokens.size());
-    for (const WeightType type : {WeightType::kBf16, WeightType::kF32, WeightType::kInt8}) {
+    for (const WeightType type : GetParam().weights) {
       const auto packed = backend_->Pack({table.data(), Dtype::kF32, {vocab, n}}, type);
       ASSERT_TRUE(packed.ok());
       float* out = Poisoned(rows * n);

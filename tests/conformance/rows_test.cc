@@ -54,6 +54,28 @@ TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
   }
 }
 
+TEST_P(RowsTest, HeadsAreNormedEachByItself) {
+  std::mt19937 random(4);
+  const int rows = 3, heads = 4, n = 24, stride = 130, first = 7;
+  const std::vector<float> x = RandomValues(rows * stride, random);
+  const std::vector<float> gain = RandomValues(n, random);
+  float* device = Upload(x);
+  backend_->RmsNormHeads(device + first, Upload(gain), rows, heads, n, stride, 1e-5f);
+  const std::vector<float> got = Download(device, rows * stride);
+  for (int r = 0; r < rows; ++r) {
+    for (int i = 0; i < stride; ++i) {
+      double want = x[r * stride + i];
+      if (i >= first && i < first + heads * n) {
+        const float* head = &x[r * stride + first + (i - first) / n * n];
+        double sum = 0;
+        for (int k = 0; k < n; ++k) sum += double{head[k]} * head[k];
+        want = want / std::sqrt(sum / n + 1e-5) * gain[(i - first) % n];
+      }
+      ASSERT_NEAR(got[r * stride + i], want, std::fabs(want) * kRelative) << r << " " << i;
+    }
+  }
+}
+
 TEST_P(RowsTest, SwiGluEqualsDouble) {
   std::mt19937 random(3);
   for (const int n : kWidths) {

@@ -1,5 +1,7 @@
 #include <cmath>
 #include <cstring>
+#include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -28,6 +30,18 @@ class HostBuffer final : public Buffer {
   AlignedBytes block_;
 };
 
+class RawBuffer final : public Buffer {
+ public:
+  RawBuffer(std::unique_ptr<std::byte[]> block, size_t bytes)
+      : block_(std::move(block)), bytes_(bytes) {}
+  void* data() override { return block_.get(); }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> block_;
+  size_t bytes_;
+};
+
 const PanelMatrix& Panels(const PackedMatrix& matrix) {
   return static_cast<const PanelMatrix&>(matrix);
 }
@@ -50,6 +64,14 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(std::move(block)));
   }
 
+  // Not zeroed: pages that nobody writes never become resident.
+  Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) override {
+    std::unique_ptr<std::byte[]> block(new (std::nothrow) std::byte[bytes]);
+    if (block == nullptr)
+      return ResourceExhausted("no memory for " + std::to_string(bytes) + " bytes");
+    return std::unique_ptr<Buffer>(std::make_unique<RawBuffer>(std::move(block), bytes));
+  }
+
   void CopyIn(void* device, const void* host, size_t bytes) override {
     std::memcpy(device, host, bytes);
   }
@@ -58,12 +80,16 @@ class CpuBackend final : public Backend {
     std::memcpy(host, device, bytes);
   }
 
-  void CopyKvSlot(const KvLayer& kv, const AttentionShape& shape, int32_t from,
-                  int32_t to) override {
-    if (kv.dtype == Dtype::kF32) {
-      CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, from, to);
-    } else {
-      CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape, from, to);
+  void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
+                   std::span<const SlotCopy> copies) override {
+    for (const SlotCopy& copy : copies) {
+      for (const KvLayer& kv : layers) {
+        if (kv.dtype == Dtype::kF32) {
+          CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
+        } else {
+          CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape, copy);
+        }
+      }
     }
   }
 
@@ -110,6 +136,11 @@ class CpuBackend final : public Backend {
     });
   }
 
+  void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
+                    float eps) override {
+    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, x);
+  }
+
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
                       float* qkv, const KvLayer& kv) override {
     const FlushDenormals flush;
@@ -147,10 +178,10 @@ class CpuBackend final : public Backend {
 
  private:
   template <class T>
-  static void CopySlot(T* keys, T* values, const AttentionShape& shape, int32_t from, int32_t to) {
+  static void CopySlot(T* keys, T* values, const AttentionShape& shape, const SlotCopy& copy) {
     for (int h = 0; h < shape.num_kv_heads; ++h) {
-      const KvPlace source(shape, from, h);
-      const KvPlace target(shape, to, h);
+      const KvPlace source(shape, copy.from, h);
+      const KvPlace target(shape, copy.to, h);
       for (int i = 0; i < shape.head_dim; ++i) {
         keys[target.key + static_cast<size_t>(i) * shape.page_tokens] =
             keys[source.key + static_cast<size_t>(i) * shape.page_tokens];

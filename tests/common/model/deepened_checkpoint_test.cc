@@ -29,8 +29,8 @@ TEST(DeepenedCheckpoint, DecodesTheDefaultTargetsGreedyText) {
   ASSERT_TRUE(DeepenCheckpoint(original, deep.path(), 5).ok());
   ModelOptions served = kExactOptions;
   served.weights = WeightType::kBf16;
-  const std::unique_ptr<Model> a = LoadOnCpu(original, served);
-  const std::unique_ptr<Model> b = LoadOnCpu(deep.path(), served);
+  const std::unique_ptr<Model> a = LoadTestModel(original, served);
+  const std::unique_ptr<Model> b = LoadTestModel(deep.path(), served);
   ASSERT_TRUE(a != nullptr && b != nullptr);
   EXPECT_EQ(b->config().num_layers, a->config().num_layers + 5);
   const std::vector<TokenId> prompt = RandomTokens(12, a->config().vocab_size, 7);
@@ -42,8 +42,8 @@ TEST(DeepenedCheckpoint, LogitsAreEqualToTheBit) {
     const TempDirectory original, deep;
     ASSERT_TRUE(MakeCheckpoint(original.path(), {.family = family}).ok());
     ASSERT_TRUE(DeepenCheckpoint(original.path(), deep.path(), 3).ok());
-    const std::unique_ptr<Model> a = LoadOnCpu(original.path());
-    const std::unique_ptr<Model> b = LoadOnCpu(deep.path());
+    const std::unique_ptr<Model> a = LoadTestModel(original.path());
+    const std::unique_ptr<Model> b = LoadTestModel(deep.path());
     ASSERT_TRUE(a != nullptr && b != nullptr);
     const std::vector<TokenId> tokens = RandomTokens(40, a->config().vocab_size, 3);
     const Rows expected = RunFresh(*a, tokens);

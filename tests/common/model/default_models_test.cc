@@ -23,7 +23,7 @@ class DefaultModels : public testing::TestWithParam<WeightType> {
     const auto reference = nlohmann::json::parse(file);
     ModelOptions options = kExactOptions;
     options.weights = GetParam();
-    const std::unique_ptr<Model> model = LoadOnCpu(models / role, options);
+    const std::unique_ptr<Model> model = LoadTestModel(models / role, options);
     ASSERT_NE(model, nullptr);
     ASSERT_FALSE(reference["prompts"].empty());
     for (const auto& prompt : reference["prompts"]) {

@@ -176,7 +176,7 @@ TEST(Forward, HiddenStatesAreWhatTheHeadMultiplies) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama, .tied_embeddings = false};
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
-  const std::unique_ptr<Model> model = LoadOnCpu(directory.path());
+  const std::unique_ptr<Model> model = LoadTestModel(directory.path());
   ASSERT_NE(model, nullptr);
   const std::vector<TokenId> tokens = RandomTokens(5, checkpoint.vocab_size, 4);
   const std::vector<int32_t> wanted = {1, 4};

@@ -84,11 +84,11 @@ TEST_F(LoadModelTest, TurnsKvBytesIntoPages) {
   ModelOptions options = kExactOptions;
   options.kv_pages = 0;
   options.kv_bytes = 10 * 8192 + 1;
-  const std::unique_ptr<Model> model = LoadOnCpu(directory_.path(), options);
+  const std::unique_ptr<Model> model = LoadTestModel(directory_.path(), options);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->total_pages(), 10);
   options.kv = Dtype::kBf16;
-  EXPECT_EQ(LoadOnCpu(directory_.path(), options)->total_pages(), 20);
+  EXPECT_EQ(LoadTestModel(directory_.path(), options)->total_pages(), 20);
 }
 
 TEST_F(LoadModelTest, RefusesSenselessOptions) {
@@ -114,7 +114,7 @@ TEST_F(LoadModelTest, RefusesSenselessOptions) {
 // 131,072 positions cost a table only as far as pages can reach.
 TEST_F(LoadModelTest, TakesLongContextsWithFewPages) {
   SetConfig("max_position_embeddings", 131072);
-  const std::unique_ptr<Model> model = LoadOnCpu(directory_.path());
+  const std::unique_ptr<Model> model = LoadTestModel(directory_.path());
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->config().max_position_embeddings, 131072);
   EXPECT_EQ(RunFresh(*model, RandomTokens(100, 320, 1)).size(), 100U);

@@ -31,9 +31,9 @@ std::string TempDirectory::Read(const std::string& name) const {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::unique_ptr<Model> LoadOnCpu(const std::filesystem::path& directory,
-                                 const ModelOptions& options) {
-  Result<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+std::unique_ptr<Model> LoadTestModel(const std::filesystem::path& directory,
+                                     const ModelOptions& options) {
+  Result<std::unique_ptr<Backend>> backend = CreateTestBackend();
   if (!backend.ok()) {
     ADD_FAILURE() << backend.status().ToString();
     return nullptr;
@@ -50,7 +50,7 @@ std::unique_ptr<Model> MakeModel(const CheckpointOptions& checkpoint, const Mode
   const TempDirectory directory;
   const Status made = MakeCheckpoint(directory.path(), checkpoint);
   EXPECT_TRUE(made.ok()) << made.ToString();
-  return LoadOnCpu(directory.path(), options);
+  return LoadTestModel(directory.path(), options);
 }
 
 std::vector<TokenId> RandomTokens(int count, int vocab_size, uint64_t seed) {

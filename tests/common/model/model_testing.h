@@ -38,9 +38,15 @@ class TempDirectory {
 inline constexpr ModelOptions kExactOptions = {
     .weights = WeightType::kF32, .kv = Dtype::kF32, .kv_pages = 64, .max_batch_tokens = 128};
 
+// The backend that this test program is about: the tests of this folder are built once with the
+// CPU's (cpu_test_backend.cc) and once with the CUDA backend's on the host (cuda_test_backend.cc).
+Result<std::unique_ptr<Backend>> CreateTestBackend();
+// Of logits with bf16 weights that the file holds exactly, relative to the largest of their row.
+double Bf16WeightsTolerance();
+
 // Fails the test and returns null when the model does not load.
-std::unique_ptr<Model> LoadOnCpu(const std::filesystem::path& directory,
-                                 const ModelOptions& options = kExactOptions);
+std::unique_ptr<Model> LoadTestModel(const std::filesystem::path& directory,
+                                     const ModelOptions& options = kExactOptions);
 // Of a checkpoint made for the occasion; the files are gone afterwards.
 std::unique_ptr<Model> MakeModel(const CheckpointOptions& checkpoint,
                                  const ModelOptions& options = kExactOptions);

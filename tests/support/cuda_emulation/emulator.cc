@@ -59,8 +59,9 @@ struct Block {
   unsigned done = 0;
   dim3 shape;
   Failure failure;
-  // Their addresses stand for the launch, the barrier and each warp.
-  char launch_order = 0;
+  // Their addresses stand for the block's begin and end, the barrier and each warp.
+  char begin_order = 0;
+  char end_order = 0;
   char barrier_order = 0;
   char warp_order[kMaxThreads / kWarp] = {};
 };
@@ -71,9 +72,9 @@ thread_local std::string last_failure;
 thread_local cudaError_t last_error = cudaSuccess;
 
 void RunThread() {
-  AcquireOrder(&block.launch_order);
+  AcquireOrder(&block.begin_order);
   (*block.body)();
-  ReleaseOrder(&block.launch_order);
+  ReleaseOrder(&block.end_order);
 }
 
 void SetThread(unsigned thread) {
@@ -103,7 +104,7 @@ void Fail(const Failure& failure) {
   block.failure = failure;
   block.failure.any = true;
   block.failure.thread = block.current;
-  ReleaseOrder(&block.launch_order);
+  ReleaseOrder(&block.end_order);
   for (;;) LeaveFiber();
 }
 
@@ -127,7 +128,7 @@ std::string RunBlock() {
   std::fill_n(block.warps, kMaxThreads / kWarp, Warp());
   for (unsigned t = 0; t < block.threads; ++t) ++block.warps[t / kWarp].lanes;
   block.at_barrier = block.done = 0;
-  ReleaseOrder(&block.launch_order);
+  ReleaseOrder(&block.begin_order);
   std::string failure;
   while (block.done < block.threads && failure.empty()) {
     bool moved = false;
@@ -147,7 +148,7 @@ std::string RunBlock() {
       failure = WhereTheyWait();
     }
   }
-  AcquireOrder(&block.launch_order);
+  AcquireOrder(&block.end_order);
   AcquireOrder(&block.barrier_order);
   for (char& warp : block.warp_order) AcquireOrder(&warp);
   return failure;

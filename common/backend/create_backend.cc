@@ -1,0 +1,102 @@
+#include "common/backend/create_backend.h"
+
+#include <dlfcn.h>
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "common/backend/cuda/module.h"
+#include "common/base/version.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kCudaPrefix = "cuda:";
+
+// The N of "cuda:N".
+std::optional<int> CudaDevice(std::string_view device) {
+  if (!device.starts_with(kCudaPrefix)) return std::nullopt;
+  device.remove_prefix(kCudaPrefix.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
+  if (error != std::errc() || end != device.data() + device.size() || number < 0) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// The last one is looked up along the dynamic linker's path.
+std::vector<std::string> ModulePaths() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> paths;
+  if (!error) {
+    paths.push_back(program.parent_path() / kCudaModuleFile);
+    paths.push_back(program.parent_path().parent_path() / "lib" / kCudaModuleFile);
+  }
+  paths.push_back(kCudaModuleFile);
+  return paths;
+}
+
+Result<void*> OpenModule() {
+  std::string reasons;
+  for (const std::string& path : ModulePaths()) {
+    void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (module != nullptr) return module;
+    const char* reason = dlerror();
+    reasons += std::string("\n  ") + (reason != nullptr ? reason : path.c_str());
+  }
+  return NotFound(
+      std::string("the CUDA backend cannot be opened; is it built (OUTRIDER_CUDA) and ") +
+      kCudaModuleFile + " beside the program, and the CUDA libraries installed?" + reasons);
+}
+
+Result<void*> Find(void* module, const char* name) {
+  void* const symbol = dlsym(module, name);
+  if (symbol == nullptr) {
+    return FailedPrecondition(std::string(kCudaModuleFile) + " has no " + name);
+  }
+  return symbol;
+}
+
+Result<std::unique_ptr<Backend>> CreateCudaBackend(int device) {
+  // Never closed: the driver leaves threads behind.
+  OUTRIDER_ASSIGN(void* const module, OpenModule());
+  OUTRIDER_ASSIGN(void* const version_symbol, Find(module, kCudaModuleVersionName));
+  OUTRIDER_ASSIGN(void* const interface_symbol, Find(module, kCudaModuleInterfaceName));
+  OUTRIDER_ASSIGN(void* const create_symbol, Find(module, kCudaModuleCreateName));
+  auto* const version = reinterpret_cast<CudaModuleVersion*>(version_symbol);
+  auto* const interface = reinterpret_cast<CudaModuleInterface*>(interface_symbol);
+  auto* const create = reinterpret_cast<CudaModuleCreate*>(create_symbol);
+  if (std::string_view(version()) != kVersion || interface() != kCudaModuleInterface) {
+    return FailedPrecondition(std::string(kCudaModuleFile) + " is of version " + version() +
+                              ", interface " + std::to_string(interface()) +
+                              "; this program is of version " + kVersion + ", interface " +
+                              std::to_string(kCudaModuleInterface));
+  }
+  Backend* backend = nullptr;
+  char message[1024] = "";
+  const int code = create(device, &backend, message, sizeof(message));
+  if (code != 0) return Status(static_cast<Code>(code), message);
+  return std::unique_ptr<Backend>(backend);
+}
+
+}  // namespace
+
+Status CheckDeviceName(const std::string& device) {
+  if (device == "cpu" || CudaDevice(device).has_value()) return Status();
+  return InvalidArgument("device \"" + device + "\": cpu or cuda:N, e.g. cuda:0");
+}
+
+Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
+                                               const CpuBackendOptions& cpu) {
+  OUTRIDER_TRY(CheckDeviceName(device));
+  const std::optional<int> cuda = CudaDevice(device);
+  return cuda.has_value() ? CreateCudaBackend(*cuda) : CreateCpuBackend(cpu);
+}
+
+}  // namespace outrider

@@ -1,0 +1,112 @@
+#include "common/backend/cuda/attention_plan.h"
+
+#include <algorithm>
+
+namespace outrider {
+namespace {
+
+bool IsTree(const BatchLayout& batch, int sequence) {
+  if (batch.parents == nullptr) return false;
+  const int begin = batch.row_begin[sequence];
+  for (int row = begin; row < batch.row_begin[sequence + 1]; ++row) {
+    if (batch.parents[row] != row - begin - 1) return true;
+  }
+  return false;
+}
+
+void FindPaths(const BatchLayout& batch, AttentionPlan* plan) {
+  plan->path_begin.clear();
+  plan->paths.clear();
+  plan->is_tree.clear();
+  bool any = false;
+  for (int s = 0; s < batch.sequences; ++s) {
+    plan->is_tree.push_back(IsTree(batch, s) ? 1 : 0);
+    any = any || plan->is_tree.back() != 0;
+  }
+  if (!any) return;
+  plan->path_begin.resize(static_cast<size_t>(batch.rows));
+  for (int s = 0; s < batch.sequences; ++s) {
+    if (plan->is_tree[static_cast<size_t>(s)] == 0) continue;
+    const int begin = batch.row_begin[s];
+    for (int row = begin; row < batch.row_begin[s + 1]; ++row) {
+      const size_t depth = static_cast<size_t>(batch.positions[row] - batch.context[s]) + 1;
+      plan->path_begin[static_cast<size_t>(row)] = static_cast<int32_t>(plan->paths.size());
+      plan->paths.resize(plan->paths.size() + depth);
+      size_t at = plan->paths.size();
+      for (int32_t node = row - begin; node >= 0; node = batch.parents[begin + node]) {
+        plan->paths[--at] = node;
+      }
+    }
+  }
+}
+
+// Tiles, each as one unit over all of its chunks.
+void FindTiles(const BatchLayout& batch, const AttentionShape& shape, AttentionPlan* plan) {
+  const int group = shape.num_heads / shape.num_kv_heads;
+  for (int s = 0; s < batch.sequences; ++s) {
+    const int begin = batch.row_begin[s];
+    const int queries = (batch.row_begin[s + 1] - begin) * group;
+    for (int first = 0; first < queries; first += kAttentionTileQueries) {
+      const int count = std::min(kAttentionTileQueries, queries - first);
+      const auto [low, high] =
+          std::minmax_element(batch.positions + begin + first / group,
+                              batch.positions + begin + (first + count - 1) / group + 1);
+      const int seen = shape.sliding_window > 0 ? std::max(0, *low + 1 - shape.sliding_window) : 0;
+      plan->units.push_back({.sequence = s,
+                             .first_query = first,
+                             .queries = count,
+                             .chunk_begin = seen / kAttentionChunk,
+                             .chunk_end = *high / kAttentionChunk + 1});
+      plan->tile_queries = std::max(plan->tile_queries, count);
+    }
+  }
+}
+
+int Chunks(const AttentionUnit& unit) { return unit.chunk_end - unit.chunk_begin; }
+
+}  // namespace
+
+void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
+                   const AttentionLimits& limits, AttentionPlan* plan) {
+  plan->units.clear();
+  plan->merges.clear();
+  plan->partials = 0;
+  plan->tile_queries = 0;
+  FindPaths(batch, plan);
+  FindTiles(batch, shape, plan);
+
+  const std::vector<AttentionUnit> tiles = plan->units;
+  int64_t chunks = 0;
+  for (const AttentionUnit& tile : tiles) chunks += Chunks(tile);
+  int64_t per_unit = std::max<int64_t>(1, chunks * shape.num_kv_heads / limits.blocks);
+  const auto partials = [&] {
+    int64_t sum = 0;
+    for (const AttentionUnit& tile : tiles) sum += Chunks(tile) > per_unit ? Chunks(tile) : 0;
+    return sum;
+  };
+  while (partials() > limits.max_partials) per_unit *= 2;
+
+  plan->units.clear();
+  for (const AttentionUnit& tile : tiles) {
+    if (Chunks(tile) <= per_unit) {
+      plan->units.push_back(tile);
+      continue;
+    }
+    plan->merges.push_back({.sequence = tile.sequence,
+                            .first_query = tile.first_query,
+                            .queries = tile.queries,
+                            .partial = plan->partials,
+                            .chunks = Chunks(tile)});
+    for (int chunk = tile.chunk_begin; chunk < tile.chunk_end;
+         chunk += static_cast<int>(per_unit)) {
+      AttentionUnit unit = tile;
+      unit.chunk_begin = chunk;
+      unit.chunk_end = std::min(tile.chunk_end, chunk + static_cast<int>(per_unit));
+      unit.partial = plan->partials;
+      plan->partials += Chunks(unit);
+      plan->units.push_back(unit);
+    }
+  }
+}
+
+}  // namespace outrider

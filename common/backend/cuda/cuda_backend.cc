@@ -1,0 +1,394 @@
+#include "common/backend/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/backend/cuda/cuda_batch.h"
+#include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/kv.h"
+#include "common/backend/cuda/kernels/rows.h"
+#include "common/backend/cuda/kernels/small_product.h"
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention cut over blocks
+constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends; to be tuned
+
+// [out, stride] of f32 or bf16, zeros behind `in`.
+class CudaMatrix final : public PackedMatrix {
+ public:
+  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, bool bf16, int out, int in, int stride)
+      : buffer_(std::move(buffer)), bf16_(bf16), out_(out), in_(in), stride_(stride) {}
+  int out_features() const override { return out_; }
+  int in_features() const override { return in_; }
+  size_t bytes() const override { return buffer_->bytes(); }
+  bool bf16() const { return bf16_; }
+  int stride() const { return stride_; }
+  template <class T>
+  const T* values() const {
+    return static_cast<const T*>(buffer_->data());
+  }
+
+ private:
+  const std::unique_ptr<CudaBuffer> buffer_;
+  const bool bf16_;
+  const int out_, in_, stride_;
+};
+
+const CudaMatrix& Matrix(const PackedMatrix& matrix) {
+  return static_cast<const CudaMatrix&>(matrix);
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, std::string description, int multiprocessors,
+              std::unique_ptr<Stream> stream, std::unique_ptr<StagedCopy> staging,
+              std::unique_ptr<LargeProduct> product)
+      : device_(device),
+        description_(std::move(description)),
+        multiprocessors_(multiprocessors),
+        stream_(std::move(stream)),
+        staging_(std::move(staging)),
+        product_(std::move(product)),
+        batch_(stream_.get()),
+        rounded_(stream_.get()),
+        padded_(stream_.get()),
+        partials_(stream_.get()) {}
+
+  std::string Describe() const override { return description_; }
+
+  DeviceMemory Memory() const override {
+    UseDevice();
+    size_t free = 0, total = 0;
+    MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
+    return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+  }
+
+  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    UseDevice();
+    OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
+                    CudaBuffer::Allocate(Place::kDevice, bytes));
+    MustSucceed(cudaMemsetAsync(buffer->data(), 0, bytes, stream()), "clearing memory");
+    rounded_of_ = nullptr;  // the place may have been another buffer's
+    return std::unique_ptr<Buffer>(std::move(buffer));
+  }
+
+  Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) override {
+    UseDevice();
+    OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
+                    CudaBuffer::Allocate(Place::kPinnedHost, bytes));
+    return std::unique_ptr<Buffer>(std::move(buffer));
+  }
+
+  void CopyIn(void* device, const void* host, size_t bytes) override {
+    UseDevice();
+    rounded_of_ = nullptr;
+    staging_->Write(device, bytes, 1, [&](std::byte* piece, size_t first, size_t count) {
+      std::memcpy(piece, static_cast<const std::byte*>(host) + first, count);
+    });
+  }
+
+  void CopyOut(void* host, const void* device, size_t bytes) override {
+    MustSucceed(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream()),
+                "copying from the device");
+  }
+
+  void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
+                   std::span<const SlotCopy> copies) override {
+    if (layers.empty() || copies.empty()) return;
+    MustSucceed(
+        LaunchCopyKvSlots(batch_.Send(layers), static_cast<int>(layers.size()), layers[0].dtype,
+                          batch_.Send(copies), static_cast<int>(copies.size()), shape, stream()),
+        "copying KV slots");
+  }
+
+  void Wait() override {
+    UseDevice();
+    stream_->Wait();
+    batch_.Forget();
+  }
+
+  void BeginBatch(const BatchLayout& batch) override {
+    UseDevice();
+    batch_.Begin(batch);
+  }
+
+  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override;
+
+  void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
+    if (rows == 0) return;
+    const CudaMatrix& matrix = Matrix(table);
+    const int32_t* ids = batch_.Indices(tokens, rows);
+    Writes(out);
+    MustSucceed(matrix.bf16() ? LaunchEmbed(matrix.values<uint16_t>(), matrix.stride(), ids, rows,
+                                            matrix.in_features(), out, stream())
+                              : LaunchEmbed(matrix.values<float>(), matrix.stride(), ids, rows,
+                                            matrix.in_features(), out, stream()),
+                "embedding");
+  }
+
+  void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
+              float* out) override {
+    if (rows == 0) return;
+    const CudaMatrix& matrix = Matrix(w);
+    if (matrix.bf16()) {
+      Multiply(matrix, Rounded(x, rows, matrix), rows, bias, accumulate, out);
+    } else {
+      Multiply(matrix, Padded(x, rows, matrix), rows, bias, accumulate, out);
+    }
+    Writes(out);
+  }
+
+  void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
+               float* out) override {
+    if (rows == 0) return;
+    const Bf16Rows rounded = stride == n ? RoundedBeside(out, rows, n) : Bf16Rows();
+    if (rounded.data == nullptr) Writes(out);
+    MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, out, rounded, stream()), "RmsNorm");
+  }
+
+  void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
+                    float eps) override {
+    if (rows == 0) return;
+    Writes(x);
+    MustSucceed(LaunchRmsNorm(x, gain, rows, heads, n, stride, eps, x, {}, stream()),
+                "RmsNorm of heads");
+  }
+
+  void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
+                      float* qkv, const KvLayer& kv) override {
+    const BatchLayout& device = batch_.Rows(batch);
+    Writes(qkv);
+    MustSucceed(LaunchRopeAndWriteKv(device.positions, device.slots, batch.rows, shape, cos_sin,
+                                     qkv, kv, stream()),
+                "RoPE");
+  }
+
+  void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
+                      const KvLayer& kv, float* out) override {
+    OUTRIDER_CHECK(shape.head_dim <= 256 && shape.head_dim % 8 == 0);
+    const AttentionLimits limits = {
+        .blocks = multiprocessors_ * kBlocksPerMultiprocessor,
+        .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape))};
+    const AttentionPlan* plan = nullptr;
+    AttentionCall call = batch_.Attention(batch, shape, limits, &plan);
+    call.qkv = qkv;
+    call.out = out;
+    call.partials = static_cast<float*>(
+        partials_.AtLeast(static_cast<size_t>(plan->partials * PartialBytes(shape))));
+    call.rounded = RoundedBeside(out, batch.rows, shape.num_heads * shape.head_dim);
+    MustSucceed(
+        LaunchPagedAttention(call, kv, static_cast<int>(plan->units.size()),
+                             static_cast<int>(plan->merges.size()), plan->tile_queries, stream()),
+        "attention");
+  }
+
+  void SwiGlu(const float* gate_up, int rows, int n, float* out) override {
+    if (rows == 0) return;
+    MustSucceed(LaunchSwiGlu(gate_up, rows, n, out, RoundedBeside(out, rows, n), stream()),
+                "SwiGlu");
+  }
+
+  void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
+    if (count == 0) return;
+    const int32_t* indices = batch_.Indices(rows, count);
+    MustSucceed(LaunchGatherRows(x, indices, count, n, out, RoundedBeside(out, count, n), stream()),
+                "gathering rows");
+  }
+
+ private:
+  // CUDA remembers the device by thread, and who loads a model need not be who runs it.
+  void UseDevice() const {
+    thread_local int in_use = -1;
+    if (in_use == device_) return;
+    MustSucceed(cudaSetDevice(device_), "choosing the device");
+    in_use = device_;
+  }
+  cudaStream_t stream() const {
+    UseDevice();
+    return stream_->get();
+  }
+
+  // Products with bf16 weights read bf16 activations. An op whose result such a product reads next
+  // writes the rounded copy itself; only the last one is kept.
+  Bf16Rows RoundedBeside(const float* out, int rows, int n) {
+    if (!has_bf16_weights_) return {};
+    const int stride = (n + 7) / 8 * 8;
+    const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t);
+    rounded_rows_ = {static_cast<uint16_t*>(rounded_.AtLeast(bytes)), stride};
+    rounded_of_ = out;
+    rounded_count_ = rows;
+    return rounded_rows_;
+  }
+  // `out` changes without a rounded copy beside it.
+  void Writes(const float* out) {
+    if (rounded_of_ == out) rounded_of_ = nullptr;
+  }
+
+  const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
+    if (rounded_of_ != x || rounded_count_ < rows || rounded_rows_.stride != matrix.stride()) {
+      const Bf16Rows rounded = RoundedBeside(x, rows, matrix.in_features());
+      MustSucceed(
+          LaunchGatherRows(x, nullptr, rows, matrix.in_features(), nullptr, rounded, stream()),
+          "rounding");
+    }
+    return rounded_rows_.data;
+  }
+
+  // f32 rows as they are, or with the zeros behind them that an odd width lacks.
+  const float* Padded(const float* x, int rows, const CudaMatrix& matrix) {
+    if (matrix.stride() == matrix.in_features()) return x;
+    const auto height = static_cast<size_t>(rows);
+    const size_t pitch = static_cast<size_t>(matrix.stride()) * sizeof(float);
+    const size_t width = static_cast<size_t>(matrix.in_features()) * sizeof(float);
+    auto* padded = static_cast<float*>(padded_.AtLeast(height * pitch));
+    MustSucceed(cudaMemsetAsync(padded, 0, height * pitch, stream()), "padding");
+    MustSucceed(cudaMemcpy2DAsync(padded, pitch, x, width, width, height, cudaMemcpyDeviceToDevice,
+                                  stream()),
+                "padding");
+    return padded;
+  }
+
+  template <class T>
+  void Multiply(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
+                float* out) {
+    const int width = w.out_features();
+    if (product_ != nullptr && rows > kSmallProductRows) {
+      if (bias != nullptr) {
+        MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
+      }
+      product_->Run({.w = w.values<T>(),
+                     .x = x,
+                     .bf16 = w.bf16(),
+                     .out_features = width,
+                     .stride = w.stride(),
+                     .rows = rows,
+                     .accumulate = accumulate || bias != nullptr,
+                     .y = out},
+                    stream());
+      return;
+    }
+    for (int first = 0; first < rows; first += kSmallProductRows) {
+      const int count = std::min(kSmallProductRows, rows - first);
+      MustSucceed(LaunchSmallProduct(w.values<T>(), x + static_cast<int64_t>(first) * w.stride(),
+                                     w.stride(), width, count, bias, accumulate,
+                                     out + static_cast<int64_t>(first) * width, stream()),
+                  "matrix product");
+    }
+  }
+
+  const int device_;
+  const std::string description_;
+  const int multiprocessors_;
+  // Before all that uses it: destroyed last.
+  const std::unique_ptr<Stream> stream_;
+  const std::unique_ptr<StagedCopy> staging_;
+  const std::unique_ptr<LargeProduct> product_;
+  CudaBatch batch_;
+  Scratch rounded_, padded_, partials_;
+  bool has_bf16_weights_ = false;
+  const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's
+  Bf16Rows rounded_rows_;
+  int rounded_count_ = 0;
+};
+
+Result<std::unique_ptr<PackedMatrix>> CudaBackend::Pack(const TensorView& weight, WeightType type) {
+  constexpr int64_t kMaxSide = std::numeric_limits<int>::max() - 8;
+  if (weight.data == nullptr || weight.shape.size() != 2) {
+    return InvalidArgument("pack: not a matrix: " + weight.Describe());
+  }
+  const int64_t out = weight.shape[0], in = weight.shape[1];
+  if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
+    return InvalidArgument("pack: sides out of range: " + weight.Describe());
+  }
+  if (type == WeightType::kInt8) {
+    return Unimplemented("int8 weights on CUDA: keep them as bf16 or f32");
+  }
+  const bool bf16 = type == WeightType::kBf16;
+  const size_t element = bf16 ? sizeof(uint16_t) : sizeof(float);
+  const auto width = static_cast<size_t>(in);
+  const auto stride = (width + 7) / 8 * 8;
+  const size_t row_bytes = stride * element;
+  if (row_bytes > StagedCopy::kPieceBytes) {
+    return InvalidArgument("pack: rows too wide: " + weight.Describe());
+  }
+  const size_t bytes = static_cast<size_t>(out) * row_bytes;
+  UseDevice();
+  OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer, CudaBuffer::Allocate(Place::kDevice, bytes));
+  has_bf16_weights_ = has_bf16_weights_ || bf16;
+  const bool as_it_is = weight.dtype == (bf16 ? Dtype::kBf16 : Dtype::kF32);
+  const auto* source = static_cast<const std::byte*>(weight.data);
+  staging_->Write(buffer->data(), bytes, row_bytes,
+                  [&](std::byte* piece, size_t first, size_t count) {
+                    for (size_t row = first; row < first + count; ++row, piece += row_bytes) {
+                      if (as_it_is) {
+                        std::memcpy(piece, source + row * width * element, width * element);
+                      } else {
+                        for (size_t i = 0; i < width; ++i) {
+                          const float value = LoadElement(weight, row * width + i);
+                          if (bf16) {
+                            reinterpret_cast<uint16_t*>(piece)[i] = FloatToBf16(value);
+                          } else {
+                            reinterpret_cast<float*>(piece)[i] = value;
+                          }
+                        }
+                      }
+                      std::memset(piece + width * element, 0, row_bytes - width * element);
+                    }
+                  });
+  return std::unique_ptr<PackedMatrix>(
+      std::make_unique<CudaMatrix>(std::move(buffer), bf16, static_cast<int>(out),
+                                   static_cast<int>(in), static_cast<int>(stride)));
+}
+
+}  // namespace
+
+Status UseCudaDevice(int device) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess && error != cudaErrorNoDevice) {
+    return FailedPrecondition(std::string("CUDA: ") + cudaGetErrorString(error) +
+                              ": is the NVIDIA driver installed?");
+  }
+  if (device < 0 || device >= count) {
+    return NotFound(
+        "there is no cuda:" + std::to_string(device) + ", this machine has " +
+        (count == 0   ? std::string("no CUDA device")
+         : count == 1 ? std::string("one, cuda:0")
+                      : std::to_string(count) + ", cuda:0 to cuda:" + std::to_string(count - 1)));
+  }
+  cudaDeviceProp properties;
+  MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
+  if (properties.major < 8) {
+    return FailedPrecondition("cuda:" + std::to_string(device) + " (" + properties.name +
+                              ") has compute capability " + std::to_string(properties.major) + "." +
+                              std::to_string(properties.minor) + ", 8.0 is the least");
+  }
+  if (const cudaError_t use = cudaSetDevice(device); use != cudaSuccess) {
+    return FailedPrecondition("cuda:" + std::to_string(device) + ": " + cudaGetErrorString(use));
+  }
+  return Status();
+}
+
+Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
+                                                   std::unique_ptr<LargeProduct> product) {
+  cudaDeviceProp properties;
+  MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
+  const std::string description = "cuda:" + std::to_string(device) + " (" + properties.name + ", " +
+                                  std::to_string(properties.totalGlobalMem >> 30) + " GiB, sm_" +
+                                  std::to_string(properties.major) +
+                                  std::to_string(properties.minor) + ")";
+  auto stream = std::make_unique<Stream>();
+  OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
+  return std::unique_ptr<Backend>(
+      std::make_unique<CudaBackend>(device, description, properties.multiProcessorCount,
+                                    std::move(stream), std::move(staging), std::move(product)));
+}
+
+}  // namespace outrider

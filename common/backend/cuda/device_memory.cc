@@ -1,0 +1,132 @@
+#include "common/backend/cuda/device_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::unique_ptr<CudaBuffer> MustAllocate(Place place, size_t bytes) {
+  Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(place, bytes);
+  if (!buffer.ok()) CheckFailed(buffer.status().message().c_str(), __FILE__, __LINE__);
+  return std::move(buffer).value();
+}
+
+}  // namespace
+
+void MustSucceed(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  const std::string text = std::string("CUDA, ") + what + ": " + cudaGetErrorString(error);
+  CheckFailed(text.c_str(), __FILE__, __LINE__);
+}
+
+Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t error = place == Place::kDevice
+                                ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
+                                : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
+  if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(place, data, bytes));
+  cudaGetLastError();  // an error of memory leaves the device usable, but is remembered
+  MustSucceed(error == cudaErrorMemoryAllocation ? cudaSuccess : error, "taking memory");
+  size_t free = 0, total = 0;
+  MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
+  return ResourceExhausted(
+      std::string(place == Place::kDevice ? "device" : "pinned host") +
+      " memory: " + std::to_string(bytes) + " bytes asked for" +
+      (place == Place::kDevice
+           ? ", " + std::to_string(free) + " of the device's " + std::to_string(total) + " are free"
+           : ""));
+}
+
+CudaBuffer::~CudaBuffer() {
+  MustSucceed(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_), "freeing memory");
+}
+
+Stream::Stream() {
+  MustSucceed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+}
+Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "ending a stream"); }
+
+Result<std::unique_ptr<StagedCopy>> StagedCopy::Create(const Stream* stream) {
+  std::unique_ptr<StagedCopy> copy(new StagedCopy(stream));
+  for (int i = 0; i < 2; ++i) {
+    OUTRIDER_ASSIGN(copy->pieces_[i], CudaBuffer::Allocate(Place::kPinnedHost, kPieceBytes));
+    MustSucceed(cudaEventCreateWithFlags(&copy->travelled_[i], cudaEventDisableTiming),
+                "making an event");
+  }
+  return copy;
+}
+
+StagedCopy::~StagedCopy() {
+  for (cudaEvent_t event : travelled_) {
+    if (event != nullptr) MustSucceed(cudaEventDestroy(event), "ending an event");
+  }
+}
+
+void StagedCopy::Write(void* device, size_t bytes, size_t unit,
+                       const std::function<void(std::byte*, size_t, size_t)>& fill) {
+  OUTRIDER_CHECK(unit > 0 && unit <= kPieceBytes && bytes % unit == 0);
+  const size_t units = bytes / unit;
+  const size_t per_piece = kPieceBytes / unit;
+  for (size_t first = 0; first < units; first += per_piece) {
+    const size_t count = std::min(per_piece, units - first);
+    auto* piece = static_cast<std::byte*>(pieces_[next_]->data());
+    MustSucceed(cudaEventSynchronize(travelled_[next_]), "waiting for a copy");
+    fill(piece, first, count);
+    MustSucceed(cudaMemcpyAsync(static_cast<std::byte*>(device) + first * unit, piece, count * unit,
+                                cudaMemcpyHostToDevice, stream_.get()),
+                "copying to the device");
+    MustSucceed(cudaEventRecord(travelled_[next_], stream_.get()), "copying to the device");
+    next_ = 1 - next_;
+  }
+}
+
+const void* UploadRing::AddBytes(const void* host, size_t bytes) {
+  constexpr size_t kFirstBlock = size_t{1} << 20;
+  const size_t room = Aligned(bytes);
+  if (blocks_.empty() || blocks_.back().used + room > blocks_.back().device->bytes()) {
+    Send();
+    const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back().device->bytes();
+    const size_t size = std::max(2 * before, room);
+    blocks_.push_back({MustAllocate(Place::kDevice, size), MustAllocate(Place::kPinnedHost, size)});
+  }
+  Block& block = blocks_.back();
+  const size_t at = block.used;
+  block.used += room;
+  if (bytes > 0) std::memcpy(static_cast<std::byte*>(block.host->data()) + at, host, bytes);
+  return static_cast<std::byte*>(block.device->data()) + at;
+}
+
+void UploadRing::Send() {
+  if (blocks_.empty() || blocks_.back().sent == blocks_.back().used) return;
+  Block& block = blocks_.back();
+  MustSucceed(cudaMemcpyAsync(static_cast<std::byte*>(block.device->data()) + block.sent,
+                              static_cast<std::byte*>(block.host->data()) + block.sent,
+                              block.used - block.sent, cudaMemcpyHostToDevice, stream_.get()),
+              "copying to the device");
+  block.sent = block.used;
+}
+
+void UploadRing::Reset() {
+  if (blocks_.empty()) return;
+  blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+  blocks_.back().used = blocks_.back().sent = 0;
+}
+
+void* Scratch::AtLeast(size_t bytes) {
+  if (buffer_ == nullptr || buffer_->bytes() < bytes) {
+    stream_.Wait();  // whoever reads the old one
+    buffer_.reset();
+    buffer_ = MustAllocate(Place::kDevice, bytes);
+  }
+  return buffer_->data();
+}
+
+}  // namespace outrider

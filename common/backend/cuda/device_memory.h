@@ -1,0 +1,118 @@
+// Memory and streams of one device, owned: what the backend is built from.
+//
+// Thread: the backend's owner. What can run out returns a Status; a device that fails at anything
+// else is beyond repair (its context is lost), and the process ends with words (MustSucceed).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Ends the process when `error` is one; `what` is what was being done.
+void MustSucceed(cudaError_t error, const char* what);
+
+enum class Place { kDevice, kPinnedHost };
+
+class CudaBuffer final : public Buffer {
+ public:
+  // kResourceExhausted when memory is out. Filled with nothing.
+  static Result<std::unique_ptr<CudaBuffer>> Allocate(Place place, size_t bytes);
+  ~CudaBuffer() override;
+  CudaBuffer(const CudaBuffer&) = delete;
+  CudaBuffer& operator=(const CudaBuffer&) = delete;
+
+  void* data() override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  CudaBuffer(Place place, void* data, size_t bytes) : place_(place), data_(data), bytes_(bytes) {}
+
+  const Place place_;
+  void* const data_;
+  const size_t bytes_;
+};
+
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void Wait() const { MustSucceed(cudaStreamSynchronize(stream_), "waiting for the device"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Large data to the device through two pinned buffers: one is filled while the other travels.
+class StagedCopy {
+ public:
+  static Result<std::unique_ptr<StagedCopy>> Create(const Stream* stream);
+  ~StagedCopy();
+
+  // Writes `bytes` at `device` in pieces of whole `unit`s (unit <= kPieceBytes): fill(host, first
+  // unit, units) makes each piece.
+  void Write(void* device, size_t bytes, size_t unit,
+             const std::function<void(std::byte* host, size_t first, size_t count)>& fill);
+
+  static constexpr size_t kPieceBytes = size_t{16} << 20;
+
+ private:
+  explicit StagedCopy(const Stream* stream) : stream_(*stream) {}
+
+  const Stream& stream_;
+  std::unique_ptr<CudaBuffer> pieces_[2];
+  cudaEvent_t travelled_[2] = {};
+  int next_ = 0;
+};
+
+// Small arrays to the device, many in one copy: Add gives each its place, Send enqueues the copy of
+// all that was added. Places and contents stay until Reset.
+class UploadRing {
+ public:
+  explicit UploadRing(const Stream* stream) : stream_(*stream) {}
+
+  template <class T>
+  const T* Add(const T* host, size_t count) {
+    return static_cast<const T*>(AddBytes(host, count * sizeof(T)));
+  }
+  void Send();
+  // REQUIRES: the stream has been waited for.
+  void Reset();
+
+ private:
+  struct Block {
+    std::unique_ptr<CudaBuffer> device, host;
+    size_t used = 0, sent = 0;
+  };
+  const void* AddBytes(const void* host, size_t bytes);
+
+  const Stream& stream_;
+  std::vector<Block> blocks_;  // the last one is filled
+};
+
+// Working memory that grows to what is asked for.
+class Scratch {
+ public:
+  explicit Scratch(const Stream* stream) : stream_(*stream) {}
+  // At least `bytes`; what was there may be gone. Ends the process when memory is out: the memory
+  // plan (model/memory_plan.h) leaves room for it.
+  void* AtLeast(size_t bytes);
+
+ private:
+  const Stream& stream_;
+  std::unique_ptr<CudaBuffer> buffer_;
+};
+
+}  // namespace outrider

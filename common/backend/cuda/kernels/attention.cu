@@ -1,0 +1,333 @@
+// Attention over paged keys and values, in chunks of 256 positions: scores of a chunk (a thread a
+// position), their softmax (a warp a query), the weighted values (threads side by side along the
+// head), then the chunk joins what the chunks before it gave (Milakov and Gimelshein 2018; the cut
+// over blocks is that of flash-decoding).
+//
+// Every sum of a query runs over positions and elements in an order that depends on its own
+// position alone: multiply-adds are spelled out, so that no compiler contracts the two ways to a
+// chunk's result (a shared key, an ancestor's key) differently.
+#include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/kv.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kThreads = kAttentionChunk;
+constexpr int kWarps = kThreads / kWarpSize;
+constexpr float kNothing = -INFINITY;  // the maximum of no scores
+
+// Where the sums so far and a chunk's sums meet.
+struct Meeting {
+  float max, sum;
+  float before, chunk;  // factors of what either has summed
+};
+
+__device__ inline Meeting Meet(float max, float sum, float chunk_max, float chunk_sum) {
+  Meeting m;
+  m.max = fmaxf(max, chunk_max);
+  m.before = max == kNothing ? 0.f : expf(max - m.max);
+  m.chunk = expf(chunk_max - m.max);
+  m.sum = fmaf(sum, m.before, __fmul_rn(chunk_sum, m.chunk));
+  return m;
+}
+
+// Values of one query's partial result: head_dim sums, then maximum and sum of weights.
+__device__ inline int64_t PartialOffset(int64_t partial, int kv_head, int query,
+                                        const AttentionShape& shape) {
+  return ((partial * shape.num_kv_heads + kv_head) * kAttentionTileQueries + query) *
+         (shape.head_dim + 2);
+}
+
+__device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int head, int i,
+                                   float value) {
+  const int64_t n = static_cast<int64_t>(call.shape.num_heads) * call.shape.head_dim;
+  const int64_t column = static_cast<int64_t>(head) * call.shape.head_dim + i;
+  call.out[row * n + column] = value;
+  if (call.rounded.data != nullptr) {
+    call.rounded.data[row * call.rounded.stride + column] = Narrow<Bf16>(value);
+  }
+}
+
+// What a block knows of each query of its tile.
+struct Query {
+  int64_t row;  // of the batch
+  int head;
+  int begin, end;  // positions that it sees
+  const int32_t* path;
+};
+
+struct Tile {
+  int context;
+  int shared_end;  // positions below are the same token for every row
+  const int32_t* pages;
+  int kv_head;
+
+  __device__ int64_t Offset(const AttentionShape& shape, int token) const {
+    const int32_t page = pages[token / shape.page_tokens];
+    return KvOffset(page * shape.page_tokens + token % shape.page_tokens, kv_head,
+                    shape.num_kv_heads, shape.page_tokens, shape.head_dim);
+  }
+  __device__ int64_t OffsetOf(const AttentionShape& shape, const Query& query, int position) const {
+    return Offset(shape,
+                  position < shared_end ? position : context + query.path[position - context]);
+  }
+};
+
+// dot[q] = queries[q] . key for kCount queries, head_dim apart.
+template <int kCount, class T>
+__device__ inline void Dot(const float* queries, const T* key, int head_dim, int count,
+                           float* dot) {
+#pragma unroll
+  for (int q = 0; q < kCount; ++q) dot[q] = 0.f;
+#pragma unroll 4
+  for (int e = 0; e < head_dim; e += 8) {
+    float k[8];
+    LoadEight(key + e, k);
+#pragma unroll
+    for (int q = 0; q < kCount; ++q) {
+      if (q >= count) break;
+      float x[8];
+      LoadEight(queries + q * head_dim + e, x);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) dot[q] = fmaf(x[i], k[i], dot[q]);
+    }
+  }
+}
+
+// Shared memory of a block, in floats unless said otherwise.
+template <int kTile>
+struct SharedLayout {
+  int head_dim;
+  __host__ __device__ int sums() const { return kTile * head_dim; }  // behind the queries
+  __host__ __device__ int scores() const { return sums() + kTile * head_dim; }
+  __host__ __device__ int lanes() const { return scores() + kTile * kAttentionChunk; }
+  __host__ __device__ int bytes() const {
+    return (lanes() + kThreads * 8) * static_cast<int>(sizeof(float));
+  }
+};
+
+template <int kTile, class T>
+__global__ void __launch_bounds__(kThreads)
+    AttentionKernel(AttentionCall call, const T* keys, const T* values) {
+  OUTRIDER_DYNAMIC_SHARED(float, shared);
+  __shared__ Query query[kTile];
+  __shared__ int64_t offset[kAttentionChunk];
+  // Of each query: maximum and sum, of this chunk and of all so far.
+  __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
+
+  const AttentionShape& shape = call.shape;
+  const int dim = shape.head_dim;
+  const SharedLayout<kTile> layout{dim};
+  float* const queries = shared;
+  float* const sums = shared + layout.sums();
+  float* const scores = shared + layout.scores();
+  float* const lanes = shared + layout.lanes();
+
+  const AttentionUnit unit = call.units[blockIdx.x];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int group = shape.num_heads / shape.num_kv_heads;
+  Tile tile;
+  tile.context = call.context[unit.sequence];
+  tile.shared_end = call.is_tree[unit.sequence] != 0 ? tile.context : INT32_MAX;
+  tile.pages = call.pages + call.page_begin[unit.sequence];
+  tile.kv_head = static_cast<int>(blockIdx.y);
+
+  if (thread < unit.queries) {
+    Query q;
+    q.row = call.row_begin[unit.sequence] + (unit.first_query + thread) / group;
+    q.head = tile.kv_head * group + (unit.first_query + thread) % group;
+    q.end = call.positions[q.row] + 1;
+    q.begin = shape.sliding_window > 0 ? max(0, q.end - shape.sliding_window) : 0;
+    q.path = call.is_tree[unit.sequence] != 0 ? call.paths + call.path_begin[q.row] : nullptr;
+    query[thread] = q;
+    all_max[thread] = kNothing;
+    all_sum[thread] = 0.f;
+  }
+  __syncthreads();
+  int low = query[0].begin, high = query[0].end;
+  for (int q = 1; q < unit.queries; ++q) {
+    low = min(low, query[q].begin);
+    high = max(high, query[q].end);
+  }
+  const int row_width = (shape.num_heads + 2 * shape.num_kv_heads) * dim;
+  for (int at = thread; at < unit.queries * dim; at += kThreads) {
+    const Query& q = query[at / dim];
+    queries[at] = call.qkv[q.row * row_width + q.head * dim + at % dim];
+    sums[at] = 0.f;
+  }
+  __syncthreads();
+  const float scale = 1.f / sqrtf(static_cast<float>(dim));
+
+  for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
+    const int base = chunk * kAttentionChunk;
+
+    // Scores: a thread a position.
+    const int position = base + thread;
+    float dot[kTile] = {};
+    if (position >= low && position < high) {
+      if (position < tile.shared_end) {
+        offset[thread] = tile.Offset(shape, position);
+        Dot<kTile>(queries, keys + offset[thread], dim, unit.queries, dot);
+      } else {
+#pragma unroll
+        for (int q = 0; q < kTile; ++q) {
+          if (q >= unit.queries) break;
+          dot[q] = 0.f;
+          if (position < query[q].begin || position >= query[q].end) continue;
+          const T* key = keys + tile.OffsetOf(shape, query[q], position);
+          Dot<1>(queries + q * dim, key, dim, 1, dot + q);
+        }
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < kTile; ++q) {
+      if (q >= unit.queries) break;
+      const bool seen = position >= query[q].begin && position < query[q].end;
+      scores[q * kAttentionChunk + thread] = seen ? dot[q] * scale : kNothing;
+    }
+    __syncthreads();
+
+    // Softmax: a warp a query.
+    const int lane = thread % kWarpSize;
+    for (int q = thread / kWarpSize; q < unit.queries; q += kWarps) {
+      float* of_query = scores + q * kAttentionChunk;
+      float own = kNothing;
+      for (int i = lane; i < kAttentionChunk; i += kWarpSize) own = fmaxf(own, of_query[i]);
+      const float most = WarpMax(own);
+      float sum = 0.f;
+      for (int i = lane; i < kAttentionChunk; i += kWarpSize) {
+        const float weight = most == kNothing ? 0.f : expf(of_query[i] - most);
+        of_query[i] = weight;
+        sum += weight;
+      }
+      sum = WarpSum(sum);
+      if (lane == 0) {
+        chunk_max[q] = most;
+        chunk_sum[q] = sum;
+      }
+    }
+    __syncthreads();
+
+    // Values: dim / 8 neighbouring threads take a position, eight elements each; the run of
+    // positions with the same remainder is summed up by itself.
+    const int eights = dim / 8;
+    const int runs = kThreads / eights;
+    const int run = thread / eights, element = thread % eights * 8;
+    float sum[kTile][8] = {};
+    if (run < runs) {
+      for (int i = run; i < kAttentionChunk; i += runs) {
+        const int at = base + i;
+        if (at < low || at >= high) continue;
+        float v[8];
+        if (at < tile.shared_end) LoadEight(values + offset[i] + element, v);
+#pragma unroll
+        for (int q = 0; q < kTile; ++q) {
+          if (q >= unit.queries) break;
+          if (at >= tile.shared_end) {
+            if (at < query[q].begin || at >= query[q].end) continue;
+            LoadEight(values + tile.OffsetOf(shape, query[q], at) + element, v);
+          }
+          const float weight = scores[q * kAttentionChunk + i];
+#pragma unroll
+          for (int j = 0; j < 8; ++j) sum[q][j] = fmaf(weight, v[j], sum[q][j]);
+        }
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < kTile; ++q) {
+      if (q >= unit.queries) break;
+      if (run < runs) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) lanes[run * dim + element + j] = sum[q][j];
+      }
+      __syncthreads();
+      if (thread < dim) {
+        float total = 0.f;
+        for (int r = 0; r < runs; ++r) total += lanes[r * dim + thread];
+        if (unit.partial >= 0) {
+          const int64_t partial = unit.partial + chunk - unit.chunk_begin;
+          float* to = call.partials + PartialOffset(partial, tile.kv_head, q, shape);
+          to[thread] = total;
+          if (thread == 0) {
+            to[dim] = chunk_max[q];
+            to[dim + 1] = chunk_sum[q];
+          }
+        } else if (chunk_max[q] != kNothing) {
+          const Meeting m = Meet(all_max[q], all_sum[q], chunk_max[q], chunk_sum[q]);
+          sums[q * dim + thread] =
+              fmaf(sums[q * dim + thread], m.before, __fmul_rn(total, m.chunk));
+        }
+      }
+      __syncthreads();
+    }
+    if (thread < unit.queries && chunk_max[thread] != kNothing) {
+      const Meeting m =
+          Meet(all_max[thread], all_sum[thread], chunk_max[thread], chunk_sum[thread]);
+      all_max[thread] = m.max;
+      all_sum[thread] = m.sum;
+    }
+    __syncthreads();
+  }
+  if (unit.partial >= 0) return;
+  for (int at = thread; at < unit.queries * dim; at += kThreads) {
+    const int q = at / dim;
+    WriteOutput(call, query[q].row, query[q].head, at % dim, sums[at] / all_sum[q]);
+  }
+}
+
+// A block a tile and KV head: chunk after chunk, as a unit that has them all does.
+__global__ void MergeKernel(AttentionCall call) {
+  const AttentionMerge merge = call.merges[blockIdx.x];
+  const AttentionShape& shape = call.shape;
+  const int dim = shape.head_dim;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int group = shape.num_heads / shape.num_kv_heads;
+  for (int at = static_cast<int>(threadIdx.x); at < merge.queries * dim;
+       at += static_cast<int>(blockDim.x)) {
+    const int q = at / dim, i = at % dim;
+    float max = kNothing, sum = 0.f, value = 0.f;
+    for (int c = 0; c < merge.chunks; ++c) {
+      const float* from = call.partials + PartialOffset(merge.partial + c, kv_head, q, shape);
+      if (from[dim] == kNothing) continue;
+      const Meeting m = Meet(max, sum, from[dim], from[dim + 1]);
+      value = fmaf(value, m.before, __fmul_rn(from[i], m.chunk));
+      max = m.max;
+      sum = m.sum;
+    }
+    const int64_t row = call.row_begin[merge.sequence] + (merge.first_query + q) / group;
+    WriteOutput(call, row, kv_head * group + (merge.first_query + q) % group, i, value / sum);
+  }
+}
+
+template <int kTile, class T>
+cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
+                        cudaStream_t stream) {
+  const SharedLayout<kTile> layout{call.shape.head_dim};
+  return Launch(AttentionKernel<kTile, T>, grid, kThreads, static_cast<size_t>(layout.bytes()),
+                stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
+}
+
+template <class T>
+cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, dim3 grid, int tile_queries,
+                        cudaStream_t stream) {
+  if (tile_queries <= 1) return LaunchTiles<1, T>(call, kv, grid, stream);
+  if (tile_queries <= 2) return LaunchTiles<2, T>(call, kv, grid, stream);
+  if (tile_queries <= 4) return LaunchTiles<4, T>(call, kv, grid, stream);
+  return LaunchTiles<kAttentionTileQueries, T>(call, kv, grid, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
+                                 int merges, int tile_queries, cudaStream_t stream) {
+  const auto heads = static_cast<unsigned>(call.shape.num_kv_heads);
+  const dim3 grid(static_cast<unsigned>(units), heads);
+  const cudaError_t error = kv.dtype == Dtype::kF32
+                                ? LaunchUnits<float>(call, kv, grid, tile_queries, stream)
+                                : LaunchUnits<Bf16>(call, kv, grid, tile_queries, stream);
+  if (error != cudaSuccess || merges == 0) return error;
+  return Launch(MergeKernel, dim3(static_cast<unsigned>(merges), heads), kThreads, 0, stream, call);
+}
+
+}  // namespace outrider

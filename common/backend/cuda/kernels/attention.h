@@ -1,0 +1,37 @@
+// The kernels behind PagedAttention: attention_plan.h says how their work is cut.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/attention_plan.h"
+#include "common/backend/cuda/kernels/rows.h"
+
+namespace outrider {
+
+// All pointers are device memory.
+struct AttentionCall {
+  const int32_t* positions = nullptr;
+  const int32_t* row_begin = nullptr;
+  const int32_t* context = nullptr;
+  const int32_t* page_begin = nullptr;
+  const int32_t* pages = nullptr;
+  const int32_t* is_tree = nullptr;     // [sequences]
+  const int32_t* path_begin = nullptr;  // [rows]; not read when no sequence is a tree
+  const int32_t* paths = nullptr;
+  const AttentionUnit* units = nullptr;
+  const AttentionMerge* merges = nullptr;
+  const float* qkv = nullptr;  // rotated
+  float* partials = nullptr;   // PartialBytes() for each of the plan's
+  float* out = nullptr;        // [rows, num_heads * head_dim]
+  Bf16Rows rounded;
+  AttentionShape shape;
+};
+
+// REQUIRES: head_dim is a multiple of 8 and at most 256.
+cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
+                                 int merges, int tile_queries, cudaStream_t stream);
+
+}  // namespace outrider

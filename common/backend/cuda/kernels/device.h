@@ -1,0 +1,84 @@
+// What the kernels share: 16-byte loads, bf16 as bits, sums over a block. Included by .cu only.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/cuda/launch.h"
+
+namespace outrider {
+
+using Bf16 = uint16_t;  // the bits
+
+__device__ inline float Widen(float x) { return x; }
+__device__ inline float Widen(Bf16 bits) {
+  return __uint_as_float(static_cast<unsigned>(bits) << 16);
+}
+
+template <class T>
+__device__ T Narrow(float x);
+template <>
+__device__ inline float Narrow<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline Bf16 Narrow<Bf16>(float x) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+// Eight neighbouring values, widened. `at` is aligned to 16 bytes.
+__device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
+  const uint4 words = *reinterpret_cast<const uint4*>(at);
+  const unsigned word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[2 * i] = __uint_as_float(word[i] << 16);
+    out[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+  }
+}
+__device__ inline void LoadEight(const float* at, float (&out)[8]) {
+  const float4 low = *reinterpret_cast<const float4*>(at);
+  const float4 high = *reinterpret_cast<const float4*>(at + 4);
+  out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
+  out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
+}
+
+__device__ inline float WarpSum(float value) {
+#pragma unroll
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    value += __shfl_xor_sync(kFullWarp, value, step);
+  }
+  return value;
+}
+
+__device__ inline float WarpMax(float value) {
+#pragma unroll
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, step));
+  }
+  return value;
+}
+
+// The same sum in every thread, in an order that depends on the block's size alone. `of_warp` is
+// shared memory for 32 floats, free again after the block's next barrier.
+__device__ inline float BlockSum(float value, float* of_warp) {
+  value = WarpSum(value);
+  if (threadIdx.x % kWarpSize == 0) of_warp[threadIdx.x / kWarpSize] = value;
+  __syncthreads();
+  float sum = 0.f;
+  for (unsigned w = 0; w < blockDim.x / kWarpSize; ++w) sum += of_warp[w];
+  return sum;
+}
+
+// Threads for a row of n values: by n alone, so that a row's bits do not depend on the call.
+inline unsigned ThreadsForRow(int n) {
+  return n <= 256 ? 32 : n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
+}
+
+inline unsigned Blocks(int64_t count, int per_block) {
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+}  // namespace outrider

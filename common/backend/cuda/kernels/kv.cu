@@ -1,0 +1,88 @@
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/kv.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One block a row; a thread rotates pairs (i, i + half) of its heads.
+template <class T>
+__global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
+                                     int kv_heads, int head_dim, int page_tokens,
+                                     const float* cos_sin, float* qkv, T* keys, T* values) {
+  const int row = static_cast<int>(blockIdx.x);
+  const int half = head_dim / 2;
+  const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * head_dim;
+  float* of_row = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
+  const int32_t slot = slots[row];
+  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  for (int at = first; at < (num_heads + kv_heads) * half; at += step) {
+    const int head = at / half, i = at % half;
+    float* low = of_row + head * head_dim + i;
+    const float cos = angles[i], sin = angles[half + i];
+    const float a = low[0], b = low[half];
+    const float rotated_low = fmaf(-b, sin, __fmul_rn(a, cos));
+    const float rotated_high = fmaf(a, sin, __fmul_rn(b, cos));
+    low[0] = rotated_low;
+    low[half] = rotated_high;
+    if (head >= num_heads) {
+      T* key = keys + KvOffset(slot, head - num_heads, kv_heads, page_tokens, head_dim);
+      key[i] = Narrow<T>(rotated_low);
+      key[half + i] = Narrow<T>(rotated_high);
+    }
+  }
+  const float* v = of_row + (num_heads + kv_heads) * head_dim;
+  for (int at = first; at < kv_heads * head_dim; at += step) {
+    const int head = at / head_dim, i = at % head_dim;
+    values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] = Narrow<T>(v[at]);
+  }
+}
+
+// A thread moves one element of one layer's keys and values through all copies in their order: a
+// copy may read what the one before it wrote or is about to overwrite.
+template <class T>
+__global__ void CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count,
+                                  int kv_heads, int head_dim, int page_tokens) {
+  const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (at >= kv_heads * head_dim) return;
+  const int head = at / head_dim, i = at % head_dim;
+  T* keys = static_cast<T*>(layers[blockIdx.y].keys);
+  T* values = static_cast<T*>(layers[blockIdx.y].values);
+  for (int c = 0; c < copy_count; ++c) {
+    const int64_t from = KvOffset(copies[c].from, head, kv_heads, page_tokens, head_dim) + i;
+    const int64_t to = KvOffset(copies[c].to, head, kv_heads, page_tokens, head_dim) + i;
+    keys[to] = keys[from];
+    values[to] = values[from];
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots, int rows,
+                                 const AttentionShape& shape, const float* cos_sin, float* qkv,
+                                 const KvLayer& kv, cudaStream_t stream) {
+  const auto launch = [&](auto kernel, auto* keys, auto* values) {
+    return Launch(kernel, static_cast<unsigned>(rows), kThreads, 0, stream, positions, slots,
+                  shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens, cos_sin,
+                  qkv, keys, values);
+  };
+  if (kv.dtype == Dtype::kF32) {
+    return launch(RopeAndWriteKvKernel<float>, static_cast<float*>(kv.keys),
+                  static_cast<float*>(kv.values));
+  }
+  return launch(RopeAndWriteKvKernel<Bf16>, static_cast<Bf16*>(kv.keys),
+                static_cast<Bf16*>(kv.values));
+}
+
+cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtype,
+                              const SlotCopy* copies, int copy_count, const AttentionShape& shape,
+                              cudaStream_t stream) {
+  const dim3 grid(Blocks(int64_t{shape.num_kv_heads} * shape.head_dim, kThreads),
+                  static_cast<unsigned>(layer_count));
+  return Launch(dtype == Dtype::kF32 ? CopyKvSlotsKernel<float> : CopyKvSlotsKernel<Bf16>, grid,
+                kThreads, 0, stream, layers, copies, copy_count, shape.num_kv_heads, shape.head_dim,
+                shape.page_tokens);
+}
+
+}  // namespace outrider

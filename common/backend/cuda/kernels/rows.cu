@@ -1,0 +1,118 @@
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/rows.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One block a row.
+template <class T>
+__global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, int n, float* out) {
+  const T* from = table + static_cast<int64_t>(tokens[blockIdx.x]) * stride;
+  float* to = out + static_cast<int64_t>(blockIdx.x) * n;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    to[i] = Widen(from[i]);
+  }
+}
+
+// One block a head of a row.
+__global__ void RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
+                              float* out, Bf16Rows rounded) {
+  __shared__ float of_warp[kWarpSize];
+  const int64_t at =
+      static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
+  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  float sum = 0.f;
+  for (int i = first; i < n; i += step) sum = fmaf(x[at + i], x[at + i], sum);
+  const float mean = BlockSum(sum, of_warp) / static_cast<float>(n);
+  const float scale = 1.f / sqrtf(mean + eps);
+  for (int i = first; i < n; i += step) {
+    const float value = x[at + i] * scale * gain[i];
+    out[at + i] = value;
+    if (rounded.data != nullptr) {
+      rounded.data[static_cast<int64_t>(blockIdx.x) * rounded.stride + i] = Narrow<Bf16>(value);
+    }
+  }
+  if (rounded.data == nullptr) return;
+  for (int i = n + first; i < rounded.stride; i += step) {
+    rounded.data[static_cast<int64_t>(blockIdx.x) * rounded.stride + i] = 0;
+  }
+}
+
+// Block x is a row, y its columns: up to the rounded rows' stride.
+__global__ void SwiGluKernel(const float* gate_up, int n, float* out, Bf16Rows rounded) {
+  const int64_t row = blockIdx.x;
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i < n) {
+    const float gate = gate_up[row * 2 * n + i];
+    // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
+    const float value = gate / (1.f + expf(-gate)) * gate_up[row * 2 * n + n + i];
+    out[row * n + i] = value;
+    if (rounded.data != nullptr) rounded.data[row * rounded.stride + i] = Narrow<Bf16>(value);
+  } else if (rounded.data != nullptr && i < rounded.stride) {
+    rounded.data[row * rounded.stride + i] = 0;
+  }
+}
+
+__global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, float* out,
+                                 Bf16Rows rounded) {
+  const int64_t row = blockIdx.x;
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i < n) {
+    const float value = x[(rows == nullptr ? row : rows[row]) * n + i];
+    if (out != nullptr) out[row * n + i] = value;
+    if (rounded.data != nullptr) rounded.data[row * rounded.stride + i] = Narrow<Bf16>(value);
+  } else if (rounded.data != nullptr && i < rounded.stride) {
+    rounded.data[row * rounded.stride + i] = 0;
+  }
+}
+
+__global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out) {
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i >= n) return;
+  float* at = out + static_cast<int64_t>(blockIdx.x) * n + i;
+  *at = accumulate ? *at + bias[i] : bias[i];
+}
+
+// A grid is 65,535 blocks high at most: the rows, which may be more, go along x.
+dim3 ColumnGrid(int columns, int rows) {
+  return dim3(static_cast<unsigned>(rows), Blocks(columns, kThreads));
+}
+
+}  // namespace
+
+template <class T>
+cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int rows, int n,
+                        float* out, cudaStream_t stream) {
+  return Launch(EmbedKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream, table, stride,
+                tokens, n, out);
+}
+template cudaError_t LaunchEmbed(const float*, int, const int32_t*, int, int, float*, cudaStream_t);
+template cudaError_t LaunchEmbed(const Bf16*, int, const int32_t*, int, int, float*, cudaStream_t);
+
+cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads, int n, int stride,
+                          float eps, float* out, Bf16Rows rounded, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads));
+  return Launch(RmsNormKernel, grid, ThreadsForRow(n), 0, stream, x, gain, n, stride, eps, out,
+                rounded);
+}
+
+cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, Bf16Rows rounded,
+                         cudaStream_t stream) {
+  const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, rows);
+  return Launch(SwiGluKernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
+}
+
+cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,
+                             Bf16Rows rounded, cudaStream_t stream) {
+  const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, count);
+  return Launch(GatherRowsKernel, grid, kThreads, 0, stream, x, rows, n, out, rounded);
+}
+
+cudaError_t LaunchBias(const float* bias, int rows, int n, bool accumulate, float* out,
+                       cudaStream_t stream) {
+  return Launch(BiasKernel, ColumnGrid(n, rows), kThreads, 0, stream, bias, n, accumulate, out);
+}
+
+}  // namespace outrider

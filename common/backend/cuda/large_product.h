@@ -1,0 +1,34 @@
+// The matrix product of many rows: cublasLt in the module. Without one (the tests on the host) the
+// backend multiplies eight rows at a time with its own kernel.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, y and sums in f32. With bf16, both x and w.
+struct ProductCall {
+  const void* w = nullptr;
+  const void* x = nullptr;
+  bool bf16 = false;
+  int out_features = 0;
+  int stride = 0;  // a multiple of 8; zeros behind the inputs
+  int rows = 0;
+  bool accumulate = false;
+  float* y = nullptr;
+};
+
+class LargeProduct {
+ public:
+  virtual ~LargeProduct() = default;
+  virtual void Run(const ProductCall& call, cudaStream_t stream) = 0;
+};
+
+// kInternal or kResourceExhausted in cublasLt's words.
+Result<std::unique_ptr<LargeProduct>> CreateCublasProduct();
+
+}  // namespace outrider

@@ -1,0 +1,39 @@
+#include "common/backend/cuda/module.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "common/backend/cuda/cuda_backend.h"
+#include "common/base/version.h"
+
+namespace outrider {
+namespace {
+
+Result<std::unique_ptr<Backend>> Create(int device) {
+  OUTRIDER_TRY(UseCudaDevice(device));
+  OUTRIDER_ASSIGN(std::unique_ptr<LargeProduct> product, CreateCublasProduct());
+  return CreateCudaBackend(device, std::move(product));
+}
+
+}  // namespace
+}  // namespace outrider
+
+extern "C" {
+
+const char* outrider_cuda_module_version() { return outrider::kVersion; }
+
+int outrider_cuda_module_interface() { return outrider::kCudaModuleInterface; }
+
+int outrider_cuda_module_create(int device, outrider::Backend** backend, char* message,
+                                size_t message_bytes) {
+  outrider::Result<std::unique_ptr<outrider::Backend>> made = outrider::Create(device);
+  if (!made.ok()) {
+    std::snprintf(message, message_bytes, "%s", made.status().message().c_str());
+    return static_cast<int>(made.status().code());
+  }
+  *backend = std::move(made).value().release();
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,50 @@
+#include "common/model/memory_plan.h"
+
+#include <string>
+
+namespace outrider {
+namespace {
+
+std::string Mebibytes(int64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+}  // namespace
+
+Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
+  if (!(request.fraction > 0 && request.fraction <= 1)) {
+    return InvalidArgument("the fraction of the device's memory is " +
+                           std::to_string(request.fraction) + ", not above 0 and at most 1");
+  }
+  const auto allowed = static_cast<int64_t>(request.fraction * static_cast<double>(request.total));
+  const int64_t used = request.total - request.free;
+  const int64_t left = allowed - used - request.workspace;
+  if (left < request.page) {
+    return ResourceExhausted("no memory is left for the KV cache: of " + Mebibytes(request.total) +
+                             " the fraction " + std::to_string(request.fraction) +
+                             " may be used; the weights and whatever else is on the "
+                             "device take " +
+                             Mebibytes(used) + ", the activations of the largest batch " +
+                             Mebibytes(request.workspace) + ", and one page of KV would take " +
+                             std::to_string(request.page) + " bytes");
+  }
+  return left / request.page * request.page;
+}
+
+int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv) {
+  return int64_t{2} * config.num_layers * page_tokens * config.num_kv_heads * config.head_dim *
+         static_cast<int64_t>(DtypeBytes(kv));
+}
+
+int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
+  const int64_t q = int64_t{config.num_heads} * config.head_dim;
+  const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
+  // The buffers of Transformer::Allocate, and the rounded copy of the widest input of a product.
+  const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
+                      3 * int64_t{config.intermediate_size} + config.vocab_size +
+                      (config.intermediate_size + 1) / 2;
+  const int64_t rope = int64_t{config.max_position_embeddings} * config.head_dim;
+  // Of the backend itself: partial sums of attention, the library's workspace, staging.
+  constexpr int64_t kBackend = int64_t{192} << 20;
+  return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) + kBackend;
+}
+
+}  // namespace outrider

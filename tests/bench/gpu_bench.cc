@@ -1,0 +1,296 @@
+// How fast a CUDA device runs a model of Llama 3.1 8B's shape, against what its memory and its
+// matrix units allow. Weights are random: nothing of the speed depends on them.
+//   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS]
+// Exit code 0 and the word "skipped" without a device.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/backend/create_backend.h"
+#include "common/model/transformer.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+T Must(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "gpu_bench: %s\n", result.status().message().c_str());
+  std::exit(1);
+}
+void Must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "gpu_bench: %s\n", status.message().c_str());
+  std::exit(1);
+}
+void Must(cudaError_t error) {
+  Must(error == cudaSuccess ? Status() : Internal(cudaGetErrorString(error)));
+}
+
+// Median seconds of `repeat` runs, after three that do not count.
+double Median(int repeat, const std::function<void()>& run) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeat + 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (i >= 3) seconds.push_back(took.count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + repeat / 2, seconds.end());
+  return seconds[static_cast<size_t>(repeat / 2)];
+}
+
+// Bytes a second, read and written, of a copy within the device.
+double CopyRate() {
+  const size_t bytes = size_t{2} << 30;  // far beyond any cache
+  char *from = nullptr, *to = nullptr;
+  Must(cudaMalloc(&from, bytes));
+  Must(cudaMalloc(&to, bytes));
+  Must(cudaMemset(from, 0x5a, bytes));
+  const double seconds = Median(10, [&] {
+    Must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice));
+    Must(cudaDeviceSynchronize());
+  });
+  Must(cudaFree(from));
+  Must(cudaFree(to));
+  return 2. * static_cast<double>(bytes) / seconds;
+}
+
+// Random bits of bf16 values around 0.02; every matrix is a view of it.
+class RandomWeights {
+ public:
+  explicit RandomWeights(size_t elements) : bits_(elements) {
+    uint64_t state = 1;
+    for (uint16_t& bits : bits_) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      // A sign, an exponent of 2^-7 to 2^-6, seven bits of mantissa.
+      bits = static_cast<uint16_t>((state >> 48 & 0x8000) | 0x3c00 | (state >> 40 & 0xff));
+    }
+  }
+  std::unique_ptr<PackedMatrix> Matrix(Backend& backend, int64_t out, int64_t in) const {
+    auto packed = Must(backend.Pack({bits_.data(), Dtype::kBf16, {out, in}}, WeightType::kBf16));
+    backend.Wait();
+    return packed;
+  }
+
+ private:
+  std::vector<uint16_t> bits_;
+};
+
+std::unique_ptr<Buffer> Ones(Backend& backend, int n) {
+  const std::vector<float> ones(static_cast<size_t>(n), 1.f);
+  auto buffer = Must(backend.Allocate(ones.size() * sizeof(float)));
+  backend.CopyIn(buffer->data(), ones.data(), ones.size() * sizeof(float));
+  backend.Wait();
+  return buffer;
+}
+
+// Operations a second of a square bf16 product.
+double ProductRate(Backend& backend, const RandomWeights& random) {
+  const int n = 8192;
+  const auto w = random.Matrix(backend, n, n);
+  const auto bytes = static_cast<size_t>(n) * n * sizeof(float);
+  const auto x = Must(backend.Allocate(bytes)), y = Must(backend.Allocate(bytes));
+  std::vector<float> values(static_cast<size_t>(n) * n);
+  std::mt19937 generator(2);
+  for (float& v : values) v = static_cast<float>(generator() % 2048) / 1024.f - 1.f;
+  backend.CopyIn(x->data(), values.data(), bytes);
+  constexpr int kProducts = 10;  // the first rounds x to bf16, the others find it
+  const double seconds = Median(5, [&] {
+    for (int i = 0; i < kProducts; ++i) {
+      backend.MatMul(*w, x->floats(), n, nullptr, false, y->floats());
+    }
+    backend.Wait();
+  });
+  return 2. * n * n * n * kProducts / seconds;
+}
+
+ModelConfig Llama8B() {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.vocab_size = 128256;
+  config.hidden_size = 4096;
+  config.intermediate_size = 14336;
+  config.num_layers = 32;
+  config.num_heads = 32;
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  config.max_position_embeddings = 131072;
+  config.rope_theta = 500000.f;
+  config.rms_norm_eps = 1e-5f;
+  config.tied_embeddings = false;
+  return config;
+}
+
+Weights MakeWeights(const ModelConfig& c, Backend& backend, const RandomWeights& random) {
+  Weights weights;
+  weights.embedding = random.Matrix(backend, c.vocab_size, c.hidden_size);
+  weights.head = random.Matrix(backend, c.vocab_size, c.hidden_size);
+  weights.final_norm = Ones(backend, c.hidden_size);
+  for (int i = 0; i < c.num_layers; ++i) {
+    LayerWeights layer;
+    layer.attention_norm = Ones(backend, c.hidden_size);
+    layer.mlp_norm = Ones(backend, c.hidden_size);
+    layer.qkv =
+        random.Matrix(backend, (c.num_heads + 2 * c.num_kv_heads) * c.head_dim, c.hidden_size);
+    layer.attention_out = random.Matrix(backend, c.hidden_size, c.num_heads * c.head_dim);
+    layer.gate_up = random.Matrix(backend, 2 * c.intermediate_size, c.hidden_size);
+    layer.down = random.Matrix(backend, c.hidden_size, c.intermediate_size);
+    weights.layers.push_back(std::move(layer));
+  }
+  return weights;
+}
+
+struct Step {
+  const char* what;
+  int sessions;
+  int rows;  // of each session
+};
+constexpr Step kSteps[] = {{"decode", 1, 1},   {"decode", 8, 1}, {"decode", 32, 1},
+                           {"decode", 128, 1}, {"verify", 1, 8}, {"verify", 1, 16},
+                           {"verify", 1, 32},  {"verify", 8, 8}, {"verify", 8, 16},
+                           {"verify", 8, 32},  {"verify", 32, 8}};
+
+struct Ceilings {
+  double bytes_per_second, operations_per_second;
+};
+
+// Weights once, each session's keys and values once, logits written; or the products, if longer.
+double Floor(const ModelConfig& c, const Step& step, int context, const Ceilings& ceilings) {
+  const double layer = double(c.hidden_size) * (c.num_heads + 2 * c.num_kv_heads) * c.head_dim +
+                       double(c.num_heads) * c.head_dim * c.hidden_size +
+                       3. * c.hidden_size * c.intermediate_size;
+  const double weights = layer * c.num_layers + double(c.vocab_size) * c.hidden_size;
+  const double kv = 2. * c.num_layers * c.num_kv_heads * c.head_dim * context * step.sessions;
+  const double rows = double(step.sessions) * step.rows;
+  const double bytes = 2. * (weights + kv) + 4. * rows * c.vocab_size;
+  return std::max(bytes / ceilings.bytes_per_second,
+                  2. * weights * rows / ceilings.operations_per_second);
+}
+
+class Bench {
+ public:
+  Bench(Model* model, int context) : model_(*model), context_(context) {}
+
+  bool Fits(const Step& step) const {
+    const int tokens = context_ + step.rows + model_.page_tokens();
+    return int64_t{step.sessions} * (tokens / model_.page_tokens() + 1) <= model_.total_pages() &&
+           step.sessions * step.rows <= model_.max_batch_tokens();
+  }
+
+  double Run(const Step& step) {
+    std::vector<SequenceId> sequences;
+    for (int s = 0; s < step.sessions; ++s) sequences.push_back(Prefilled());
+    const std::vector<TokenId> tokens(static_cast<size_t>(step.rows), 17);
+    std::vector<int32_t> all;
+    for (int i = 0; i < step.rows; ++i) all.push_back(i);
+    std::vector<ForwardSequence> batch;
+    for (const SequenceId s : sequences) batch.push_back({s, tokens, {}, all});
+    ForwardOutput output;
+    const double seconds = Median(20, [&] {
+      Must(model_.Forward(batch, /*want_hidden=*/false, &output));
+      for (const SequenceId s : sequences) model_.Truncate(s, context_);
+    });
+    for (const SequenceId s : sequences) model_.Release(s);
+    return seconds;
+  }
+
+  // Tokens a second of a prompt.
+  double Prefill() {
+    const double seconds = Median(3, [&] { model_.Release(Prefilled()); });
+    return context_ / seconds;
+  }
+
+ private:
+  SequenceId Prefilled() {
+    const SequenceId sequence = model_.NewSequence();
+    ForwardOutput output;
+    for (int held = 0; held < context_;) {
+      const int count = std::min(model_.max_batch_tokens(), context_ - held);
+      std::vector<TokenId> tokens;
+      for (int i = 0; i < count; ++i) tokens.push_back((held + i) * 37 % 100000);
+      const ForwardSequence share = {sequence, tokens, {}, {}};
+      Must(model_.Forward({&share, 1}, false, &output));
+      held += count;
+    }
+    return sequence;
+  }
+
+  Model& model_;
+  const int context_;
+};
+
+int Main(int argc, char** argv) {
+  std::string device = "cuda:0", json_file;
+  int context = 1024;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--device") == 0) device = argv[i + 1];
+    if (std::strcmp(argv[i], "--json") == 0) json_file = argv[i + 1];
+    if (std::strcmp(argv[i], "--context") == 0) context = std::atoi(argv[i + 1]);
+  }
+  Result<std::unique_ptr<Backend>> made = CreateBackend(device, {});
+  if (!made.ok()) {
+    std::printf("gpu_bench: skipped: %s\n", made.status().message().c_str());
+    return 0;
+  }
+  std::unique_ptr<Backend> backend = std::move(made).value();
+  const std::string name = backend->Describe();
+  const ModelConfig config = Llama8B();
+  const RandomWeights random(static_cast<size_t>(config.vocab_size) * 4096);
+  const Ceilings ceilings = {CopyRate(), ProductRate(*backend, random)};
+  std::printf("%s: copy %.2f TB/s, bf16 product %.0f TFLOP/s\n", name.c_str(),
+              ceilings.bytes_per_second / 1e12, ceilings.operations_per_second / 1e12);
+
+  Weights weights = MakeWeights(config, *backend, random);
+  const auto model = Must(BuildModel(config, std::move(weights), std::move(backend),
+                                     {.weights = WeightType::kBf16,
+                                      .kv = Dtype::kBf16,
+                                      .memory_fraction = 0.9,
+                                      .max_batch_tokens = 512}));
+  Bench bench(model.get(), context);
+  json out = {{"device", name},
+              {"copy_bytes_per_second", ceilings.bytes_per_second},
+              {"product_operations_per_second", ceilings.operations_per_second},
+              {"context", context},
+              {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
+  out["prefill_tokens_per_second"] = bench.Prefill();
+  std::printf("Llama 3.1 8B shapes, %d tokens of context; prefill %.0f tokens/s\n", context,
+              out["prefill_tokens_per_second"].get<double>());
+  std::printf("%-8s %8s %6s %9s %9s %7s %10s\n", "step", "sessions", "rows", "ms", "floor", "times",
+              "rows/s");
+  for (const Step& step : kSteps) {
+    if (!bench.Fits(step)) {
+      std::printf("%-8s %8d %6d does not fit\n", step.what, step.sessions, step.rows);
+      continue;
+    }
+    const double seconds = bench.Run(step), floor = Floor(config, step, context, ceilings);
+    std::printf("%-8s %8d %6d %9.3f %9.3f %7.2f %10.0f\n", step.what, step.sessions, step.rows,
+                seconds * 1e3, floor * 1e3, seconds / floor, step.sessions * step.rows / seconds);
+    out["steps"].push_back({{"what", step.what},
+                            {"sessions", step.sessions},
+                            {"rows", step.rows},
+                            {"seconds", seconds},
+                            {"floor_seconds", floor}});
+  }
+  if (!json_file.empty()) std::ofstream(json_file) << out.dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) { return outrider::Main(argc, argv); }

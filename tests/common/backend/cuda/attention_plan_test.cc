@@ -1,0 +1,149 @@
+#include "common/backend/cuda/attention_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+constexpr AttentionShape kShape = {
+    .num_heads = 32, .num_kv_heads = 8, .head_dim = 128, .page_tokens = 16};
+constexpr AttentionLimits kLimits = {.blocks = 528, .max_partials = 2000};
+
+// Chains of `rows[s]` new tokens behind `contexts[s]` held ones.
+struct Batch {
+  Batch(const std::vector<int>& contexts, const std::vector<int>& rows) : context(contexts) {
+    for (size_t s = 0; s < rows.size(); ++s) {
+      for (int i = 0; i < rows[s]; ++i) {
+        positions.push_back(contexts[s] + i);
+        parents.push_back(i - 1);
+      }
+      row_begin.push_back(static_cast<int32_t>(positions.size()));
+    }
+  }
+  BatchLayout layout() const {
+    BatchLayout out;
+    out.rows = static_cast<int>(positions.size());
+    out.sequences = static_cast<int>(context.size());
+    out.positions = positions.data();
+    out.row_begin = row_begin.data();
+    out.context = context.data();
+    out.parents = parents.data();
+    return out;
+  }
+  std::vector<int32_t> context, positions, parents, row_begin = {0};
+};
+
+AttentionPlan Plan(const Batch& batch, const AttentionShape& shape = kShape,
+                   const AttentionLimits& limits = kLimits) {
+  AttentionPlan plan;
+  PlanAttention(batch.layout(), shape, limits, &plan);
+  return plan;
+}
+
+// Every chunk that a query sees is in one unit of its tile; partial results have places of their
+// own and, in a merge, stand in the order of their chunks.
+void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const AttentionShape& shape) {
+  const int group = shape.num_heads / shape.num_kv_heads;
+  std::vector<int> used(static_cast<size_t>(plan.partials));
+  for (int s = 0; s < static_cast<int>(batch.context.size()); ++s) {
+    const int begin = batch.row_begin[s];
+    for (int q = 0; q < (batch.row_begin[s + 1] - begin) * group; ++q) {
+      const int position = batch.positions[begin + q / group];
+      const int seen =
+          shape.sliding_window > 0 ? std::max(0, position + 1 - shape.sliding_window) : 0;
+      for (int chunk = seen / kAttentionChunk; chunk <= position / kAttentionChunk; ++chunk) {
+        EXPECT_EQ(std::count_if(plan.units.begin(), plan.units.end(),
+                                [&](const AttentionUnit& u) {
+                                  return u.sequence == s && u.first_query <= q &&
+                                         q < u.first_query + u.queries && u.chunk_begin <= chunk &&
+                                         chunk < u.chunk_end;
+                                }),
+                  1)
+            << "sequence " << s << " query " << q << " chunk " << chunk;
+      }
+    }
+  }
+  for (const AttentionMerge& merge : plan.merges) {
+    int next = merge.partial;
+    for (const AttentionUnit& unit : plan.units) {
+      if (unit.sequence != merge.sequence || unit.first_query != merge.first_query) continue;
+      EXPECT_EQ(unit.partial, next);
+      next += unit.chunk_end - unit.chunk_begin;
+    }
+    EXPECT_EQ(next, merge.partial + merge.chunks);
+    for (int i = merge.partial; i < next; ++i) ++used[static_cast<size_t>(i)];
+  }
+  EXPECT_TRUE(std::all_of(used.begin(), used.end(), [](int n) { return n == 1; }));
+  for (const AttentionUnit& unit : plan.units) {
+    EXPECT_GT(unit.chunk_end, unit.chunk_begin);
+    EXPECT_LE(unit.queries, kAttentionTileQueries);
+    EXPECT_LE(unit.queries, plan.tile_queries);
+  }
+}
+
+TEST(AttentionPlan, OneLongContextIsCutIntoChunks) {
+  const Batch batch({4000}, {1});
+  const AttentionPlan plan = Plan(batch);
+  EXPECT_EQ(plan.units.size(), 16u);  // 16 chunks by 8 heads do not fill 528 blocks
+  EXPECT_EQ(plan.merges.size(), 1u);
+  EXPECT_EQ(plan.tile_queries, 4);
+  ExpectComplete(plan, batch, kShape);
+}
+
+TEST(AttentionPlan, ManyShortContextsAreNotCut) {
+  const Batch batch(std::vector<int>(128, 1000), std::vector<int>(128, 1));
+  const AttentionPlan plan = Plan(batch);
+  EXPECT_EQ(plan.units.size(), 128u);
+  EXPECT_TRUE(plan.merges.empty());
+  EXPECT_EQ(plan.partials, 0);
+  ExpectComplete(plan, batch, kShape);
+}
+
+TEST(AttentionPlan, TheLongOneAmongShortOnesIsCutAlone) {
+  std::vector<int> contexts(100, 500);
+  contexts[37] = 100000;
+  const Batch batch(contexts, std::vector<int>(100, 2));
+  const AttentionPlan plan = Plan(batch);
+  ASSERT_EQ(plan.merges.size(), 1u);
+  EXPECT_EQ(plan.merges[0].sequence, 37);
+  EXPECT_GT(plan.units.size(), 120u);
+  ExpectComplete(plan, batch, kShape);
+}
+
+TEST(AttentionPlan, KeepsToTheRoomForPartialResults) {
+  const Batch batch({100000, 90000}, {2, 3});
+  for (const int room : {0, 1, 391, 1000}) {
+    const AttentionPlan plan = Plan(batch, kShape, {.blocks = 100000, .max_partials = room});
+    EXPECT_LE(plan.partials, room);
+    ExpectComplete(plan, batch, kShape);
+  }
+}
+
+TEST(AttentionPlan, AWindowLeavesOutWhatNobodySees) {
+  AttentionShape shape = kShape;
+  shape.sliding_window = 300;
+  const Batch batch({5000, 3}, {20, 400});
+  const AttentionPlan plan = Plan(batch, shape);
+  ExpectComplete(plan, batch, shape);
+  EXPECT_EQ(plan.units[0].chunk_begin, (5001 - 300) / kAttentionChunk);
+}
+
+TEST(AttentionPlan, TreesBringTheirPathsAndChainsDoNot) {
+  Batch batch({10, 20}, {4, 3});
+  batch.parents = {-1, -1, 0, 2, -1, 0, 1};
+  batch.positions = {10, 10, 11, 12, 20, 21, 22};
+  const AttentionPlan plan = Plan(batch);
+  EXPECT_EQ(plan.is_tree, (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(plan.paths, (std::vector<int32_t>{0, 1, 0, 2, 0, 2, 3}));
+  EXPECT_EQ(plan.path_begin[2], 2);
+  EXPECT_EQ(plan.path_begin[3], 4);
+  ExpectComplete(plan, batch, kShape);
+  EXPECT_TRUE(Plan(Batch({10}, {3})).paths.empty());
+}
+
+}  // namespace
+}  // namespace outrider

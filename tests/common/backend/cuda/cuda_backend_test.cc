@@ -1,0 +1,119 @@
+// What the CUDA backend does beside its ops: names, memory, large copies, long contexts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "common/backend/create_backend.h"
+#include "common/backend/cuda/device_memory.h"
+#include "tests/support/cuda_emulation/emulated_backend.h"
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::unique_ptr<Backend> Emulated() { return CreateEmulatedCudaBackend().value(); }
+
+TEST(CudaBackend, SaysWhatItRunsOn) {
+  EXPECT_EQ(Emulated()->Describe(), "cuda:0 (emulated on the host, 16 GiB, sm_90)");
+  EXPECT_EQ(Emulated()->Memory().total, int64_t{16} << 30);
+}
+
+TEST(CudaBackend, NewMemoryIsZeroAndTooMuchIsAnError) {
+  const auto backend = Emulated();
+  const auto buffer = backend->Allocate(1000).value();
+  std::vector<char> bytes(1000, 1);
+  backend->CopyOut(bytes.data(), buffer->data(), bytes.size());
+  backend->Wait();
+  EXPECT_EQ(bytes, std::vector<char>(1000, 0));
+  const auto refused = backend->Allocate(size_t{17} << 30);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(refused.status().message(), HasSubstr("are free"));
+}
+
+TEST(CudaBackend, CopiesMoreThanAPinnedPiece) {
+  const auto backend = Emulated();
+  std::vector<uint32_t> values(2 * StagedCopy::kPieceBytes / 4 + 12345);
+  std::iota(values.begin(), values.end(), 7u);
+  const auto buffer = backend->Allocate(values.size() * 4).value();
+  backend->CopyIn(buffer->data(), values.data(), values.size() * 4);
+  std::vector<uint32_t> back(values.size());
+  backend->CopyOut(back.data(), buffer->data(), back.size() * 4);
+  backend->Wait();
+  EXPECT_EQ(back, values);
+}
+
+TEST(CudaBackend, PacksMoreThanAPinnedPiece) {
+  const auto backend = Emulated();
+  const int out = 1500, in = 7001;  // 21 MB as bf16, rows padded
+  std::vector<float> w(static_cast<size_t>(out) * in, 0.f);
+  for (int o = 0; o < out; ++o) w[static_cast<size_t>(o) * in + o] = static_cast<float>(o % 100);
+  const auto packed = backend->Pack({w.data(), Dtype::kF32, {out, in}}, WeightType::kBf16).value();
+  std::vector<float> ones(in, 1.f), y(out);
+  const auto x = backend->Allocate(in * sizeof(float)).value();
+  const auto got = backend->Allocate(out * sizeof(float)).value();
+  backend->CopyIn(x->data(), ones.data(), in * sizeof(float));
+  backend->MatMul(*packed, x->floats(), 1, nullptr, false, got->floats());
+  backend->CopyOut(y.data(), got->data(), out * sizeof(float));
+  backend->Wait();
+  for (int o = 0; o < out; ++o) ASSERT_EQ(y[o], static_cast<float>(o % 100));
+}
+
+TEST(CudaBackend, RefusesInt8WithWords) {
+  const std::vector<float> w(64);
+  const auto packed = Emulated()->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kInt8);
+  ASSERT_FALSE(packed.ok());
+  EXPECT_EQ(packed.status().code(), Code::kUnimplemented);
+}
+
+// The rounded copy that an op leaves for the next product must not outlive what it was made of.
+TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
+  const auto backend = Emulated();
+  const int n = 16;
+  std::vector<float> eye(n * n, 0.f), ones(n, 1.f), twos(n, 2.f), y(n);
+  for (int i = 0; i < n; ++i) eye[i * n + i] = 1.f;
+  const auto w = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kBf16).value();
+  const auto x = backend->Allocate(n * sizeof(float)).value();
+  const auto gain = backend->Allocate(n * sizeof(float)).value();
+  const auto out = backend->Allocate(n * sizeof(float)).value();
+  backend->CopyIn(gain->data(), ones.data(), n * sizeof(float));
+  const auto product = [&](float* of) {
+    backend->MatMul(*w, of, 1, nullptr, false, out->floats());
+    backend->CopyOut(y.data(), out->data(), n * sizeof(float));
+    backend->Wait();
+    return y[3];
+  };
+  backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  EXPECT_EQ(product(x->floats()), 1.f);
+  backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
+  EXPECT_EQ(product(x->floats()), 2.f);
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
+  EXPECT_EQ(product(x->floats()), 2.f);
+}
+
+TEST(CreateBackend, KnowsItsDevicesByName) {
+  EXPECT_THAT(CreateBackend("cpu", {}).value()->Describe(), StartsWith("cpu"));
+  for (const char* name :
+       {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:99999999999"}) {
+    EXPECT_EQ(CreateBackend(name, {}).status().code(), Code::kInvalidArgument) << name;
+  }
+}
+
+// On a machine with 1000 devices this would fail.
+TEST(CreateBackend, SaysWhyThereIsNoDevice) {
+  const auto none = CreateBackend("cuda:999", {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().message(),
+              testing::AnyOf(HasSubstr("is it built (OUTRIDER_CUDA)"),  // no module
+                             HasSubstr("driver"), HasSubstr("there is no cuda:999")));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,96 @@
+// A CUDA device against the CPU, on random checkpoints of every family. Skipped without a device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/backend/create_backend.h"
+#include "tests/common/model/model_testing.h"
+
+namespace outrider {
+namespace {
+
+struct Case {
+  std::string name;
+  CheckpointOptions checkpoint;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class CudaParity : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const auto backend = CreateBackend("cuda:0", {});
+    if (!backend.ok())
+      GTEST_SKIP() << "no CUDA device: skipped (" << backend.status().message() << ")";
+    ASSERT_TRUE(MakeCheckpoint(directory_.path(), GetParam().checkpoint).ok());
+  }
+
+  std::unique_ptr<Model> Load(const std::string& device, WeightType weights, Dtype kv) {
+    ModelOptions options = kExactOptions;
+    options.weights = weights;
+    options.kv = kv;
+    return LoadModel(directory_.path(), CreateBackend(device, {}).value(), options).value();
+  }
+
+  // A prompt, a tree behind it, one path of it kept, a token behind that.
+  static Rows Story(Model& model, int vocabulary) {
+    const SequenceId sequence = model.NewSequence();
+    Rows rows = Extend(model, sequence, RandomTokens(60, vocabulary, 1));
+    const std::vector<int32_t> parents = {-1, -1, 0, 1, 1, 4, 2, 5, 7};
+    const Rows tree = Extend(model, sequence, RandomTokens(9, vocabulary, 2), parents);
+    rows.insert(rows.end(), tree.begin(), tree.end());
+    model.KeepPath(sequence, std::vector<int32_t>{1, 4, 5, 7});
+    const Rows last = Extend(model, sequence, RandomTokens(1, vocabulary, 3));
+    rows.insert(rows.end(), last.begin(), last.end());
+    return rows;
+  }
+
+  double WorstError(WeightType weights, Dtype kv) {
+    const int vocabulary = GetParam().checkpoint.vocab_size;
+    const Rows want = Story(*Load("cpu", weights, kv), vocabulary);
+    const Rows got = Story(*Load("cuda:0", weights, kv), vocabulary);
+    EXPECT_EQ(got.size(), want.size());
+    double worst = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      worst = std::max(worst,
+                       RelativeError(got[i], std::vector<double>(want[i].begin(), want[i].end())));
+    }
+    RecordProperty("worst_error", std::to_string(worst));
+    return worst;
+  }
+
+  const TempDirectory directory_;
+};
+
+// Float sums in another order, through a few layers.
+TEST_P(CudaParity, LogitsAgreeInFloat) {
+  EXPECT_LT(WorstError(WeightType::kF32, Dtype::kF32), 1e-4);
+}
+
+// The CPU keeps activations in f32, the device rounds them at each product (2^-9 per element).
+TEST_P(CudaParity, LogitsAgreeInBf16) {
+  EXPECT_LT(WorstError(WeightType::kBf16, Dtype::kBf16), 3e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, CudaParity,
+    testing::Values(
+        Case{"Llama", {.family = Family::kLlama}},
+        Case{"Llama3", {.family = Family::kLlama3, .head_dim = 64}},
+        Case{"LlamaHeads128", {.family = Family::kLlama, .hidden_size = 256, .head_dim = 128}},
+        Case{"LlamaOddSizes",
+             {.family = Family::kLlama,
+              .vocab_size = 259,
+              .hidden_size = 54,
+              .intermediate_size = 75,
+              .num_heads = 3,
+              .num_kv_heads = 1,
+              .head_dim = 24}},
+        Case{"Mistral", {.family = Family::kMistral, .sliding_window = 24}},
+        Case{"Qwen2", {.family = Family::kQwen2, .head_dim = 96}},
+        Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
+    [](const testing::TestParamInfo<Case>& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace outrider

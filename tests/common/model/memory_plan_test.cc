@@ -1,0 +1,61 @@
+#include "common/model/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace outrider {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+TEST(MemoryPlan, TheCacheGetsWhatIsLeftInWholePages) {
+  // 80 GiB of which 16 are weights and 1 somebody else's: 0.9 * 80 - 17 - 3.
+  const auto bytes = PlanKvBytes({.free = 63 * kGiB,
+                                  .total = 80 * kGiB,
+                                  .fraction = 0.9,
+                                  .workspace = 3 * kGiB,
+                                  .page = 2 << 20});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+  EXPECT_EQ(*bytes % (2 << 20), 0);
+  EXPECT_LE(*bytes, 52 * kGiB);
+  EXPECT_GT(*bytes, 52 * kGiB - (4 << 20));
+}
+
+TEST(MemoryPlan, OnePageIsTheLeast) {
+  MemoryRequest request = {.free = 100, .total = 100, .fraction = 1, .workspace = 60, .page = 40};
+  ASSERT_TRUE(PlanKvBytes(request).ok());
+  EXPECT_EQ(*PlanKvBytes(request), 40);
+  request.page = 41;
+  const auto none = PlanKvBytes(request);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(none.status().message(), HasSubstr("one page of KV would take 41 bytes"));
+}
+
+TEST(MemoryPlan, OthersOnTheDeviceCount) {
+  const auto none = PlanKvBytes(
+      {.free = 2 * kGiB, .total = 80 * kGiB, .fraction = 0.9, .workspace = 0, .page = 1});
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().message(), HasSubstr("take 79872 MiB"));
+}
+
+TEST(MemoryPlan, TheFractionIsAFraction) {
+  for (const double fraction : {0., -1., 1.01}) {
+    EXPECT_EQ(PlanKvBytes({.free = 1, .total = 1, .fraction = fraction, .page = 1}).status().code(),
+              Code::kInvalidArgument);
+  }
+}
+
+// Llama 3.1 8B: 32 layers, 8 KV heads of 128, in bf16: 128 KiB a token.
+TEST(MemoryPlan, PagesOfAKnownModel) {
+  ModelConfig config;
+  config.num_layers = 32;
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  EXPECT_EQ(PageBytes(config, 16, Dtype::kBf16), 16 * (128 << 10));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,14 @@
+// The CUDA backend's own sources on the host: everything but cublasLt.
+#pragma once
+
+#include <memory>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Products go through the backend's own kernel, eight rows at a time.
+Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend();
+
+}  // namespace outrider

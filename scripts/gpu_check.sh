@@ -8,7 +8,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-build/gpu-results}
 build=build/gpu
-mkdir -p "$out"
 
 skip() { echo "gpu check: skipped: $1"; exit 0; }
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
@@ -21,6 +20,7 @@ device=$(nvidia-smi --query-gpu=name,compute_cap,memory.total,driver_version --f
   skip "no CUDA device"
 capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d ' .')
 echo "device: $device"
+mkdir -p "$out"
 
 verdict() {
   if (($1 == 0)); then

@@ -24,14 +24,17 @@ enum class State { kReady, kAtBarrier, kAtWarp, kDone };
 
 struct Lane {
   State state = State::kReady;
-  const char* operation = nullptr;  // of its warp, while it waits
-  uint64_t deposit[2] = {};         // of this and the last warp operation
+  uint3 index = {};
+  uint64_t deposit[2] = {};  // of this and the last warp operation
   unsigned parity = 0;
 };
 
 struct Warp {
   unsigned lanes = 0;  // threads of the block that it has
   unsigned waiting = 0;
+  // What the first of them that waits is at.
+  const char* operation = nullptr;
+  unsigned first_waiter = 0;
 };
 
 // What a thread found wrong. Plain data: a thread that fails is never finished, so that it may own
@@ -79,8 +82,7 @@ void RunThread() {
 
 void SetThread(unsigned thread) {
   block.current = thread;
-  const dim3& shape = block.shape;
-  threadIdx = {thread % shape.x, thread / shape.x % shape.y, thread / (shape.x * shape.y)};
+  threadIdx = block.lanes[thread].index;
 }
 
 std::string Name(unsigned thread) { return "thread " + std::to_string(thread); }
@@ -116,7 +118,7 @@ std::string WhereTheyWait() {
                      std::to_string(block.done) + " have ended";
   for (unsigned t = 0; t < block.threads && in_warps > 0; ++t) {
     if (block.lanes[t].state != State::kAtWarp) continue;
-    text += "; " + Name(t) + " waits at " + block.lanes[t].operation;
+    text += "; " + Name(t) + " waits at " + block.warps[t / kWarp].operation;
     break;
   }
   return text + InBlock();
@@ -126,7 +128,11 @@ std::string WhereTheyWait() {
 std::string RunBlock() {
   std::fill_n(block.lanes, block.threads, Lane());
   std::fill_n(block.warps, kMaxThreads / kWarp, Warp());
-  for (unsigned t = 0; t < block.threads; ++t) ++block.warps[t / kWarp].lanes;
+  const dim3& shape = block.shape;
+  for (unsigned t = 0; t < block.threads; ++t) {
+    ++block.warps[t / kWarp].lanes;
+    block.lanes[t].index = {t % shape.x, t / shape.x % shape.y, t / (shape.x * shape.y)};
+  }
   block.at_barrier = block.done = 0;
   ReleaseOrder(&block.begin_order);
   std::string failure;
@@ -172,21 +178,19 @@ cudaError_t Failed(cudaError_t error, const std::string& why) {
 void WaitForWarp(const char* operation, unsigned mask) {
   Warp& warp = block.warps[block.current / kWarp];
   if (mask != 0xffffffffu || warp.lanes != kWarp) Fail({.operation = operation});
-  Lane& self = block.lanes[block.current];
-  const unsigned first = block.current / kWarp * kWarp;
-  for (unsigned t = first; t < first + kWarp; ++t) {
-    const Lane& other = block.lanes[t];
-    if (other.state == State::kAtWarp && other.operation != operation) {
-      Fail({.operation = operation, .other = other.operation, .other_thread = t});
-    }
+  if (warp.waiting == 0) {
+    warp.operation = operation;
+    warp.first_waiter = block.current;
+  } else if (warp.operation != operation) {
+    Fail({.operation = operation, .other = warp.operation, .other_thread = warp.first_waiter});
   }
-  self.operation = operation;
   ReleaseOrder(&block.warp_order[block.current / kWarp]);
   if (++warp.waiting == kWarp) {
     warp.waiting = 0;
+    const unsigned first = block.current / kWarp * kWarp;
     for (unsigned t = first; t < first + kWarp; ++t) block.lanes[t].state = State::kReady;
   } else {
-    self.state = State::kAtWarp;
+    block.lanes[block.current].state = State::kAtWarp;
     LeaveFiber();
   }
   AcquireOrder(&block.warp_order[block.current / kWarp]);

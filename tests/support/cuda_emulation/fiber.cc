@@ -60,13 +60,14 @@ class FiberStack {
   void* stack_ = nullptr;
   ucontext_t context_;
   ucontext_t entered_from_;
-  bool started_ = false;
   bool ended_ = false;
-  jmp_buf inside_, outside_;
-  void* sanitizer_fiber_ = nullptr;
-  void* sanitizer_outside_ = nullptr;
-  const void* outside_stack_ = nullptr;
-  size_t outside_bytes_ = 0;
+  // Each used by one of the ways to switch.
+  [[maybe_unused]] bool started_ = false;
+  [[maybe_unused]] jmp_buf inside_, outside_;
+  [[maybe_unused]] void* sanitizer_fiber_ = nullptr;
+  [[maybe_unused]] void* sanitizer_outside_ = nullptr;
+  [[maybe_unused]] const void* outside_stack_ = nullptr;
+  [[maybe_unused]] size_t outside_bytes_ = 0;
 };
 
 namespace {

@@ -103,7 +103,7 @@ struct SharedLayout {
   __host__ __device__ int scores() const { return sums() + kTile * head_dim; }
   __host__ __device__ int lanes() const { return scores() + kTile * kAttentionChunk; }
   __host__ __device__ int bytes() const {
-    return (lanes() + kThreads * 8) * static_cast<int>(sizeof(float));
+    return (lanes() + 2 * kThreads * 8) * static_cast<int>(sizeof(float));
   }
 };
 
@@ -237,14 +237,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int q = 0; q < kTile; ++q) {
       if (q >= unit.queries) break;
+      // Two halves in turn: who writes one again has passed a barrier since it was read.
+      float* const half = lanes + q % 2 * (kThreads * 8);
       if (run < runs) {
 #pragma unroll
-        for (int j = 0; j < 8; ++j) lanes[run * dim + element + j] = sum[q][j];
+        for (int j = 0; j < 8; ++j) half[run * dim + element + j] = sum[q][j];
       }
       __syncthreads();
       if (thread < dim) {
         float total = 0.f;
-        for (int r = 0; r < runs; ++r) total += lanes[r * dim + thread];
+        for (int r = 0; r < runs; ++r) total += half[r * dim + thread];
         if (unit.partial >= 0) {
           const int64_t partial = unit.partial + chunk - unit.chunk_begin;
           float* to = call.partials + PartialOffset(partial, tile.kv_head, q, shape);
@@ -259,8 +261,8 @@ __global__ void __launch_bounds__(kThreads)
               fmaf(sums[q * dim + thread], m.before, __fmul_rn(total, m.chunk));
         }
       }
-      __syncthreads();
     }
+    __syncthreads();
     if (thread < unit.queries && chunk_max[thread] != kNothing) {
       const Meeting m =
           Meet(all_max[thread], all_sum[thread], chunk_max[thread], chunk_sum[thread]);

@@ -53,6 +53,27 @@ __device__ inline float WarpSum(float value) {
   return value;
 }
 
+// Sums kCount values over the warp at once: lane l ends up with sum l / (32 / kCount) in
+// `value[0]`. Each sum is added up in the order of WarpSum; but half of the values change lanes at
+// each step instead of all of them. kCount: a power of two up to 32.
+template <int kCount>
+__device__ inline void WarpSums(float (&value)[kCount]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  int step = kWarpSize / 2;
+#pragma unroll
+  for (int count = kCount; count > 1; count /= 2, step /= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      if (i >= count / 2) break;
+      const float keep = upper ? value[i + count / 2] : value[i];
+      const float give = upper ? value[i] : value[i + count / 2];
+      value[i] = keep + __shfl_xor_sync(kFullWarp, give, step);
+    }
+  }
+  for (; step > 0; step /= 2) value[0] += __shfl_xor_sync(kFullWarp, value[0], step);
+}
+
 __device__ inline float WarpMax(float value) {
 #pragma unroll
   for (int step = kWarpSize / 2; step > 0; step /= 2) {

@@ -39,17 +39,21 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
       }
     }
   }
+  // Output o of row r as value o * kPadded + r, rows padded to a power of two.
+  constexpr int kPadded = kRows <= 1 ? 1 : kRows <= 2 ? 2 : kRows <= 4 ? 4 : 8;
+  constexpr int kLanesOfSum = kWarpSize / (kOutputs * kPadded);
+  float total[kOutputs * kPadded] = {};
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float total = WarpSum(sum[o][r]);
-      if (lane != 0 || first + o >= out_features) continue;
-      float* at = y + static_cast<int64_t>(r) * out_features + first + o;
-      const float with_bias = bias == nullptr ? total : total + bias[first + o];
-      *at = accumulate ? *at + with_bias : with_bias;
-    }
+    for (int r = 0; r < kRows; ++r) total[o * kPadded + r] = sum[o][r];
   }
+  WarpSums(total);
+  const int output = first + lane / kLanesOfSum / kPadded, row = lane / kLanesOfSum % kPadded;
+  if (lane % kLanesOfSum != 0 || row >= kRows || output >= out_features) return;
+  float* at = y + static_cast<int64_t>(row) * out_features + output;
+  const float with_bias = bias == nullptr ? total[0] : total[0] + bias[output];
+  *at = accumulate ? *at + with_bias : with_bias;
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "common/backend/create_backend.h"
+#include "common/backend/cuda/cuda_batch.h"
 #include "common/backend/cuda/device_memory.h"
 #include "tests/support/cuda_emulation/emulated_backend.h"
 
@@ -96,6 +98,52 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
+}
+
+// A chain of three rows behind 700 tokens, over blocks that have it all or one chunk each.
+TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
+  const AttentionShape shape = {
+      .num_heads = 6, .num_kv_heads = 2, .head_dim = 40, .page_tokens = 16};
+  const int context = 700, rows = 3, pages = (context + rows) / 16 + 1;
+  std::vector<float> keys(static_cast<size_t>(pages) * 16 * 2 * 40), values(keys.size());
+  std::vector<float> qkv(static_cast<size_t>(rows) * 10 * 40);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (auto* array : {&keys, &values, &qkv}) {
+    for (float& x : *array) x = normal(random);
+  }
+  std::vector<int32_t> positions = {700, 701, 702}, slots = positions, row_begin = {0, rows};
+  std::vector<int32_t> contexts = {context}, page_begin = {0, pages}, page(pages);
+  std::iota(page.begin(), page.end(), 0);
+  const BatchLayout layout = {.rows = rows,
+                              .sequences = 1,
+                              .positions = positions.data(),
+                              .slots = slots.data(),
+                              .row_begin = row_begin.data(),
+                              .context = contexts.data(),
+                              .page_begin = page_begin.data(),
+                              .pages = page.data()};
+  const Stream stream;
+  std::vector<std::vector<float>> results;
+  for (const int blocks : {1, 10000}) {
+    CudaBatch batch(&stream);
+    const AttentionPlan* plan = nullptr;
+    AttentionCall call =
+        batch.Attention(layout, shape, {.blocks = blocks, .max_partials = 100}, &plan);
+    EXPECT_EQ(plan->merges.empty(), blocks == 1);
+    std::vector<float> partials(plan->partials * PartialBytes(shape) / sizeof(float), NAN);
+    results.emplace_back(static_cast<size_t>(rows) * 6 * 40, NAN);
+    call.qkv = qkv.data();
+    call.partials = partials.data();
+    call.out = results.back().data();
+    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kF32},
+                                   static_cast<int>(plan->units.size()),
+                                   static_cast<int>(plan->merges.size()), plan->tile_queries,
+                                   stream.get()),
+              cudaSuccess);
+  }
+  EXPECT_FALSE(std::isnan(results[0][0]));
+  EXPECT_EQ(results[0], results[1]);
 }
 
 TEST(CreateBackend, KnowsItsDevicesByName) {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "common/backend/cuda/cuda_batch.h"
+#include "common/backend/cuda/cuda_device.h"
+#include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/kv.h"
@@ -19,27 +20,6 @@ namespace {
 
 constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention cut over blocks
 constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends; to be tuned
-
-// [out, stride] of f32 or bf16, zeros behind `in`.
-class CudaMatrix final : public PackedMatrix {
- public:
-  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, bool bf16, int out, int in, int stride)
-      : buffer_(std::move(buffer)), bf16_(bf16), out_(out), in_(in), stride_(stride) {}
-  int out_features() const override { return out_; }
-  int in_features() const override { return in_; }
-  size_t bytes() const override { return buffer_->bytes(); }
-  bool bf16() const { return bf16_; }
-  int stride() const { return stride_; }
-  template <class T>
-  const T* values() const {
-    return static_cast<const T*>(buffer_->data());
-  }
-
- private:
-  const std::unique_ptr<CudaBuffer> buffer_;
-  const bool bf16_;
-  const int out_, in_, stride_;
-};
 
 const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
@@ -119,7 +99,13 @@ class CudaBackend final : public Backend {
     batch_.Begin(batch);
   }
 
-  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override;
+  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
+    UseDevice();
+    OUTRIDER_ASSIGN(std::unique_ptr<CudaMatrix> matrix,
+                    CudaMatrix::Pack(weight, type, staging_.get()));
+    has_bf16_weights_ = has_bf16_weights_ || matrix->bf16();
+    return std::unique_ptr<PackedMatrix>(std::move(matrix));
+  }
 
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     if (rows == 0) return;
@@ -298,97 +284,17 @@ class CudaBackend final : public Backend {
   int rounded_count_ = 0;
 };
 
-Result<std::unique_ptr<PackedMatrix>> CudaBackend::Pack(const TensorView& weight, WeightType type) {
-  constexpr int64_t kMaxSide = std::numeric_limits<int>::max() - 8;
-  if (weight.data == nullptr || weight.shape.size() != 2) {
-    return InvalidArgument("pack: not a matrix: " + weight.Describe());
-  }
-  const int64_t out = weight.shape[0], in = weight.shape[1];
-  if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
-    return InvalidArgument("pack: sides out of range: " + weight.Describe());
-  }
-  if (type == WeightType::kInt8) {
-    return Unimplemented("int8 weights on CUDA: keep them as bf16 or f32");
-  }
-  const bool bf16 = type == WeightType::kBf16;
-  const size_t element = bf16 ? sizeof(uint16_t) : sizeof(float);
-  const auto width = static_cast<size_t>(in);
-  const auto stride = (width + 7) / 8 * 8;
-  const size_t row_bytes = stride * element;
-  if (row_bytes > StagedCopy::kPieceBytes) {
-    return InvalidArgument("pack: rows too wide: " + weight.Describe());
-  }
-  const size_t bytes = static_cast<size_t>(out) * row_bytes;
-  UseDevice();
-  OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer, CudaBuffer::Allocate(Place::kDevice, bytes));
-  has_bf16_weights_ = has_bf16_weights_ || bf16;
-  const bool as_it_is = weight.dtype == (bf16 ? Dtype::kBf16 : Dtype::kF32);
-  const auto* source = static_cast<const std::byte*>(weight.data);
-  staging_->Write(buffer->data(), bytes, row_bytes,
-                  [&](std::byte* piece, size_t first, size_t count) {
-                    for (size_t row = first; row < first + count; ++row, piece += row_bytes) {
-                      if (as_it_is) {
-                        std::memcpy(piece, source + row * width * element, width * element);
-                      } else {
-                        for (size_t i = 0; i < width; ++i) {
-                          const float value = LoadElement(weight, row * width + i);
-                          if (bf16) {
-                            reinterpret_cast<uint16_t*>(piece)[i] = FloatToBf16(value);
-                          } else {
-                            reinterpret_cast<float*>(piece)[i] = value;
-                          }
-                        }
-                      }
-                      std::memset(piece + width * element, 0, row_bytes - width * element);
-                    }
-                  });
-  return std::unique_ptr<PackedMatrix>(
-      std::make_unique<CudaMatrix>(std::move(buffer), bf16, static_cast<int>(out),
-                                   static_cast<int>(in), static_cast<int>(stride)));
-}
-
 }  // namespace
-
-Status UseCudaDevice(int device) {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess && error != cudaErrorNoDevice) {
-    return FailedPrecondition(std::string("CUDA: ") + cudaGetErrorString(error) +
-                              ": is the NVIDIA driver installed?");
-  }
-  if (device < 0 || device >= count) {
-    return NotFound(
-        "there is no cuda:" + std::to_string(device) + ", this machine has " +
-        (count == 0   ? std::string("no CUDA device")
-         : count == 1 ? std::string("one, cuda:0")
-                      : std::to_string(count) + ", cuda:0 to cuda:" + std::to_string(count - 1)));
-  }
-  cudaDeviceProp properties;
-  MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
-  if (properties.major < 8) {
-    return FailedPrecondition("cuda:" + std::to_string(device) + " (" + properties.name +
-                              ") has compute capability " + std::to_string(properties.major) + "." +
-                              std::to_string(properties.minor) + ", 8.0 is the least");
-  }
-  if (const cudaError_t use = cudaSetDevice(device); use != cudaSuccess) {
-    return FailedPrecondition("cuda:" + std::to_string(device) + ": " + cudaGetErrorString(use));
-  }
-  return Status();
-}
 
 Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    std::unique_ptr<LargeProduct> product) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
-  const std::string description = "cuda:" + std::to_string(device) + " (" + properties.name + ", " +
-                                  std::to_string(properties.totalGlobalMem >> 30) + " GiB, sm_" +
-                                  std::to_string(properties.major) +
-                                  std::to_string(properties.minor) + ")";
   auto stream = std::make_unique<Stream>();
   OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
-  return std::unique_ptr<Backend>(
-      std::make_unique<CudaBackend>(device, description, properties.multiProcessorCount,
-                                    std::move(stream), std::move(staging), std::move(product)));
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(
+      device, DescribeCudaDevice(device), properties.multiProcessorCount, std::move(stream),
+      std::move(staging), std::move(product)));
 }
 
 }  // namespace outrider

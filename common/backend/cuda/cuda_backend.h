@@ -9,12 +9,8 @@
 
 namespace outrider {
 
-// On device `device`. kNotFound when there is no such device, with how many there are;
-// kFailedPrecondition for one below compute capability 8.0 or a driver that does not work.
-Status UseCudaDevice(int device);
-
-// REQUIRES: UseCudaDevice(device) went well. Without `product` all rows go through the backend's
-// own kernel.
+// On device `device`. REQUIRES: UseCudaDevice(device) went well (cuda_device.h). Without `product`
+// all rows go through the backend's own kernel.
 Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    std::unique_ptr<LargeProduct> product);
 

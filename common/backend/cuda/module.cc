@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/backend/cuda/cuda_backend.h"
+#include "common/backend/cuda/cuda_device.h"
 #include "common/base/version.h"
 
 namespace outrider {

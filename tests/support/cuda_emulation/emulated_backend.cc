@@ -1,6 +1,7 @@
 #include "tests/support/cuda_emulation/emulated_backend.h"
 
 #include "common/backend/cuda/cuda_backend.h"
+#include "common/backend/cuda/cuda_device.h"
 
 namespace outrider {
 

@@ -98,6 +98,12 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
+  const std::vector<float> threes(n, 3.f);
+  const auto table = backend->Pack({threes.data(), Dtype::kF32, {1, n}}, WeightType::kF32).value();
+  const std::vector<TokenId> token = {0};
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->Embed(*table, token.data(), 1, x->floats());
+  EXPECT_EQ(product(x->floats()), 3.f);
 }
 
 // A chain of three rows behind 700 tokens, over blocks that have it all or one chunk each.

@@ -1,0 +1,40 @@
+// A weight matrix on the device: [out, stride] of f32 or bf16, zeros behind `in`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/device_memory.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+class CudaMatrix final : public PackedMatrix {
+ public:
+  // As Backend::Pack; kUnimplemented for int8.
+  static Result<std::unique_ptr<CudaMatrix>> Pack(const TensorView& weight, WeightType type,
+                                                  StagedCopy* staging);
+
+  int out_features() const override { return out_; }
+  int in_features() const override { return in_; }
+  size_t bytes() const override { return buffer_->bytes(); }
+  bool bf16() const { return bf16_; }
+  // Elements from row to row, a multiple of 8.
+  int stride() const { return stride_; }
+  template <class T>
+  const T* values() const {
+    return static_cast<const T*>(buffer_->data());
+  }
+
+ private:
+  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, bool bf16, int out, int in, int stride)
+      : buffer_(std::move(buffer)), bf16_(bf16), out_(out), in_(in), stride_(stride) {}
+
+  const std::unique_ptr<CudaBuffer> buffer_;
+  const bool bf16_;
+  const int out_, in_, stride_;
+};
+
+}  // namespace outrider

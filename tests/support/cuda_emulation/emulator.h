@@ -2,10 +2,11 @@
 //
 // How to write a kernel: in a .cu file of its library, against <cuda_runtime.h> alone, launched by
 // Launch() of common/backend/cuda/launch.h, its dynamic shared memory declared with
-// OUTRIDER_DYNAMIC_SHARED. How to test it: outrider_emulated_cuda_library(name SRCS x.cu y.cc DEPS
-// z) (tests/support/cuda_emulation) compiles the same files as C++; link it into an outrider_test,
-// take memory with cudaMalloc (plain host memory here), call the launcher, compare. What a test can
-// see:
+// OUTRIDER_DYNAMIC_SHARED; for a device, add the file to the module of
+// common/backend/CMakeLists.txt. How to test it: outrider_emulated_cuda_library(name SRCS x.cu y.cc
+// DEPS z) (cmake/OutriderTargets.cmake) compiles the same files as C++; link it into an
+// outrider_test, take memory with cudaMalloc (plain host memory here), call the launcher, compare.
+// What a test can see:
 //   - Every thread of a block is a fiber; blocks run one after another. Wrong indices, missing
 //     bounds and unwritten results show as on a device: all memory is NaN when new, and under the
 //     address sanitizer global and dynamic shared memory end where they end.

@@ -42,7 +42,7 @@ class CopyingCheckpoint : public ::testing::Test {
     const TempDirectory directory;
     const Status made = MakeCopyingCheckpoint(directory.path(), source, kEdits);
     ASSERT_TRUE(made.ok()) << made.ToString();
-    model_ = LoadOnCpu(directory.path(), kServed).release();
+    model_ = LoadTestModel(directory.path(), kServed).release();
     tokenizer_ = Tokenizer::Load(directory.path()).value().release();
   }
   static void TearDownTestSuite() {

@@ -14,6 +14,9 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
           "Tokens of a draft's longest path: where its stop rule, an end of sequence or the plan "
           "ended it",
           {1, 2, 3, 4, 6, 8, 12, 16, 32}, {{"model_name", model_name}})),
+      draft_seconds(registry.MakeHistogram("outrider_drafter_draft_seconds",
+                                           "From a plan's arrival to its whole draft",
+                                           StepSecondsBuckets(), {{"model_name", model_name}})),
       ahead_tokens_total(registry.MakeCounter(
           "outrider_drafter_ahead_tokens_total",
           "Of the draft tokens made, those made ahead of a verdict", {{"model_name", model_name}})),

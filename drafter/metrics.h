@@ -15,6 +15,7 @@ struct DrafterMetrics {
   Counter draft_tokens_total;
   Counter drafts_sent_total;
   Histogram draft_depth;
+  Histogram draft_seconds;  // plan come to draft sent; its sum's rate: plans at hand, on average
   Counter ahead_tokens_total;
   Counter ahead_verdicts_total;
   Counter ahead_hits_total;

@@ -23,9 +23,10 @@ void LoopMetrics::OnStep(const StepReport& report) {
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
 
-void LoopMetrics::OnDraftSent(int depth) {
+void LoopMetrics::OnDraftSent(int depth, double seconds) {
   metrics_->drafts_sent_total.Increment();
   metrics_->draft_depth.Observe(depth);
+  metrics_->draft_seconds.Observe(seconds);
 }
 
 void LoopMetrics::OnVerdictAhead(bool hit) {

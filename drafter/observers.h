@@ -18,7 +18,7 @@ class LoopMetrics final : public DraftObserver {
   explicit LoopMetrics(DrafterMetrics* metrics) : metrics_(metrics) {}
   void OnStep(const StepReport& report) override;
   void OnLoad(const DrafterLoad& load) override;
-  void OnDraftSent(int depth) override;
+  void OnDraftSent(int depth, double seconds) override;
   void OnVerdictAhead(bool hit) override;
   void OnHead(float bias, float threshold) override;
 

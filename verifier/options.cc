@@ -110,6 +110,8 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "Round streamed messages up to a multiple of this many bytes, so that their size "
                  "does not tell how many draft tokens were accepted; 0: no padding")
       ->check(CLI::Range(0, 65536));
+  app.add_flag("--vllm-metrics", o->vllm_metrics,
+               "Show metrics by the names that vLLM has for them too, for tools made for it");
   return ParseCommandLine(app, argc, argv, [o] {
     if (o->policy != "fixed") {
       o->planner.control.policy = o->policy;

@@ -23,6 +23,7 @@ struct VerifierOptions {
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
   std::vector<std::string> drafter_names;
   int pad_responses = 0;  // bytes; 0: none
+  bool vllm_metrics = false;
 };
 
 // As ParseCommandLine of service_options.h.

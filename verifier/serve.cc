@@ -16,6 +16,7 @@
 #include "common/rpc/token_file.h"
 #include "common/service/service_options.h"
 #include "verifier/engine/engine.h"
+#include "verifier/engine/vllm_names.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
@@ -75,7 +76,9 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   VerifierMetrics metrics(registry, config.name, arm_names);
   std::unique_ptr<MetricsExporter> exporter;
   if (!options.service.metrics.empty()) {
-    OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));
+    OUTRIDER_ASSIGN(exporter,
+                    MetricsExporter::Start(options.service.metrics, registry,
+                                           options.vllm_metrics ? VllmAliases() : MetricAliases()));
   }
 
   const SteadyClock clock;

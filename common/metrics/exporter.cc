@@ -7,18 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "common/metrics/alias_view.h"
+
 namespace outrider {
 
 Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::string& address,
-                                                                MetricsRegistry& registry) {
+                                                                MetricsRegistry& registry,
+                                                                MetricAliases aliases) {
   constexpr size_t kThreads = 1;  // one scraper, every few seconds
   try {
     auto exposer = std::make_unique<prometheus::Exposer>(address, kThreads);
     const std::vector<int> ports = exposer->GetListeningPorts();
     if (!ports.empty()) {
       exposer->RegisterCollectable(registry.registry_);
+      auto view = std::make_shared<AliasView>(registry.registry_, std::move(aliases));
+      exposer->RegisterCollectable(view);
       return std::unique_ptr<MetricsExporter>(
-          new MetricsExporter(std::move(exposer), ports.front()));
+          new MetricsExporter(std::move(view), std::move(exposer), ports.front()));
     }
   } catch (const std::exception&) {  // its text names neither the address nor the reason
   }
@@ -26,8 +31,9 @@ Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::strin
                      ": the address is malformed or taken; choose another one");
 }
 
-MetricsExporter::MetricsExporter(std::unique_ptr<prometheus::Exposer> exposer, int port)
-    : exposer_(std::move(exposer)), port_(port) {}
+MetricsExporter::MetricsExporter(std::shared_ptr<AliasView> aliases,
+                                 std::unique_ptr<prometheus::Exposer> exposer, int port)
+    : aliases_(std::move(aliases)), exposer_(std::move(exposer)), port_(port) {}
 MetricsExporter::~MetricsExporter() = default;
 
 }  // namespace outrider

@@ -15,19 +15,24 @@ class Exposer;
 
 namespace outrider {
 
+class AliasView;
+
 class MetricsExporter {
  public:
   // `address`: "host:port"; port 0 takes a free one. kUnavailable when it cannot be taken. The
-  // registry may be filled before and after.
+  // registry may be filled before and after. Metrics that have `aliases` are shown by those too.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& address,
-                                                        MetricsRegistry& registry);
+                                                        MetricsRegistry& registry,
+                                                        MetricAliases aliases = {});
   ~MetricsExporter();
 
   int port() const { return port_; }
 
  private:
-  MetricsExporter(std::unique_ptr<prometheus::Exposer> exposer, int port);
+  MetricsExporter(std::shared_ptr<AliasView> aliases, std::unique_ptr<prometheus::Exposer> exposer,
+                  int port);
 
+  const std::shared_ptr<AliasView> aliases_;  // the exposer itself keeps none alive
   const std::unique_ptr<prometheus::Exposer> exposer_;
   const int port_;
 };

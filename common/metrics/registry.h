@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,12 @@ class Registry;
 namespace outrider {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
+
+// Other names for metrics, any number for each, and labels that theirs have besides their own.
+struct MetricAliases {
+  std::multimap<std::string, std::string> names;
+  MetricLabels labels;
+};
 
 // Handles are small values: copy them freely.
 class Counter {

@@ -212,7 +212,9 @@ void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
   if (!held.mirror->session.drafting()) {
     if (held.drafted.has_value()) gate_.OnRound(Seconds(now - *held.drafted));
     held.drafted = now;
-    if (observer_ != nullptr) observer_->OnDraftSent(held.mirror->session.depths_drawn());
+    if (observer_ != nullptr) {
+      observer_->OnDraftSent(held.mirror->session.depths_drawn(), Seconds(now - held.planned));
+    }
   }
   connection.outbox.push_back({.session = session,
                                .round = held.mirror->session.round(),

@@ -63,8 +63,9 @@ class DraftObserver {
   virtual ~DraftObserver() = default;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnLoad(const DrafterLoad& load) = 0;
-  // A draft was sent to its end; its longest path has `depth` tokens.
-  virtual void OnDraftSent(int depth) = 0;
+  // A draft was sent to its end, `seconds` after its plan came; its longest path has `depth`
+  // tokens.
+  virtual void OnDraftSent(int depth, double seconds) = 0;
   // A verdict came that was worked ahead of; `hit`: it was answered with what was there.
   virtual void OnVerdictAhead(bool hit) = 0;
   // What the acceptance head is corrected by, and where it would stop a plan that names no

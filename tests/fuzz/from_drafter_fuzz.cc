@@ -128,7 +128,7 @@ class Verifier final : public DraftConsumer {
     for (const uint64_t session : {uint64_t{1}, uint64_t{2}}) {
       Require(pool_.DrafterName(session) == "d");
     }
-    pool_.Leave(kHostile);
+    pool_.OnStreamEnd(kHostile, StreamEnd::kClosed);
     Require(pool_.Snapshot().size() == 1 && pool_.Snapshot()[0].sessions == 2);
   }
 

@@ -8,18 +8,22 @@
 #include <atomic>
 
 #include "common/base/clock.h"
+#include "common/metrics/registry.h"
 
 namespace outrider {
 
 class Door {
  public:
-  explicit Door(int max_waiting) : max_waiting_(max_waiting) {}
+  // `refused`: counts those that find it shut; outlives the door.
+  explicit Door(int max_waiting, Counter* refused = nullptr)
+      : max_waiting_(max_waiting), refused_(refused) {}
 
   // Takes a place for a request on its way to the engine. False: those that wait and those on their
   // way fill the queue.
   [[nodiscard]] bool Enter() {
     if (coming_.fetch_add(1) + waiting_.load() < max_waiting_) return true;
     coming_.fetch_sub(1);
+    if (refused_ != nullptr) refused_->Increment();
     return false;
   }
   // One that entered has come, or will not.
@@ -33,6 +37,7 @@ class Door {
 
  private:
   const int max_waiting_;
+  Counter* const refused_;
   std::atomic<int> coming_ = 0;
   std::atomic<int> waiting_ = 0;
   std::atomic<Duration> retry_after_{std::chrono::seconds(1)};

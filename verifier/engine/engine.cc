@@ -107,7 +107,8 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       limits_(LimitsOf(options, *model, *tokenizer)),
       prefixes_(model),
       row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())),
-      door_(options.max_waiting) {
+      door_(options.max_waiting,
+            metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
   if (options.planner.has_value()) planner_.emplace(*options.planner, metrics);
 }
 
@@ -115,10 +116,14 @@ Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
 Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
-  if (draining_) return Unavailable("the verifier is draining and takes no new requests");
+  if (draining_) {
+    if (metrics_ != nullptr) metrics_->requests_refused_draining.Increment();
+    return Unavailable("the verifier is draining and takes no new requests");
+  }
   OUTRIDER_TRY(Validate(request, limits_));
   const int waiting = Waiting();
   if (waiting >= options_.max_waiting) {
+    if (metrics_ != nullptr) metrics_->requests_refused_queue_full.Increment();
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
   }
@@ -126,6 +131,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     return entry.second->sequence < 0 && entry.second->request.client == request.client;
   });
   if (of_client >= options_.max_waiting_per_client) {
+    if (metrics_ != nullptr) metrics_->requests_refused_client_share.Increment();
     return ResourceExhausted("this client's share of the queue is full: " +
                              std::to_string(of_client) + " of its requests wait; try again later");
   }
@@ -651,6 +657,13 @@ void Engine::UpdateGauges() {
   metrics_->num_requests_waiting.Set(Waiting());
   metrics_->kv_pages_used.Set(model_->total_pages() - model_->free_pages());
   metrics_->prefix_cache_pages.Set(prefixes_.Pages());
+  int held = 0;
+  for (const auto& [id, session] : sessions_) {
+    if (session->sequence < 0) continue;
+    held += (model_->length(session->sequence) + model_->page_tokens() - 1) / model_->page_tokens();
+  }
+  metrics_->kv_cache_requests_perc.Set(
+      std::min(1.0, static_cast<double>(held) / model_->total_pages()));
   metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /
                                               model_->total_pages());
 }

@@ -8,6 +8,11 @@ namespace {
 // The longest draft that the contract plans for; more positions would only cost series.
 constexpr int kPositions = 16;
 
+constexpr char kRequestsRefused[] = "outrider_requests_refused_total";
+constexpr char kRequestsRefusedHelp[] = "Requests turned away before they waited";
+constexpr char kDraftersLeft[] = "outrider_drafters_left_total";
+constexpr char kDraftersLeftHelp[] = "Drafters whose stream ended";
+
 }  // namespace
 
 VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& model_name,
@@ -39,6 +44,10 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       kv_cache_usage_perc(registry.MakeGauge("outrider_kv_cache_usage_perc",
                                              "Share of the KV pages in use, 1 is all",
                                              {{"model_name", model_name}})),
+      kv_cache_requests_perc(registry.MakeGauge(
+          "outrider_kv_cache_requests_perc",
+          "Share of the KV pages that running requests hold, each counting those that it shares",
+          {{"model_name", model_name}})),
       kv_pages_used(registry.MakeGauge("outrider_kv_pages_used", "KV pages that somebody holds",
                                        {{"model_name", model_name}})),
       prefix_cache_pages(registry.MakeGauge(
@@ -69,6 +78,15 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       request_success_abort(
           registry.MakeCounter("outrider_request_success_total", "Finished requests",
                                {{"model_name", model_name}, {"finished_reason", "abort"}})),
+      requests_refused_queue_full(
+          registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
+                               {{"model_name", model_name}, {"reason", "queue_full"}})),
+      requests_refused_client_share(
+          registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
+                               {{"model_name", model_name}, {"reason", "client_share"}})),
+      requests_refused_draining(
+          registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
+                               {{"model_name", model_name}, {"reason", "draining"}})),
       spec_decode_num_drafts_total(registry.MakeCounter("outrider_spec_decode_num_drafts_total",
                                                         "Rounds with a draft",
                                                         {{"model_name", model_name}})),
@@ -92,6 +110,20 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       draft_bytes_received_total(registry.MakeCounter("outrider_draft_bytes_received_total",
                                                       "Bytes of drafts as they came over the wire",
                                                       {{"model_name", model_name}})),
+      draft_bytes_sent_total(registry.MakeCounter(
+          "outrider_draft_bytes_sent_total", "Bytes sent to drafters: texts, verdicts and plans",
+          {{"model_name", model_name}})),
+      draft_tokens_late_total(
+          registry.MakeCounter("outrider_draft_tokens_late_total",
+                               "Draft tokens that came when their round had gone on without them",
+                               {{"model_name", model_name}})),
+      draft_round_trip_seconds(registry.MakeHistogram(
+          "outrider_draft_round_trip_seconds", "From a plan's sending to its whole draft",
+          StepSecondsBuckets(), {{"model_name", model_name}})),
+      draft_drafting_seconds(registry.MakeHistogram(
+          "outrider_draft_drafting_seconds",
+          "Of that the drafter's own part, as it says; the rest is the network's",
+          StepSecondsBuckets(), {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
       drafters_silent(
@@ -101,6 +133,14 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
                                                   "Drafters turned away at their hello",
                                                   {{"model_name", model_name}})),
+      drafters_left_closed(registry.MakeCounter(
+          kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "closed"}})),
+      drafters_left_gone(registry.MakeCounter(kDraftersLeft, kDraftersLeftHelp,
+                                              {{"model_name", model_name}, {"reason", "gone"}})),
+      drafters_left_nonsense(registry.MakeCounter(
+          kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "nonsense"}})),
+      drafters_left_overload(registry.MakeCounter(
+          kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "overload"}})),
       rounds_total(registry.MakeCounter("outrider_rounds_total",
                                         "Rounds decided, plain ones included",
                                         {{"model_name", model_name}})),

@@ -26,7 +26,8 @@ struct VerifierMetrics {
 
   Gauge num_requests_running;
   Gauge num_requests_waiting;
-  Gauge kv_cache_usage_perc;  // in [0, 1], as vLLM has it
+  Gauge kv_cache_usage_perc;     // in [0, 1]; pages that only the prefix cache holds count
+  Gauge kv_cache_requests_perc;  // in [0, 1]; what running requests hold: vLLM's usage
   Gauge kv_pages_used;
   Gauge prefix_cache_pages;  // of the used ones, those that the cache holds, alone or with sessions
 
@@ -41,6 +42,10 @@ struct VerifierMetrics {
   Counter request_success_stop;
   Counter request_success_length;
   Counter request_success_abort;  // the client cancelled or went away
+  // outrider_requests_refused_total by reason.
+  Counter requests_refused_queue_full;
+  Counter requests_refused_client_share;  // of the queue
+  Counter requests_refused_draining;
 
   // Rounds with a draft, the tokens drafted in them and the ones that stood.
   Counter spec_decode_num_drafts_total;
@@ -53,6 +58,12 @@ struct VerifierMetrics {
   Counter spec_decode_kseq_acceptance_total;
   Counter spec_decode_optimal_acceptance_total;
   Counter draft_bytes_received_total;  // of drafts, as they came over the wire
+  Counter draft_bytes_sent_total;      // to drafters
+  Counter draft_tokens_late_total;     // that came when their round had gone on without them
+  // Of drafts that came whole and in time, those behind many new tokens left out: the drafter reads
+  // before it drafts then.
+  Histogram draft_round_trip_seconds;  // plan sent to draft complete
+  Histogram draft_drafting_seconds;    // of that the drafter's own part, as it says
 
   // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
   void CountAcceptedPositions(int accepted);
@@ -69,8 +80,13 @@ struct VerifierMetrics {
   Gauge drafters_connected;
   Gauge drafters_silent;
   Counter drafters_refused_total;
-  Counter rounds_total;        // plain ones included
-  Counter plain_rounds_total;  // without a draft
+  // outrider_drafters_left_total by reason.
+  Counter drafters_left_closed;    // the drafter ended its stream, as one that is stopped does
+  Counter drafters_left_gone;      // its connection broke
+  Counter drafters_left_nonsense;  // we ended its stream for what it sent
+  Counter drafters_left_overload;  // too many messages waited, on either side
+  Counter rounds_total;            // plain ones included
+  Counter plain_rounds_total;      // without a draft
   Counter sessions_moved_total;
   Counter draft_timeouts_total;  // rounds whose draft did not come in time
   Counter arm_switches_total;

@@ -85,6 +85,18 @@ void DrafterPool::Leave(uint64_t id) {
   Log(LogLevel::kWarning, "drafter left",
       {{"drafter", it->second.hello.name}, {"sessions", it->second.sessions}});
   Drop(id);
+  leaving_.insert(id);
+}
+
+void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
+  Leave(id);
+  if (leaving_.erase(id) == 0 || metrics_ == nullptr) return;
+  switch (why) {
+    case StreamEnd::kClosed: return metrics_->drafters_left_closed.Increment();
+    case StreamEnd::kGone: return metrics_->drafters_left_gone.Increment();
+    case StreamEnd::kNonsense: return metrics_->drafters_left_nonsense.Increment();
+    case StreamEnd::kOverload: return metrics_->drafters_left_overload.Increment();
+  }
 }
 
 void DrafterPool::Drop(uint64_t id) {
@@ -132,6 +144,7 @@ void DrafterPool::Expel(uint64_t id, const Status& reason) {
       {{"drafter", drafter.hello.name}, {"reason", reason.message()}});
   drafter.link->Close(reason);
   Drop(id);
+  if (metrics_ != nullptr) metrics_->drafters_left_nonsense.Increment();
 }
 
 void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t bytes) {
@@ -154,6 +167,9 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
         return;
       }
       --it->second.crossing;
+      if (metrics_ != nullptr) {
+        metrics_->draft_tokens_late_total.Increment(static_cast<double>(draft.chunk.tokens.size()));
+      }
       continue;
     }
     Assignment& assignment = found->second;
@@ -175,6 +191,10 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       it->second.drafting.Add(drafting);
       it->second.depth.Add(drafting / assignment.draft.max_depth());
       assignment.last_seconds = drafting;
+      if (metrics_ != nullptr) {
+        metrics_->draft_round_trip_seconds.Observe(round_trip);
+        metrics_->draft_drafting_seconds.Observe(drafting);
+      }
     }
     assignment.fresh = assignment.fresh && !assignment.complete;
     assignment.reads = assignment.reads && !assignment.complete;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,14 @@ struct TargetIdentity {
   int vocab_size = 0;  // rows of the target's logits
 };
 
+// Why a drafter's stream ended, but for one that the pool closed itself.
+enum class StreamEnd {
+  kClosed,    // the drafter ended it
+  kGone,      // the connection broke
+  kNonsense,  // a message that cannot be read, or out of turn
+  kOverload,  // too many messages waited, on either side
+};
+
 struct DrafterSnapshot {
   std::string name;
   std::string model;
@@ -95,8 +104,10 @@ class DrafterPool final : public DraftSource {
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
   // Sessions that it holds for all of its verifiers: at its limit it takes no more.
   void OnLoad(uint64_t drafter, int sessions);
-  // Its stream is over.
+  // Nothing more will come from it: its sessions go on without it.
   void Leave(uint64_t drafter);
+  // Its stream is over, and why; may come some time behind Leave.
+  void OnStreamEnd(uint64_t drafter, StreamEnd why);
   // Drafts from its stream, `bytes` on the wire. Nonsense, and more parts than it was asked for,
   // closes the stream with a reason and frees its sessions.
   void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts, size_t bytes);
@@ -184,6 +195,7 @@ class DrafterPool final : public DraftSource {
   DraftConsumer* consumer_ = nullptr;
   bool draining_ = false;
   std::map<uint64_t, Drafter> drafters_;
+  std::set<uint64_t> leaving_;                  // left, and why is not known yet
   std::map<uint64_t, Assignment> assignments_;  // by session
 };
 

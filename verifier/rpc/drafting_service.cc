@@ -27,27 +27,34 @@ constexpr int kMaxPendingMessages = 64;
 
 class StreamedDrafter final : public DrafterLink {
  public:
-  explicit StreamedDrafter(std::shared_ptr<AttachSink> sink) : sink_(std::move(sink)) {}
+  StreamedDrafter(std::shared_ptr<AttachSink> sink, VerifierMetrics* metrics)
+      : sink_(std::move(sink)), metrics_(metrics) {}
 
-  void SendWelcome(const DrafterWelcome& welcome) override { sink_->Send(ToWire(welcome)); }
-  void SendOpen(const SessionStart& start) override { sink_->Send(ToWire(start)); }
+  void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
+  void SendOpen(const SessionStart& start) override { Send(ToWire(start)); }
   void SendDecisions(const std::vector<RoundDecision>& decisions) override {
-    sink_->Send(ToWire(decisions));
+    Send(ToWire(decisions));
   }
   void SendClose(uint64_t session) override {
     v1::FromVerifier message;
     message.mutable_close()->set_session(session);
-    sink_->Send(std::move(message));
+    Send(std::move(message));
   }
   void SendDrain() override {
     v1::FromVerifier message;
     message.mutable_drain();
-    sink_->Send(std::move(message));
+    Send(std::move(message));
   }
   void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
 
  private:
+  void Send(v1::FromVerifier message) {
+    metrics_->draft_bytes_sent_total.Increment(static_cast<double>(message.ByteSizeLong()));
+    sink_->Send(std::move(message));
+  }
+
   std::shared_ptr<AttachSink> sink_;
+  VerifierMetrics* const metrics_;
 };
 
 // Reads a stream no faster than the engine follows. Outlives the reactor, as its sink does.
@@ -92,8 +99,9 @@ class ReadGate {
 
 class AttachReactor final : public AttachStream {
  public:
-  AttachReactor(uint64_t id, DrafterPool* pool, EngineThread* thread)
+  AttachReactor(uint64_t id, VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
       : id_(id),
+        metrics_(metrics),
         pool_(pool),
         thread_(thread),
         sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)),
@@ -102,12 +110,15 @@ class AttachReactor final : public AttachStream {
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {  // the drafter closed its half or is gone
+    if (!ok) {  // the drafter closed its half or is gone; OnCancel knows which, later
+      end_ = StreamEnd::kClosed;
       Leave();
       sink_->Close(grpc::Status::OK);
       return;
     }
     if (const Status status = Handle(); !status.ok()) {
+      end_ =
+          status.code() == Code::kResourceExhausted ? StreamEnd::kOverload : StreamEnd::kNonsense;
       Leave();
       sink_->Close(ToGrpc(status));
       return;
@@ -118,13 +129,16 @@ class AttachReactor final : public AttachStream {
   void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
 
   void OnCancel() override {
+    cancelled_ = true;
     Leave();
     sink_->Close(grpc::Status::CANCELLED);
   }
 
   void OnDone() override {
     sink_->Detach();
-    Leave();  // a stream that our side closed ends here without a failed read
+    thread_->Post([pool = pool_, id = id_, end = cancelled_ ? StreamEnd::kGone : end_] {
+      pool->OnStreamEnd(id, end);
+    });
     delete this;
   }
 
@@ -135,10 +149,12 @@ class AttachReactor final : public AttachStream {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
         OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message_.hello()));
-        return Post([pool = pool_, id = id_, hello = std::move(hello), sink = sink_] {
-          const Status status = pool->Join(id, hello, std::make_shared<StreamedDrafter>(sink));
-          if (!status.ok()) sink->Close(ToGrpc(status));
-        });
+        return Post(
+            [pool = pool_, id = id_, hello = std::move(hello), sink = sink_, metrics = metrics_] {
+              const Status status =
+                  pool->Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
+              if (!status.ok()) sink->Close(ToGrpc(status));
+            });
       }
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
@@ -175,12 +191,17 @@ class AttachReactor final : public AttachStream {
   }
 
   const uint64_t id_;
+  VerifierMetrics* metrics_;
   DrafterPool* pool_;
   EngineThread* thread_;
   std::shared_ptr<AttachSink> sink_;
   std::shared_ptr<ReadGate> gate_;
   v1::FromDrafter message_;
   bool greeted_ = false;  // reads come one at a time
+  // Why the stream ends, for OnDone, which all other reactions come before. Without a failed read
+  // it was closed for what waited to be written.
+  StreamEnd end_ = StreamEnd::kOverload;
+  bool cancelled_ = false;
 };
 
 // A stream that is over before its first message.
@@ -200,7 +221,7 @@ grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>* DraftingService::Att
         {{"peer", context->peer()}, {"reason", status.ToString()}});
     return new RefusedStream(status);
   }
-  return new AttachReactor(next_id_++, pool_, thread_);
+  return new AttachReactor(next_id_++, metrics_, pool_, thread_);
 }
 
 }  // namespace outrider

@@ -8,15 +8,16 @@
 #include "common/metrics/registry.h"
 #include "drafter/metrics.h"
 #include "verifier/engine/metrics.h"
+#include "verifier/engine/vllm_names.h"
 
 namespace outrider {
 namespace {
 
-// The names in the first column of the page's tables: lines that begin with "| `outrider_".
-std::set<std::string> DocumentedNames() {
+// The names in the first column of the page's tables that begin with `prefix`.
+std::set<std::string> DocumentedNames(const std::string& prefix = "outrider_") {
   std::ifstream page(OUTRIDER_SOURCE_DIR "/docs/metrics.md");
   EXPECT_TRUE(page.is_open());
-  const std::string start = "| `outrider_";
+  const std::string start = "| `" + prefix;
   std::set<std::string> names;
   for (std::string line; std::getline(page, line);) {
     if (line.compare(0, start.size(), start) != 0) continue;
@@ -31,6 +32,17 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   VerifierMetrics verifier(registry, "m", {"plain"});
   DrafterMetrics drafter(registry, "m");
   EXPECT_THAT(DocumentedNames(), testing::ElementsAreArray(registry.Names()));
+}
+
+TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
+  MetricsRegistry registry;
+  VerifierMetrics verifier(registry, "m", {"plain"});
+  std::set<std::string> theirs;
+  for (const auto& [name, alias] : VllmAliases().names) {
+    EXPECT_THAT(registry.Names(), testing::Contains(name));
+    theirs.insert(alias);
+  }
+  EXPECT_EQ(DocumentedNames("vllm:"), theirs);
 }
 
 TEST(VerifierMetrics, AcceptedPositionsAreCountedFromTheFirst) {

@@ -46,6 +46,30 @@ TEST(MetricsExporter, ServesWhatIsRegisteredBeforeAndAfterTheStart) {
   EXPECT_THAT(page, HasSubstr("outrider_late 0.5"));
 }
 
+TEST(MetricsExporter, ShowsMetricsByTheirOtherNamesWithTheSameValues) {
+  MetricsRegistry registry;
+  Counter counter = registry.MakeCounter("outrider_a_total", "a", {{"model_name", "m"}});
+  registry.MakeHistogram("outrider_b_seconds", "b", {1, 2}).Observe(1.5);
+  registry.MakeGauge("outrider_c", "c").Set(1);
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry,
+                                         {.names = {{"outrider_a_total", "other:a_total"},
+                                                    {"outrider_b_seconds", "other:b_seconds"},
+                                                    {"outrider_b_seconds", "older:b_seconds"}},
+                                          .labels = {{"engine", "0"}}});
+  ASSERT_TRUE(exporter.ok()) << exporter.status().ToString();
+  counter.Increment(3);
+
+  const std::string page = HttpGet((*exporter)->port(), "/metrics");
+  EXPECT_THAT(page, HasSubstr("outrider_a_total{model_name=\"m\"} 3"));
+  EXPECT_THAT(page, HasSubstr("# TYPE other:a_total counter\n"
+                              "other:a_total{model_name=\"m\",engine=\"0\"} 3"));
+  for (const char* name : {"other:b_seconds", "older:b_seconds"}) {
+    EXPECT_THAT(page, HasSubstr(std::string(name) + "_count{engine=\"0\"} 1"));
+    EXPECT_THAT(page, HasSubstr(std::string(name) + "_bucket{engine=\"0\",le=\"2\"} 1"));
+  }
+  EXPECT_THAT(page, testing::Not(HasSubstr(":c")));
+}
+
 TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {
   MetricsRegistry registry;
   auto first = MetricsExporter::Start("127.0.0.1:0", registry);

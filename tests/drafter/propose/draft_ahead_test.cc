@@ -107,7 +107,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     explicit Count(int* hits) : hits_(hits) {}
     void OnStep(const StepReport& /*report*/) override {}
     void OnLoad(const DrafterLoad& /*load*/) override {}
-    void OnDraftSent(int /*depth*/) override {}
+    void OnDraftSent(int /*depth*/, double /*seconds*/) override {}
     void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
     void OnHead(float /*bias*/, float /*threshold*/) override {}
 

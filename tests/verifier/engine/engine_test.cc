@@ -55,9 +55,9 @@ class EngineTest : public ::testing::Test {
     Restart({.prefix_cache = false});
   }
 
-  void Restart(const EngineOptions& options) {
+  void Restart(const EngineOptions& options, VerifierMetrics* metrics = nullptr) {
     engine_ =
-        std::make_unique<Engine>(options, &model_, tokenizer_.get(), &source_, nullptr, &clock_);
+        std::make_unique<Engine>(options, &model_, tokenizer_.get(), &source_, metrics, &clock_);
   }
 
   std::shared_ptr<RecordingSink> Submit(uint64_t id, GenerationRequest request) {
@@ -95,6 +95,8 @@ class EngineTest : public ::testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_;
   PuppetDraftSource source_;
   FakeClock clock_;
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};  // of an engine without a planner, which has arms
   std::unique_ptr<Engine> engine_;
 };
 
@@ -763,6 +765,26 @@ TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
   EXPECT_FALSE(sink->ended);
 }
 
+TEST_F(EngineTest, RefusalsAreCountedByReason) {
+  Restart({.max_waiting = 3, .max_waiting_per_client = 2}, &metrics_);
+  const auto refuse = [&](uint64_t id, const std::string& client) {
+    GenerationRequest request = Greedy(5);
+    request.client = client;
+    return !engine_->Submit(id, request, std::make_shared<RecordingSink>()).ok();
+  };
+  EXPECT_FALSE(refuse(1, "a"));
+  EXPECT_FALSE(refuse(2, "a"));
+  EXPECT_TRUE(refuse(3, "a"));
+  EXPECT_FALSE(refuse(4, "b"));
+  EXPECT_TRUE(refuse(5, "b"));
+  EXPECT_FALSE(engine_->door().Enter());
+  engine_->Drain();
+  EXPECT_TRUE(refuse(6, "c"));
+  EXPECT_EQ(metrics_.requests_refused_client_share.value(), 1);
+  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 2) << "at the door and behind it";
+  EXPECT_EQ(metrics_.requests_refused_draining.value(), 1);
+}
+
 TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
   Restart({.max_sessions = 1, .max_waiting = 2, .prefix_cache = false});
   const auto enters = [&] {
@@ -890,6 +912,20 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   }
   engine_->Cancel(9, Status(Code::kCancelled, "gone"));
   EXPECT_EQ(engine_->Snapshot().cached_pages, used());
+}
+
+TEST_F(EngineTest, PagesThatRequestsHoldAreToldFromThoseOfThePrefixCache) {
+  Restart({}, &metrics_);
+  source_.accepts = false;
+  Submit(1, Greedy(4));
+  engine_->Step();  // the prompt's 6 tokens
+  const double total = model_.total_pages();
+  EXPECT_EQ(metrics_.kv_cache_requests_perc.value(), 2 / total);
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(metrics_.kv_cache_requests_perc.value(), 0);
+  EXPECT_EQ(metrics_.kv_cache_usage_perc.value(), metrics_.prefix_cache_pages.value() / total);
+  EXPECT_GT(metrics_.prefix_cache_pages.value(), 0);
 }
 
 TEST_F(EngineTest, FailedForwardPassEndsItsSessionsWithAReason) {

@@ -222,6 +222,83 @@ TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
   EXPECT_FALSE(Open(5));
 }
 
+class CountingPool : public Pool {
+ protected:
+  CountingPool() { counting_.set_consumer(&consumer_); }
+
+  void Join(uint64_t id) {
+    EXPECT_TRUE(counting_.Join(id, Hello("d"), std::make_shared<RecordingLink>()).ok());
+  }
+
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  DrafterPool counting_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
+                        {.mass = 0.999f, .max_entries = 32},
+                        &metrics_,
+                        &clock_};
+};
+
+TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
+  for (uint64_t id = 1; id <= 5; ++id) Join(id);
+  counting_.Leave(1);  // as when a read fails, before it is known why
+  counting_.Leave(1);
+  EXPECT_EQ(metrics_.drafters_connected.value(), 4);
+  counting_.OnStreamEnd(1, StreamEnd::kClosed);
+  counting_.OnStreamEnd(2, StreamEnd::kGone);
+  counting_.OnStreamEnd(3, StreamEnd::kGone);
+  counting_.OnStreamEnd(4, StreamEnd::kOverload);
+  // The pool closes this one: a draft for a round that nobody asked for.
+  counting_.Open({.session = 1,
+                  .tokens = tokens_,
+                  .prompt_tokens = 3,
+                  .sampling = &sampling_,
+                  .plan = {.round = 1, .shape = Sequences(1, 2)}});
+  counting_.OnDrafts(5, {{.session = 1, .round = 7, .chunk = {.tokens = {5}}}}, 0);
+  counting_.OnStreamEnd(5, StreamEnd::kOverload);
+  counting_.OnStreamEnd(6, StreamEnd::kNonsense);  // never joined
+  EXPECT_EQ(metrics_.drafters_left_closed.value(), 1);
+  EXPECT_EQ(metrics_.drafters_left_gone.value(), 2);
+  EXPECT_EQ(metrics_.drafters_left_overload.value(), 1);
+  EXPECT_EQ(metrics_.drafters_left_nonsense.value(), 1);
+  EXPECT_EQ(metrics_.drafters_connected.value(), 0);
+}
+
+TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
+  Join(1);
+  const auto draft = [](uint32_t round) {
+    return ArrivedDraft{.session = 1,
+                        .round = round,
+                        .chunk = {.tokens = {5, 6}, .laws = {Law({5}, {65536}), Law({6}, {65536})}},
+                        .seconds = 0.010};
+  };
+  const std::vector<TokenId> next = {5};
+  const auto decide = [&](uint32_t round) {
+    counting_.Decide({.session = 1,
+                      .round = round,
+                      .next = next,
+                      .plan = {.round = round + 1, .shape = Sequences(1, 2)}});
+    counting_.Flush();
+  };
+  counting_.Open({.session = 1,
+                  .tokens = tokens_,
+                  .prompt_tokens = 3,
+                  .sampling = &sampling_,
+                  .plan = {.round = 1, .shape = Sequences(1, 2)}});
+  counting_.OnDrafts(1, {draft(1)}, 100);
+  EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 0u) << "it read the prompt before";
+  decide(1);
+  clock_.Advance(std::chrono::milliseconds(30));
+  counting_.OnDrafts(1, {draft(2)}, 100);
+  EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 1u);
+  EXPECT_EQ(metrics_.draft_drafting_seconds.count(), 1u);
+  decide(2);
+  decide(3);  // without its draft, which comes now
+  counting_.OnDrafts(1, {draft(3)}, 100);
+  EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 1u);
+  EXPECT_EQ(metrics_.draft_tokens_late_total.value(), 2);
+  EXPECT_EQ(metrics_.draft_bytes_received_total.value(), 300);
+}
+
 TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
   const auto link = Join(1, Hello("a"));
   Open(1);

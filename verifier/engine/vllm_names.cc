@@ -1,0 +1,28 @@
+#include "verifier/engine/vllm_names.h"
+
+#include <string>
+
+namespace outrider {
+
+MetricAliases VllmAliases() {
+  // One engine a process; vLLM numbers those of a server.
+  MetricAliases aliases{.labels = {{"engine", "0"}}};
+  for (const std::string name :
+       {"time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds",
+        "request_queue_time_seconds", "request_prefill_time_seconds", "request_decode_time_seconds",
+        "num_requests_running", "num_requests_waiting", "num_preemptions_total",
+        "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_total",
+        "generation_tokens_total", "request_success_total", "spec_decode_num_drafts_total",
+        "spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total",
+        "spec_decode_num_accepted_tokens_per_pos_total"}) {
+    aliases.names.emplace("outrider_" + name, "vllm:" + name);
+  }
+  aliases.names.emplace("outrider_inter_token_latency_seconds",
+                        "vllm:time_per_output_token_seconds");
+  // Pages that can be had at once are free to vLLM, though its prefix cache knows them still.
+  aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:kv_cache_usage_perc");
+  aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:gpu_cache_usage_perc");
+  return aliases;
+}
+
+}  // namespace outrider

@@ -11,6 +11,7 @@ packages=(
   libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
+  prometheus python3-yaml
 )
 case "${1:-}" in
   "") ;;

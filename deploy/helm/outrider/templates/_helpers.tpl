@@ -1,0 +1,33 @@
+{{- define "outrider.labels" -}}
+app.kubernetes.io/name: outrider
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "outrider.image" -}}
+image: {{ .Values.image.repository }}:{{ .Values.image.tag }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "outrider.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "outrider.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* Verifiers that there may be at most: drafters name each. */ -}}
+{{- define "outrider.maxVerifiers" -}}
+{{- if .Values.keda.enabled }}{{ .Values.keda.verifier.max }}{{ else }}{{ .Values.verifier.replicas }}{{ end }}
+{{- end }}
+
+{{- define "outrider.verifierAddresses" -}}
+{{- $name := .Release.Name -}}
+{{- range $i := until (int (include "outrider.maxVerifiers" .)) }}{{ if $i }},{{ end }}{{ $name }}-verifier-{{ $i }}.{{ $name }}-verifiers:7300{{ end }}
+{{- end }}

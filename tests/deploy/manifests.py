@@ -1,0 +1,282 @@
+"""What must hold between the objects of a rendered overlay, and between them and the programs."""
+
+import fnmatch
+import re
+import subprocess
+
+NAME = "app.kubernetes.io/name"
+
+
+class Programs:
+    """What the programs say of themselves."""
+
+    def __init__(self, source, binaries):
+        self.flags = {}
+        for program, arguments in {
+            "outrider-verifier": ["--help"],
+            "outrider-drafter": ["--help"],
+            "outrider": ["status", "--help"],
+        }.items():
+            text = subprocess.run([binaries / program, *arguments], check=True, capture_output=True,
+                                  text=True).stdout
+            self.flags[program] = set(re.findall(r"--[a-z][a-z0-9-]*", text))
+        # The names by which each answers grpc.health.v1; "" says that it is alive.
+        self.health = {
+            program: {"", *re.findall(r'Service\[\] = "(outrider\.v1\.\w+)"', (source / path).read_text())}
+            for program, path in {"outrider-verifier": "verifier/serve.cc",
+                                  "outrider-drafter": "drafter/observers.cc"}.items()
+        }
+        self.health["outrider-verifier"].discard("outrider.v1.Drafting")  # is for drafters
+        self.metrics = set(re.findall(r"`(outrider_\w+)", (source / "docs/metrics.md").read_text()))
+
+
+def flag_values(box):
+    """--flag=value of a container, value "" for a bare flag."""
+    return dict((arg + "=").split("=", 1) for arg in box.get("args", []))
+
+
+def flag(values, name):
+    return values.get(name, "").rstrip("=")
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1]) if address else None
+
+
+def problems(objects, programs):
+    return Checker(objects, programs).run()
+
+
+class Checker:
+    def __init__(self, objects, programs):
+        self.objects = objects
+        self.programs = programs
+        self.found = []
+        self.workloads = self.of("StatefulSet", "Deployment")
+        self.pods = [w["spec"]["template"] for w in self.workloads]
+
+    def run(self):
+        for workload in self.workloads:
+            self.check_workload(workload)
+        for kind, check in {
+            "Service": self.check_service,
+            "PodDisruptionBudget": self.check_selector,
+            "PodMonitor": self.check_monitor,
+            "NetworkPolicy": self.check_policy,
+            "ScaledObject": self.check_scaling,
+        }.items():
+            for o in self.of(kind):
+                check(o)
+        self.check_dialled()
+        self.check_certificates()
+        return self.found
+
+    def of(self, *kinds):
+        return [o for o in self.objects if o["kind"] in kinds]
+
+    def complain(self, o, words):
+        self.found.append(f"{o['kind']} {o['metadata']['name']}: {words}")
+
+    def selected(self, labels):
+        return [p for p in self.pods if labels.items() <= p["metadata"]["labels"].items()]
+
+    # Workloads.
+
+    def check_workload(self, workload):
+        spec = workload["spec"]["template"]["spec"]
+        if workload["spec"]["template"] not in self.selected(workload["spec"]["selector"]["matchLabels"]):
+            self.complain(workload, "its selector does not match its own pods")
+        if not spec.get("securityContext", {}).get("runAsNonRoot"):
+            self.complain(workload, "may run as root")
+        volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+        for box in spec.get("initContainers", []) + spec["containers"]:
+            self.check_rights(workload, box)
+            for mount in box.get("volumeMounts", []):
+                if mount["name"] not in volumes:
+                    self.complain(workload, f"no volume {mount['name']}")
+        for box in spec["containers"]:
+            self.check_flags(workload, box)
+            self.check_ports(workload, box)
+            self.check_probes(workload, box)
+            self.check_grace(workload, box)
+        for constraint in spec.get("topologySpreadConstraints", []):
+            if not self.selected(constraint["labelSelector"]["matchLabels"]):
+                self.complain(workload, "its spread constraint selects nothing")
+
+    def check_rights(self, workload, box):
+        context = box.get("securityContext", {})
+        if not context.get("readOnlyRootFilesystem") or context.get("allowPrivilegeEscalation") is not False:
+            self.complain(workload, f"{box['name']}: root file system or rights are open")
+        if context.get("capabilities", {}).get("drop") != ["ALL"]:
+            self.complain(workload, f"{box['name']}: keeps capabilities of root")
+        resources = box.get("resources", {})
+        if not {"cpu", "memory"} <= resources.get("requests", {}).keys():
+            self.complain(workload, f"{box['name']}: no resources requested")
+        if "memory" not in resources.get("limits", {}):
+            self.complain(workload, f"{box['name']}: resources without a limit of memory")
+
+    def check_flags(self, workload, box):
+        program = box["command"][0]
+        values = flag_values(box)
+        for name in values:
+            if name not in self.programs.flags[program]:
+                self.complain(workload, f"{program} has no flag {name}")
+        tls = "--tls-cert" in values
+        if tls == ("--allow-plaintext" in values):
+            self.complain(workload, "either certificates or --allow-plaintext: plaintext must be asked for")
+        mounts = [mount["mountPath"] for mount in box.get("volumeMounts", [])]
+        for name in ("--model", "--tls-cert", "--tls-key", "--tls-ca"):
+            path = flag(values, name)
+            if path and not any(path.startswith(mount + "/") for mount in mounts):
+                self.complain(workload, f"{name}: {path} is on no mounted volume")
+
+    def check_ports(self, workload, box):
+        values = flag_values(box)
+        bound = {port_of(flag(values, name)) for name in ("--listen", "--metrics")} - {None}
+        open_ports = {port["containerPort"] for port in box.get("ports", [])}
+        if bound != open_ports:
+            self.complain(workload, f"flags bind the ports {bound}, the container names {open_ports}")
+
+    def check_probes(self, workload, box):
+        program, values = box["command"][0], flag_values(box)
+        names = {port["name"] for port in box.get("ports", [])}
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            probe = box.get(kind)
+            if probe is None or len({"grpc", "httpGet", "exec"} & probe.keys()) != 1:
+                self.complain(workload, f"{kind}: not one way to probe")
+                continue
+            if grpc := probe.get("grpc"):
+                if grpc["port"] != port_of(flag(values, "--listen")):
+                    self.complain(workload, f"{kind}: not the port of --listen")
+                if "--tls-cert" in values:
+                    self.complain(workload, f"{kind}: the kubelet's gRPC probe speaks no TLS")
+                if grpc.get("service", "") not in self.programs.health[program]:
+                    self.complain(workload, f"{kind}: {program} has no service {grpc.get('service')}")
+            if http := probe.get("httpGet"):
+                if http["port"] not in names or http["path"] != "/metrics":
+                    self.complain(workload, f"{kind}: nobody answers there")
+            if call := probe.get("exec"):
+                command, *arguments = call["command"]
+                unknown = {a.split("=")[0] for a in arguments if a.startswith("--")} \
+                    - self.programs.flags.get(command, set())
+                if unknown:
+                    self.complain(workload, f"{kind}: {command} has no {unknown}")
+
+    def check_grace(self, workload, box):
+        """The pod may live for preStop and the drain, and some seconds more."""
+        stop = box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+        drain = float(flag(flag_values(box), "--drain-timeout") or 0)
+        grace = workload["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
+        if grace < float(stop[1]) + drain + 5:
+            self.complain(workload, f"a grace of {grace} s is short for {stop[1]} and {drain} s")
+
+    # What selects pods.
+
+    def check_selector(self, o, labels=None):
+        labels = o["spec"]["selector"]["matchLabels"] if labels is None else labels
+        pods = self.selected(labels)
+        if not pods:
+            self.complain(o, f"selects nothing: {labels}")
+        return pods
+
+    def check_port(self, o, pods, port):
+        for pod in pods:
+            ports = [p for box in pod["spec"]["containers"] for p in box.get("ports", [])]
+            if not any(port in (p["name"], p["containerPort"]) for p in ports):
+                self.complain(o, f"its pods have no port {port}")
+
+    def check_service(self, o):
+        pods = self.check_selector(o, o["spec"]["selector"])
+        for port in o["spec"]["ports"]:
+            self.check_port(o, pods, port["targetPort"])
+
+    def check_monitor(self, o):
+        pods = self.check_selector(o)
+        for endpoint in o["spec"]["podMetricsEndpoints"]:
+            self.check_port(o, pods, endpoint["port"])
+
+    def check_policy(self, o):
+        pods = self.check_selector(o, o["spec"]["podSelector"]["matchLabels"])
+        for rule in o["spec"].get("ingress", []):
+            self.check_peers(o, rule["from"])
+            for port in rule["ports"]:
+                self.check_port(o, pods, port["port"])
+        for rule in o["spec"].get("egress", []):
+            targets = self.check_peers(o, rule["to"])
+            for port in rule["ports"]:
+                self.check_port(o, targets, port["port"])
+
+    def check_peers(self, o, peers):
+        """Those that are ours must exist; others are somebody else's."""
+        ours = [peer["podSelector"]["matchLabels"] for peer in peers
+                if NAME in peer.get("podSelector", {}).get("matchLabels", {})]
+        return [pod for labels in ours for pod in self.check_selector(o, labels)]
+
+    def check_scaling(self, o):
+        target = o["spec"]["scaleTargetRef"]
+        workload = self.workload(target["kind"], target["name"])
+        if workload is None:
+            self.complain(o, "scales nothing")
+        elif "replicas" in workload["spec"]:
+            self.complain(o, "an apply would set the number of replicas back")
+        for trigger in o["spec"]["triggers"]:
+            for metric in re.findall(r"outrider_\w+", trigger["metadata"]["query"]):
+                if re.sub(r"_(sum|count|bucket)$", "", metric) not in self.programs.metrics:
+                    self.complain(o, f"no metric {metric}")
+
+    def workload(self, kind, name):
+        return next((w for w in self.workloads if (w["kind"], w["metadata"]["name"]) == (kind, name)), None)
+
+    # Who dials whom.
+
+    def check_dialled(self):
+        """Drafters name every verifier that there may be, and may reach it."""
+        (verifiers,) = [w for w in self.workloads if w["kind"] == "StatefulSet"]
+        most = max([verifiers["spec"].get("replicas", 0)]
+                   + [o["spec"]["maxReplicaCount"] for o in self.of("ScaledObject")
+                      if o["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"])
+        (box,) = verifiers["spec"]["template"]["spec"]["containers"]
+        port = port_of(flag(flag_values(box), "--listen"))
+        name, service = verifiers["metadata"]["name"], verifiers["spec"]["serviceName"]
+        wanted = {f"{name}-{i}.{service}:{port}" for i in range(most)}
+        if not any(o["metadata"]["name"] == service and o["spec"].get("clusterIP") == "None"
+                   for o in self.of("Service")):
+            self.complain(verifiers, f"no headless service {service}")
+        for drafters in (w for w in self.workloads if w["kind"] == "Deployment"):
+            (box,) = drafters["spec"]["template"]["spec"]["containers"]
+            dials = set(flag(flag_values(box), "--verifier").split(","))
+            if not wanted <= dials:
+                self.complain(drafters, f"dials {dials}, not all of {wanted}")
+            labels = drafters["spec"]["template"]["metadata"]["labels"].items()
+            for policy in self.of("NetworkPolicy"):
+                if not policy["spec"]["podSelector"]["matchLabels"].items() <= labels:
+                    continue
+                if not any(p["port"] == port for rule in policy["spec"]["egress"] for p in rule["ports"]):
+                    self.complain(policy, f"drafters may not dial port {port}")
+
+    def check_certificates(self):
+        """Secrets come from certificates with the names that are dialled and let in."""
+        certificates = {c["spec"]["secretName"]: c["spec"] for c in self.of("Certificate")}
+        if not certificates:
+            return
+        issuers = {o["metadata"]["name"] for o in self.of("Issuer")}
+        for certificate in self.of("Certificate"):
+            if certificate["spec"]["issuerRef"]["name"] not in issuers:
+                self.complain(certificate, "nobody issues it")
+        used = {}
+        for workload in self.workloads:
+            for volume in workload["spec"]["template"]["spec"]["volumes"]:
+                if secret := volume.get("secret", {}).get("secretName"):
+                    used[workload["kind"]] = certificates.get(secret)
+                    if secret not in certificates:
+                        self.complain(workload, f"no certificate for the secret {secret}")
+        for workload in self.workloads:
+            (box,) = workload["spec"]["template"]["spec"]["containers"]
+            values = flag_values(box)
+            for name in filter(None, flag(values, "--drafter-names").split(",")):
+                if name not in used["Deployment"]["dnsNames"]:
+                    self.complain(workload, f"no drafter is called {name}")
+            for address in filter(None, flag(values, "--verifier").split(",")):
+                host = address.rsplit(":", 1)[0]
+                if not any(fnmatch.fnmatch(host, name) for name in used["StatefulSet"]["dnsNames"]):
+                    self.complain(workload, f"the verifier's certificate does not cover {host}")

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""The Kubernetes manifests against themselves and the programs, without a cluster.
+
+Every overlay is rendered by `kubectl kustomize`; then selectors, ports, probes, flags, times and
+rights are looked at (manifests.py), and manifests that are broken on purpose must be told from good
+ones. The image's packages are those that the programs are linked with.
+
+  manifests_test.py SOURCE_DIR BINARY_DIR
+"""
+
+import copy
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from processes import SKIPPED, need
+
+try:
+    import yaml
+
+    from manifests import Programs, problems
+except ImportError:
+    print("skipped: python3-yaml is not installed")
+    sys.exit(SKIPPED)
+
+OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls")
+
+
+def render(folder):
+    rendered = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True)
+    return rendered.stdout.decode()
+
+
+def decode_typed(text):
+    """kubectl's own types: a word where a number belongs is an error, unknown fields are not."""
+    workloads = [o for o in yaml.safe_load_all(text) if o["kind"] in ("Deployment", "StatefulSet")]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump_all(workloads, file)
+        file.flush()
+        subprocess.run(["kubectl", "set", "image", "--local", "-f", file.name, "*=image", "-o", "name"],
+                       check=True, stdout=subprocess.DEVNULL)
+
+
+def find(objects, kind, name):
+    return next(o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name)
+
+
+def container(objects, kind, name):
+    return find(objects, kind, name)["spec"]["template"]["spec"]["containers"][0]
+
+
+def verifier(objects):
+    return container(objects, "StatefulSet", "outrider-verifier")
+
+
+def drafter(objects):
+    return container(objects, "Deployment", "outrider-drafter")
+
+
+def pod(objects):
+    return find(objects, "StatefulSet", "outrider-verifier")["spec"]["template"]
+
+
+def set_arg(box, old, new):
+    box["args"] = [arg.replace(old, new) for arg in box["args"]]
+
+
+# What somebody could get wrong in the base, and a word of what must be said about it.
+MISTAKES = [
+    (lambda o: pod(o)["metadata"]["labels"].pop("app.kubernetes.io/component"), "selector"),
+    (lambda o: find(o, "Service", "outrider")["spec"]["selector"].update(x="y"), "selects nothing"),
+    (lambda o: find(o, "PodDisruptionBudget", "outrider-drafter")["spec"]["selector"]["matchLabels"]
+     .update(x="y"), "selects nothing"),
+    (lambda o: find(o, "NetworkPolicy", "outrider-drafter")["spec"]["egress"][0]["to"][0]
+     ["podSelector"]["matchLabels"].update({"app.kubernetes.io/name": "other"}), "selects nothing"),
+    (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["ports"][0]
+     .update(port="http"), "no port"),
+    (lambda o: find(o, "NetworkPolicy", "outrider-drafter")["spec"]["egress"][0]["ports"][0]
+     .update(port=7301), "may not dial"),
+    (lambda o: find(o, "Service", "outrider-verifiers")["spec"]["ports"][0].update(targetPort="web"),
+     "no port"),
+    (lambda o: set_arg(verifier(o), "--metrics=0.0.0.0:7301", "--metrics=0.0.0.0:7302"), "ports"),
+    (lambda o: set_arg(verifier(o), "--vllm-metrics", "--vlm-metrics"), "no flag"),
+    (lambda o: set_arg(verifier(o), "--allow-plaintext", "--log-json"), "plaintext"),
+    (lambda o: set_arg(drafter(o), "--name=$(POD_NAME)", "--policy=fixed"), "no flag"),
+    (lambda o: set_arg(drafter(o), "verifier-1.", "verifier-2."), "dials"),
+    (lambda o: verifier(o)["readinessProbe"]["grpc"].update(port=7301), "Probe"),
+    (lambda o: verifier(o)["readinessProbe"]["grpc"].update(service="outrider.v1.Drafting"), "Probe"),
+    (lambda o: pod(o)["spec"].update(terminationGracePeriodSeconds=60), "grace"),
+    (lambda o: verifier(o).pop("resources"), "resources"),
+    (lambda o: drafter(o)["securityContext"].update(readOnlyRootFilesystem=False), "root"),
+    (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"), "root"),
+    (lambda o: drafter(o)["volumeMounts"][0].update(name="model"), "volume"),
+]
+
+
+def check_mistakes_are_seen(text, programs):
+    good = list(yaml.safe_load_all(text))
+    for index, (spoil, word) in enumerate(MISTAKES):
+        bad = copy.deepcopy(good)
+        spoil(bad)
+        found = problems(bad, programs)
+        assert any(word in problem for problem in found), (index, word, found)
+
+
+def check_image(source, binaries):
+    """Every library that a program is linked with comes from a package of the image."""
+    dockerfile = (source / "deploy/docker/Dockerfile").read_text()
+    runtime = dockerfile.split(" AS runtime")[1].split("FROM ")[0]
+    base = {"libc6", "libgcc-s1", "zlib1g"}  # of Debian's slim image, or what all others need
+    linked = set()
+    for program in ("outrider-verifier", "outrider-drafter", "outrider"):
+        for line in subprocess.run(["ldd", binaries / program], check=True, capture_output=True,
+                                   text=True).stdout.splitlines():
+            if match := re.search(r"=> (/\S+)", line):
+                linked.add(pathlib.Path(match.group(1)).resolve())
+    owners = set()
+    for library in sorted(linked):
+        found = subprocess.run(["dpkg", "-S", library], capture_output=True, text=True, check=False)
+        if found.returncode == 0:  # else a build of somebody's own
+            owners.add(found.stdout.split(":")[0])
+    listed = set(re.findall(r"^ +((?:lib\S+ ?)+)", runtime, re.MULTILINE))
+    listed = {name for line in listed for name in line.split()}
+    installed = set(listed)
+    for name in listed:  # what apt brings with them
+        needs = subprocess.run(["apt-cache", "depends", "--recurse", "--no-recommends", "--no-suggests",
+                                "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances", name],
+                               capture_output=True, text=True, check=False).stdout
+        installed |= set(re.findall(r"^(\S+)$", needs, re.MULTILINE))
+    assert owners <= installed | base, f"not in the image: {owners - installed - base}"
+    for path in re.findall(r"^COPY ((?!--)\S+)", dockerfile, re.MULTILINE):
+        assert (source / path).exists(), path
+
+
+def main():
+    source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    need("kubectl")
+    programs = Programs(source, binaries)
+    for overlay in OVERLAYS:
+        text = render(source / "deploy/kustomize" / overlay)
+        decode_typed(text)
+        found = problems(list(yaml.safe_load_all(text)), programs)
+        assert not found, f"{overlay}:\n" + "\n".join(found)
+    check_mistakes_are_seen(render(source / "deploy/kustomize/base"), programs)
+    check_image(source, binaries)
+    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES)} mistakes are seen")
+
+
+if __name__ == "__main__":
+    main()

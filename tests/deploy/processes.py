@@ -1,0 +1,55 @@
+"""What the tests of deploy/ share: tools that may be missing, and processes that end with a test."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+SKIPPED = 77  # as ctest is told
+
+
+def need(*programs):
+    """Skips the test, with a word why, unless all programs are there."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} is not installed")
+        sys.exit(SKIPPED)
+
+
+class Processes:
+    """Starts processes with their logs in `folder`; ends those that still run when it is left."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.running = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, name, argv, await_line=None, patience=30):
+        """The process. With `await_line`: once a log line contains it; `line` of it is that line."""
+        path = self.folder / f"{name}.log"
+        with path.open("wb") as log:
+            process = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log)
+        self.running.append(process)
+        until = time.monotonic() + patience
+        while await_line is not None:
+            for line in path.read_text().splitlines():
+                if await_line in line:
+                    process.line = line
+                    return process
+            if process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"{name} did not start:\n{path.read_text()}")
+            time.sleep(0.02)
+        return process

@@ -410,9 +410,12 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
+    const size_t entries = w.logit_rows.size() * vocab;
+    std::vector<float> raw_rows;
+    if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
     const Verdict verdict = Verify(s, logits);
-    logits += w.logit_rows.size() * vocab;
-    Advance(s, verdict, w.pending);
+    logits += entries;
+    Advance(s, verdict, w.pending, raw_rows);
   }
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
@@ -482,6 +485,24 @@ Verdict Engine::Verify(Session& session, float* rows) {
   return verdict;
 }
 
+std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
+                                            std::span<const TokenId> tokens,
+                                            std::span<const float> raw_rows) const {
+  // The row in front of each token: the root's, then those of the nodes on the path.
+  std::vector<int> path;
+  for (; node != DraftTree::kRoot; node = session.draft.parent(node)) path.push_back(node);
+  path.push_back(DraftTree::kRoot);
+  std::reverse(path.begin(), path.end());
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  std::vector<TokenLogprobs> logprobs;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto row = raw_rows.subspan(static_cast<size_t>(path[i]) * vocab, vocab);
+    logprobs.push_back(LogprobsOf(row.first(static_cast<size_t>(limits_.vocab_size)), tokens[i],
+                                  *session.request.logprobs));
+  }
+  return logprobs;
+}
+
 void Engine::KeepAccepted(Session& session, int node, int pending) {
   const DraftTree& draft = session.draft;
   std::vector<int32_t> path;
@@ -491,7 +512,8 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
-void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
+void Engine::Advance(Session& session, const Verdict& verdict, int pending,
+                     std::span<const float> raw_rows) {
   std::vector<TokenId> emitted = session.draft.Path(verdict.node);
   emitted.push_back(verdict.next);
   const int drafted = session.draft.size();
@@ -505,6 +527,9 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending) {
     chunk.tokens.push_back(token);
     end = session.output->Push(token, &chunk.text);
     if (end.has_value()) break;
+  }
+  if (session.request.logprobs.has_value()) {
+    chunk.logprobs = Logprobs(session, verdict.node, chunk.tokens, raw_rows);
   }
   // What a stop cut off was never output: it does not count as accepted.
   chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
@@ -580,6 +605,7 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.prompt_tokens = session.prompt_tokens;
   s.completion_tokens = session.output->tokens();
   s.seed = session.seed;
+  if (drafts_ != nullptr) s.drafter = drafts_->DrafterName(session.id);
   s.queue_seconds = Seconds(session.admitted - session.submitted);
   s.prefill_seconds = Seconds(session.first_token - session.admitted);
   s.decode_seconds = Seconds(now - session.first_token);

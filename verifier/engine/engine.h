@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -132,8 +133,14 @@ class Engine final : public DraftConsumer {
   // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
   Verdict Verify(Session& session, float* rows);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
-  // `pending`: tokens in front of the draft in the forward pass that scored it.
-  void Advance(Session& session, const Verdict& verdict, int pending);
+  // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
+  // Verify had them, for a request that asks for log probabilities.
+  void Advance(Session& session, const Verdict& verdict, int pending,
+               std::span<const float> raw_rows);
+  // Of the tokens on the path to `node` and of the one behind it, as many as `tokens` has.
+  std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
+                                      std::span<const TokenId> tokens,
+                                      std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
   void PlanNext(Session& session);

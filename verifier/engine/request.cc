@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "verifier/engine/logprobs.h"
+
 namespace outrider {
 namespace {
 
@@ -94,6 +96,14 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
 
 }  // namespace
 
+Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text) {
+  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/false));
+  if (ids.empty()) return InvalidArgument("the prompt is empty");
+  std::vector<TokenId> prompt = tokenizer.prompt_prefix();
+  prompt.insert(prompt.end(), ids.begin(), ids.end());
+  return prompt;
+}
+
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(CheckLength(request, limits));
   for (const TokenId token : request.prompt) {
@@ -113,6 +123,10 @@ Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
       return InvalidArgument("stop.stop_strings: a string of " + std::to_string(stop.size()) +
                              " bytes, at most " + std::to_string(limits.max_stop_string_bytes));
     }
+  }
+  if (const int top = request.logprobs.value_or(0); top < 0 || top > kMaxTopLogprobs) {
+    return InvalidArgument("logprobs: " + std::to_string(top) + ", at most " +
+                           std::to_string(kMaxTopLogprobs));
   }
   return CheckSpeculation(request, limits);
 }

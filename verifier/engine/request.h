@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -14,6 +15,7 @@
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/stop_rule.h"
+#include "common/text/tokenizer.h"
 
 namespace outrider {
 
@@ -36,6 +38,8 @@ struct GenerationRequest {
   bool ignore_eos = false;
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
+  // How many alternatives to tell with each token's log probability; unset: none of both.
+  std::optional<int> logprobs;
   std::optional<Time> deadline;
   // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
   // other.
@@ -56,6 +60,10 @@ struct RequestLimits {
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
 };
+
+// The prompt that a text makes: its tokens behind the tokenizer's prefix; special tokens in it are
+// plain text. kInvalidArgument for an empty one and for what Tokenizer::Encode refuses.
+Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);

@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "verifier/engine/logprobs.h"
 
 namespace outrider {
 
@@ -16,6 +17,7 @@ struct Chunk {
   std::vector<TokenId> tokens;
   int accepted = 0;  // the first of `tokens` that had been drafted
   int drafted = 0;
+  std::vector<TokenLogprobs> logprobs;  // of `tokens`, for requests that ask
 };
 
 enum class FinishReason { kStop, kLength };
@@ -30,6 +32,7 @@ struct Summary {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   std::vector<int> accepted_per_position;
+  std::string drafter;  // the last one; "" without
   // Where the controller chose: rounds by arm, those without left out, and how often it changed.
   std::vector<std::pair<std::string, int>> arm_rounds;
   int arm_switches = 0;

@@ -35,11 +35,9 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   GenerationRequest request;
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> ids = tokenizer.Encode(wire.text(), /*parse_special=*/false);
-      if (!ids.ok()) return ids.status().Annotate("text");
-      if (ids->empty()) return InvalidArgument("text: the prompt is empty");
-      request.prompt = tokenizer.prompt_prefix();
-      request.prompt.insert(request.prompt.end(), ids->begin(), ids->end());
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text());
+      if (!prompt.ok()) return prompt.status().Annotate("text");
+      request.prompt = std::move(prompt).value();
       break;
     }
     case v1::GenerateRequest::kTokenIds:
@@ -55,6 +53,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   for (const uint32_t id : stop.stop_token_ids()) request.stop_tokens.push_back(ToInt(id));
   request.ignore_eos = stop.ignore_eos();
   if (wire.has_seed()) request.seed = wire.seed();
+  if (wire.has_logprobs()) request.logprobs = ToInt(wire.logprobs());
   OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation()));
   return request;
 }
@@ -85,6 +84,14 @@ v1::GenerateResponse ToWire(const Chunk& chunk) {
   wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
   wire->set_accepted(ToWireCount(chunk.accepted));
   wire->set_drafted(ToWireCount(chunk.drafted));
+  for (const TokenLogprobs& token : chunk.logprobs) {
+    v1::TokenLogprobs* out = wire->add_logprobs();
+    out->set_logprob(token.logprob);
+    for (const auto& [id, logprob] : token.top) {
+      out->add_top_token_ids(static_cast<uint32_t>(id));
+      out->add_top_logprobs(logprob);
+    }
+  }
   return response;
 }
 

@@ -57,6 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
     Request, BadRequest,
     ::testing::Values(
         BadCase{"prompt", [](GenerationRequest& r) { r.prompt.clear(); }},
+        BadCase{"logprobs", [](GenerationRequest& r) { r.logprobs = 21; }},
+        BadCase{"logprobs", [](GenerationRequest& r) { r.logprobs = -1; }},
         BadCase{"prompt", [](GenerationRequest& r) { r.prompt.push_back(32); }},
         BadCase{"prompt", [](GenerationRequest& r) { r.prompt.push_back(-1); }},
         BadCase{"prompt", [](GenerationRequest& r) { r.prompt.assign(64, 1); }},

@@ -4,7 +4,18 @@
 #include <set>
 #include <string>
 
+#include "common/rpc/plaintext.h"
+
 namespace outrider {
+namespace {
+
+std::set<std::string> ChatFamilyNames() {
+  std::set<std::string> names;
+  for (const ChatFamily family : kAllChatFamilies) names.emplace(ChatFamilyName(family));
+  return names;
+}
+
+}  // namespace
 
 std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* o) {
   CLI::App app{
@@ -112,6 +123,17 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       ->check(CLI::Range(0, 65536));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
                "Show metrics by the names that vLLM has for them too, for tools made for it");
+  app.add_option("--http", o->http,
+                 "host:port of an HTTP server with OpenAI's completions and chat completions; it "
+                 "takes the certificates, tokens and limits of --listen. Empty: none");
+  app.add_option("--http-model", o->http_model,
+                 "Name of the model there; empty: that of its directory");
+  app.add_option_function<std::string>(
+         "--chat-template",
+         [o](const std::string& name) { o->chat_template = ParseChatFamily(name).value(); },
+         "Format of chats in place of the checkpoint's own: plain, chatml, llama2, llama3, mistral "
+         "or zephyr")
+      ->check(CLI::IsMember(ChatFamilyNames()));
   return ParseCommandLine(app, argc, argv, [o] {
     if (o->policy != "fixed") {
       o->planner.control.policy = o->policy;
@@ -138,6 +160,9 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
     }
     if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
       return InvalidArgument("--drafter-names needs --tls-ca: names are those of certificates");
+    }
+    if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
+      OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
     }
     return CheckTransport(o->service);
   });

@@ -7,6 +7,7 @@
 
 #include "common/service/service_options.h"
 #include "common/spec/draft_law.h"
+#include "common/text/chat_template.h"
 #include "verifier/engine/engine.h"
 
 namespace outrider {
@@ -22,7 +23,10 @@ struct VerifierOptions {
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
   std::vector<std::string> drafter_names;
-  int pad_responses = 0;  // bytes; 0: none
+  int pad_responses = 0;                    // bytes; 0: none
+  std::string http;                         // host:port of the OpenAI-compatible front; empty: none
+  std::string http_model;                   // its name of the model; empty: the checkpoint's
+  std::optional<ChatFamily> chat_template;  // in place of the checkpoint's
   bool vllm_metrics = false;
 };
 

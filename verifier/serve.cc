@@ -11,12 +11,16 @@
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
 #include "common/service/service_options.h"
 #include "verifier/engine/engine.h"
+#include "verifier/engine/intake.h"
 #include "verifier/engine/vllm_names.h"
+#include "verifier/http/api.h"
+#include "verifier/http/server.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
@@ -47,9 +51,17 @@ Result<std::unique_ptr<TokenFile>> OpenTokens(const std::string& path) {
 
 void WarnOfReadableTokens(const VerifierOptions& options) {
   const bool tokens = !options.client_tokens.empty() || !options.drafter_tokens.empty();
-  if (!tokens || !options.service.tls.cert.empty() || IsLoopback(options.service.listen)) return;
+  const bool local =
+      IsLoopback(options.service.listen) && (options.http.empty() || IsLoopback(options.http));
+  if (!tokens || !options.service.tls.cert.empty() || local) return;
   Log(LogLevel::kWarning, "tokens go over the network in plaintext: give --tls-cert and --tls-key",
-      {{"listen", options.service.listen}});
+      {{"listen", options.service.listen}, {"http", options.http}});
+}
+
+Result<ChatTemplate> LoadChatTemplate(const VerifierOptions& options) {
+  if (options.chat_template.has_value()) return ChatTemplate::FromFamily(*options.chat_template);
+  OUTRIDER_ASSIGN(const std::string text, ChatTemplate::ReadText(options.service.model));
+  return ChatTemplate::FromText(text);
 }
 
 }  // namespace
@@ -60,7 +72,8 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
   OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> drafter_tokens, OpenTokens(options.drafter_tokens));
   WarnOfReadableTokens(options);
-  const ClientAuthorization clients(std::move(client_tokens));
+  const ClientTokens clients(std::move(client_tokens));
+  const ClientAuthorization client_authorization(&clients);
   const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
@@ -81,6 +94,9 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                                            options.vllm_metrics ? VllmAliases() : MetricAliases()));
   }
 
+  OUTRIDER_ASSIGN(ChatTemplate chat_template, LoadChatTemplate(options));
+  HttpServer http;  // before the engine: sessions hold its exchanges
+  HttpMetrics http_metrics(registry, config.name);
   const SteadyClock clock;
   DrafterPool pool({.model = config.name,
                     .tokenizer = tokenizer->fingerprint(),
@@ -94,28 +110,41 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
     OUTRIDER_ASSIGN(attached, attach({tokenizer.get(), &clock, &pool, &thread}));
   }
 
+  Intake intake(&engine, &thread);
   GenerationService generation({.tokenizer = tokenizer.get(),
                                 .config = config,
                                 .limits = engine.limits(),
                                 .version = kVersion,
-                                .authorization = &clients,
+                                .authorization = &client_authorization,
                                 .pad_responses = options.pad_responses},
-                               &engine, &pool, &thread);
+                               &engine, &pool, &thread, &intake);
   DraftingService drafting(&drafters, &metrics, &pool, &thread);
   OUTRIDER_ASSIGN(
       const std::unique_ptr<RpcServer> server,
       RpcServer::Start({.listen = options.service.listen, .tls = tls}, {&generation, &drafting}));
+  HttpApi api({.model = {.name = options.http_model.empty() ? config.name : options.http_model,
+                         .tokenizer = tokenizer.get(),
+                         .chat_template = std::move(chat_template),
+                         .limits = engine.limits()},
+               .tokens = &clients,
+               .pad_events = options.pad_responses},
+              &intake, &http_metrics);
+  if (!options.http.empty()) {
+    OUTRIDER_TRY(http.Start({.listen = options.http, .tls = tls}, &api));
+  }
   server->SetServing(kGenerationService, true);
   server->SetServing(kDraftingService, true);
   Log(LogLevel::kInfo, "serving",
       {{"listen", options.service.listen},
        {"port", server->port()},
-       {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
+       {"metrics_port", exporter != nullptr ? exporter->port() : 0},
+       {"http_port", options.http.empty() ? 0 : http.port()}});
 
   signals.Wait();
   Log(LogLevel::kInfo, "draining", {{"timeout_seconds", options.drain_timeout_seconds}});
   server->SetServing(kGenerationService, false);
   server->SetServing(kDraftingService, false);
+  api.Drain();
   thread.Post([&] {
     engine.Drain();
     pool.Drain();
@@ -125,6 +154,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                         std::chrono::duration<double>(options.drain_timeout_seconds));
   const bool all_ended = WaitIdle(thread, engine, until);
   thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
+  http.Shutdown(kShutdownGrace);
   server->Shutdown(kShutdownGrace);
   thread.Stop();
   Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended ? "true" : "false"}});

@@ -2,7 +2,6 @@
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <optional>
@@ -14,7 +13,6 @@ namespace {
 // Whom a request is counted for when places are shared out: an opaque key of the caller's choice.
 constexpr char kClientKey[] = "outrider-client";
 constexpr char kAuthorizationKey[] = "authorization";
-constexpr std::string_view kBearer = "Bearer ";
 
 std::optional<std::string_view> MetadataOf(const grpc::ServerContextBase& context,
                                            const char* key) {
@@ -22,14 +20,6 @@ std::optional<std::string_view> MetadataOf(const grpc::ServerContextBase& contex
   const auto found = metadata.find(key);
   if (found == metadata.end()) return std::nullopt;
   return std::string_view(found->second.data(), found->second.size());
-}
-
-// The name of the caller's token; nullopt when it has none that is known.
-std::optional<std::string> BearerOf(const grpc::ServerContextBase& context, TokenFile& tokens) {
-  const auto value = MetadataOf(context, kAuthorizationKey);
-  if (!value.has_value() || value->size() < kBearer.size()) return std::nullopt;
-  if (strncasecmp(value->data(), kBearer.data(), kBearer.size()) != 0) return std::nullopt;
-  return tokens.Find(value->substr(kBearer.size()));
 }
 
 // DNS names and common name of the caller's certificate, which the handshake has verified.
@@ -48,13 +38,8 @@ std::vector<std::string> CertificateNames(const grpc::ServerContextBase& context
 }  // namespace
 
 Result<std::string> ClientAuthorization::Admit(const grpc::ServerContextBase& context) const {
-  const std::string stated(MetadataOf(context, kClientKey).value_or(""));
-  if (tokens_ == nullptr) return stated;
-  const std::optional<std::string> name = BearerOf(context, *tokens_);
-  if (!name.has_value()) {
-    return Unauthenticated("a known token is needed: metadata authorization: Bearer <token>");
-  }
-  return name->empty() ? "stated:" + stated : "token:" + *name;
+  return tokens_->Admit(MetadataOf(context, kAuthorizationKey),
+                        MetadataOf(context, kClientKey).value_or(""));
 }
 
 Status DrafterAuthorization::Admit(const grpc::ServerContextBase& context) const {
@@ -69,7 +54,7 @@ Status DrafterAuthorization::Admit(const grpc::ServerContextBase& context) const
     return PermissionDenied("the drafter's certificate is not for a name of --drafter-names, but " +
                             (shown.empty() ? "for none" : shown));
   }
-  if (BearerOf(context, *tokens_).has_value()) return Status();
+  if (BearerOf(MetadataOf(context, kAuthorizationKey), *tokens_).has_value()) return Status();
   return Unauthenticated("a known drafter token is needed (--token-file of the drafter)");
 }
 

@@ -10,22 +10,21 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/rpc/client_tokens.h"
 #include "common/rpc/token_file.h"
 
 namespace outrider {
 
 class ClientAuthorization {
  public:
-  // `tokens` null: everybody may call.
-  explicit ClientAuthorization(std::unique_ptr<TokenFile> tokens) : tokens_(std::move(tokens)) {}
+  // `tokens` must outlive it.
+  explicit ClientAuthorization(const ClientTokens* tokens) : tokens_(tokens) {}
 
-  // The key under which the caller's requests are counted for fair shares: its token's name.
-  // Without one, what it says of itself in metadata `outrider-client`, which no token's name is
-  // taken for. kUnauthenticated without a token that is known.
+  // As ClientTokens::Admit, from the call's metadata `authorization` and `outrider-client`.
   Result<std::string> Admit(const grpc::ServerContextBase& context) const;
 
  private:
-  const std::unique_ptr<TokenFile> tokens_;
+  const ClientTokens* const tokens_;
 };
 
 class DrafterAuthorization {

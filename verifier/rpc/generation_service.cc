@@ -60,46 +60,31 @@ class StreamedGeneration final : public GenerationSink {
 
 class GenerateReactor final : public GenerateStream {
  public:
-  GenerateReactor(uint64_t id, grpc::CallbackServerContext* context, Engine* engine,
-                  EngineThread* thread)
-      : id_(id),
+  GenerateReactor(grpc::CallbackServerContext* context, Intake* intake)
+      : id_(intake->NewId()),
         context_(context),
-        engine_(engine),
-        thread_(thread),
+        intake_(intake),
         sink_(std::make_shared<GenerateSink>(this, kMaxQueuedChunks)) {}
 
   void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
 
   void Submit(GenerationRequest request, std::shared_ptr<WriteThread> writes, int pad) {
-    if (!engine_->door().Enter()) {
-      sink_->Close(ToGrpc(ResourceExhausted("the queue is full; try again later")),
-                   [this] { AddPushback(context_, engine_->door().retry_after()); });
-      return;
-    }
-    auto generation = std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad);
-    const bool posted = thread_->TryPost([engine = engine_, id = id_, request = std::move(request),
-                                          generation, sink = sink_, context = context_]() mutable {
-      engine->door().Leave();
-      const Status status = engine->Submit(id, std::move(request), generation);
-      if (status.ok()) return;
-      sink->Close(ToGrpc(status), [&] {
-        if (status.code() == Code::kResourceExhausted) AddPushback(context, engine->RetryAfter());
-      });
-    });
-    if (posted) return;
-    engine_->door().Leave();
-    sink_->Close(ToGrpc(ResourceExhausted("the verifier is overloaded; try again later")),
-                 [this] { AddPushback(context_, std::chrono::seconds(1)); });
+    intake_->Submit(
+        id_, std::move(request),
+        std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad),
+        [sink = sink_, context = context_](const Status& status, std::optional<Duration> after) {
+          sink->Close(ToGrpc(status), [&] {
+            if (after.has_value()) AddPushback(context, *after);
+          });
+        });
   }
 
   void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
 
   // The client hung up, or its deadline passed.
   void OnCancel() override {
-    thread_->Post([engine = engine_, id = id_, sink = sink_] {
-      engine->Cancel(id, Status(Code::kCancelled, "the client cancelled the request"));
-      sink->Close(grpc::Status::CANCELLED);  // for a request that the engine never got
-    });
+    // The end of a request that the engine never got.
+    intake_->Cancel(id_, [sink = sink_] { sink->Close(grpc::Status::CANCELLED); });
   }
 
   void OnDone() override {
@@ -110,8 +95,7 @@ class GenerateReactor final : public GenerateStream {
  private:
   const uint64_t id_;
   grpc::CallbackServerContext* context_;  // until OnDone
-  Engine* engine_;
-  EngineThread* thread_;
+  Intake* intake_;
   std::shared_ptr<GenerateSink> sink_;
 };
 
@@ -138,17 +122,18 @@ grpc::ServerUnaryReactor* RefuseUnknown(const ClientAuthorization& authorization
 }  // namespace
 
 GenerationService::GenerationService(Served served, Engine* engine, DrafterPool* pool,
-                                     EngineThread* thread)
+                                     EngineThread* thread, Intake* intake)
     : served_(std::move(served)),
       engine_(engine),
       pool_(pool),
       thread_(thread),
+      intake_(intake),
       writes_(std::make_shared<WriteThread>()),
       started_(std::chrono::steady_clock::now()) {}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  auto* reactor = new GenerateReactor(next_id_++, context, engine_, thread_);
+  auto* reactor = new GenerateReactor(context, intake_);
   Result<std::string> client = served_.authorization->Admit(*context);
   if (!client.ok()) {
     reactor->Reject(client.status());

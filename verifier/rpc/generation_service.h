@@ -3,13 +3,12 @@
 // Thread: gRPC's callback threads; nothing here waits.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "outrider/v1/generation.grpc.pb.h"
 #include "verifier/engine/engine_thread.h"
+#include "verifier/engine/intake.h"
 #include "verifier/pool/drafter_pool.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/write_thread.h"
@@ -29,7 +28,8 @@ class GenerationService final : public v1::Generation::CallbackService {
   };
 
   // All must outlive the service. `engine` and `pool` are touched on the engine thread only.
-  GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread);
+  GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread,
+                    Intake* intake);
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
@@ -51,9 +51,9 @@ class GenerationService final : public v1::Generation::CallbackService {
   Engine* engine_;
   DrafterPool* pool_;
   EngineThread* thread_;
+  Intake* intake_;
   std::shared_ptr<WriteThread> writes_;  // shared with what it writes for
   Time started_;
-  std::atomic<uint64_t> next_id_{1};
 };
 
 }  // namespace outrider

@@ -35,7 +35,7 @@ class Gate final : public v1::Generation::Service {
  public:
   Gate(std::unique_ptr<TokenFile> client_tokens, std::unique_ptr<TokenFile> drafter_tokens,
        std::vector<std::string> names)
-      : clients_(std::move(client_tokens)),
+      : tokens_(std::move(client_tokens)),
         drafters_(std::move(drafter_tokens), std::move(names)) {}
 
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest*,
@@ -51,7 +51,8 @@ class Gate final : public v1::Generation::Service {
   }
 
  private:
-  const ClientAuthorization clients_;
+  const ClientTokens tokens_;
+  const ClientAuthorization clients_{&tokens_};
   const DrafterAuthorization drafters_;
 };
 

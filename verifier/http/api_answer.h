@@ -1,0 +1,61 @@
+// One answer in OpenAI's shapes: the body of a whole one, or the events of a stream.
+//
+// Thread: the owner of the request.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/text/tokenizer.h"
+#include "verifier/engine/sink.h"
+#include "verifier/http/api_request.h"
+
+namespace outrider {
+
+class ApiAnswer {
+ public:
+  // `id` counts requests; `created`: Unix seconds. The tokenizer must outlive it.
+  ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t id, int64_t created);
+
+  // What choice `index` gained, and how it ended. In a stream they give the JSON of the events to
+  // send now, none where there is nothing to tell.
+  std::vector<std::string> Add(int index, Chunk chunk);
+  std::vector<std::string> Finish(int index, const Summary& summary);
+  // Whether every choice has ended; then Body is the whole answer, and UsageEvent the last event of
+  // a stream that asked for it.
+  bool complete() const { return open_ == 0; }
+  std::string Body();
+  std::string UsageEvent() const;
+
+ private:
+  struct Choice {
+    std::string text;
+    std::vector<std::pair<TokenId, TokenLogprobs>> logprobs;
+    int64_t offset = 0;  // characters of the logprobs' tokens so far
+    bool begun = false;
+    Summary summary;
+  };
+
+  nlohmann::ordered_json Head(const char* object) const;
+  nlohmann::ordered_json Usage() const;
+  // Of the choice's tokens, which it takes out.
+  nlohmann::ordered_json TakeLogprobs(Choice& choice) const;
+  std::string Event(nlohmann::ordered_json choice) const;
+
+  const bool chat_;
+  const bool stream_;
+  const bool include_usage_;
+  const bool logprobs_;
+  const std::string id_;
+  const int64_t created_;
+  const std::string model_;
+  const Tokenizer* tokenizer_;
+  int prompt_tokens_ = 0;
+  int open_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,333 @@
+#include "verifier/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/bind_handler.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+#include <cstdio>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using tcp = net::ip::tcp;
+using PlainStream = beast::tcp_stream;
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+
+constexpr size_t kWatchBytes = 4096;
+constexpr size_t kMaxRequestId = 128;
+// How long a client may still send what nobody reads after the last answer: closing at once would
+// reset the connection, and the answer with it.
+constexpr auto kLinger = std::chrono::seconds(2);
+
+std::string Text(beast::string_view text) { return {text.data(), text.size()}; }
+
+HttpRequest HeadOf(const http::request<http::string_body>& message) {
+  HttpRequest head{.method = Text(message.method_string())};
+  const std::string target = Text(message.target());
+  head.path = target.substr(0, target.find('?'));
+  if (const auto found = message.find(http::field::authorization); found != message.end()) {
+    head.authorization = Text(found->value());
+  }
+  head.content_type = Text(message[http::field::content_type]);
+  head.client = Text(message["outrider-client"]);
+  const std::string id = Text(message["x-request-id"]);
+  const bool visible = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+  if (visible && id.size() <= kMaxRequestId) head.request_id = id;
+  return head;
+}
+
+std::string HeadLines(const HttpReply& reply, bool keep_alive) {
+  std::string out = "HTTP/1.1 " + std::to_string(reply.code) + " " +
+                    Text(http::obsolete_reason(static_cast<http::status>(reply.code))) +
+                    "\r\nContent-Type: " + reply.content_type +
+                    "\r\nConnection: " + (keep_alive ? "keep-alive" : "close") + "\r\n";
+  for (const auto& [name, value] : reply.headers) out += name + ": " + value + "\r\n";
+  return out;
+}
+
+// The code of an answer to a request that could not be read; 0: nobody waits for one.
+int CodeOf(const error_code& error) {
+  if (error == http::error::header_limit) return 431;
+  if (error == http::error::body_limit) return 413;
+  static const auto& parsing = make_error_code(http::error::bad_method).category();
+  const bool parsed = error.category() == parsing && error != http::error::end_of_stream &&
+                      error != http::error::partial_message;
+  return parsed ? 400 : 0;
+}
+
+// Everything runs on the connection's strand but for Post, Start and EndSoon.
+template <class Stream>
+class Connection final : public HttpConnection,
+                         public std::enable_shared_from_this<Connection<Stream>> {
+ public:
+  template <class... Args>
+  Connection(ConnectionOwner* owner, std::shared_ptr<ssl::context> tls, Args&&... args)
+      : owner_(owner), tls_(std::move(tls)), stream_(std::forward<Args>(args)...) {}
+
+  void Start() override {
+    net::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->Handshake(); });
+  }
+  void EndSoon() override {
+    Post([this] {
+      keep_alive_ = false;
+      if (!answering_) Close();
+    });
+  }
+  void Abandon() override {
+    on_gone_ = nullptr;
+    Close();
+  }
+
+  void Post(std::function<void()> task) override {
+    net::post(stream_.get_executor(),
+              [self = this->shared_from_this(), task = std::move(task)] { task(); });
+  }
+  void OnGone(std::function<void()> gone) override { on_gone_ = std::move(gone); }
+
+  void Reply(HttpReply reply) override {
+    out_ += HeadLines(reply, keep_alive_) + "Content-Length: " + std::to_string(reply.body.size()) +
+            "\r\n\r\n";
+    if (!head_only_) out_ += reply.body;
+    ended_ = true;
+    Flush();
+  }
+  void BeginStream(HttpReply head) override {
+    // HTTP/1.0 knows no chunks: there the connection's end is the body's.
+    if (!chunked_) keep_alive_ = false;
+    out_ +=
+        HeadLines(head, keep_alive_) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+    Flush();
+  }
+  void Write(std::string bytes) override {
+    if (closed_ || bytes.empty()) return;
+    if (chunked_) {
+      char size[20];
+      std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+      out_ += size + bytes + "\r\n";
+    } else {
+      out_ += bytes;
+    }
+    if (out_.size() + sending_.size() > owner_->options().max_waiting_bytes) return Gone();
+    Flush();
+  }
+  void EndStream() override {
+    if (chunked_) out_ += "0\r\n\r\n";
+    ended_ = true;
+    Flush();
+  }
+
+ private:
+  template <class... Args>
+  auto Then(void (Connection::*member)(Args...)) {
+    return beast::bind_front_handler(member, this->shared_from_this());
+  }
+  beast::tcp_stream& Tcp() { return beast::get_lowest_layer(stream_); }
+
+  void Handshake() {
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      Tcp().expires_after(owner_->options().head_timeout);
+      stream_.async_handshake(ssl::stream_base::server, Then(&Connection::OnHandshake));
+    } else {
+      ReadHead();
+    }
+  }
+  void OnHandshake(error_code error) {
+    if (error) return Close();
+    ReadHead();
+  }
+
+  void ReadHead() {
+    if (closed_ || owner_->stopping()) return Close();
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(owner_->options().max_header_bytes));
+    parser_->body_limit(owner_->options().max_body_bytes);
+    Tcp().expires_after(owner_->options().head_timeout);
+    http::async_read_header(stream_, buffer_, *parser_, Then(&Connection::OnHead));
+  }
+
+  void OnHead(error_code error, size_t /*bytes*/) {
+    if (error) return Refuse(error);
+    request_ = HeadOf(parser_->get());
+    keep_alive_ = parser_->get().keep_alive() && !owner_->stopping();
+    chunked_ = parser_->get().version() >= 11;
+    head_only_ = parser_->get().method() == http::verb::head;
+    if (std::optional<HttpReply> refusal = owner_->handler().Admit(request_)) {
+      // What was not read of its body would be taken for the next request.
+      keep_alive_ = keep_alive_ && parser_->is_done();
+      answering_ = true;
+      return Reply(std::move(*refusal));
+    }
+    if (parser_->is_done()) return Answer();
+    Tcp().expires_after(owner_->options().body_timeout);
+    if (beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
+      static constexpr beast::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      net::async_write(stream_, net::buffer(kContinue.data(), kContinue.size()),
+                       Then(&Connection::OnContinue));
+      return;
+    }
+    ReadBody();
+  }
+  void OnContinue(error_code error, size_t /*bytes*/) {
+    if (error) return Close();
+    ReadBody();
+  }
+
+  void ReadBody() { http::async_read(stream_, buffer_, *parser_, Then(&Connection::OnBody)); }
+  void OnBody(error_code error, size_t /*bytes*/) {
+    if (error) return Refuse(error);
+    request_.body = std::move(parser_->get().body());
+    Answer();
+  }
+
+  void Refuse(const error_code& error) {
+    const int code = CodeOf(error);
+    if (code == 0) return Close();
+    keep_alive_ = false;
+    answering_ = true;
+    Reply(owner_->handler().Malformed(code, error.message()));
+  }
+
+  void Answer() {
+    answering_ = true;
+    parser_.reset();
+    Tcp().expires_never();
+    Watch();
+    owner_->handler().Handle(std::exchange(request_, {}), this->shared_from_this());
+  }
+
+  // Reads while the answer is made, to hear of the client's leaving. What it sends is of its next
+  // request; with that in hand there is nothing to watch for.
+  void Watch() {
+    if (buffer_.size() > 0) return;
+    watching_ = true;
+    stream_.async_read_some(buffer_.prepare(kWatchBytes), Then(&Connection::OnWatched));
+  }
+  void OnWatched(error_code error, size_t bytes) {
+    watching_ = false;
+    buffer_.commit(bytes);
+    if (answering_) {
+      if (error) Gone();
+      return;
+    }
+    // Was stopped, or came to an end beside the answer's.
+    if (error && error != net::error::operation_aborted) return Close();
+    if (closing_) return Linger();
+    ReadHead();
+  }
+
+  void Flush() {
+    if (writing_ || closed_) return;
+    if (out_.empty()) {
+      if (ended_) Ended();
+      return;
+    }
+    sending_ = std::exchange(out_, {});
+    sent_ = 0;
+    writing_ = true;
+    WriteSome();
+  }
+  void WriteSome() {
+    Tcp().expires_after(owner_->options().write_timeout);
+    stream_.async_write_some(net::buffer(sending_.data() + sent_, sending_.size() - sent_),
+                             Then(&Connection::OnWritten));
+  }
+  void OnWritten(error_code error, size_t bytes) {
+    if (error) {
+      writing_ = false;
+      return Gone();
+    }
+    sent_ += bytes;
+    if (sent_ < sending_.size()) return WriteSome();
+    writing_ = false;
+    sending_.clear();
+    Flush();
+  }
+
+  void Ended() {
+    answering_ = false;
+    ended_ = false;
+    on_gone_ = nullptr;
+    closing_ = !keep_alive_;
+    error_code ignored;
+    if (closing_) Tcp().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    if (watching_) {
+      Tcp().cancel();  // OnWatched goes on
+    } else if (closing_) {
+      Linger();
+    } else {
+      ReadHead();
+    }
+  }
+
+  // Throws away what still comes, until the client closes too.
+  void Linger() {
+    if (!lingering_) Tcp().expires_after(kLinger);
+    lingering_ = true;
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(kWatchBytes), Then(&Connection::OnLingered));
+  }
+  void OnLingered(error_code error, size_t /*bytes*/) {
+    if (error) return Close();
+    Linger();
+  }
+
+  void Gone() {
+    if (closed_) return;
+    const std::function<void()> gone = std::exchange(on_gone_, nullptr);
+    Close();
+    if (gone != nullptr) gone();
+  }
+  void Close() {
+    if (closed_) return;
+    closed_ = true;
+    Tcp().close();
+    owner_->Forget(this);
+  }
+
+  ConnectionOwner* const owner_;
+  const std::shared_ptr<ssl::context> tls_;
+  Stream stream_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  HttpRequest request_;
+  std::function<void()> on_gone_;
+  std::string out_;      // behind sending_
+  std::string sending_;  // in flight from sent_ on
+  size_t sent_ = 0;
+  bool keep_alive_ = false;
+  bool chunked_ = true;
+  bool head_only_ = false;
+  bool answering_ = false;  // from the whole request to the answer's last byte
+  bool ended_ = false;      // the answer is in out_ whole
+  bool watching_ = false;
+  bool writing_ = false;
+  bool closing_ = false;  // our side is shut
+  bool lingering_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket,
+                                               std::shared_ptr<ssl::context> tls,
+                                               ConnectionOwner* owner) {
+  if (tls == nullptr) {
+    return std::make_shared<Connection<PlainStream>>(owner, nullptr, std::move(socket));
+  }
+  ssl::context& context = *tls;
+  return std::make_shared<Connection<TlsStream>>(owner, std::move(tls), std::move(socket), context);
+}
+
+}  // namespace outrider

@@ -1,0 +1,41 @@
+// One connection of the HTTP server, over TCP or TLS. For server.cc and connection.cc alone: all of
+// Boost stays in these two.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <memory>
+
+#include "verifier/http/server.h"
+
+namespace outrider {
+
+namespace net = boost::asio;
+namespace ssl = boost::asio::ssl;
+
+class HttpConnection : public HttpExchange {
+ public:
+  virtual void Start() = 0;
+  // Thread: any. Closes as soon as the answer under way has ended.
+  virtual void EndSoon() = 0;
+  // Closes; called when no thread of the server runs any more.
+  virtual void Abandon() = 0;
+};
+
+// What connections ask of their server, which outlives them. Thread: any.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+  virtual const HttpServerOptions& options() const = 0;
+  virtual HttpHandler& handler() = 0;
+  virtual bool stopping() const = 0;
+  // The connection is closed.
+  virtual void Forget(HttpConnection* connection) = 0;
+};
+
+// `socket` runs on a strand of its own. `tls` null: plaintext.
+std::shared_ptr<HttpConnection> MakeConnection(net::ip::tcp::socket socket,
+                                               std::shared_ptr<ssl::context> tls,
+                                               ConnectionOwner* owner);
+
+}  // namespace outrider

@@ -1,0 +1,150 @@
+#include "verifier/http/generation.h"
+
+#include <cmath>
+#include <utility>
+
+#include "verifier/http/api_error.h"
+
+namespace outrider {
+namespace {
+
+// An event of a stream, rounded up by a comment in front of it, which clients skip.
+std::string ServerSentEvent(const std::string& data, int pad) {
+  std::string event = "data: " + data + "\n\n";
+  if (pad > 0) {
+    constexpr size_t kEmptyComment = 2;  // ":\n"
+    const auto multiple = static_cast<size_t>(pad);
+    const size_t least = event.size() + kEmptyComment;
+    const size_t size = (least + multiple - 1) / multiple * multiple;
+    event.insert(0, ":" + std::string(size - least, ' ') + "\n");
+  }
+  return event;
+}
+
+}  // namespace
+
+// The engine's end of one choice.
+class HttpGeneration::Sink final : public GenerationSink {
+ public:
+  Sink(std::shared_ptr<HttpGeneration> generation, int index)
+      : generation_(std::move(generation)), index_(index) {}
+
+  void Send(Chunk chunk) override {
+    generation_->exchange_->Post(
+        [g = generation_, index = index_, chunk = std::move(chunk)]() mutable {
+          g->OnChunk(index, std::move(chunk));
+        });
+  }
+  void Finish(const Summary& summary) override {
+    generation_->exchange_->Post(
+        [g = generation_, index = index_, summary] { g->OnFinish(index, summary); });
+  }
+  void Fail(const Status& status) override {
+    generation_->exchange_->Post([g = generation_, status] { g->OnFail(status, std::nullopt); });
+  }
+
+ private:
+  const std::shared_ptr<HttpGeneration> generation_;
+  const int index_;
+};
+
+HttpGeneration::HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
+                               std::shared_ptr<HttpExchange> exchange)
+    : parts_(std::move(parts)),
+      request_(std::move(request)),
+      answer_(std::move(answer)),
+      exchange_(std::move(exchange)),
+      ids_(request_.prompts.size() * static_cast<size_t>(request_.choices), 0),
+      others_waiting_(request_.prompts.size(), request_.choices > 1) {}
+
+void HttpGeneration::Start() {
+  exchange_->OnGone([self = shared_from_this()] { self->OnGone(); });
+  for (size_t prompt = 0; prompt < request_.prompts.size() && !over_; ++prompt) Submit(prompt, 0);
+}
+
+void HttpGeneration::Submit(size_t prompt, int choice) {
+  const size_t index = prompt * static_cast<size_t>(request_.choices) + static_cast<size_t>(choice);
+  ids_[index] = parts_.intake->NewId();
+  const auto self = shared_from_this();
+  parts_.intake->Submit(
+      ids_[index], ChoiceOf(request_.prompts[prompt], choice),
+      std::make_shared<Sink>(self, static_cast<int>(index)),
+      [self](const Status& status, std::optional<Duration> after) {
+        self->exchange_->Post([self, status, after] { self->OnFail(status, after); });
+      });
+}
+
+void HttpGeneration::SubmitOthers(int index) {
+  const auto prompt = static_cast<size_t>(index / request_.choices);
+  if (!others_waiting_[prompt]) return;
+  others_waiting_[prompt] = false;
+  for (int choice = 1; choice < request_.choices; ++choice) Submit(prompt, choice);
+}
+
+void HttpGeneration::OnChunk(int index, Chunk chunk) {
+  if (over_) return;
+  SubmitOthers(index);
+  Send(answer_.Add(index, std::move(chunk)));
+}
+
+void HttpGeneration::OnFinish(int index, const Summary& summary) {
+  if (over_) return;
+  Send(answer_.Finish(index, summary));
+  if (over_ || !answer_.complete()) return;
+  if (request_.stream) {
+    if (request_.include_usage) Send({answer_.UsageEvent()});
+    Send({"[DONE]"});
+    if (over_) return;
+    over_ = true;
+    exchange_->EndStream();
+    return;
+  }
+  over_ = true;
+  parts_.metrics->CountRequest(parts_.route, 200);
+  exchange_->Reply({.headers = parts_.headers, .body = answer_.Body()});
+}
+
+void HttpGeneration::Send(const std::vector<std::string>& events) {
+  if (!request_.stream || over_) return;
+  if (!streaming_) {
+    streaming_ = true;
+    parts_.metrics->CountRequest(parts_.route, 200);
+    HttpReply head{.content_type = "text/event-stream", .headers = parts_.headers};
+    head.headers.emplace_back("Cache-Control", "no-cache");
+    head.headers.emplace_back("X-Accel-Buffering", "no");
+    exchange_->BeginStream(std::move(head));
+  }
+  std::string bytes;
+  for (const std::string& event : events) bytes += ServerSentEvent(event, parts_.pad_events);
+  exchange_->Write(std::move(bytes));
+}
+
+void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after) {
+  if (over_) return;
+  CancelRest();
+  if (streaming_) {
+    Send({ErrorJson(status)});
+    if (over_) return;
+    over_ = true;
+    exchange_->EndStream();
+    return;
+  }
+  over_ = true;
+  parts_.metrics->CountRequest(parts_.route, HttpCodeOf(status));
+  exchange_->Reply(ErrorReply(status, after, parts_.headers));
+}
+
+void HttpGeneration::OnGone() {
+  if (over_) return;
+  CancelRest();
+  over_ = true;
+  if (!streaming_) parts_.metrics->CountRequest(parts_.route, kClientGone);
+}
+
+void HttpGeneration::CancelRest() {
+  for (const uint64_t id : ids_) {
+    if (id != 0) parts_.intake->Cancel(id);
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,60 @@
+// One request of completions or chat completions on its way through the engine: hands its choices
+// in, gathers or streams what comes, takes them back when the client goes.
+//
+// Thread: that of its exchange; the engine's calls are posted there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verifier/engine/intake.h"
+#include "verifier/engine/sink.h"
+#include "verifier/http/api_answer.h"
+#include "verifier/http/metrics.h"
+#include "verifier/http/server.h"
+
+namespace outrider {
+
+class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration> {
+ public:
+  struct Parts {
+    Intake* intake = nullptr;
+    HttpMetrics* metrics = nullptr;
+    std::string route;    // for metrics
+    HttpHeaders headers;  // of every answer
+    int pad_events = 0;   // events of a stream are rounded up to a multiple of so many bytes
+  };
+
+  HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
+                 std::shared_ptr<HttpExchange> exchange);
+
+  // Once. Of each prompt the first choice goes first, and the others when its prompt's KV is there
+  // to be shared.
+  void Start();
+
+ private:
+  class Sink;
+
+  void Submit(size_t prompt, int choice);
+  void OnChunk(int index, Chunk chunk);
+  void OnFinish(int index, const Summary& summary);
+  void OnFail(const Status& status, std::optional<Duration> after);
+  void OnGone();
+  void SubmitOthers(int index);
+  void Send(const std::vector<std::string>& events);
+  // Takes back what the engine still has.
+  void CancelRest();
+
+  const Parts parts_;
+  const ApiRequest request_;
+  ApiAnswer answer_;
+  const std::shared_ptr<HttpExchange> exchange_;
+  std::vector<uint64_t> ids_;  // by index of the choice: prompt * choices + choice; 0: not yet
+  std::vector<bool> others_waiting_;  // by prompt
+  bool streaming_ = false;            // the stream's head is out
+  bool over_ = false;                 // answered to the end, or nobody is there
+};
+
+}  // namespace outrider

@@ -1,0 +1,30 @@
+// What the HTTP front counts; docs/metrics.md lists it.
+//
+// Owner: main; outlives the front. Thread: any.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/metrics/registry.h"
+
+namespace outrider {
+
+class HttpMetrics {
+ public:
+  HttpMetrics(MetricsRegistry& registry, std::string model_name)
+      : registry_(registry), model_name_(std::move(model_name)) {}
+
+  // `route`: one of a few of ours, never a client's path; `code`: what was answered.
+  void CountRequest(const std::string& route, int code) OUTRIDER_EXCLUDES(mu_);
+
+ private:
+  MetricsRegistry& registry_;
+  const std::string model_name_;
+  Mutex mu_;
+  std::map<std::pair<std::string, int>, Counter> requests_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -9,6 +9,7 @@
 #include "drafter/metrics.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/engine/vllm_names.h"
+#include "verifier/http/metrics.h"
 
 namespace outrider {
 namespace {
@@ -31,6 +32,7 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
   DrafterMetrics drafter(registry, "m");
+  HttpMetrics(registry, "m").CountRequest("health", 200);
   EXPECT_THAT(DocumentedNames(), testing::ElementsAreArray(registry.Names()));
 }
 

@@ -20,7 +20,7 @@ Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::strin
     const std::vector<int> ports = exposer->GetListeningPorts();
     if (!ports.empty()) {
       exposer->RegisterCollectable(registry.registry_);
-      auto view = std::make_shared<AliasView>(registry.registry_, std::move(aliases));
+      auto view = MakeAliasView(registry.registry_, std::move(aliases));
       exposer->RegisterCollectable(view);
       return std::unique_ptr<MetricsExporter>(
           new MetricsExporter(std::move(view), std::move(exposer), ports.front()));
@@ -31,7 +31,7 @@ Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::strin
                      ": the address is malformed or taken; choose another one");
 }
 
-MetricsExporter::MetricsExporter(std::shared_ptr<AliasView> aliases,
+MetricsExporter::MetricsExporter(std::shared_ptr<prometheus::Collectable> aliases,
                                  std::unique_ptr<prometheus::Exposer> exposer, int port)
     : aliases_(std::move(aliases)), exposer_(std::move(exposer)), port_(port) {}
 MetricsExporter::~MetricsExporter() = default;

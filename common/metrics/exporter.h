@@ -10,12 +10,11 @@
 #include "common/metrics/registry.h"
 
 namespace prometheus {
+class Collectable;
 class Exposer;
-}
+}  // namespace prometheus
 
 namespace outrider {
-
-class AliasView;
 
 class MetricsExporter {
  public:
@@ -29,10 +28,10 @@ class MetricsExporter {
   int port() const { return port_; }
 
  private:
-  MetricsExporter(std::shared_ptr<AliasView> aliases, std::unique_ptr<prometheus::Exposer> exposer,
-                  int port);
+  MetricsExporter(std::shared_ptr<prometheus::Collectable> aliases,
+                  std::unique_ptr<prometheus::Exposer> exposer, int port);
 
-  const std::shared_ptr<AliasView> aliases_;  // the exposer itself keeps none alive
+  const std::shared_ptr<prometheus::Collectable> aliases_;  // the exposer itself keeps none alive
   const std::unique_ptr<prometheus::Exposer> exposer_;
   const int port_;
 };

@@ -20,4 +20,21 @@ inline std::string TinyTokenizerJson(int vocab_size) {
          vocab + R"(},"merges":[]}})";
 }
 
+// The same with all of printable ASCII, space and newline: "a" to "z" are 0 to 25.
+inline constexpr int kAsciiTokens = 96;
+inline std::string AsciiTokenizerJson() {
+  std::string vocab = R"("\u0120":94,"\u010a":95)";  // the byte alphabet's space and newline
+  int id = 26;
+  for (char c = '!'; c <= '~'; ++c) {
+    const bool lower = c >= 'a' && c <= 'z';
+    const std::string escaped = std::string(c == '"' || c == '\\' ? "\\" : "") + c;
+    vocab += ",\"" + escaped + "\":" + std::to_string(lower ? c - 'a' : id++);
+  }
+  return R"({"version":"1.0","added_tokens":[],"normalizer":null,)"
+         R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)"
+         R"("decoder":{"type":"ByteLevel"},)"
+         R"("model":{"type":"BPE","vocab":{)" +
+         vocab + R"(},"merges":[]}})";
+}
+
 }  // namespace outrider::testing

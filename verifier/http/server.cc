@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -83,6 +84,8 @@ struct HttpServer::Impl final : ConnectionOwner {
   HttpServerOptions options_;
   HttpHandler* handler_ = nullptr;
   net::io_context io{kThreads};
+  // A connection may wait for the engine alone, with no operation of its own under way.
+  net::executor_work_guard<net::io_context::executor_type> work{io.get_executor()};
   tcp::acceptor acceptor;
   net::steady_timer pause;                          // when the process has no descriptor left
   std::shared_ptr<const TlsMaterial> tls_material;  // what tls_context was made of
@@ -188,7 +191,6 @@ int HttpServer::port() const {
 
 void HttpServer::Shutdown(Duration grace) {
   if (impl_->threads.empty()) return;
-  // Accepting ends by itself only where no descriptor is left; the guard keeps `run` alive.
   impl_->stopping_ = true;
   net::post(impl_->io, [impl = impl_.get()] {
     error_code ignored;

@@ -1,0 +1,58 @@
+// Bodies of HTTP requests (the first byte: completion or chat, and the chat's family). What passes
+// is valid for the engine, and every refusal names why in JSON.
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api_error.h"
+#include "verifier/http/api_request.h"
+
+using outrider::fuzz::Require;
+
+namespace {
+
+constexpr int kVocab = outrider::testing::kAsciiTokens;
+
+const outrider::Tokenizer& Tokens() {
+  static const auto tokenizer =
+      std::move(outrider::Tokenizer::FromJson(outrider::testing::AsciiTokenizerJson())).value();
+  return *tokenizer;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  outrider::fuzz::Input in(data, size);
+  const int kind = in.Byte();
+  outrider::ApiModel model{.name = "m",
+                           .tokenizer = &Tokens(),
+                           .chat_template = outrider::ChatTemplate::FromFamily(
+                               outrider::kAllChatFamilies[(kind >> 1) % 6]),
+                           .limits = {.vocab_size = kVocab,
+                                      .max_context = 256,
+                                      .kv_tokens = 256,
+                                      .max_draft_length = 8,
+                                      .max_paths = 4,
+                                      .max_draft_tokens = 24}};
+  const bool chat = kind % 2 == 1;
+  const auto parsed =
+      chat ? outrider::ParseChat(in.Rest(), model) : outrider::ParseCompletion(in.Rest(), model);
+  if (!parsed.ok()) {
+    const int code = outrider::HttpCodeOf(parsed.status());
+    Require(code == 400 || code == 404);
+    const auto body = nlohmann::json::parse(outrider::ErrorJson(parsed.status()));
+    Require(!body.at("error").at("message").get<std::string>().empty());
+    return 0;
+  }
+  Require(parsed->chat == chat && parsed->choices >= 1 && !parsed->prompts.empty());
+  Require(parsed->choices * static_cast<int>(parsed->prompts.size()) <= outrider::kMaxChoices);
+  Require(!parsed->include_usage || parsed->stream);
+  for (const outrider::GenerationRequest& prompt : parsed->prompts) {
+    Require(outrider::Validate(prompt, model.limits).ok());
+    Require(outrider::Validate(outrider::ChoiceOf(prompt, parsed->choices - 1), model.limits).ok());
+  }
+  return 0;
+}

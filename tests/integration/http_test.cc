@@ -1,0 +1,440 @@
+// The HTTP front of a verifier process with a drafter process, on the default pair.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/certificates.h"
+#include "tests/support/http_client.h"
+#include "tests/support/metrics_reader.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+using testing::CertificateAuthority;
+using testing::DefaultModel;
+using testing::EventsOf;
+using testing::Fetch;
+using ::testing::HasSubstr;
+using testing::HttpClient;
+using testing::HttpResponse;
+using testing::IssuedCertificate;
+using testing::Process;
+using testing::ReadMetrics;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+constexpr char kPrompt[] = "Once upon a time, there was a little";
+
+class Http : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> flags = {}) {
+    flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
+    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    ASSERT_NE(verifier_.port, 0);
+    const std::string line = verifier_.process->AwaitLine("http_port=");
+    port_ = std::stoi(line.substr(line.find("http_port=") + 10));
+    ASSERT_NE(port_, 0);
+  }
+  void StartWithDrafter(const std::vector<std::string>& flags = {}) {
+    Start(flags);
+    drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log");
+    client_ = std::make_unique<TestClient>(verifier_.address());
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
+  }
+
+  static Json Story(int max_tokens) {
+    return {{"model", "target"},
+            {"prompt", kPrompt},
+            {"max_tokens", max_tokens},
+            {"temperature", 0},
+            {"ignore_eos", true}};
+  }
+  HttpResponse Post(const std::string& path, const Json& body, const std::string& headers = "") {
+    return Fetch(port_, "POST", path, body.dump(), headers);
+  }
+  Json Complete(const Json& body) {
+    const HttpResponse response = Post("/v1/completions", body);
+    EXPECT_EQ(response.code, 200) << response.body;
+    return Json::parse(response.body, nullptr, false);
+  }
+
+  TempDir dir_;
+  VerifierProcess verifier_;
+  int port_ = 0;
+  std::unique_ptr<Process> drafter_;
+  std::unique_ptr<TestClient> client_;
+};
+
+TEST_F(Http, StreamedWholeAndGrpcTextsAreOneAndDraftsCount) {
+  StartWithDrafter();
+  Json body = Story(100);
+  const Json whole = Complete(body);
+  const Json& choice = whole["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(whole["usage"]["completion_tokens"], 100);
+  EXPECT_GT(whole["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 0);
+  EXPECT_EQ(choice["speculation"]["accepted"],
+            whole["usage"]["completion_tokens_details"]["accepted_prediction_tokens"]);
+  EXPECT_FALSE(choice["speculation"]["drafter"].is_null());
+
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const HttpResponse streamed = Post("/v1/completions", body);
+  EXPECT_EQ(streamed.headers.at("content-type"), "text/event-stream");
+  const std::vector<std::string> events = EventsOf(streamed.body);
+  ASSERT_GT(events.size(), 3u);
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_EQ(Json::parse(events[events.size() - 2])["usage"]["completion_tokens"], 100);
+  std::string text, reason;
+  for (size_t i = 0; i + 2 < events.size(); ++i) {
+    const Json one = Json::parse(events[i])["choices"][0];
+    text += one["text"].get<std::string>();
+    if (!one["finish_reason"].is_null()) reason = one["finish_reason"];
+  }
+  EXPECT_EQ(text, choice["text"]);
+  EXPECT_EQ(reason, "length");
+
+  v1::GenerateRequest request;
+  request.set_text(kPrompt);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stop()->set_max_tokens(100);
+  request.mutable_stop()->set_ignore_eos(true);
+  request.set_logprobs(2);
+  const TestClient::Outcome outcome = client_->Generate(request);
+  EXPECT_EQ(outcome.text, text);
+
+  // The log probabilities are the same on both ways, and the greedy token is the likeliest.
+  body = Story(100);
+  body["logprobs"] = 2;
+  const Json logprobs = Complete(body)["choices"][0]["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), 100u);
+  for (size_t i = 0; i < 100; ++i) {
+    const double logprob = logprobs["token_logprobs"][i];
+    EXPECT_LE(logprob, 0);
+    double largest = -1e9;
+    for (const auto& [token, other] : logprobs["top_logprobs"][i].items()) {
+      largest = std::max(largest, other.get<double>());
+    }
+    EXPECT_EQ(logprob, largest);
+  }
+}
+
+TEST_F(Http, LogprobsOverGrpcComeWithEveryToken) {
+  StartWithDrafter();
+  v1::GenerateRequest request;
+  request.set_text(kPrompt);
+  request.mutable_stop()->set_max_tokens(40);
+  request.mutable_stop()->set_ignore_eos(true);
+  request.set_logprobs(3);
+  grpc::ClientContext context;
+  const auto reader = client_->stub().Generate(&context, request);
+  v1::GenerateResponse response;
+  int tokens = 0;
+  while (reader->Read(&response)) {
+    ASSERT_EQ(response.chunk().logprobs_size(), response.chunk().token_ids_size());
+    for (const v1::TokenLogprobs& token : response.chunk().logprobs()) {
+      ++tokens;
+      ASSERT_EQ(token.top_logprobs_size(), 3);
+      EXPECT_EQ(token.top_token_ids_size(), 3);
+      EXPECT_GE(token.top_logprobs(0), token.logprob());
+    }
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(tokens, 40);
+}
+
+TEST_F(Http, ChatsAreAnsweredWholeAndStreamed) {
+  Start();
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Tell me a story"}}}},
+               {"temperature", 0},
+               {"max_tokens", 20}};
+  const HttpResponse whole = Post("/v1/chat/completions", body, "x-request-id: mine\r\n");
+  ASSERT_EQ(whole.code, 200) << whole.body;
+  EXPECT_EQ(whole.headers.at("x-request-id"), "mine");
+  const Json message = Json::parse(whole.body)["choices"][0]["message"];
+  EXPECT_EQ(message["role"], "assistant");
+  body["stream"] = true;
+  std::string text;
+  for (const std::string& event : EventsOf(Post("/v1/chat/completions", body).body)) {
+    if (event == "[DONE]") continue;
+    text += Json::parse(event)["choices"][0]["delta"].value("content", "");
+  }
+  EXPECT_EQ(text, message["content"]);
+}
+
+TEST_F(Http, StopStringsEndTheTextBeforeThem) {
+  Start();
+  Json body = Story(200);
+  body["stop"] = {"girl", "zzz"};
+  const Json choice = Complete(body)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_THAT(choice["text"].get<std::string>(), Not(HasSubstr("girl")));
+}
+
+TEST_F(Http, ChoicesAreManyRepeatableAndShareTheirPrompt) {
+  Start();
+  Json body = Story(30);
+  body["prompt"] = {std::string(kPrompt) + " girl named Lily. She loved to play outside in the sun",
+                    "The dog"};
+  body["temperature"] = 1;
+  body["seed"] = 5;
+  body["n"] = 3;
+  const Json first = Complete(body);
+  ASSERT_EQ(first["choices"].size(), 6u);
+  std::set<std::string> texts;
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(first["choices"][i]["index"], i);
+    texts.insert(first["choices"][i]["text"]);
+  }
+  EXPECT_EQ(texts.size(), 6u);
+  EXPECT_GE(ReadMetrics(verifier_.metrics_port)["outrider_prefix_cache_hits_total"], 32)
+      << "two more choices of a prompt of 16 tokens at least";
+  const Json second = Complete(body);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(first["choices"][i]["text"], second["choices"][i]["text"]);
+  }
+  body["n"] = 1;
+  EXPECT_EQ(Complete(body)["choices"][0]["text"], first["choices"][0]["text"]);
+}
+
+TEST_F(Http, AClosedConnectionEndsItsGenerations) {
+  Start();
+  for (const bool stream : {true, false}) {
+    Json body = Story(450);
+    body["stream"] = stream;
+    body["n"] = 8;
+    const double tokens = ReadMetrics(verifier_.metrics_port)["outrider_generation_tokens_total"];
+    {
+      HttpClient client(port_);
+      client.Send("POST", "/v1/completions", body.dump());
+      if (stream) {
+        EXPECT_THAT(client.ReceiveSome(), HasSubstr("200 OK"));
+      }
+      while (ReadMetrics(verifier_.metrics_port)["outrider_num_requests_running"] == 0) {
+      }
+    }
+    testing::ExpectNoPageLeaked(verifier_.metrics_port);
+    EXPECT_LT(ReadMetrics(verifier_.metrics_port)["outrider_generation_tokens_total"] - tokens,
+              8 * 450)
+        << "it ran to its end";
+  }
+}
+
+TEST_F(Http, SixtyFourStreamsAtOnceWhileSomeReadNothing) {
+  StartWithDrafter();
+  Json body = Story(40);
+  body["stream"] = true;
+  const std::string want = Complete(Story(40))["choices"][0]["text"];
+  std::vector<std::unique_ptr<HttpClient>> mute;
+  for (int i = 0; i < 8; ++i) {
+    Json much = Story(400);
+    much["stream"] = true;
+    much["n"] = 4;
+    much["logprobs"] = 20;
+    mute.push_back(std::make_unique<HttpClient>(port_));
+    mute.back()->Send("POST", "/v1/completions", much.dump());
+  }
+  std::vector<HttpResponse> responses(64);
+  std::vector<std::thread> threads;
+  for (HttpResponse& response : responses) {
+    threads.emplace_back([&] { response = Post("/v1/completions", body); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const HttpResponse& response : responses) {
+    std::string text;
+    for (const std::string& event : EventsOf(response.body)) {
+      if (event != "[DONE]") text += Json::parse(event)["choices"][0]["text"].get<std::string>();
+    }
+    EXPECT_EQ(text, want);
+  }
+}
+
+TEST_F(Http, AFullQueueSaysWhenToComeBack) {
+  Start({"--max-sessions", "1", "--max-waiting", "1"});
+  HttpClient running(port_), waiting(port_);
+  running.Send("POST", "/v1/completions", Story(450).dump());
+  const auto await = [&](const char* metric) {
+    while (ReadMetrics(verifier_.metrics_port)[metric] == 0) {
+    }
+  };
+  await("outrider_num_requests_running");
+  waiting.Send("POST", "/v1/completions", Story(450).dump());
+  await("outrider_num_requests_waiting");
+  const HttpResponse refused = Post("/v1/completions", Story(10));
+  EXPECT_EQ(refused.code, 429);
+  EXPECT_GE(std::stoi(refused.headers.at("retry-after")), 1);
+  EXPECT_EQ(Json::parse(refused.body)["error"]["code"], "rate_limit_exceeded");
+}
+
+TEST_F(Http, KeysAreThoseOfGrpc) {
+  const std::string tokens = dir_ / "tokens";
+  std::ofstream(tokens) << "alice tok-a\n";
+  Start({"--client-tokens", tokens});
+  EXPECT_EQ(Fetch(port_, "GET", "/health").code, 200);
+  for (const char* header : {"", "Authorization: Bearer tok-x\r\n", "Authorization: tok-a\r\n"}) {
+    const HttpResponse refused = Post("/v1/completions", Story(5), header);
+    EXPECT_EQ(refused.code, 401) << header;
+    EXPECT_EQ(Json::parse(refused.body)["error"]["code"], "invalid_api_key");
+    EXPECT_EQ(Fetch(port_, "GET", "/v1/models", "", header).code, 401);
+  }
+  const std::string good = "Authorization: Bearer tok-a\r\n";
+  EXPECT_EQ(Post("/v1/completions", Story(5), good).code, 200);
+  EXPECT_EQ(Fetch(port_, "GET", "/v1/models", "", good).code, 200);
+}
+
+TEST_F(Http, RoutesModelsAndMistakes) {
+  Start({"--http-model", "org/name"});
+  const Json models = Json::parse(Fetch(port_, "GET", "/v1/models").body);
+  EXPECT_EQ(models["object"], "list");
+  EXPECT_EQ(models["data"][0]["id"], "org/name");
+  EXPECT_EQ(Json::parse(Fetch(port_, "GET", "/v1/models/org/name").body), models["data"][0]);
+  EXPECT_EQ(Fetch(port_, "GET", "/v1/models/target").code, 404);
+  EXPECT_EQ(Json::parse(Post("/v1/completions", Story(5)).body)["error"]["code"],
+            "model_not_found");
+  EXPECT_EQ(Fetch(port_, "GET", "/v1/nothing").code, 404);
+  const HttpResponse method = Fetch(port_, "GET", "/v1/completions");
+  EXPECT_EQ(method.code, 405);
+  EXPECT_EQ(method.headers.at("allow"), "POST");
+  HttpClient form(port_);
+  form.SendRaw(
+      "POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain\r\n"
+      "Content-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(form.Receive().value().code, 415);
+  EXPECT_EQ(Fetch(port_, "POST", "/v1/completions", "{").code, 400);
+  const HttpResponse named = Post("/v1/completions", {{"prompt", "a"}, {"top_p", 3}});
+  EXPECT_EQ(named.code, 400);
+  EXPECT_EQ(Json::parse(named.body)["error"]["param"], "top_p");
+  HttpClient large(port_);
+  large.SendRaw(
+      "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+      "Content-Length: 99999999\r\n\r\n");
+  EXPECT_EQ(large.Receive().value().code, 413);
+  HttpClient garbage(port_);
+  garbage.SendRaw("\x16\x03\x01 hello\r\n\r\n");
+  EXPECT_EQ(garbage.Receive().value().code, 400);
+  EXPECT_EQ(Complete({{"prompt", "a"}})["model"], "org/name");
+  const std::string counted = Fetch(verifier_.metrics_port, "GET", "/metrics").body;
+  EXPECT_THAT(counted, HasSubstr("route=\"completions\""));
+  for (const char* code : {"200", "400", "404", "405", "415"}) {
+    EXPECT_THAT(counted, HasSubstr("code=\"" + std::string(code) + "\""));
+  }
+}
+
+TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
+  Start();
+  Json body = Story(400);
+  body["stream"] = true;
+  HttpClient running(port_), idle(port_);
+  running.Send("POST", "/v1/completions", body.dump());
+  std::string got = running.ReceiveSome();
+  idle.Send("GET", "/health");
+  ASSERT_EQ(idle.Receive().value().code, 200);
+  verifier_.process->Signal(SIGTERM);
+  ASSERT_FALSE(verifier_.process->AwaitLine("draining").empty());
+  idle.Send("GET", "/health");
+  const auto health = idle.Receive();
+  EXPECT_TRUE(!health.has_value() || health->code == 503);
+  for (std::string more; !(more = running.ReceiveSome()).empty();) got += more;
+  EXPECT_THAT(got, HasSubstr("\"finish_reason\":\"length\""));
+  EXPECT_THAT(got, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
+}
+
+TEST_F(Http, StreamsCutByTheEndOfTheDrainSaySo) {
+  Start({"--drain-timeout", "0"});
+  Json body = Story(450);
+  body["stream"] = true;
+  body["n"] = 8;
+  HttpClient client(port_);
+  client.Send("POST", "/v1/completions", body.dump());
+  std::string got = client.ReceiveSome();
+  verifier_.process->Signal(SIGTERM);
+  for (std::string more; !(more = client.ReceiveSome()).empty();) got += more;
+  EXPECT_THAT(got, HasSubstr("service_unavailable_error"));
+  EXPECT_THAT(got, Not(HasSubstr("[DONE]")));
+  EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
+}
+
+TEST_F(Http, TlsHasTheCertificatesOfGrpcAndPaddingItsSizes) {
+  const CertificateAuthority ca(dir_.path(), "ca");
+  const IssuedCertificate own = ca.Issue("verifier");
+  Start({"--tls-cert", own.cert, "--tls-key", own.key, "--pad-responses", "512"});
+  Json body = Story(10);
+  body["stream"] = true;
+  std::ofstream(dir_ / "body") << body.dump();
+  const auto curl = Process::Start(
+      {"/usr/bin/curl", "-sS", "--cacert", ca.cert(), "-H", "Content-Type: application/json", "-d",
+       "@" + (dir_ / "body"), "https://127.0.0.1:" + std::to_string(port_) + "/v1/completions"},
+      dir_ / "curl.log");
+  EXPECT_EQ(curl->Wait(), 0);
+  const std::string got = curl->Log();
+  EXPECT_THAT(got, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(got.size() % 512, 0u);
+  EXPECT_NE(Fetch(port_, "GET", "/health").code, 200) << "no plaintext beside it";
+}
+
+// OpenAI's own client, where this machine has it.
+TEST_F(Http, OpenAisPythonClientIsServed) {
+  const auto python = [&](const std::string& script) {
+    const auto process = Process::Start({"/usr/bin/env", "python3", "-c", script}, dir_ / "py.log");
+    const int code = process->Wait();
+    return std::pair(code, process->Log());
+  };
+  if (python("import openai").first != 0) GTEST_SKIP() << "python3 has no package openai";
+  Start();
+  const auto [code, log] = python("url = 'http://127.0.0.1:" + std::to_string(port_) + "/v1'" + R"(
+import openai
+client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+assert client.models.list().data[0].id == "target"
+want = dict(model="target", prompt="Once upon a time", max_tokens=20, temperature=0)
+whole = client.completions.create(**want, logprobs=2, extra_body={"ignore_eos": True})
+assert whole.usage.completion_tokens == 20 and len(whole.choices[0].logprobs.tokens) == 20
+text = ""
+for event in client.completions.create(**want, stream=True, stream_options={"include_usage": True},
+                                       extra_body={"speculation": {"mode": "off"}}):
+    text += event.choices[0].text if event.choices else ""
+assert whole.choices[0].text.startswith(text) and text
+chat = dict(model="target", messages=[{"role": "user", "content": "Hi"}], max_tokens=8, temperature=0)
+answer = client.chat.completions.create(**chat, logprobs=True, top_logprobs=2)
+assert len(answer.choices[0].logprobs.content[0].top_logprobs) == 2
+pieces = [e.choices[0].delta.content or "" for e in client.chat.completions.create(**chat, stream=True)]
+assert "".join(pieces) == answer.choices[0].message.content
+try:
+    client.completions.create(model="other", prompt="a")
+    raise SystemExit("no error")
+except openai.NotFoundError as e:
+    assert e.code == "model_not_found", e
+try:
+    client.completions.create(model="target", prompt="a", top_p=3)
+    raise SystemExit("no error")
+except openai.BadRequestError as e:
+    assert e.param == "top_p", e
+)");
+  EXPECT_EQ(code, 0) << log;
+}
+
+TEST_F(Http, PlaintextBeyondTheLoopbackMustBeAskedFor) {
+  const auto run = Process::Start({testing::ProgramPath("outrider-verifier"), "--model",
+                                   DefaultModel("target"), "--http", "0.0.0.0:8000"},
+                                  dir_ / "run.log");
+  EXPECT_EQ(run->Wait(), 2);
+  EXPECT_THAT(run->Log(), HasSubstr("--http"));
+}
+
+}  // namespace
+}  // namespace outrider

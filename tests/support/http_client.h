@@ -1,0 +1,52 @@
+// One plain HTTP/1.1 connection to a port of the loopback, byte by byte where a test wants it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace outrider::testing {
+
+struct HttpResponse {
+  int code = 0;
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // without the chunks' frames
+};
+
+class HttpClient {
+ public:
+  explicit HttpClient(int port);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  void SendRaw(std::string_view bytes);
+  // `headers`: whole lines, each with its end.
+  void Send(const std::string& method, const std::string& path, const std::string& body = "",
+            const std::string& headers = "");
+  // nullopt: the connection ended (or nothing came for 60 s) before the response did.
+  std::optional<HttpResponse> Receive();
+  // Waits for some bytes; "" at the end of the connection.
+  std::string ReceiveSome();
+  // Waits for the connection's end, throwing away what comes. False: not within 60 s.
+  bool AwaitEnd();
+
+ private:
+  bool Fill();
+  bool TakeLine(std::string* line);
+  bool Take(size_t count, std::string* out);
+
+  int fd_;
+  std::string buffer_;
+};
+
+// One request on a connection of its own; code 0 where there is no response.
+HttpResponse Fetch(int port, const std::string& method, const std::string& path,
+                   const std::string& body = "", const std::string& headers = "");
+
+// What stands behind "data: " in a stream of events.
+std::vector<std::string> EventsOf(const std::string& body);
+
+}  // namespace outrider::testing

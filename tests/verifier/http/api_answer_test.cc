@@ -1,0 +1,161 @@
+#include "verifier/http/api_answer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/tiny_tokenizer.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+
+class ApiAnswerTest : public ::testing::Test {
+ protected:
+  ApiAnswerTest() : tokenizer_(Tokenizer::FromJson(testing::TinyTokenizerJson(26)).value()) {
+    model_.name = "m";
+    model_.tokenizer = tokenizer_.get();
+  }
+
+  ApiAnswer Make(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
+    ApiRequest request{.chat = chat, .choices = choices, .stream = stream, .include_usage = true};
+    request.prompts.push_back({.prompt = {0, 1, 2}});
+    if (logprobs) request.prompts[0].logprobs = 1;
+    return ApiAnswer(request, model_, 7, 1000);
+  }
+
+  static Chunk Ab() { return {.text = "ab", .tokens = {0, 1}, .accepted = 1, .drafted = 4}; }
+  static Chunk AbWithLogprobs() {
+    Chunk chunk = Ab();
+    chunk.logprobs = {{.logprob = -0.5f, .top = {{0, -0.5f}}},
+                      {.logprob = -std::numeric_limits<float>::infinity(), .top = {{2, -0.25f}}}};
+    return chunk;
+  }
+  static Summary Stop() {
+    Summary s{.reason = FinishReason::kStop, .prompt_tokens = 3, .completion_tokens = 2, .seed = 9};
+    s.rounds = 1;
+    s.drafted_rounds = 1;
+    s.drafted_tokens = 4;
+    s.accepted_tokens = 1;
+    s.accepted_per_position = {1, 0, 0, 0};
+    s.drafter = "d";
+    s.arm_rounds = {{"draft-1x4", 1}};
+    return s;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ApiModel model_;
+};
+
+const Json kSpeculation = Json::parse(R"({"rounds": 1, "drafted_rounds": 1, "drafted": 4,
+    "accepted": 1, "accepted_per_position": [1, 0, 0, 0], "drafter": "d",
+    "arms": {"draft-1x4": 1}, "arm_switches": 0, "seed": 9})");
+const Json kUsage = Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
+    "completion_tokens_details": {"accepted_prediction_tokens": 1,
+                                  "rejected_prediction_tokens": 3}})");
+
+TEST_F(ApiAnswerTest, WholeCompletion) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false);
+  EXPECT_TRUE(answer.Add(0, Ab()).empty());
+  EXPECT_TRUE(answer.Add(0, Ab()).empty());
+  EXPECT_FALSE(answer.complete());
+  EXPECT_TRUE(answer.Finish(0, Stop()).empty());
+  ASSERT_TRUE(answer.complete());
+  EXPECT_EQ(Json::parse(answer.Body()),
+            Json({{"id", "cmpl-1000-7"},
+                  {"object", "text_completion"},
+                  {"created", 1000},
+                  {"model", "m"},
+                  {"choices", Json::array({{{"index", 0},
+                                            {"text", "abab"},
+                                            {"logprobs", nullptr},
+                                            {"finish_reason", "stop"},
+                                            {"speculation", kSpeculation}}})},
+                  {"usage", kUsage}}));
+}
+
+TEST_F(ApiAnswerTest, WholeChat) {
+  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false);
+  answer.Add(0, Ab());
+  Summary summary = Stop();
+  summary.reason = FinishReason::kLength;
+  answer.Finish(0, summary);
+  const Json body = Json::parse(answer.Body());
+  EXPECT_EQ(body["id"], "chatcmpl-1000-7");
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["choices"][0]["message"],
+            Json({{"role", "assistant"}, {"content", "ab"}, {"refusal", nullptr}}));
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+}
+
+TEST_F(ApiAnswerTest, StreamOfACompletion) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true);
+  const auto events = answer.Add(0, Ab());
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(Json::parse(events[0]), Json({{"id", "cmpl-1000-7"},
+                                          {"object", "text_completion"},
+                                          {"created", 1000},
+                                          {"model", "m"},
+                                          {"choices", Json::array({{{"index", 0},
+                                                                    {"text", "ab"},
+                                                                    {"logprobs", nullptr},
+                                                                    {"finish_reason", nullptr}}})},
+                                          {"usage", nullptr}}));
+  EXPECT_TRUE(answer.Add(0, {.text = "", .tokens = {3}}).empty()) << "its text comes later";
+  const auto last = answer.Finish(0, Stop());
+  ASSERT_EQ(last.size(), 1u);
+  const Json end = Json::parse(last[0]);
+  EXPECT_EQ(end["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(end["choices"][0]["speculation"], kSpeculation);
+  const Json usage = Json::parse(answer.UsageEvent());
+  EXPECT_EQ(usage["usage"], kUsage);
+  EXPECT_TRUE(usage["choices"].empty());
+}
+
+TEST_F(ApiAnswerTest, StreamOfAChatBeginsWithTheRoleOfEachChoice) {
+  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/true, /*logprobs=*/false, /*choices=*/2);
+  for (const int index : {1, 0}) {
+    const auto events = answer.Add(index, Ab());
+    ASSERT_EQ(events.size(), 2u);
+    const Json begin = Json::parse(events[0])["choices"][0];
+    EXPECT_EQ(begin["index"], index);
+    EXPECT_EQ(begin["delta"], Json({{"role", "assistant"}, {"content", ""}}));
+    EXPECT_EQ(Json::parse(events[1])["choices"][0]["delta"], Json({{"content", "ab"}}));
+    EXPECT_EQ(Json::parse(events[1])["object"], "chat.completion.chunk");
+    EXPECT_EQ(answer.Add(index, Ab()).size(), 1u);
+  }
+  answer.Finish(1, Stop());
+  EXPECT_FALSE(answer.complete());
+  EXPECT_EQ(Json::parse(answer.Finish(0, Stop())[0])["choices"][0]["delta"], Json::object());
+  EXPECT_TRUE(answer.complete());
+  const Json usage = Json::parse(answer.UsageEvent())["usage"];
+  EXPECT_EQ(usage["prompt_tokens"], 3) << "the prompt counts once";
+  EXPECT_EQ(usage["completion_tokens"], 4);
+}
+
+TEST_F(ApiAnswerTest, LogprobsOfACompletionHaveOffsetsOverAllChunks) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/true);
+  answer.Add(0, AbWithLogprobs());
+  const Json event = Json::parse(answer.Add(0, AbWithLogprobs())[0]);
+  EXPECT_EQ(event["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["a", "b"],
+      "token_logprobs": [-0.5, -9999.0], "top_logprobs": [{"a": -0.5}, {"c": -0.25}],
+      "text_offset": [2, 3]})"));
+}
+
+TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
+  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false, /*logprobs=*/true);
+  answer.Add(0, AbWithLogprobs());
+  answer.Finish(0, Stop());
+  EXPECT_EQ(Json::parse(answer.Body())["choices"][0]["logprobs"], Json::parse(R"({"content": [
+      {"token": "a", "logprob": -0.5, "bytes": [97],
+       "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
+      {"token": "b", "logprob": -9999.0, "bytes": [98],
+       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]}]}], "refusal": null})"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,211 @@
+#include "verifier/http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "tests/support/http_client.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::HttpClient;
+using testing::HttpResponse;
+
+// Answers /echo with the body, keeps the exchange of /hold, refuses /closed by its head, streams at
+// /stream until its client is gone.
+class Handler final : public HttpHandler {
+ public:
+  std::optional<HttpReply> Admit(const HttpRequest& head) override {
+    if (head.path == "/closed") return HttpReply{.code = 401, .body = "no"};
+    return std::nullopt;
+  }
+  void Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
+    if (request.path == "/echo") return exchange->Reply({.body = request.body + "."});
+    exchange->OnGone([this] { gone.set_value(); });
+    if (request.path == "/stream") {
+      exchange->BeginStream({.content_type = "text/plain"});
+      Pour(exchange);
+    }
+    held.set_value(exchange);
+  }
+  HttpReply Malformed(int code, const std::string&) override {
+    return {.code = code, .body = "bad"};
+  }
+
+  // Writes 64 KiB, 200 times a task, until `gone`.
+  void Pour(const std::shared_ptr<HttpExchange>& exchange) {
+    exchange->Write(std::string(65536, 'x'));
+    if (--left > 0) exchange->Post([this, exchange] { Pour(exchange); });
+  }
+
+  std::promise<void> gone;
+  std::promise<std::shared_ptr<HttpExchange>> held;
+  int left = 200;
+};
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  void Start(HttpServerOptions options = {}) {
+    options.listen = "127.0.0.1:0";
+    const Status status = server_.Start(options, &handler_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  static bool Came(std::future<void> event) {
+    return event.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+  }
+
+  Handler handler_;
+  HttpServer server_;
+};
+
+TEST_F(HttpServerTest, AnswersManyRequestsOnOneConnectionAlsoAheadOfTheirAnswers) {
+  Start();
+  HttpClient client(server_.port());
+  for (int i = 0; i < 3; ++i) {
+    client.Send("POST", "/echo", "a" + std::to_string(i));
+    EXPECT_EQ(client.Receive().value().body, "a" + std::to_string(i) + ".");
+  }
+  for (int i = 0; i < 3; ++i) client.Send("POST", "/echo", "b" + std::to_string(i));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.Receive().value().body, "b" + std::to_string(i) + ".");
+  }
+}
+
+TEST_F(HttpServerTest, TakesChunkedBodiesAndSaysContinue) {
+  Start();
+  HttpClient client(server_.port());
+  client.SendRaw("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+  EXPECT_EQ(client.Receive().value().body, "abc.");
+  client.SendRaw("POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(client.Receive().value().code, 100);
+  client.SendRaw("hi");
+  EXPECT_EQ(client.Receive().value().body, "hi.");
+}
+
+TEST_F(HttpServerTest, OneOfHttp10EndsWithItsConnection) {
+  Start();
+  HttpClient client(server_.port());
+  client.SendRaw("POST /echo HTTP/1.0\r\nContent-Length: 1\r\n\r\nx");
+  EXPECT_EQ(client.Receive().value().headers["connection"], "close");
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(HttpServerTest, RefusesWhatIsNoHttpOrTooLarge) {
+  Start({.max_header_bytes = 1000, .max_body_bytes = 100});
+  const auto answer = [&](const std::string& bytes) {
+    HttpClient client(server_.port());
+    client.SendRaw(bytes);
+    const auto response = client.Receive();
+    EXPECT_TRUE(client.AwaitEnd());
+    return response.value_or(HttpResponse{}).code;
+  };
+  EXPECT_EQ(answer("nonsense\r\n\r\n"), 400);
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
+  EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), 400);
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nA: " + std::string(2000, 'a') + "\r\n\r\n"), 431);
+  EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nContent-Length: 101\r\n\r\n"), 413);
+  const std::string long_chunk = "65\r\n" + std::string(101, 'b') + "\r\n0\r\n\r\n";
+  EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + long_chunk), 413);
+}
+
+TEST_F(HttpServerTest, RefusalByTheHeadReachesAClientThatIsStillSending) {
+  Start();
+  HttpClient client(server_.port());
+  client.SendRaw("POST /closed HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n" +
+                 std::string(1000000, 'x'));
+  EXPECT_EQ(client.Receive().value().code, 401);
+}
+
+TEST_F(HttpServerTest, SlowHeadsAndBodiesAreCutOff) {
+  Start({.head_timeout = std::chrono::milliseconds(100),
+         .body_timeout = std::chrono::milliseconds(100)});
+  for (const char* start :
+       {"", "GET /echo HT", "POST /echo HTTP/1.1\r\nContent-Length: 9\r\n\r\nx"}) {
+    HttpClient client(server_.port());
+    client.SendRaw(start);
+    EXPECT_TRUE(client.AwaitEnd()) << start;
+  }
+}
+
+TEST_F(HttpServerTest, TellsWhenTheClientLeavesBeforeTheAnswer) {
+  Start();
+  {
+    HttpClient client(server_.port());
+    client.Send("POST", "/hold", "x");
+    handler_.held.get_future().wait();
+  }
+  EXPECT_TRUE(Came(handler_.gone.get_future()));
+}
+
+TEST_F(HttpServerTest, AReaderThatFallsTooFarBehindIsGone) {
+  Start({.max_waiting_bytes = 1 << 20});
+  HttpClient client(server_.port());
+  client.Send("GET", "/stream");
+  EXPECT_TRUE(Came(handler_.gone.get_future()));
+}
+
+TEST_F(HttpServerTest, AReaderThatStopsReadingIsGoneInTime) {
+  Start({.max_waiting_bytes = 1 << 30, .write_timeout = std::chrono::milliseconds(200)});
+  HttpClient client(server_.port());
+  client.Send("GET", "/stream");
+  EXPECT_TRUE(Came(handler_.gone.get_future()));
+}
+
+TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreClosed) {
+  Start({.max_connections = 2});
+  HttpClient a(server_.port()), b(server_.port());
+  a.Send("POST", "/echo", "a");
+  b.Send("POST", "/echo", "b");
+  EXPECT_TRUE(a.Receive().has_value());
+  EXPECT_TRUE(b.Receive().has_value());
+  HttpClient c(server_.port());
+  EXPECT_TRUE(c.AwaitEnd());
+  a.Send("POST", "/echo", "a");
+  EXPECT_TRUE(a.Receive().has_value());
+}
+
+TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {
+  Start();
+  HttpClient idle(server_.port()), busy(server_.port());
+  idle.Send("POST", "/echo", "x");
+  ASSERT_TRUE(idle.Receive().has_value());
+  busy.Send("POST", "/hold", "x");
+  const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
+  std::thread stopper([&] { server_.Shutdown(std::chrono::seconds(60)); });
+  EXPECT_TRUE(idle.AwaitEnd());
+  exchange->Post([exchange] { exchange->Reply({.body = "late"}); });
+  EXPECT_EQ(busy.Receive().value().body, "late");
+  EXPECT_TRUE(busy.AwaitEnd());
+  stopper.join();
+}
+
+TEST_F(HttpServerTest, ShutdownClosesWhatDoesNotEnd) {
+  Start();
+  HttpClient client(server_.port());
+  client.Send("POST", "/hold", "x");
+  handler_.held.get_future().wait();
+  server_.Shutdown(std::chrono::milliseconds(50));
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(HttpServerTest, AnAddressThatIsTakenOrMalformedIsRefused) {
+  Start();
+  for (const std::string& listen :
+       {"127.0.0.1:" + std::to_string(server_.port()), std::string("nowhere"), std::string(":"),
+        std::string("127.0.0.1:x")}) {
+    HttpServer second;
+    const Status status = second.Start({.listen = listen}, &handler_);
+    EXPECT_EQ(status.code(), Code::kUnavailable);
+    EXPECT_THAT(status.message(), HasSubstr("--http"));
+  }
+}
+
+}  // namespace
+}  // namespace outrider

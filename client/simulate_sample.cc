@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "common/math/coins.h"
 #include "common/math/philox.h"
-#include "common/spec/coins.h"
 #include "common/spec/race.h"
 #include "verifier/rules/greedy_block.h"
 #include "verifier/rules/philox_coins.h"

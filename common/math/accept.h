@@ -42,16 +42,26 @@ OUTRIDER_HD double AcceptedMass(double p, const Real* target, const SparseRow<We
   return mass < 1 ? mass : 1;
 }
 
-// S = sum_x max(p P(x) - Q(x), 0), in O(|supp Q|): p less the overlap of pP and Q, as P sums to 1.
+// Of every `step`-th entry from `first` on: the overlap of pP and Q.
 template <class Real, class Weight>
-OUTRIDER_HD double ResidualMass(double p, const Real* target, const SparseRow<Weight>& draft) {
+OUTRIDER_HD double OverlapMass(double p, const Real* target, const SparseRow<Weight>& draft,
+                               int first, int step) {
   double overlap = 0;
-  for (int i = 0; i < draft.size; ++i) {
+  for (int i = first; i < draft.size; i += step) {
     const double a = p * static_cast<double>(target[draft.ids[i]]);
     const double b = draft.Probability(i);
     overlap += a < b ? a : b;
   }
+  return overlap;
+}
+
+// S = sum_x max(p P(x) - Q(x), 0), in O(|supp Q|): p less the overlap of pP and Q, as P sums to 1.
+OUTRIDER_HD inline double ResidualMass(double p, double overlap) {
   return p > overlap ? p - overlap : 0;
+}
+template <class Real, class Weight>
+OUTRIDER_HD double ResidualMass(double p, const Real* target, const SparseRow<Weight>& draft) {
+  return ResidualMass(p, OverlapMass(p, target, draft, 0, 1));
 }
 
 // h = S / (S + 1 - p), Eq. (5) for an inner position. At p = 1 it is 1: by the formula when S > 0,

@@ -95,27 +95,47 @@ OUTRIDER_HD inline KSeq SolveKSeq(const RatioEntry* entries, int n, int k) {
   return kseq;
 }
 
-// out[i] = Pr(entry i is chosen) by k-SEQ where the first candidate is taken if all trials fail.
+// Pr(a token of probabilities p, q is chosen) by k-SEQ where the first candidate is taken if all
+// trials fail. all_but_one_fail: Power(1 - kseq.beta, k - 1).
+OUTRIDER_HD inline double KSeqChoice(const KSeq& kseq, double p, double q,
+                                     double all_but_one_fail) {
+  const double mass = kseq.Mass(p, q);
+  return mass * kseq.gain + all_but_one_fail * (q - mass);
+}
+
+// out[i]: that of entry i.
 OUTRIDER_HD inline void KSeqChoiceLaw(const KSeq& kseq, const RatioEntry* entries, int n, int k,
                                       double* out) {
   const double all_but_one_fail = Power(1 - kseq.beta, k - 1);
   for (int i = 0; i < n; ++i) {
-    const double mass = kseq.Mass(entries[i].p, entries[i].q);
-    out[i] = mass * kseq.gain + all_but_one_fail * (entries[i].q - mass);
+    out[i] = KSeqChoice(kseq, entries[i].p, entries[i].q, all_but_one_fail);
   }
 }
 
-// out[i] = Pr(entry i is chosen) when the candidate that ranks first is: the largest of k draws.
+// Pr(a token is chosen) when the candidate that ranks first is: the largest of k draws. below: q of
+// the entries that rank behind it.
+OUTRIDER_HD inline double RatioChoice(double q, double below, int k) {
+  // (below + q)^k - below^k, as a sum of products of one sign.
+  double sum = 0;
+  for (int j = 0; j < k; ++j) sum = sum * below + Power(below + q, j);
+  return q * sum;
+}
+
+// out[i]: that of entry i.
 OUTRIDER_HD inline void RatioChoiceLaw(const RatioEntry* entries, int n, int k, double* out) {
-  double below = 0;  // q of the entries that rank behind
+  double below = 0;
   for (int i = n - 1; i >= 0; --i) {
-    const double q = entries[i].q;
-    // (below + q)^k - below^k, as a sum of products of one sign.
-    double sum = 0;
-    for (int j = 0; j < k; ++j) sum = sum * below + Power(below + q, j);
-    out[i] = q * sum;
-    below += q;
+    out[i] = RatioChoice(entries[i].q, below, k);
+    below += entries[i].q;
   }
+}
+
+// The two ways to choose, mixed: by k-SEQ with probability `share`, else by ratio. Shares stand on
+// a grid, 0, 0.1, .., 1.
+inline constexpr int kShareSteps = 10;
+OUTRIDER_HD inline double ShareOfStep(int step) { return static_cast<double>(step) / kShareSteps; }
+OUTRIDER_HD inline double MixedChoice(double share, double by_kseq, double by_ratio) {
+  return share * by_kseq + (1 - share) * by_ratio;
 }
 
 // sum_x min(p(x), law(x)): how much of a draft from `law` token verification would keep.

@@ -5,14 +5,13 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/math/philox.h"
+#include "common/math/race_noise.h"
 #include "common/math/softmax.h"
-#include "common/spec/coins.h"
 
 namespace outrider {
 namespace {
 
-constexpr size_t kTile = 256;
+constexpr size_t kTile = TileNoise::kTile;
 
 struct Arrival {
   double time = 0;
@@ -22,40 +21,6 @@ struct Arrival {
 bool Earlier(const Arrival& a, const Arrival& b) {
   return a.time != b.time ? a.time < b.time : a.token < b.token;
 }
-
-// 1 - coin is exact: coins are multiples of 2^-53.
-double Exponential(double coin) { return -std::log(1 - coin); }
-
-// A tile's noise: the smallest of 256 Exp(1) is Exp(256), its place is uniform, and by lack of
-// memory every other one is the smallest plus a fresh Exp(1). So a tile that cannot win costs one
-// draw.
-class TileNoise {
- public:
-  TileNoise(uint64_t seed, uint32_t position, size_t tile)
-      : seed_(seed),
-        position_(position),
-        bits_(Philox(
-            {{position, static_cast<uint32_t>(tile), static_cast<uint32_t>(Purpose::kRace), 0}},
-            static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32))),
-        least_at_(tile * kTile + bits_.word[2] % kTile) {}
-
-  // At most least(), without a logarithm.
-  double bound() const { return UnitInterval(bits_) / kTile; }
-  double least() const { return Exponential(UnitInterval(bits_)) / kTile; }
-  // E of a token of the tile; something larger if it is above `limit` (which saves a logarithm: the
-  // coin itself is a lower bound).
-  double Of(size_t token, double least, double limit = INFINITY) const {
-    if (token == least_at_) return least;
-    const double coin = Coin(seed_, position_, static_cast<uint32_t>(token), Purpose::kRace, 1);
-    return least + coin > limit ? INFINITY : least + Exponential(coin);
-  }
-
- private:
-  uint64_t seed_;
-  uint32_t position_;
-  PhiloxBlock bits_;
-  size_t least_at_;
-};
 
 // The best so far, at most `count`, sorted.
 class Podium {
@@ -120,15 +85,15 @@ std::vector<TokenId> Race(std::span<const float> row, std::vector<float> largest
     const auto tile = static_cast<size_t>(entry.id);
     const auto begin = row.begin() + static_cast<std::ptrdiff_t>(tile * kTile);
     const auto x = static_cast<size_t>(std::find(begin, row.end(), largest[tile]) - row.begin());
-    const TileNoise noise(seed, position, tile);
-    podium.Enter(
-        {noise.Of(x, noise.least()) / scale.Weight(largest[tile]), static_cast<TokenId>(x)});
+    const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
+    podium.Enter({noise.Of(static_cast<uint32_t>(x), noise.least()) / scale.Weight(largest[tile]),
+                  static_cast<TokenId>(x)});
   }
   std::vector<RowEntry> runners;
   for (size_t tile = 0; tile < largest.size(); ++tile) {
     const auto best = static_cast<double>(most_likely[tile]);
     if (!(best > 0)) continue;
-    const TileNoise noise(seed, position, tile);
+    const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
     if (noise.bound() > best * (1 + 1e-6) * podium.limit()) continue;
     // E is at least `least`: only a token above least / limit can still enter.
     const double least = noise.least();
@@ -138,7 +103,7 @@ std::vector<TokenId> Race(std::span<const float> row, std::vector<float> largest
     for (const RowEntry& runner : runners) {
       const size_t x = tile * kTile + static_cast<size_t>(runner.id);
       const double p = scale.Weight(runner.value);
-      const double e = noise.Of(x, least, p * podium.limit());
+      const double e = noise.Of(static_cast<uint32_t>(x), least, p * podium.limit());
       if (e < INFINITY && p > 0) podium.Enter({e / p, static_cast<TokenId>(x)});
     }
   }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/math/coins.h"
 #include "common/math/softmax.h"
-#include "common/spec/coins.h"
 
 namespace outrider {
 std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,

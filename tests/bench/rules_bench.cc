@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "common/math/coins.h"
 #include "common/math/softmax.h"
-#include "common/spec/coins.h"
 #include "common/spec/race.h"
 #include "verifier/rules/verify.h"
 

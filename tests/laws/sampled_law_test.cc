@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "common/spec/race.h"
 #include "common/spec/stop_rule.h"
 #include "common/spec/warper.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/types.h"
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "verifier/rules/enumerate.h"
 
 namespace outrider::testing {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {

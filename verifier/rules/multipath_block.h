@@ -31,17 +31,16 @@ struct PathChoice {
 // lambda on the grid 0, 0.1, .., 1 with the largest overlap of target and law, the least on ties.
 // It depends on p, q and k alone.
 inline PathChoice ChooseMix(const std::vector<RatioEntry>& entries, int k) {
-  constexpr int kSteps = 10;
   const auto n = static_cast<int>(entries.size());
   PathChoice choice{.kseq = SolveKSeq(entries.data(), n, k), .law = RowOver(entries)};
   std::vector<double> by_kseq(entries.size()), by_ratio(entries.size()), mix(entries.size());
   KSeqChoiceLaw(choice.kseq, entries.data(), n, k, by_kseq.data());
   RatioChoiceLaw(entries.data(), n, k, by_ratio.data());
   double best = -1;
-  for (int step = 0; step <= kSteps; ++step) {
-    const double lambda = static_cast<double>(step) / kSteps;
+  for (int step = 0; step <= kShareSteps; ++step) {
+    const double lambda = ShareOfStep(step);
     for (size_t i = 0; i < mix.size(); ++i) {
-      mix[i] = lambda * by_kseq[i] + (1 - lambda) * by_ratio[i];
+      mix[i] = MixedChoice(lambda, by_kseq[i], by_ratio[i]);
     }
     const double overlap = Overlap(entries.data(), n, mix.data());
     if (overlap <= best) continue;

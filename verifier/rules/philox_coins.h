@@ -5,8 +5,8 @@
 
 #include "common/base/types.h"
 #include "common/math/accept.h"
+#include "common/math/coins.h"
 #include "common/math/residual_draw.h"
-#include "common/spec/coins.h"
 
 namespace outrider {
 

@@ -9,7 +9,7 @@
 
 #include "common/base/types.h"
 #include "common/math/accept.h"
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 

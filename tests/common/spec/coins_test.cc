@@ -1,4 +1,4 @@
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 
 #include <gtest/gtest.h>
 

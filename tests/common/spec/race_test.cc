@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
+#include "common/math/coins.h"
 #include "common/math/philox.h"
-#include "common/spec/coins.h"
 #include "tests/support/statistics.h"
 
 namespace outrider {

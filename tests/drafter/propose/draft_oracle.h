@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/race.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "common/spec/race.h"
 
 namespace outrider {

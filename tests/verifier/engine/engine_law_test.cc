@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"

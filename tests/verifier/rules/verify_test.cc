@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "common/spec/coins.h"
+#include "common/math/coins.h"
 #include "common/spec/race.h"
 
 namespace outrider {

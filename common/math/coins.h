@@ -6,6 +6,9 @@
 
 #include <cstdint>
 
+#include "common/math/host_device.h"
+#include "common/math/philox.h"
+
 namespace outrider {
 
 enum class Purpose : uint32_t {
@@ -20,6 +23,10 @@ enum class Purpose : uint32_t {
 
 // A double in [0, 1), 53 random bits. `row`: the depth within the round, 0 for the first token.
 // `trial`: of several draws at that depth.
-double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose, uint32_t trial = 0);
+OUTRIDER_HD inline double Coin(uint64_t seed, uint32_t round, uint32_t row, Purpose purpose,
+                               uint32_t trial = 0) {
+  return UnitInterval(Philox({{round, row, static_cast<uint32_t>(purpose), trial}},
+                             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)));
+}
 
 }  // namespace outrider

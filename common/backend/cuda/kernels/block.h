@@ -1,0 +1,85 @@
+// What the threads of a block work out together. Included by .cu only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/cuda/kernels/device.h"
+
+namespace outrider {
+
+constexpr int kMaxWarps = 32;
+
+__device__ inline int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+__device__ inline int Warp() { return static_cast<int>(threadIdx.x) / kWarpSize; }
+__device__ inline int Warps() { return static_cast<int>(blockDim.x) / kWarpSize; }
+
+struct Plus {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Least {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+struct Largest {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
+};
+
+// The same in every lane, in an order of its own.
+template <class T, class Combine>
+__device__ T WarpReduce(T value, Combine combine) {
+  for (int step = kWarpSize / 2; step > 0; step /= 2) {
+    value = combine(value, __shfl_xor_sync(kFullWarp, value, step));
+  }
+  return value;
+}
+
+// out[w] = warp w's; behind it every thread may read them. `out` [kMaxWarps] is shared memory.
+template <class T, class Combine>
+__device__ void ReduceWarps(T value, T* out, Combine combine) {
+  value = WarpReduce(value, combine);
+  __syncthreads();  // whoever still reads what was there
+  if (Lane() == 0) out[Warp()] = value;
+  __syncthreads();
+}
+
+// The same in every thread.
+template <class T, class Combine>
+__device__ T BlockReduce(T value, T* of_warp, Combine combine) {
+  ReduceWarps(value, of_warp, combine);
+  T all = of_warp[0];
+  for (int w = 1; w < Warps(); ++w) all = combine(all, of_warp[w]);
+  return all;
+}
+
+// The sum of this lane's and all lower lanes'.
+template <class T>
+__device__ T WarpPrefix(T value) {
+  for (int step = 1; step < kWarpSize; step *= 2) {
+    const T lower = __shfl_up_sync(kFullWarp, value, static_cast<unsigned>(step));
+    if (Lane() >= step) value += lower;
+  }
+  return value;
+}
+
+// Part `part` of [begin, end) cut into one part a warp, in whole steps of a warp.
+struct Range {
+  int begin, end;
+};
+__device__ inline Range PartOf(Range all, int part) {
+  const int steps = (all.end - all.begin + kWarpSize - 1) / kWarpSize;
+  const int length = (steps + Warps() - 1) / Warps() * kWarpSize;
+  const int begin = min(all.begin + part * length, all.end);
+  return {begin, min(begin + length, all.end)};
+}
+
+}  // namespace outrider

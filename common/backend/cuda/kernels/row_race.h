@@ -1,0 +1,71 @@
+// The exponential race over a row (common/spec/race.h). Included by .cu only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/row_law.h"
+#include "common/base/types.h"
+#include "common/math/race_noise.h"
+
+namespace outrider {
+
+struct RaceShared {
+  double time[kMaxWarps];
+  int id[kMaxWarps];
+};
+
+// The first to arrive, -1 if no weight is above 0. entry(i): what token i's weight grows with;
+// weight(entry): that weight. bounds [tiles] is shared memory. A step of the whole block: first a
+// bound of each tile and the least arrival of two tokens a tile, then the tiles that may beat it.
+template <class Entry, class Weight>
+__device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, uint64_t seed,
+                              uint32_t position, double* bounds, RaceShared& shared) {
+  constexpr int kTile = TileNoise::kTile;
+  double limit = INFINITY;
+  const auto arrival = [&](const TileNoise& noise, double least, int i) {
+    const double w = weight(entry(i));
+    return w > 0 ? noise.Of(static_cast<uint32_t>(i), least) / w : static_cast<double>(INFINITY);
+  };
+  for (int tile = Warp(); tile * kTile < n; tile += Warps()) {
+    const int end = min((tile + 1) * kTile, n);
+    Bits best = 0;
+    for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
+      const float e = entry(i);
+      if (e > -INFINITY) best = Largest()(best, RankKey(e, i));
+    }
+    best = WarpReduce(best, Largest());
+    double bound = INFINITY;
+    if (best != 0) {
+      const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
+      const double least = noise.least();
+      const double w = weight(entry(IdOf(best)));
+      if (w > 0) bound = least / w;
+      limit = Least()(limit, arrival(noise, least, IdOf(best)));
+      const int at = static_cast<int>(noise.least_at());
+      if (at < n) limit = Least()(limit, arrival(noise, least, at));
+    }
+    if (Lane() == 0) bounds[tile] = bound;
+  }
+  limit = BlockReduce(limit, shared.time, Least());
+  double time = INFINITY;
+  int id = INT32_MAX;
+  for (int tile = Warp(); tile * kTile < n; tile += Warps()) {
+    if (!(bounds[tile] <= limit)) continue;
+    const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
+    const double least = noise.least();
+    const int end = min((tile + 1) * kTile, n);
+    for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
+      const double at = arrival(noise, least, i);
+      if (at < time) time = at, id = i;  // ids rise: the first stays on ties
+    }
+  }
+  const double first = BlockReduce(time, shared.time, Least());
+  id = BlockReduce(time == first && time < INFINITY ? id : INT32_MAX, shared.id, Least());
+  return id == INT32_MAX ? -1 : id;
+}
+
+}  // namespace outrider

@@ -1,0 +1,247 @@
+// The rules' kernel against VerifyRound, and the law of what it emits against the target's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "common/math/coins.h"
+#include "common/spec/warper.h"
+#include "tests/common/backend/cuda/device_round.h"
+#include "tests/support/statistics.h"
+#include "verifier/rules/verify.h"
+
+namespace outrider {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
+                           Rule::kMultiPathBlock};
+
+// What the host says of these rows of probabilities, as the engine asks it.
+Verdict OnHost(const Session& s, const Rows& rows, int vocab) {
+  if (s.tree.empty() && s.rule != Rule::kGumbel) {
+    return {.next = SampleRow(rows[0], Coin(s.seed, s.round, 0, Purpose::kPlainToken))};
+  }
+  return VerifyRound(
+      s.rule, s.tree,
+      [&](int node) { return std::span<const float>(rows[static_cast<size_t>(node)]); }, vocab,
+      s.seed, s.round, s.position());
+}
+
+bool Same(const Verdict& a, const DeviceVerdict& b) {
+  return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
+}
+
+struct Mismatches {
+  int on_same_rows = 0;  // the host's rules on the rows that the device made
+  int on_host_rows = 0;  // the whole of the host's verification
+  int cases = 0;
+};
+
+Mismatches Compare(std::vector<Session> sessions, int vocab, int allowed) {
+  const std::vector<Session> before = sessions;
+  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, vocab, allowed);
+  Mismatches result;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Session& s = before[i];
+    ++result.cases;
+    result.on_same_rows += !Same(OnHost(s, sessions[i].rows, vocab), verdicts[i]);
+    Rows rows = s.rows;
+    Warper warper(s.params, vocab, allowed);
+    for (int node = 0; node <= s.tree.size(); ++node) {
+      warper.Warp(rows[static_cast<size_t>(node)], s.tree.Path(node));
+    }
+    result.on_host_rows += !Same(OnHost(s, rows, vocab), verdicts[i]);
+  }
+  return result;
+}
+
+// Rows near the draft's laws, so that some drafts stand; some tokens that the target excludes.
+void MakeRows(Random& random, int vocab, Session& s) {
+  for (int node = 0; node <= s.tree.size(); ++node) {
+    std::vector<float> row = random.Logits(vocab, false);
+    for (float& x : row) x *= 0.4f;
+    const DraftLaw& law = s.tree.law(node);
+    for (size_t i = 0; i < law.ids.size(); ++i) {
+      row[static_cast<size_t>(law.ids[i])] +=
+          std::log(static_cast<float>(law.weights[i]) / 65536.f) + 6.f;
+      if (random.Below(20) == 0) row[static_cast<size_t>(law.ids[i])] = -kInf;
+    }
+    s.rows.push_back(std::move(row));
+  }
+}
+
+Session RandomSession(Random& random, Rule rule, int vocab, int allowed, int max_length) {
+  Session s;
+  s.rule = rule;
+  s.seed = random.Bits();
+  s.round = static_cast<uint32_t>(random.Below(1 << 20));
+  s.params.temperature = random.Below(2) == 0 ? 1.f : 0.7f;
+  if (random.Below(4) == 0) s.params.top_k = 1 + random.Below(20);
+  if (random.Below(4) == 0) s.params.top_p = 0.9f;
+  DraftShape shape{.length = random.Below(max_length + 1)};
+  if (TakesManyPaths(rule)) {
+    while (shape.branching.size() < static_cast<size_t>(std::min(shape.length, 2))) {
+      shape.branching.push_back(1 + random.Below(4));
+    }
+  }
+  s.tree = random.Tree(shape, allowed, 1 + random.Below(70));
+  if (random.Below(20) == 0 && !TakesManyPaths(rule)) {  // point masses
+    DraftTree bare;
+    int node = 0;
+    for (int i = 0; i < shape.length; ++i) node = bare.AddDraw(node, random.Below(allowed));
+    s.tree = bare;
+  }
+  MakeRows(random, vocab, s);
+  return s;
+}
+
+TEST(DeviceRules, GiveTheHostsVerdicts) {
+  Random random(11);
+  for (const Rule rule : kRules) {
+    Mismatches all;
+    for (const auto& [vocab, allowed, count] : {std::tuple{4, 4, 400},
+                                                {40, 37, 400},
+                                                {250, 250, 300},
+                                                {900, 890, 60},
+                                                {5000, 5000, 20}}) {
+      std::vector<Session> sessions;
+      for (int i = 0; i < count; ++i) {
+        sessions.push_back(RandomSession(random, rule, vocab, allowed, 5));
+      }
+      const Mismatches some = Compare(std::move(sessions), vocab, allowed);
+      all.on_same_rows += some.on_same_rows;
+      all.on_host_rows += some.on_host_rows;
+      all.cases += some.cases;
+    }
+    // Of 10^3 cases with at most ten coins, one is within 1e-6 of its threshold with probability
+    // 1e-2 at most on the host's rows; on the same rows the host's own tiles of floats remain.
+    EXPECT_EQ(all.on_same_rows, 0) << RuleName(rule) << " of " << all.cases;
+    EXPECT_LE(all.on_host_rows, 1) << RuleName(rule) << " of " << all.cases;
+  }
+}
+
+TEST(DeviceRules, GiveTheHostsVerdictsOfLargeVocabularies) {
+  Random random(12);
+  std::vector<Session> sessions;
+  for (const Rule rule : kRules) sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
+  sessions.push_back(RandomSession(random, Rule::kBlock, 131072, 131000, 0));
+  const Mismatches some = Compare(std::move(sessions), 131072, 131000);
+  EXPECT_EQ(some.on_same_rows, 0);
+  EXPECT_EQ(some.on_host_rows, 0);
+}
+
+TEST(DeviceRules, VerdictsDoNotDependOnTheBatch) {
+  Random random(13);
+  std::vector<Session> sessions;
+  for (int i = 0; i < 40; ++i) {
+    sessions.push_back(RandomSession(random, kRules[i % 5], 600, 600, 4));
+  }
+  std::vector<Session> together = sessions;
+  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(together, 600, 600);
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    std::vector<Session> alone = {sessions[i]};
+    const DeviceVerdict verdict = VerifyOnDevice(alone, 600, 600)[0];
+    EXPECT_TRUE(verdict.node == verdicts[i].node && verdict.next == verdicts[i].next) << i;
+    EXPECT_EQ(alone[0].rows, together[i].rows) << i;  // to the bit
+  }
+}
+
+TEST(DeviceRules, DegenerateRounds) {
+  const DraftLaw even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftLawTotal}};
+  std::vector<Session> sessions;
+  for (const Rule rule : kRules) {
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      Session s{.rule = rule, .seed = seed};
+      // Both models agree: nothing is left behind a rejection.
+      s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
+      s.rows = {{0.f, 0.f, -kInf}, {0.f, 0.f, -kInf}, {0.f, -kInf, -kInf}};
+      sessions.push_back(s);
+      // The target excludes the draft's token.
+      s.rows[0] = {-kInf, 0.f, 0.f};
+      sessions.push_back(s);
+      // A token outside of its own law, a law of one token, a row that is broken.
+      s.tree = DraftTree::Chain(std::vector<TokenId>{2, 0}, {even, sure});
+      sessions.push_back(s);
+      s.tree = DraftTree::Chain(std::vector<TokenId>{0, 0}, {sure, sure});
+      s.rows[1] = {-kInf, -kInf, -kInf};
+      sessions.push_back(s);
+      if (!TakesManyPaths(rule)) continue;
+      s.tree = DraftTree();  // one token drawn four times, then another
+      s.tree.SetLaw(0, even);
+      for (const TokenId token : {0, 0, 1, 0, 0}) s.tree.AddDraw(0, token);
+      s.tree.SetLaw(1, even);
+      for (const TokenId token : {1, 1, 1, 0}) s.tree.AddDraw(1, token);
+      s.rows.assign(5, {0.f, 0.5f, 0.25f});
+      sessions.push_back(s);
+    }
+  }
+  const Mismatches some = Compare(sessions, 3, 3);
+  EXPECT_EQ(some.on_same_rows, 0);
+  EXPECT_EQ(some.on_host_rows, 0);
+}
+
+// Two tokens behind an empty text: what a round emits, continued by plain draws of the test's own.
+TEST(DeviceRules, EmitTheTargetsLaw) {
+  constexpr int kVocab = 3, kRounds = 12000;
+  const std::vector<double> root = {0.5, 0.2, 0.3};
+  const std::vector<std::vector<double>> behind = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
+  const DraftLaw draft_root{{0, 1, 2}, {20000, 25536, 20000}};
+  const DraftLaw draft_behind{{1, 0, 2}, {40000, 20000, 5536}};
+  std::vector<double> law;
+  for (size_t a = 0; a < kVocab; ++a) {
+    for (size_t b = 0; b < kVocab; ++b) law.push_back(root[a] * behind[a][b]);
+  }
+  const auto logits = [](const std::vector<double>& row) {
+    std::vector<float> out;
+    for (const double p : row) out.push_back(p > 0 ? static_cast<float>(std::log(p)) : -kInf);
+    return out;
+  };
+  std::vector<Rule> rules(std::begin(kRules), std::end(kRules));
+  rules.push_back(Rule::kGumbel);
+  for (const Rule rule : rules) {
+    Random random(20 + static_cast<uint64_t>(rule));
+    std::vector<int64_t> counts(law.size());
+    std::vector<Session> sessions;
+    for (int i = 0; i < kRounds; ++i) {
+      Session s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
+      const bool laws = rule != Rule::kGumbel;
+      const int draws = laws && TakesManyPaths(rule) ? 3 : 1;
+      if (laws) s.tree.SetLaw(0, draft_root);
+      for (int k = 0; k < draws; ++k) {
+        s.tree.AddDraw(0, SampleDraftLaw(draft_root, random.Unit()));
+      }
+      const int first = s.tree.size();
+      for (int node = 1; node <= first; ++node) {
+        const auto siblings = s.tree.draws(0);
+        const auto times = std::count(siblings.begin(), siblings.end(), node);
+        if (laws) s.tree.SetLaw(node, draft_behind);
+        for (int k = 0; k < times; ++k) {
+          s.tree.AddDraw(node, SampleDraftLaw(draft_behind, random.Unit()));
+        }
+      }
+      for (int node = 0; node <= s.tree.size(); ++node) {
+        s.rows.push_back(
+            logits(node == 0 ? root : behind[static_cast<size_t>(s.tree.token(node))]));
+      }
+      sessions.push_back(std::move(s));
+    }
+    const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, kVocab, kVocab);
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      std::vector<TokenId> text = sessions[i].tree.Path(verdicts[i].node);
+      text.push_back(verdicts[i].next);
+      if (text.size() < 2) {
+        const std::vector<double>& row = behind[static_cast<size_t>(text[0])];
+        const double coin = random.Unit();
+        text.push_back(coin < row[0] ? 0 : coin < row[0] + row[1] ? 1 : 2);
+      }
+      ++counts[static_cast<size_t>(text[0] * kVocab + text[1])];
+    }
+    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm) << RuleName(rule);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,204 @@
+// The kernel that warps rows against Warper.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "common/spec/race.h"
+#include "common/spec/warper.h"
+#include "tests/common/backend/cuda/device_round.h"
+
+namespace outrider {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+// As kernels/sampling.h promises.
+constexpr double kTolerance = 2e-6;
+
+Warper WarperOf(const Session& s, int vocab, int allowed) {
+  Warper warper(s.params, vocab, allowed);
+  warper.ObservePrompt(s.prompt);
+  for (const TokenId token : s.output) warper.ObserveOutput(token);
+  return warper;
+}
+
+void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
+                   const std::string& what) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto p = static_cast<double>(expected[i]), q = static_cast<double>(actual[i]);
+    ASSERT_EQ(p > 1e-35, q > 1e-35) << what << " token " << i << ": " << p << " and " << q;
+    ASSERT_NEAR(p, q, kTolerance * p + 1e-35) << what << " token " << i;
+  }
+}
+
+// Warps every row on both sides.
+void ExpectSameLaws(std::vector<Session> sessions, int vocab, int allowed) {
+  const std::vector<Session> before = sessions;
+  VerifyOnDevice(sessions, vocab, allowed);
+  for (size_t s = 0; s < sessions.size(); ++s) {
+    Warper warper = WarperOf(before[s], vocab, allowed);
+    for (int node = 0; node <= before[s].tree.size(); ++node) {
+      std::vector<float> row = before[s].rows[static_cast<size_t>(node)];
+      warper.Warp(row, before[s].tree.Path(node));
+      ExpectSameLaw(row, sessions[s].rows[static_cast<size_t>(node)],
+                    "vocab " + std::to_string(vocab) + " session " + std::to_string(s) + " node " +
+                        std::to_string(node));
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+SamplingParams RandomParams(Random& random, int allowed) {
+  SamplingParams p;
+  p.temperature = static_cast<float>(0.2 + 1.6 * random.Unit());
+  if (random.Below(2) == 0) p.top_k = 1 + random.Below(allowed + 2);
+  if (random.Below(2) == 0) p.top_p = static_cast<float>(0.05 + 0.95 * random.Unit());
+  if (random.Below(3) == 0) p.min_p = static_cast<float>(0.3 * random.Unit());
+  if (random.Below(2) == 0) {
+    p.repetition_penalty = static_cast<float>(0.7 + random.Unit());
+    p.presence_penalty = static_cast<float>(2 * random.Unit() - 1);
+    p.frequency_penalty = static_cast<float>(2 * random.Unit() - 1);
+  }
+  if (random.Below(3) == 0) {
+    p.logit_bias = {{0, 1.5f}, {allowed - 1, -100.f}};
+    if (allowed == 1) p.logit_bias = {{0, 3.f}};
+  }
+  return p;
+}
+
+Session RandomSession(Random& random, int vocab, int allowed, const DraftShape& shape) {
+  Session s;
+  s.params = RandomParams(random, allowed);
+  for (int i = random.Below(20); i > 0; --i) s.prompt.push_back(random.Below(allowed));
+  for (int i = random.Below(20); i > 0; --i) s.output.push_back(random.Below(vocab));
+  s.tree = random.Tree(shape, allowed, 8);
+  s.seed = random.Bits();
+  s.round = static_cast<uint32_t>(random.Below(1000));
+  const bool grid = random.Below(2) == 0;
+  for (int node = 0; node <= s.tree.size(); ++node) s.rows.push_back(random.Logits(vocab, grid));
+  return s;
+}
+
+TEST(DeviceWarp, GivesTheHostsLaw) {
+  Random random(1);
+  for (const auto& [vocab, allowed] :
+       {std::pair{1, 1}, {2, 2}, {7, 5}, {33, 33}, {256, 250}, {300, 300}, {1500, 1499}}) {
+    std::vector<Session> sessions;
+    for (int i = 0; i < 60; ++i) {
+      sessions.push_back(RandomSession(random, vocab, allowed, {.length = 3, .branching = {2}}));
+    }
+    ExpectSameLaws(std::move(sessions), vocab, allowed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DeviceWarp, GivesTheHostsLawOfLargeVocabularies) {
+  Random random(2);
+  for (const int vocab : {32768, 262144}) {
+    std::vector<Session> sessions;
+    for (int i = 0; i < 4; ++i) {
+      sessions.push_back(RandomSession(random, vocab, vocab - 3, {.length = 1}));
+    }
+    sessions[0].params.top_k = 50;
+    sessions[0].params.top_p = 0.9f;
+    sessions[1].params.top_p = 0.95f;
+    ExpectSameLaws(std::move(sessions), vocab, vocab - 3);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DeviceWarp, TiesGoToTheLowerId) {
+  for (const int vocab : {10, 700}) {
+    std::vector<Session> sessions;
+    for (const auto& [top_k, top_p] :
+         {std::pair{3, 1.f}, {0, 0.35f}, {5, 0.5f}, {vocab - 1, 0.999f}, {0, 0.9999f}}) {
+      Session s;
+      s.params.top_k = top_k;
+      s.params.top_p = top_p;
+      s.rows = {std::vector<float>(static_cast<size_t>(vocab), 2.f)};
+      sessions.push_back(s);
+      s.rows[0][static_cast<size_t>(vocab) / 2] = 4.f;
+      s.rows[0][1] = -kInf;
+      sessions.push_back(s);
+    }
+    ExpectSameLaws(sessions, vocab, vocab);
+  }
+}
+
+TEST(DeviceWarp, BrokenRowsStayRows) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<Session> sessions;
+  for (const std::vector<float>& row : std::vector<std::vector<float>>{{-kInf, -kInf, -kInf, -kInf},
+                                                                       {nan, nan, nan, nan},
+                                                                       {nan, 1.f, -kInf, 2.f},
+                                                                       {kInf, 1.f, kInf, nan},
+                                                                       {-0.f, 0.f, -kInf, -200.f},
+                                                                       {3e38f, -3e38f, 0.f, 1.f}}) {
+    for (const float top_p : {1.f, 0.4f}) {
+      for (const float temperature : {1.f, 1e-39f, 1e30f}) {
+        Session s;
+        s.params.top_p = top_p;
+        s.params.temperature = temperature;
+        s.rows = {row};
+        sessions.push_back(s);
+        s.params.top_k = 1;
+        sessions.push_back(s);
+        s.params.top_k = 0;
+        s.params.min_p = 0.5f;
+        sessions.push_back(s);
+      }
+    }
+  }
+  ExpectSameLaws(sessions, 4, 4);
+}
+
+// Greedy and gumbel: the tokens along the accepted path.
+TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
+  Random random(3);
+  for (const auto& [vocab, allowed, count] :
+       {std::tuple{5, 4, 200}, {300, 300, 200}, {3000, 2990, 30}, {262144, 262100, 3}}) {
+    std::vector<Session> sessions;
+    for (int i = 0; i < count; ++i) {
+      Session s = RandomSession(random, vocab, allowed, {});
+      s.rule = Rule::kGumbel;
+      if (i % 2 == 0) s.params.temperature = 0.f;
+      if (i % 4 == 1) s.params.top_k = 0, s.params.top_p = 1.f, s.params.min_p = 0.f;
+      if (i % 8 == 1) s.rows[0].assign(s.rows[0].size(), i % 16 == 1 ? -kInf : kInf);
+      if (allowed == 4) {  // drafts that are sometimes right
+        const int a = s.tree.AddDraw(0, random.Below(4));
+        s.tree.AddDraw(0, random.Below(4));
+        s.tree.AddDraw(a, random.Below(4));
+        while (s.rows.size() <= static_cast<size_t>(s.tree.size())) {
+          s.rows.push_back(random.Logits(vocab, true));
+        }
+      }
+      sessions.push_back(s);
+    }
+    std::vector<Session> after = sessions;
+    const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(after, vocab, allowed);
+    for (size_t i = 0; i < sessions.size(); ++i) {
+      const Session& s = sessions[i];
+      Warper warper = WarperOf(s, vocab, allowed);
+      int node = 0;
+      for (;;) {
+        std::vector<float> row = s.rows[static_cast<size_t>(node)];
+        const auto position = s.position() + static_cast<uint32_t>(s.tree.depth(node));
+        const TokenId next = s.params.greedy()
+                                 ? warper.Argmax(row, s.tree.Path(node))
+                                 : warper.Race(row, s.tree.Path(node), 1, s.seed, position)[0];
+        const int child = s.tree.Child(node, next);
+        if (child < 0) {
+          ASSERT_EQ(verdicts[i].next, next) << vocab << " session " << i;
+          break;
+        }
+        node = child;
+      }
+      ASSERT_EQ(verdicts[i].node, node);
+      ASSERT_EQ(verdicts[i].accepted, s.tree.depth(node));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider

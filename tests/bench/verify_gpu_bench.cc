@@ -1,0 +1,156 @@
+// How long a device takes to verify a step's drafts: rows of 131,072 random logits, 32 sessions of
+// 4 sequences of 8 tokens with laws of 64 entries, by rule.
+//   verify_gpu_bench [--json FILE]
+// Exit code 0 and the word "skipped" without a device.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/backend/cuda/device_rules.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kVocab = 131072, kSessions = 32, kSequences = 4, kLength = 8, kEntries = 64;
+constexpr int kRowsPerSession = 1 + kSequences * kLength;
+
+std::unique_ptr<CudaBuffer> Must(Result<std::unique_ptr<CudaBuffer>> buffer) {
+  if (buffer.ok()) return std::move(buffer).value();
+  std::fprintf(stderr, "verify_gpu_bench: %s\n", buffer.status().message().c_str());
+  std::exit(1);
+}
+
+// Sequences that part at the root. The target's logits follow the laws, so that drafts stand.
+VerifyBatch RandomBatch(const RoundSpec& spec, std::vector<float>& logits) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<float> normal(0.f, 2.f);
+  logits.resize(size_t{kSessions} * kRowsPerSession * kVocab);
+  std::vector<float> noise(1 << 20);
+  for (float& x : noise) x = normal(random);
+  VerifyBatch batch;
+  float* row = logits.data();
+  for (int s = 0; s < kSessions; ++s) {
+    RoundSpec round = spec;
+    round.seed = random();
+    batch.BeginSession(round);
+    for (int node = 0; node < kRowsPerSession; ++node, row += kVocab) {
+      const size_t from = random() % (noise.size() - kVocab);
+      std::copy_n(noise.begin() + static_cast<std::ptrdiff_t>(from), kVocab, row);
+      // Node 1 + j is the first of sequence j, its depth d is node 1 + j + d * kSequences.
+      const bool leaf = node > kSequences * (kLength - 1);
+      std::vector<int32_t> draws;
+      std::vector<TokenId> ids;
+      std::vector<uint32_t> weights;
+      if (!leaf) {
+        if (node == 0) {
+          for (int j = 0; j < kSequences; ++j) draws.push_back(1 + j);
+        } else {
+          draws = {node + kSequences};
+        }
+        for (int i = 0; i < kEntries; ++i) {
+          // A child's token is its sequence's number: one of the likely ones.
+          ids.push_back(i);
+          weights.push_back(65536 / kEntries);
+          row[i] = 12.f + 0.5f * row[i];
+        }
+      }
+      const int parent = node == 0 ? -1 : std::max(node - kSequences, 0);
+      batch.AddNode(node == 0 ? -1 : (node - 1) % kSequences, parent, draws, ids, weights);
+    }
+  }
+  return batch;
+}
+
+struct Measured {
+  double milliseconds = 0;
+  double accepted = 0;  // tokens a round
+};
+
+Measured Measure(const RoundSpec& spec) {
+  std::vector<float> host;
+  const VerifyBatch batch = RandomBatch(spec, host);
+  const size_t bytes = host.size() * sizeof(float);
+  const auto logits = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
+  const auto rows = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
+  const Stream stream;
+  MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
+  DeviceRules rules(&stream, kVocab, kVocab);
+  cudaEvent_t begin = nullptr, end = nullptr;
+  MustSucceed(cudaEventCreate(&begin), "making an event");
+  MustSucceed(cudaEventCreate(&end), "making an event");
+  std::vector<double> times;
+  Measured result;
+  for (int i = 0; i < 23; ++i) {
+    MustSucceed(cudaMemcpyAsync(rows->data(), logits->data(), bytes, cudaMemcpyDeviceToDevice,
+                                stream.get()),
+                "copying");
+    MustSucceed(cudaEventRecord(begin, stream.get()), "recording");
+    rules.Verify(batch, static_cast<float*>(rows->data()), kVocab);
+    MustSucceed(cudaEventRecord(end, stream.get()), "recording");
+    result.accepted = 0;
+    for (const DeviceVerdict& v : rules.Verdicts()) result.accepted += v.accepted;
+    MustSucceed(cudaEventSynchronize(end), "waiting");
+    float milliseconds = 0;
+    MustSucceed(cudaEventElapsedTime(&milliseconds, begin, end), "asking for the time");
+    if (i >= 3) times.push_back(static_cast<double>(milliseconds));
+  }
+  std::nth_element(times.begin(), times.begin() + 10, times.end());
+  result.milliseconds = times[10];
+  result.accepted /= kSessions;
+  MustSucceed(cudaEventDestroy(begin), "ending an event");
+  MustSucceed(cudaEventDestroy(end), "ending an event");
+  return result;
+}
+
+int Run(const char* json_file) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("skipped: no CUDA device\n");
+    return 0;
+  }
+  const double gigabytes = double{kSessions} * kRowsPerSession * kVocab * sizeof(float) / 1e9;
+  std::printf("%d sessions of %d rows of %d: %.2f GB of logits\n", kSessions, kRowsPerSession,
+              kVocab, gigabytes);
+  RowWarp cut;
+  cut.top_k = 50;
+  cut.top_p = 0.95f;
+  const std::pair<const char*, RoundSpec> cases[] = {
+      {"token", {.rule = VerifyRule::kToken}},
+      {"block", {.rule = VerifyRule::kBlock}},
+      {"block, top-k 50, top-p 0.95", {.rule = VerifyRule::kBlock, .warp = cut}},
+      {"spectr", {.rule = VerifyRule::kSpecTr}},
+      {"multiround", {.rule = VerifyRule::kMultiRound}},
+      {"multipath-block", {.rule = VerifyRule::kMultiPathBlock}},
+      {"argmax", {.rule = VerifyRule::kArgmax}},
+      {"gumbel", {.rule = VerifyRule::kRace}}};
+  nlohmann::json report;
+  for (const auto& [name, spec] : cases) {
+    const Measured measured = Measure(spec);
+    std::printf("%-28s %8.3f ms, %.2f tokens accepted; one pass over the logits in it: %.0f GB/s\n",
+                name, measured.milliseconds, measured.accepted,
+                gigabytes / measured.milliseconds * 1e3);
+    report[name] = {{"milliseconds", measured.milliseconds}, {"accepted", measured.accepted}};
+  }
+  if (json_file != nullptr) std::ofstream(json_file) << report.dump(2) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  const bool json = argc == 3 && std::strcmp(argv[1], "--json") == 0;
+  if (argc != 1 && !json) {
+    std::fprintf(stderr, "usage: verify_gpu_bench [--json FILE]\n");
+    return 2;
+  }
+  return outrider::Run(json ? argv[2] : nullptr);
+}

@@ -103,7 +103,8 @@ __device__ bool Cuts(const RowWarp& warp, int n) {
   return (warp.top_k > 0 && warp.top_k < n) || warp.top_p < 1.f || warp.min_p > 0.f;
 }
 
-__global__ void WarpRowsKernel(RoundArrays a) {
+// Two blocks of the widest rows' 512 threads on a multiprocessor: its memory is what is waited for.
+__global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
   __shared__ WarpShared shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
   const int row = static_cast<int>(blockIdx.x);

@@ -185,7 +185,7 @@ TEST(DeviceRules, DegenerateRounds) {
 
 // Two tokens behind an empty text: what a round emits, continued by plain draws of the test's own.
 TEST(DeviceRules, EmitTheTargetsLaw) {
-  constexpr int kVocab = 3, kRounds = 12000;
+  constexpr int kVocab = 3, kRounds = 6000;
   const std::vector<double> root = {0.5, 0.2, 0.3};
   const std::vector<std::vector<double>> behind = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
   const DraftLaw draft_root{{0, 1, 2}, {20000, 25536, 20000}};

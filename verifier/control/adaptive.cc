@@ -22,6 +22,9 @@ constexpr double kTimePrior = 4;  // plain rounds as modelled
 constexpr double kLedgerDiscount = 1 - 1.0 / 4096;
 constexpr double kMostCredit = 64;   // plain rounds: a good hour does not pay for a bad one
 constexpr double kMostLoss = 0.028;  // 3 % and a margin for what the cost model gets wrong
+// Where nothing has paid for a request's length and more, looking further is to cost little.
+constexpr double kSteadyLoss = 0.01;
+constexpr double kLearning = 512;  // tokens
 constexpr double kAdvance = 256;     // tokens that a request is trusted to come to
 
 }  // namespace
@@ -91,7 +94,8 @@ void Adaptive::Account(double plain_rounds, int emitted) {
 }
 
 double Adaptive::Budget(double remaining) const {
-  return kMostLoss * (served_ + std::min(remaining, kAdvance));
+  return kMostLoss * (std::min(served_, kLearning) + std::min(remaining, kAdvance)) +
+         kSteadyLoss * std::max(0.0, served_ - kLearning);
 }
 
 double Adaptive::Allowance(double remaining) const {

@@ -1,6 +1,6 @@
 // What a device needs to verify one step's drafts, as flat arrays: what its sessions sample by and
 // their drafts' trees, in words of their own, as the layers above know these things by other types.
-// Docs/exactness.md names the rules; warper.h and draft_tree.h (common/spec) say what is meant.
+// docs/exactness.md names the rules; warper.h and draft_tree.h (common/spec) say what is meant.
 #pragma once
 
 #include <algorithm>

@@ -19,10 +19,10 @@ class DeviceRules {
   // never sampled. REQUIRES: 0 < allowed <= vocab <= 2^20.
   DeviceRules(const Stream* stream, int vocab, int allowed);
 
-  // Enqueues everything: one upload of the batch's arrays, the warping of all rows, the rules, the
-  // copy of the verdicts. logits: device memory, row r at r * stride; they become probabilities
-  // (kArgmax, kRace: the logits after penalties and bias).
-  // REQUIRES: the verdicts of the batch before were waited for; trees and laws are valid as
+  // Enqueues everything, waiting only while its buffers still grow: one upload of the batch's
+  // arrays, the warping of all rows, the rules, the copy of the verdicts. logits: device memory,
+  // row r at r * stride; they become probabilities (kArgmax, kRace: the logits after penalties and
+  // bias). REQUIRES: the verdicts of the batch before were waited for; trees and laws are valid as
   // common/spec/draft_tree.h has it.
   void Verify(const VerifyBatch& batch, float* logits, int64_t stride);
 

@@ -24,7 +24,7 @@ __device__ Stop DecideToken(const WarpRound& round) {
   return round.StopAtLeaf(node);
 }
 
-// The path scratch.nodes[0 .. g], whose laws stand in the scratch by depth; sizes: law_size(i).
+// Block verification of the path scratch.nodes[0 .. g]. law_at(i): of the draws behind nodes[i].
 template <class LawAt>
 __device__ Stop DecidePath(const WarpRound& round, int g, const LawAt& law_at) {
   const RoundScratch& s = round.scratch;
@@ -56,7 +56,7 @@ __device__ int TryCandidates(const WarpRound& round, int node, const KSeq& kseq,
   return -1;
 }
 
-// weights[i] of the first law in the scratch: of(entry i).
+// The law at the place of `depth` in the scratch: the entries' tokens, with weights of(i).
 template <class Of>
 __device__ SparseRow<double> LawOver(const WarpRound& round, int depth, const RatioEntry* entries,
                                      int n, const Of& of) {

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// How often `token` stands on the way from the root to `node`; `depth` nodes below the root.
+// How often `token` stands on the way from the root to `node`.
 __device__ int CountOnPath(const int32_t* parents, const TokenId* tokens, int node, TokenId token) {
   int count = 0;
   for (; parents[node] >= 0; node = parents[node]) count += tokens[node] == token;

@@ -159,7 +159,11 @@ TEST(DeviceRules, DegenerateRounds) {
       s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
       s.rows = {{0.f, 0.f, -kInf}, {0.f, 0.f, -kInf}, {0.f, -kInf, -kInf}};
       sessions.push_back(s);
+      // The same behind a token that its law does not hold: rejected, and nothing is left.
+      s.tree = DraftTree::Chain(std::vector<TokenId>{2, 0}, {even, even});
+      sessions.push_back(s);
       // The target excludes the draft's token.
+      s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
       s.rows[0] = {-kInf, 0.f, 0.f};
       sessions.push_back(s);
       // A token outside of its own law, a law of one token, a row that is broken.

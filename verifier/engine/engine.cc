@@ -543,6 +543,11 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   if (drafted > 0) {
     ++stats.drafted_rounds;
     stats.drafted_tokens += drafted;
+    if (!session.local_draft) {
+      std::string drafter = drafts_->DrafterName(session.id);
+      if (!drafter.empty())
+        stats.drafter = std::move(drafter);  // "": it is gone, its draft was not
+    }
     stats.accepted_tokens += chunk.accepted;
     if (static_cast<int>(stats.accepted_per_position.size()) < depth) {
       stats.accepted_per_position.resize(static_cast<size_t>(depth));
@@ -605,7 +610,6 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.prompt_tokens = session.prompt_tokens;
   s.completion_tokens = session.output->tokens();
   s.seed = session.seed;
-  if (drafts_ != nullptr) s.drafter = drafts_->DrafterName(session.id);
   s.queue_seconds = Seconds(session.admitted - session.submitted);
   s.prefill_seconds = Seconds(session.first_token - session.admitted);
   s.decode_seconds = Seconds(now - session.first_token);

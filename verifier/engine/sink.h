@@ -32,7 +32,7 @@ struct Summary {
   int drafted_tokens = 0;
   int accepted_tokens = 0;
   std::vector<int> accepted_per_position;
-  std::string drafter;  // the last one; "" without
+  std::string drafter;  // the last whose draft was scored; "" without
   // Where the controller chose: rounds by arm, those without left out, and how often it changed.
   std::vector<std::pair<std::string, int>> arm_rounds;
   int arm_switches = 0;

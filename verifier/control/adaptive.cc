@@ -25,7 +25,7 @@ constexpr double kMostLoss = 0.028;  // 3 % and a margin for what the cost model
 // Where nothing has paid for a request's length and more, looking further is to cost little.
 constexpr double kSteadyLoss = 0.01;
 constexpr double kLearning = 512;  // tokens
-constexpr double kAdvance = 256;     // tokens that a request is trusted to come to
+constexpr double kAdvance = 256;   // tokens that a request is trusted to come to
 
 }  // namespace
 

@@ -35,8 +35,7 @@ class Gate final : public v1::Generation::Service {
  public:
   Gate(std::unique_ptr<TokenFile> client_tokens, std::unique_ptr<TokenFile> drafter_tokens,
        std::vector<std::string> names)
-      : tokens_(std::move(client_tokens)),
-        drafters_(std::move(drafter_tokens), std::move(names)) {}
+      : tokens_(std::move(client_tokens)), drafters_(std::move(drafter_tokens), std::move(names)) {}
 
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest*,
                         v1::GetModelResponse* response) override {

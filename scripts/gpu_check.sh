@@ -39,9 +39,9 @@ cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_R
 
 stage=build
 step "build"
-tests=(conformance_test cuda_backend_test cuda_model_test cuda_parity_test model_test math_test
-       spec_test rules_test)
-cmake --build "$build" --target outrider_cuda_backend gpu_bench "${tests[@]}" \
+tests=(conformance_test cuda_backend_test cuda_model_test cuda_parity_test device_rules_test
+       model_test math_test spec_test rules_test)
+cmake --build "$build" --target outrider_cuda_backend gpu_bench verify_gpu_bench "${tests[@]}" \
   >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -n 30; exit 1; }
 
 # Every test runs before the verdict: one failure should not hide the next.
@@ -82,6 +82,7 @@ stage=benchmark
 step "benchmark"
 timeout 240 "$build/bin/gpu_bench" --json "$out/gpu_bench.json" | tee "$out/gpu_bench.log" ||
   failed+=(benchmark)
+timeout 60 "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" | tee "$out/verify_gpu_bench.log" || failed+=(verification)
 
 stage="${failed[*]:-}"
 ((${#failed[@]} == 0))

@@ -72,8 +72,9 @@ TEST(Copying, DraftsComeFromTheTextItself) {
   }
   const std::string shares = ::testing::PrintToString(arms);
   RecordProperty("rounds", shares);
+  // In the others the text holds nothing; whether a drafter is worth its time there is the
+  // machine's.
   EXPECT_GT(arms["lookup"] + arms["suffix"], rounds / 3) << shares;
-  EXPECT_GT(arms["lookup"] + arms["suffix"], 2 * arms["draft"]) << shares;
   EXPECT_GT(tokens, 2 * rounds) << shares;
 }
 

@@ -10,7 +10,7 @@ constexpr int64_t kMaxArmDraws = 4096;
 
 // As ArmSet::Facts::family says.
 bool SameFamily(const Arm& a, const Arm& b) {
-  return a.proposer == b.proposer && a.rule == b.rule && a.stop_rule == b.stop_rule &&
+  return a.proposer == b.proposer && a.rule == b.rule && a.stop == b.stop &&
          a.shape.branching == b.shape.branching;
 }
 

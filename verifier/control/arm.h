@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
+#include "common/spec/stop_rule.h"
 
 namespace outrider {
 
@@ -30,8 +31,8 @@ struct Proposer {
 struct Arm {
   std::string name = {};  // unique in its set
   Proposer proposer = {};
-  DraftShape shape = {};       // shape.length is the most that a stop rule may draft
-  std::string stop_rule = {};  // empty: constant length
+  DraftShape shape = {};  // shape.length is the most that a stop rule may draft
+  StopRule::Kind stop = StopRule::Kind::kLength;
   Rule rule = Rule::kBlock;
 
   bool plain() const { return proposer.kind == Proposer::Kind::kNone; }

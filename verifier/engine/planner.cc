@@ -20,7 +20,6 @@ int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
 }
 
 constexpr char kStrong[] = "strong";
-constexpr char kHeadRule[] = "head";
 // Before them nothing is known of what a row costs.
 constexpr int64_t kFirstSteps = 8;
 // A proposal is there in no time.
@@ -57,11 +56,11 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   for (const StopRule::Kind kind : {StopRule::Kind::kConfidence, StopRule::Kind::kHead}) {
     // Beyond some 8 tokens a rule seldom lets a draft go on, and a plan's rows are reserved.
     const int length = std::min(8, options.max_draft_length);
-    const std::string rule(StopRuleName(kind));
-    arms.push_back({.name = "draft-" + rule + "-" + std::to_string(length),
-                    .proposer = {.kind = Proposer::Kind::kModel},
-                    .shape = Sequences(1, length),
-                    .stop_rule = rule});
+    arms.push_back(
+        {.name = "draft-" + std::string(StopRuleName(kind)) + "-" + std::to_string(length),
+         .proposer = {.kind = Proposer::Kind::kModel},
+         .shape = Sequences(1, length),
+         .stop = kind});
   }
   constexpr int kLookupLengths[] = {4, 8};
   constexpr int kSuffixLengths[] = {4, 8, 16};
@@ -93,7 +92,7 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
     if (many && rule_.has_value() && !TakesManyPaths(*rule_)) continue;
     // A rule that the request or the server names holds for all arms.
     const bool open = !request.speculation.stop.has_value() && stop_ == StopRule{};
-    if (!open && !arms.arm(arm).stop_rule.empty()) continue;
+    if (!open && arms.arm(arm).stop != StopRule::Kind::kLength) continue;
     possible_ |= ArmSet::Bit(arm);
   }
   rounds_.resize(static_cast<size_t>(arms.size()));
@@ -137,8 +136,9 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
     if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
     // One stop rule at a time: a head knows what its law's largest probability tells, and more.
-    const std::string& stop = arms.arm(arm).stop_rule;
-    if (!stop.empty() && (stop == kHeadRule) != situation.drafter->acceptance_head) continue;
+    const StopRule::Kind stop = arms.arm(arm).stop;
+    const bool by_head = stop == StopRule::Kind::kHead;
+    if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;
     // Tokens to catch up with are read many to a pass.
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,
@@ -170,19 +170,20 @@ std::optional<int> SessionPlanner::Probe(ArmMask allowed) {
   constexpr int64_t kAnew = 4096;  // steps
   constexpr int kProbes = 3;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
-  const ArmSet& arms = planner_->arms();
-  int shortest = -1;
-  for (int arm = 0; arm < arms.size() && shortest < 0; ++arm) {
-    const bool drafts = arms.arm(arm).proposer.kind == Proposer::Kind::kModel;
-    if (drafts && (allowed & ArmSet::Bit(arm)) != 0) shortest = arm;
-  }
-  if (shortest < 0) return std::nullopt;
   std::optional<int64_t>& measured = planner_->measured_step_;
-  if (!measured.has_value() || planner_->steps_ - *measured >= kAnew) {
+  const bool due = !measured.has_value() || planner_->steps_ - *measured >= kAnew;
+  if (!due && probes_ == 0) return std::nullopt;
+  const ArmSet& arms = planner_->arms();
+  int shortest = 0;
+  while (shortest < arms.size() && (arms.arm(shortest).proposer.kind != Proposer::Kind::kModel ||
+                                    (allowed & ArmSet::Bit(shortest)) == 0)) {
+    ++shortest;
+  }
+  if (shortest == arms.size()) return std::nullopt;
+  if (due) {
     measured = planner_->steps_;
     probes_ = kProbes;
   }
-  if (probes_ == 0) return std::nullopt;
   --probes_;
   return shortest;
 }
@@ -233,9 +234,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
     case Proposer::Kind::kModel: {
       next.shape = arm.shape;
       next.stop = stop_;
-      if (!arm.stop_rule.empty()) {
-        next.stop.kind = ParseStopRule(arm.stop_rule).value();
-        next.stop.threshold = DefaultThreshold(next.stop.kind);
+      if (arm.stop != StopRule::Kind::kLength) {
+        next.stop = {.kind = arm.stop, .threshold = DefaultThreshold(arm.stop)};
       }
       break;
     }
@@ -258,7 +258,7 @@ void SessionPlanner::Conclude(const RoundResult& result) {
   if (round.choice.has_value()) {
     // Where its stop rule ends a draft is the arm's doing, as a token that does not stand.
     const Arm& arm = planner_->arms().arm(round.arm);
-    const bool stops = !arm.stop_rule.empty() && result.drafted > 0;
+    const bool stops = arm.stop != StopRule::Kind::kLength && result.drafted > 0;
     control_->Observe(*round.choice, {.accepted = result.accepted,
                                       .drafted = stops ? arm.shape.length : result.drafted,
                                       .emitted = result.emitted,

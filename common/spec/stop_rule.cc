@@ -55,6 +55,11 @@ float DefaultThreshold(StopRule::Kind kind) {
   return 0.f;
 }
 
+double PayingThreshold(double tokens_per_second, double seconds, double acceptance) {
+  const double a = std::max(acceptance, 1e-3);
+  return std::clamp(1 - tokens_per_second * seconds / (a * a), 0.05, 0.95);
+}
+
 Status Validate(const StopRule& rule) {
   const float most = rule.kind == StopRule::Kind::kEntropy ? kMaxEntropyThreshold : 1.f;
   if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for a NaN

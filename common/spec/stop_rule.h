@@ -41,6 +41,14 @@ Result<StopRule::Kind> ParseStopRule(std::string_view name);
 // For requests that name a rule alone.
 float DefaultThreshold(StopRule::Kind kind);
 
+// kHead's threshold at which going on stops to pay: one more depth costs `seconds`, in which the
+// session would have got R * seconds tokens, and brings one if the path, the draw that nobody has
+// looked at and the next one all stand (one-step look-ahead on SpecDec++'s rule, which scores all
+// tokens but the newest two):
+//   h = 1 - R seconds / a^2
+// R: tokens a second, a: the mean acceptance of a token. In [0.05, 0.95].
+double PayingThreshold(double tokens_per_second, double seconds, double acceptance);
+
 // Of entropies; above that of any vocabulary.
 inline constexpr float kMaxEntropyThreshold = 32.f;
 // kInvalidArgument: a threshold that is no number, negative, or above 1 (entropy: above

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/spec/stop_rule.h"
+
 namespace outrider {
 namespace {
 
@@ -31,9 +33,8 @@ float HeadState::threshold() const {
       acceptance_.count < kEnough || tokens_per_second_.weight <= 0) {
     return kFirstThreshold;
   }
-  const double a = std::max(acceptance_.value(), 1e-3);
-  const double h = 1 - tokens_per_second_.value() * pass_seconds_.value() / (a * a);
-  return static_cast<float>(std::clamp(h, 0.05, 0.95));
+  return static_cast<float>(
+      PayingThreshold(tokens_per_second_.value(), pass_seconds_.value(), acceptance_.value()));
 }
 
 }  // namespace outrider

@@ -35,11 +35,8 @@ class HeadState {
   // A session's round, verdict to verdict, brought this many tokens.
   void OnRound(int tokens, double seconds);
 
-  // h of "stop once 1 - prod P > h": the next pass costs what R t_d tokens would have taken, and
-  // brings one if the path, the draw that nobody has looked at and the next one all stand:
-  //   h = 1 - R t_d / a^2
-  // with R tokens a second, t_d the time of a pass, a the mean acceptance. In [0.05, 0.95];
-  // kFirstThreshold until there is enough to go by.
+  // PayingThreshold of a pass at the speed and the acceptance seen; kFirstThreshold until there is
+  // enough to go by.
   float threshold() const;
 
   static constexpr float kFirstThreshold = 0.35f;

@@ -167,11 +167,11 @@ void SessionPlanner::Follow(std::string_view model) {
 std::optional<int> SessionPlanner::Probe(ArmMask allowed) {
   // Where nobody asks a drafter, nothing tells that it (or its network) has become fast. The first
   // round reads the text, the others show the time.
-  constexpr int64_t kAnew = 4096;  // steps
+  constexpr double kAnew = 20;  // seconds of steps: three slow rounds are little of them
   constexpr int kProbes = 3;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
-  std::optional<int64_t>& measured = planner_->measured_step_;
-  const bool due = !measured.has_value() || planner_->steps_ - *measured >= kAnew;
+  std::optional<double>& measured = planner_->measured_at_;
+  const bool due = !measured.has_value() || planner_->step_seconds_ - *measured >= kAnew;
   if (!due && probes_ == 0) return std::nullopt;
   const ArmSet& arms = planner_->arms();
   int shortest = 0;
@@ -181,7 +181,7 @@ std::optional<int> SessionPlanner::Probe(ArmMask allowed) {
   }
   if (shortest == arms.size()) return std::nullopt;
   if (due) {
-    measured = planner_->steps_;
+    measured = planner_->step_seconds_;
     probes_ = kProbes;
   }
   --probes_;
@@ -282,7 +282,7 @@ void SessionPlanner::Conclude(const RoundResult& result) {
 
 void SessionPlanner::OnDrafted(const DraftTree& draft, double total, double drafting) {
   if (!round_.has_value()) return;
-  if (IsSeconds(drafting)) planner_->measured_step_ = planner_->steps_;
+  if (IsSeconds(drafting)) planner_->measured_at_ = planner_->step_seconds_;
   const ArmSet::Facts& facts = planner_->arms().facts(round_->arm);
   CostModel& costs = planner_->controller_->costs();
   costs.ObserveDraft(facts.proposer, facts.sequences, draft.max_depth(), drafting);
@@ -326,15 +326,16 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
                       costs.StepSeconds(step_sessions_, step_context_)) /
                      kDepths;
   const double h =
-      1 - tokens_per_second * (depth_seconds + std::max(row, 0.0)) / (acceptance * acceptance);
+      PayingThreshold(tokens_per_second, depth_seconds + std::max(row, 0.0), acceptance);
   // In steps: a draft made ahead of a verdict is of use if it was made under the same rule.
   constexpr double kSteps = 20;
-  return static_cast<float>(std::round(std::clamp(h, 0.05, 0.95) * kSteps) / kSteps);
+  return static_cast<float>(std::round(h * kSteps) / kSteps);
 }
 
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {
   constexpr double kGain = 1.0 / 32;
   ++steps_;
+  if (IsSeconds(seconds)) step_seconds_ += seconds;
   step_sessions_ += (sessions - step_sessions_) * kGain;
   step_context_ += (static_cast<double>(context) - step_context_) * kGain;
   controller_->costs().ObserveStep(rows, static_cast<double>(context), seconds);

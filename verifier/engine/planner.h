@@ -156,10 +156,8 @@ class Planner {
   // A step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
   void OnStep(int sessions, int rows, int64_t context, double seconds);
 
-  // The acceptance head's threshold where nobody names one: a path goes on while its next token's
-  // chance to stand is worth its time, 1 - R (t_d + t_v) / a^2 (one-step look-ahead on SpecDec++'s
-  // rule; it scores all tokens but the newest two). R: tokens a second of the session, t_d: seconds
-  // to draft a depth, a: the mean acceptance; t_v, to score a row, is known here.
+  // The acceptance head's threshold where nobody names one: PayingThreshold of a depth, of which
+  // drafting takes `depth_seconds` and scoring what a row costs here.
   float HeadThreshold(double tokens_per_second, double depth_seconds, double acceptance) const;
 
   const ArmSet& arms() const { return controller_->arms(); }
@@ -172,7 +170,8 @@ class Planner {
   VerifierMetrics* metrics_;
   bool learns_;  // what things cost
   int64_t steps_ = 0;
-  std::optional<int64_t> measured_step_;  // when a drafter's time was last seen, or tried to see
+  double step_seconds_ = 0;            // of all steps
+  std::optional<double> measured_at_;  // of them: when a drafter's time was last seen or sought
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
   double step_sessions_ = 1, step_context_ = 0;  // of late

@@ -174,8 +174,10 @@ TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
   };
   EXPECT_EQ(drafts_in(8, 0.01), 0) << "nothing is known of the verifier either";
   EXPECT_EQ(drafts_in(50, 0.01), 3);
-  EXPECT_EQ(drafts_in(4000, 0.01), 0);
-  EXPECT_EQ(drafts_in(100, 0.01), 3);
+  EXPECT_EQ(drafts_in(1900, 0.01), 0);
+  EXPECT_EQ(drafts_in(100, 0.01), 3) << "20 s of steps later";
+  EXPECT_EQ(drafts_in(3900, 0.005), 0);
+  EXPECT_EQ(drafts_in(200, 0.005), 3) << "however many they are";
 }
 
 // 1 - R (t_d + t_v) / a^2, a row costing 1 ms here.

@@ -64,6 +64,21 @@ function(outrider_test name)
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
+# outrider_python_test(Name script.py): a script that starts the programs; it is given the source and the
+# binaries' folder, and says why if it skips itself.
+function(outrider_python_test name script)
+  # Debian's, which sees Debian's modules, if there is another one in front of it.
+  find_program(OUTRIDER_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  find_program(OUTRIDER_PYTHON3 python3)
+  if(NOT OUTRIDER_PYTHON3)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${OUTRIDER_PYTHON3} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script}
+                                ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/bin)
+  set_tests_properties(${name} PROPERTIES LABELS rpc TIMEOUT 120 SKIP_RETURN_CODE 77
+    ENVIRONMENT PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support)
+endfunction()
+
 # outrider_emulated_cuda_library(name SRCS a.cu b.cc DEPS x): CUDA sources compiled as plain C++
 # against tests/support/cuda_emulation, for tests on a machine without a device.
 function(outrider_emulated_cuda_library name)

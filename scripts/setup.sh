@@ -11,7 +11,8 @@ packages=(
   libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
-  prometheus python3-yaml
+  golang-go golang-github-masterminds-sprig-dev prometheus
+  python3-grpcio python3-protobuf python3-yaml
 )
 case "${1:-}" in
   "") ;;

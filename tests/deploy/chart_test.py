@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """The Helm chart's templates against its values, its schema and the programs.
 
-Templates are not rendered (that takes helm): the test reads their text. Every value that they use must
-be in values.yaml, every value must be used and be in the schema, and every flag must be a program's.
+Every value that the templates use must be in values.yaml, every value must be used and be in the schema.
+Then they are rendered, with the values as they are and with others (render_chart.go, where there is Go with
+sprig), and the objects must hold together as those of the overlays must (manifests.py).
 
   chart_test.py SOURCE_DIR BINARY_DIR
 """
 
+import copy
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 from processes import SKIPPED
@@ -17,13 +22,11 @@ from processes import SKIPPED
 try:
     import yaml
 
-    from manifests import Programs
+    from manifests import Programs, problems
 except ImportError:
     print("skipped: python3-yaml is not installed")
     sys.exit(SKIPPED)
 
-# Flags that only a value which is off by default adds: a program may not have them yet.
-OPTIONAL_FLAGS = {"--http": "http"}
 # Passed on to Kubernetes as they are.
 OPEN = {"requests", "limits", "nodeSelector", "podAnnotations", "labels"}
 
@@ -73,25 +76,63 @@ def at(tree, path, key=None):
     return tree
 
 
-def check_blocks(name, text):
-    """Each if, range and define has its end."""
-    depth = 0
-    for action in re.findall(r"\{\{-?\s*(?:/\*.*?\*/|(\w+))", text, re.DOTALL):
-        depth += {"if": 1, "range": 1, "define": 1, "with": 1, "end": -1}.get(action, 0)
-        assert depth >= 0, f"{name}: an end too many"
-    assert depth == 0, f"{name}: {depth} blocks without an end"
+# What somebody may set, by path, and what must then be among the objects.
+GPU = {"limits": {"memory": "8Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1", "memory": "8Gi"}}
+VARIANTS = [
+    ({}, ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
+    ({"verifier.replicas": 3, "verifier.drainSeconds": 300}, ["StatefulSet"]),
+    ({"http.enabled": True, "http.port": 8080}, ["StatefulSet"]),
+    ({"tls.enabled": True, "http.enabled": True}, ["Certificate", "Issuer"]),
+    ({"tls.enabled": True, "tls.certManager": False}, ["StatefulSet"]),
+    ({"keda.enabled": True, "podMonitor.enabled": True}, ["ScaledObject", "PodMonitor"]),
+    ({"models.source": "claim", "verifier.flags": ["--device=cuda:0"], "verifier.resources": GPU}, ["StatefulSet"]),
+    ({"drafter.enabled": False, "networkPolicy.enabled": False, "disruption.enabled": False}, ["StatefulSet"]),
+]
+# What must be seen if it is set.
+MISTAKES = [
+    ({"verifier.flags": ["--drain-timout=9"]}, "no flag"),
+    ({"verifier.flags": ["--device=cuda:0"]}, "GPU"),
+    ({"verifier.flags": ["--drain-timeout=300"]}, "grace"),
+    ({"verifier.resources": {}}, "resources"),
+]
+SPRIG = "/usr/share/gocode/src/github.com/Masterminds/sprig"
 
 
-def check_flags(templates, programs, values):
-    known = programs.flags["outrider-verifier"] | programs.flags["outrider-drafter"]
-    for flag, group in OPTIONAL_FLAGS.items():
-        if flag not in known:
-            assert values[group]["enabled"] is False, f"{flag} is in no program, and on by default"
-    for file, program in {"verifier.yaml": "outrider-verifier", "drafter.yaml": "outrider-drafter"}.items():
-        arguments = templates[file].split(" args:\n")[1].split(" ports:\n")[0]
-        flags = set(re.findall(r"- (--[a-z][a-z0-9-]*)", arguments))
-        unknown = flags - programs.flags[program] - OPTIONAL_FLAGS.keys()
-        assert len(flags) > 5 and not unknown, f"{program} has no {unknown}"
+def with_values(values, changes):
+    values = copy.deepcopy(values)
+    for path, value in changes.items():
+        *folders, name = path.split(".")
+        at(values, ".".join(folders))[name] = value
+    return values
+
+
+class Renderer:
+    def __init__(self, source, binaries):
+        self.program = binaries / "render_chart"
+        self.templates = source / "deploy/helm/outrider/templates"
+        environment = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode",
+                       "GOFLAGS": "", "GOCACHE": str(binaries.resolve().parent / "go-cache")}
+        subprocess.run(["go", "build", "-o", self.program, source / "tests/deploy/render_chart.go"], check=True,
+                       env=environment)
+
+    def objects(self, values):
+        context = {"Values": values, "Release": {"Name": "pair", "Namespace": "outrider", "Service": "Helm"},
+                   "Chart": {"Name": "outrider"}}
+        text = subprocess.run([self.program, self.templates], input=json.dumps(context), check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        return [o for o in yaml.safe_load_all(text) if o]
+
+
+def check_rendered(renderer, values, programs):
+    for changes, kinds in VARIANTS:
+        objects = renderer.objects(with_values(values, changes))
+        found = problems(objects, programs)
+        assert not found, f"{changes}:\n" + "\n".join(found)
+        missing = set(kinds) - {o["kind"] for o in objects}
+        assert not missing, f"{changes}: no {missing}"
+    for changes, word in MISTAKES:
+        found = problems(renderer.objects(with_values(values, changes)), programs)
+        assert any(word in problem for problem in found), (changes, word, found)
 
 
 def main():
@@ -113,15 +154,12 @@ def main():
     assert set(schema_paths(schema)) - {"global"} == leaves, set(schema_paths(schema)) ^ leaves
     for leaf in leaves:
         check_type(leaf, at(values, leaf), at(schema, leaf, "properties"))
-    for name, text in templates.items():
-        check_blocks(name, text)
-        includes = set(re.findall(r'include "([\w.]+)"', text))
-        assert includes <= set(re.findall(r'define "([\w.]+)"', everything)), (name, includes)
-    check_flags(templates, programs, values)
-    grace = int(re.search(r"add \.Values\.verifier\.drainSeconds (\d+)", templates["verifier.yaml"]).group(1))
-    stop = int(re.search(r'\[sleep, "(\d+)"\]', templates["verifier.yaml"]).group(1))
-    assert grace >= stop + 5, "the pod's grace is short for preStop and the drain"
-    print(f"{len(leaves)} values, {len(templates)} templates")
+    if shutil.which("go") is None or not pathlib.Path(SPRIG).exists():
+        print("not rendered: golang-go or golang-github-masterminds-sprig-dev is not installed")
+        sys.exit(SKIPPED)
+    check_rendered(Renderer(source, binaries), values, programs)
+    print(f"{len(leaves)} values, {len(templates)} templates, {len(VARIANTS)} renderings are sound, "
+          f"{len(MISTAKES)} mistakes are seen")
 
 
 if __name__ == "__main__":

@@ -96,6 +96,7 @@ class Checker:
                     self.complain(workload, f"no volume {mount['name']}")
         for box in spec["containers"]:
             self.check_flags(workload, box)
+            self.check_device(workload, box)
             self.check_ports(workload, box)
             self.check_probes(workload, box)
             self.check_grace(workload, box)
@@ -130,9 +131,15 @@ class Checker:
             if path and not any(path.startswith(mount + "/") for mount in mounts):
                 self.complain(workload, f"{name}: {path} is on no mounted volume")
 
+    def check_device(self, workload, box):
+        """Who is given a GPU computes on it, and nobody else can."""
+        gpu = "nvidia.com/gpu" in box.get("resources", {}).get("limits", {})
+        if gpu != flag(flag_values(box), "--device").startswith("cuda:"):
+            self.complain(workload, f"{box['name']}: a GPU without --device=cuda:N, or the flag without a GPU")
+
     def check_ports(self, workload, box):
         values = flag_values(box)
-        bound = {port_of(flag(values, name)) for name in ("--listen", "--metrics")} - {None}
+        bound = {port_of(flag(values, name)) for name in ("--listen", "--metrics", "--http")} - {None}
         open_ports = {port["containerPort"] for port in box.get("ports", [])}
         if bound != open_ports:
             self.complain(workload, f"flags bind the ports {bound}, the container names {open_ports}")

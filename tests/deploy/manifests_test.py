@@ -90,6 +90,9 @@ MISTAKES = [
     (lambda o: verifier(o)["readinessProbe"]["grpc"].update(service="outrider.v1.Drafting"), "Probe"),
     (lambda o: pod(o)["spec"].update(terminationGracePeriodSeconds=60), "grace"),
     (lambda o: verifier(o).pop("resources"), "resources"),
+    (lambda o: drafter(o)["resources"]["limits"].update({"nvidia.com/gpu": "1"}), "GPU"),
+    (lambda o: verifier(o)["args"].append("--device=cuda:0"), "GPU"),
+    (lambda o: verifier(o)["args"].append("--http=0.0.0.0:8000"), "ports"),
     (lambda o: drafter(o)["securityContext"].update(readOnlyRootFilesystem=False), "root"),
     (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"), "root"),
     (lambda o: drafter(o)["volumeMounts"][0].update(name="model"), "volume"),
@@ -123,8 +126,29 @@ def check_image(source, binaries):
     listed = set(re.findall(r"^ +((?:lib\S+ ?)+)", runtime, re.MULTILINE))
     listed = {name for line in listed for name in line.split()}
     assert owners <= listed | base, f"not in the image: {owners - listed - base}"
+    check_cuda_image(dockerfile, binaries)
+    # What setup.sh installs for building, less what is for tests and benchmarks alone.
+    tests_only = {"libbenchmark-dev", "libglpk-dev", "libgmock-dev", "libgtest-dev"}
+    packages = set(re.findall(r"\b[a-z0-9+-]+-dev\b", (source / "scripts/setup.sh").read_text().split("case")[0]))
+    packages = {name for name in packages if not name.startswith("golang-")} - tests_only
+    missing = packages - set(dockerfile.split(" AS runtime")[0].split())
+    assert len(packages) > 8 and not missing, f"the build stage lacks {missing}"
     for path in re.findall(r"^COPY ((?!--)\S+)", dockerfile, re.MULTILINE):
         assert (source / path).exists(), path
+
+
+def check_cuda_image(dockerfile, binaries):
+    """The backend lies where the programs look for it, with the cuBLAS it was linked with."""
+    built, copied = dockerfile.split(" AS build-cuda")[1].split("FROM ")[0], dockerfile.split(" AS cuda")[1]
+    module = "outrider_cuda_backend.so"
+    assert f"/{module} /build/bin/{module}" in built and " /out-cuda/ /usr/local/lib/" in copied
+    if not (binaries / module).exists():
+        return  # built without nvcc
+    needed = subprocess.run(["readelf", "-d", binaries / module], check=True, capture_output=True,
+                            text=True).stdout
+    (major,) = re.findall(r"libcublasLt\.so\.(\d+)", needed)
+    assert f" libcublas-{major}-" in copied, f"the image lacks cuBLAS {major}"
+    assert f" libcublas-dev-{major}-" in built and f" cuda-nvcc-{major}-" in built
 
 
 def main():

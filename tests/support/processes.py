@@ -1,4 +1,4 @@
-"""What the tests of deploy/ share: tools that may be missing, and processes that end with a test."""
+"""What tests in Python share: tools that may be missing, and processes that end with a test."""
 
 import pathlib
 import shutil

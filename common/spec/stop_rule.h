@@ -38,6 +38,8 @@ inline constexpr StopRule::Kind kAllStopKinds[] = {StopRule::Kind::kLength,
 std::string_view StopRuleName(StopRule::Kind kind);
 // kInvalidArgument lists the names.
 Result<StopRule::Kind> ParseStopRule(std::string_view name);
+// kHead's where nothing is known yet.
+inline constexpr float kFirstHeadThreshold = 0.35f;
 // For requests that name a rule alone.
 float DefaultThreshold(StopRule::Kind kind);
 

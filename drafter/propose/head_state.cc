@@ -31,7 +31,7 @@ void HeadState::OnRound(int tokens, double seconds) { tokens_per_second_.Add(tok
 float HeadState::threshold() const {
   if (pass_seconds_.count < kEnough || tokens_per_second_.count < kEnough ||
       acceptance_.count < kEnough || tokens_per_second_.weight <= 0) {
-    return kFirstThreshold;
+    return kFirstHeadThreshold;
   }
   return static_cast<float>(
       PayingThreshold(tokens_per_second_.value(), pass_seconds_.value(), acceptance_.value()));

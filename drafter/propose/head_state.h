@@ -35,11 +35,10 @@ class HeadState {
   // A session's round, verdict to verdict, brought this many tokens.
   void OnRound(int tokens, double seconds);
 
-  // PayingThreshold of a pass at the speed and the acceptance seen; kFirstThreshold until there is
-  // enough to go by.
+  // PayingThreshold of a pass at the speed and the acceptance seen; kFirstHeadThreshold until there
+  // is enough to go by.
   float threshold() const;
 
-  static constexpr float kFirstThreshold = 0.35f;
   static constexpr float kMaxBias = 2.f;
 
  private:

@@ -473,7 +473,9 @@ Verdict Engine::Verify(Session& session, float* rows) {
   const Verdict verdict =
       VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
                   session.round, position);
-  if (session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft) {
+  // A seed that comes again must not meet a head that has learned from its coins.
+  if (session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft &&
+      !DependsOnDrafts(session.request, session.speculation)) {
     for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
          ++node) {
       session.untold_acceptance += AcceptanceByte(draft, node, target(draft.parent(node)));

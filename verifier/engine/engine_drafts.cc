@@ -84,6 +84,8 @@ void Engine::PlanNext(Session& session) {
 
 // 0, the drafter's own, until the session has shown what it is like.
 float Engine::HeadThreshold(const Session& session) const {
+  // Nothing that was learned, perhaps from the same coins, and a text that repeats.
+  if (DependsOnDrafts(session.request, session.speculation)) return kFirstHeadThreshold;
   constexpr int kEnough = 16;  // tokens
   const int output = static_cast<int>(session.tokens.size()) - session.prompt_tokens;
   const std::optional<DraftTiming> timing = drafts_->Timing(session.id, 0);

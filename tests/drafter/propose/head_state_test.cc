@@ -5,6 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "common/spec/stop_rule.h"
+
 namespace outrider {
 namespace {
 
@@ -47,7 +49,7 @@ TEST(HeadState, OneTokenMovesTheBiasByLittle) {
 
 TEST(HeadState, TheThresholdFollowsTheSpeed) {
   HeadState state(&kIdentity);
-  EXPECT_EQ(state.threshold(), HeadState::kFirstThreshold);
+  EXPECT_EQ(state.threshold(), kFirstHeadThreshold);
   // The published times and speed of Alpaca: a pass of 23.4 ms, 18.9 tokens a second, 0.832
   // accepted: 1 - 18.9 * 0.0234 / 0.832^2 = 0.361.
   for (int i = 0; i < 1000; ++i) {

@@ -421,17 +421,19 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     const uint64_t id = kind == StopRule::Kind::kHead ? 1 : 2;
     GenerationRequest request = Greedy(9);
     request.sampling.temperature = 1;
+    request.seed.reset();
     request.speculation = {.rule = Rule::kBlock, .stop = StopRule{.kind = kind}};
-    Submit(id, request);
-    engine_->Step();
+    const auto sink = Submit(id, request);
+    engine_->Step();  // the first token, for which no draft is awaited
     const auto law = [](TokenId t) {
       return DraftLaw{.ids = {t, 9}, .weights = {kDraftLawTotal / 32, kDraftLawTotal / 32 * 31}};
     };
     const std::vector<TokenId> draft = {3, 4};
-    engine_->OnDraft(id, 1, DraftTree::Chain(draft, {law(3), law(4)}), true);
+    engine_->OnDraft(id, 2, DraftTree::Chain(draft, {law(3), law(4)}), true);
     engine_->Step();
     std::string want;
     std::vector<TokenId> path = request.prompt;
+    path.push_back(sink->chunks[0].tokens[0]);
     for (const TokenId token : draft) {
       std::vector<float> row = model_.Logits(path);
       Warper(request.sampling, 32, kVocab).Warp(row, {});
@@ -442,6 +444,24 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     const std::string& got = source_.decided[id].back().acceptance;
     EXPECT_EQ(got, kind == StopRule::Kind::kHead ? want : "");
   }
+}
+
+// The seed may come again, and the head would know its coins.
+TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
+  GenerationRequest request = Greedy(9);
+  request.sampling.temperature = 1;
+  request.seed = 5;
+  request.speculation = {.rule = Rule::kBlock,
+                         .stop = StopRule{.kind = StopRule::Kind::kHead, .threshold = 0.f}};
+  Submit(1, request);
+  engine_->Step();
+  EXPECT_EQ(source_.opened[1].plan.stop.threshold, kFirstHeadThreshold);
+  const DraftLaw law{.ids = {3, 9}, .weights = {kDraftLawTotal / 2, kDraftLawTotal / 2}};
+  engine_->OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {law}), true);
+  engine_->Step();
+  ASSERT_FALSE(source_.decided[1].empty());
+  EXPECT_EQ(source_.decided[1].back().acceptance, "");
+  EXPECT_EQ(source_.decided[1].back().plan.stop.threshold, kFirstHeadThreshold);
 }
 
 // Greedy, two sequences: the second holds the right tokens, the first leaves the text at once.

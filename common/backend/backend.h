@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/verify_batch.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/tensor/tensor.h"
@@ -141,6 +143,20 @@ class Backend {
   virtual void SwiGlu(const float* gate_up, int rows, int n, float* out) = 0;
   // out[i] = x[rows[i]], rows of n.
   virtual void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) = 0;
+
+  // Whether Verify may be called for rows of `vocab` logits: rounds are decided on the device, and
+  // no row need come to the host.
+  virtual bool Verifies(int /*vocab*/) const { return false; }
+  // Warps the batch's rows (which are overwritten) and decides its rounds; waits for that and all
+  // that was enqueued before. Until the next Verify. REQUIRES: trees and laws are valid as
+  // common/spec/draft_tree.h has it.
+  virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, const LogitRows& /*rows*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+
+  // Bytes that were copied to the host so far, where that is another memory than the device's.
+  virtual int64_t bytes_to_host() const { return 0; }
 };
 
 struct CpuBackendOptions {

@@ -59,31 +59,56 @@ struct RoundSpec {
 struct BatchedRound {
   RoundSpec spec;
   int32_t first_node = 0, nodes = 0;  // the root included
+  int32_t first_row = 0;              // of the step's logits: the root's
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
   int32_t max_depth = 0, max_entries = 1;  // of its draft and of one of its laws
   int64_t scratch = 0;                     // where its part of the scratch memory begins, in bytes
 };
 
+// The step's rows of logits, one behind another. Ids from `allowed` on are never sampled.
+// REQUIRES: 0 < allowed <= vocab <= kMaxVerifiedVocab.
+struct LogitRows {
+  float* data = nullptr;
+  int vocab = 0;
+  int allowed = 0;
+};
+inline constexpr int kMaxVerifiedVocab = 1 << 20;
+
 struct DeviceVerdict {
   int32_t node = 0;  // of the session's tree
   int32_t accepted = 0;
   TokenId next = -1;
+  // Of a root with several sampled draws: FirstTokenAcceptance (verifier/rules/verify.h). Else 0.
+  float kseq_acceptance = 0;
+  float optimal_acceptance = 0;
 };
 
-// Built session by session, node by node. Row r of the step's logits belongs to node r of the
-// batch: a session's rows stand together, its root's first.
+struct DeviceVerdicts {
+  std::span<const DeviceVerdict> verdicts;  // by session of the batch
+  // By node of the batch: AcceptanceByte (common/math/accept.h) of every drafted node under a
+  // sampling rule, else 0.
+  std::span<const uint8_t> acceptance;
+};
+
+// Built session by session, node by node. The sessions' rows stand in the step's logits in the
+// order of their nodes, a session's together, its root's first; rows of sessions that are not in
+// the batch may stand between them (SkipRows).
 //
 // Thread: the owner.
 class VerifyBatch {
  public:
   void Clear() { *this = VerifyBatch(); }
 
+  // The step's next rows belong to no session of the batch.
+  void SkipRows(int count) { next_row_ += count; }
+
   // `seen`: rising, distinct tokens; may be empty without penalties. `biases`: distinct tokens.
   void BeginSession(const RoundSpec& spec, std::span<const SeenToken> seen = {},
                     std::span<const TokenBias> biases = {}) {
     rounds_.push_back({.spec = spec,
                        .first_node = rows(),
+                       .first_row = next_row_,
                        .first_seen = static_cast<int32_t>(seen_.size()),
                        .seen = static_cast<int32_t>(seen.size()),
                        .first_bias = static_cast<int32_t>(biases_.size()),
@@ -103,6 +128,7 @@ class VerifyBatch {
     const int32_t depth =
         parent < 0 ? 0 : depths_[static_cast<size_t>(round.first_node + parent)] + 1;
     ++round.nodes;
+    ++next_row_;
     round.max_depth = std::max(round.max_depth, depth);
     round.max_entries = std::max(round.max_entries, static_cast<int32_t>(law_ids.size()));
     round_of_.push_back(static_cast<int32_t>(rounds_.size()) - 1);
@@ -117,11 +143,13 @@ class VerifyBatch {
   }
 
   int sessions() const { return static_cast<int>(rounds_.size()); }
+  // Nodes, each with a row of its own.
   int rows() const { return static_cast<int>(tokens_.size()); }
 
  private:
   friend class DeviceRules;  // sends the arrays
 
+  int32_t next_row_ = 0;
   std::vector<BatchedRound> rounds_;
   std::vector<SeenToken> seen_;
   std::vector<TokenBias> biases_;

@@ -8,6 +8,8 @@
 // output law by no more than itself.
 #pragma once
 
+#include <cstdint>
+
 #include "common/base/types.h"
 #include "common/math/host_device.h"
 
@@ -40,6 +42,11 @@ OUTRIDER_HD double AcceptedMass(double p, const Real* target, const SparseRow<We
   if (!(q > 0)) return 0;
   const double mass = p * static_cast<double>(target[token]) / q;
   return mass < 1 ? mass : 1;
+}
+
+// min(1, p / q) of one token in steps of 1/255, as verdicts carry it to the drafter's head.
+OUTRIDER_HD inline uint8_t AcceptanceByte(double p, double q) {
+  return static_cast<uint8_t>(255 * (p < q ? p / q : 1.0) + 0.5);
 }
 
 // Of every `step`-th entry from `first` on: the overlap of pP and Q.

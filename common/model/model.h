@@ -1,6 +1,7 @@
 // What the services know of a model: a forward pass over a ragged batch of sequences, each with its
 // own new tokens (a chain or a tree), on top of a paged KV cache. Both backends implement it;
-// nothing here says where the memory is but the logits, which come back to the host.
+// nothing here says where the memory is but the logits, which come back to the host unless they are
+// verified where they are.
 //
 // Thread: one owner thread per Model (the engine thread); not synchronised.
 #pragma once
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/backend/verify_batch.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/config.h"
@@ -28,13 +31,18 @@ struct ForwardSequence {
   std::span<const int32_t> parents;
   // Ascending indices into `tokens` whose logits are wanted; may be empty (prefill).
   std::span<const int32_t> logit_rows;
+  // Leaves its logits on the device for the Verify that has to follow. REQUIRES: the model
+  // verifies().
+  bool verify = false;
 };
 
 struct ForwardOutput {
-  // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows. Owned by
-  // the model, valid until its next Forward; the caller may overwrite it.
+  // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows, without
+  // those that are left for Verify. Owned by the model, valid until its next Forward, but only
+  // behind Verify where that has to follow; the caller may overwrite it.
   float* logits = nullptr;
-  // [rows, hidden_size]: last hidden states (after the final norm) of the same rows, if asked for.
+  // [rows, hidden_size]: last hidden states (after the final norm) of the same rows, if asked for;
+  // not together with Verify.
   const float* hidden = nullptr;
   int rows = 0;
 };
@@ -70,6 +78,19 @@ class Model {
   virtual Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                          ForwardOutput* output) = 0;
   virtual int max_batch_tokens() const = 0;
+
+  // Whether rounds can be verified where the logits are: then those need not come to the host.
+  virtual bool verifies() const { return false; }
+  // Decides rounds over the logits of the last Forward, of which those that it did not leave on the
+  // device belong to no session of the batch (VerifyBatch::SkipRows). Waits for the device. Ids
+  // from `allowed` on are never sampled. The result is valid until the next Verify. REQUIRES: trees
+  // and laws are valid as common/spec/draft_tree.h has it.
+  virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, int /*allowed*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+  // Bytes that came from the device to the host so far; 0 where they are one.
+  virtual int64_t bytes_to_host() const { return 0; }
 
   // Keeps of the tokens that the last Forward appended to `sequence` only those of `path`:
   // ascending indices from a root to a node. Moves the path's KV together; nothing else is copied.

@@ -58,6 +58,11 @@ class Transformer : public Model {
   int total_pages() const override { return pool_.total_pages(); }
   int free_pages() const override { return pool_.free_pages(); }
   int max_batch_tokens() const override { return options_.max_batch_tokens; }
+  bool verifies() const override { return backend_->Verifies(config_.vocab_size); }
+  DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override {
+    return backend_->Verify(batch, {work_.logits->floats(), config_.vocab_size, allowed});
+  }
+  int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
 
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
   Status Reserve(SequenceId sequence, int tokens) override;
@@ -86,7 +91,8 @@ class Transformer : public Model {
   void CarryOutCopies();
   Status CheckBatch(std::span<const ForwardSequence> batch);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
-  void ReadOutput(int rows, bool want_hidden, ForwardOutput* output);
+  void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
+  int CopyLogits(std::span<const ForwardSequence> batch);
 
   int q_width() const { return config_.num_heads * config_.head_dim; }
   int qkv_width() const {
@@ -257,7 +263,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   backend_->BeginBatch(layout);
   backend_->Embed(*weights_.embedding, layout.tokens, layout.rows, work_.residual->floats());
   for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, layout, batch_.logit_rows());
-  ReadOutput(static_cast<int>(batch_.logit_rows().size()), want_hidden, output);
+  ReadOutput(batch, want_hidden, output);
   return Status();
 }
 
@@ -308,8 +314,28 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
   backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
 }
 
-void Transformer::ReadOutput(int rows, bool want_hidden, ForwardOutput* output) {
-  output->rows = rows;
+// Brings the rows that are not left for Verify to the host, one behind another; how many.
+int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
+  const auto vocabulary = static_cast<size_t>(config_.vocab_size);
+  size_t first = 0, copied = 0;  // rows
+  for (size_t i = 0; i < batch.size();) {
+    size_t run = 0;
+    for (; i < batch.size() && !batch[i].verify; ++i) run += batch[i].logit_rows.size();
+    if (run > 0) {
+      backend_->CopyOut(host_logits_->floats() + copied * vocabulary,
+                        work_.logits->floats() + first * vocabulary,
+                        run * vocabulary * sizeof(float));
+    }
+    first += run;
+    copied += run;
+    for (; i < batch.size() && batch[i].verify; ++i) first += batch[i].logit_rows.size();
+  }
+  return static_cast<int>(copied);
+}
+
+void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden,
+                             ForwardOutput* output) {
+  const auto rows = static_cast<int>(batch_.logit_rows().size());
   if (rows == 0) {
     backend_->Wait();
     return;
@@ -320,13 +346,15 @@ void Transformer::ReadOutput(int rows, bool want_hidden, ForwardOutput* output) 
                     hidden, config_.rms_norm_eps, normed);
   backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
                    work_.logits->floats());
-  const auto count = static_cast<size_t>(rows);
-  backend_->CopyOut(host_logits_->data(), work_.logits->data(),
-                    count * static_cast<size_t>(config_.vocab_size) * sizeof(float));
-  output->logits = host_logits_->floats();
+  output->rows = CopyLogits(batch);
+  if (output->rows > 0) output->logits = host_logits_->floats();
+  if (output->rows < rows) {  // Verify follows and waits
+    OUTRIDER_CHECK(verifies() && !want_hidden);
+    return;
+  }
   if (want_hidden) {
     backend_->CopyOut(host_hidden_->data(), normed,
-                      count * static_cast<size_t>(hidden) * sizeof(float));
+                      static_cast<size_t>(rows) * static_cast<size_t>(hidden) * sizeof(float));
     output->hidden = host_hidden_->floats();
   }
   backend_->Wait();

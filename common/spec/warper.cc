@@ -75,9 +75,13 @@ Warper::Warper(const SamplingParams& params, int vocab_size, int allowed)
 void Warper::ObservePrompt(std::span<const TokenId> tokens) {
   if (!params_.has_penalties()) return;
   for (const TokenId token : tokens) {
-    Count(token, 0);
-    if (token >= 0 && token < vocab_size_) ++prompt_counts_[static_cast<size_t>(token)];
+    if (token < 0 || token >= vocab_size_) continue;
+    const auto at = static_cast<size_t>(token);
+    ++prompt_counts_[at];
+    if (!is_seen_[at]) seen_.push_back(token);
+    is_seen_[at] = true;
   }
+  std::sort(seen_.begin(), seen_.end());
 }
 
 void Warper::ObserveOutput(TokenId token) {
@@ -90,7 +94,16 @@ void Warper::Count(TokenId token, int change) {
   output_counts_[at] += change;
   if (is_seen_[at]) return;
   is_seen_[at] = true;
-  seen_.push_back(token);
+  seen_.insert(std::lower_bound(seen_.begin(), seen_.end(), token), token);
+}
+
+std::vector<Warper::SeenToken> Warper::Seen() const {
+  std::vector<SeenToken> seen;
+  for (const TokenId token : seen_) {
+    const auto at = static_cast<size_t>(token);
+    if (prompt_counts_[at] + output_counts_[at] > 0) seen.push_back({token, output_counts_[at]});
+  }
+  return seen;
 }
 
 void Warper::AdjustLogits(std::span<float> logits, std::span<const TokenId> pending) {

@@ -42,6 +42,14 @@ class Warper {
   std::vector<TokenId> Race(std::span<float> row, std::span<const TokenId> pending, int count,
                             uint64_t seed, uint32_t position);
 
+  // What the penalties read, by rising token: of every token of prompt and output, how often it
+  // stands in the output. Empty without penalties.
+  struct SeenToken {
+    TokenId token = 0;
+    int in_output = 0;
+  };
+  std::vector<SeenToken> Seen() const;
+
   const SamplingParams& params() const { return params_; }
 
  private:
@@ -54,7 +62,7 @@ class Warper {
   int vocab_size_;
   int allowed_;
   // What the penalties read; empty without penalties. `seen_`: every token of prompt and output,
-  // once, possibly with some that were only pending once and have count 0 now.
+  // once, rising, possibly with some that were only pending once and have count 0 now.
   std::vector<int> prompt_counts_;
   std::vector<int> output_counts_;
   std::vector<TokenId> seen_;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -192,21 +193,38 @@ class Bench {
            step.sessions * step.rows <= model_.max_batch_tokens();
   }
 
-  double Run(const Step& step) {
+  struct Measured {
+    double seconds = 0;
+    int64_t bytes_to_host = 0;  // of one step
+  };
+  // As the verifier's engine runs it: the logits are verified where they are, at temperature 0.
+  Measured Run(const Step& step) {
     std::vector<SequenceId> sequences;
     for (int s = 0; s < step.sessions; ++s) sequences.push_back(Prefilled());
     const std::vector<TokenId> tokens(static_cast<size_t>(step.rows), 17);
     std::vector<int32_t> all;
     for (int i = 0; i < step.rows; ++i) all.push_back(i);
     std::vector<ForwardSequence> batch;
-    for (const SequenceId s : sequences) batch.push_back({s, tokens, {}, all});
+    VerifyBatch rounds;
+    for (const SequenceId s : sequences) {
+      batch.push_back({s, tokens, {}, all, /*verify=*/true});
+      rounds.BeginSession({.rule = VerifyRule::kArgmax});
+      for (int32_t i = 0; i < step.rows; ++i) {
+        const int32_t child[] = {i + 1};
+        rounds.AddNode(17, i - 1, std::span(child, i + 1 < step.rows ? 1 : 0), {}, {});
+      }
+    }
     ForwardOutput output;
-    const double seconds = Median(20, [&] {
+    Measured measured;
+    measured.seconds = Median(20, [&] {
+      const int64_t before = model_.bytes_to_host();
       Must(model_.Forward(batch, /*want_hidden=*/false, &output));
+      model_.Verify(rounds, model_.config().vocab_size);
+      measured.bytes_to_host = model_.bytes_to_host() - before;
       for (const SequenceId s : sequences) model_.Truncate(s, context_);
     });
     for (const SequenceId s : sequences) model_.Release(s);
-    return seconds;
+    return measured;
   }
 
   // Tokens a second of a prompt.
@@ -270,21 +288,25 @@ int Main(int argc, char** argv) {
   out["prefill_tokens_per_second"] = bench.Prefill();
   std::printf("Llama 3.1 8B shapes, %d tokens of context; prefill %.0f tokens/s\n", context,
               out["prefill_tokens_per_second"].get<double>());
-  std::printf("%-8s %8s %6s %9s %9s %7s %10s\n", "step", "sessions", "rows", "ms", "floor", "times",
-              "rows/s");
+  std::printf("%-8s %8s %6s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "ms", "floor",
+              "times", "rows/s", "to host");
   for (const Step& step : kSteps) {
     if (!bench.Fits(step)) {
       std::printf("%-8s %8d %6d does not fit\n", step.what, step.sessions, step.rows);
       continue;
     }
-    const double seconds = bench.Run(step), floor = Floor(config, step, context, ceilings);
-    std::printf("%-8s %8d %6d %9.3f %9.3f %7.2f %10.0f\n", step.what, step.sessions, step.rows,
-                seconds * 1e3, floor * 1e3, seconds / floor, step.sessions * step.rows / seconds);
+    const Bench::Measured measured = bench.Run(step);
+    const double seconds = measured.seconds, floor = Floor(config, step, context, ceilings);
+    std::printf("%-8s %8d %6d %9.3f %9.3f %7.2f %10.0f %7lld B\n", step.what, step.sessions,
+                step.rows, seconds * 1e3, floor * 1e3, seconds / floor,
+                step.sessions * step.rows / seconds,
+                static_cast<long long>(measured.bytes_to_host));
     out["steps"].push_back({{"what", step.what},
                             {"sessions", step.sessions},
                             {"rows", step.rows},
                             {"seconds", seconds},
-                            {"floor_seconds", floor}});
+                            {"floor_seconds", floor},
+                            {"bytes_to_host", measured.bytes_to_host}});
   }
   if (!json_file.empty()) std::ofstream(json_file) << out.dump(2) << "\n";
   return 0;

@@ -82,7 +82,7 @@ Measured Measure(const RoundSpec& spec) {
   const auto rows = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
   const Stream stream;
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
-  DeviceRules rules(&stream, kVocab, kVocab);
+  DeviceRules rules(&stream);
   cudaEvent_t begin = nullptr, end = nullptr;
   MustSucceed(cudaEventCreate(&begin), "making an event");
   MustSucceed(cudaEventCreate(&end), "making an event");
@@ -93,10 +93,10 @@ Measured Measure(const RoundSpec& spec) {
                                 stream.get()),
                 "copying");
     MustSucceed(cudaEventRecord(begin, stream.get()), "recording");
-    rules.Verify(batch, static_cast<float*>(rows->data()), kVocab);
+    rules.Verify(batch, {static_cast<float*>(rows->data()), kVocab, kVocab});
     MustSucceed(cudaEventRecord(end, stream.get()), "recording");
     result.accepted = 0;
-    for (const DeviceVerdict& v : rules.Verdicts()) result.accepted += v.accepted;
+    for (const DeviceVerdict& v : rules.Verdicts().verdicts) result.accepted += v.accepted;
     MustSucceed(cudaEventSynchronize(end), "waiting");
     float milliseconds = 0;
     MustSucceed(cudaEventElapsedTime(&milliseconds, begin, end), "asking for the time");

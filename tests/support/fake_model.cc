@@ -142,9 +142,10 @@ Status FakeModel::CheckShare(const ForwardSequence& share) const {
 
 Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                           ForwardOutput* output) {
+  OUTRIDER_CHECK(!verify_follows_);
   if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
   int tokens = 0;
-  int rows = 0;
+  int host_rows = 0;
   int pages = 0;
   std::set<SequenceId> seen;
   for (const ForwardSequence& share : batch) {
@@ -153,7 +154,6 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     const Sequence& s = Get(share.sequence);
     if (s.is_tree) return InvalidArgument("a tree was left without KeepPath or Truncate");
     tokens += static_cast<int>(share.tokens.size());
-    rows += static_cast<int>(share.logit_rows.size());
     pages += std::max(0, PagesFor(static_cast<int>(s.tokens.size() + share.tokens.size())) -
                              static_cast<int>(s.pages.size()));
   }
@@ -165,6 +165,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
   if (on_forward_) on_forward_(tokens);
 
   logits_.clear();
+  host_logits_.clear();
   hidden_.clear();
   std::vector<Share> record;
   for (const ForwardSequence& share : batch) {
@@ -174,14 +175,22 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
                       context,
                       {share.tokens.begin(), share.tokens.end()},
                       {share.parents.begin(), share.parents.end()},
-                      {share.logit_rows.begin(), share.logit_rows.end()}});
+                      {share.logit_rows.begin(), share.logit_rows.end()},
+                      share.verify});
+    OUTRIDER_CHECK(!share.verify || (verifies() && !want_hidden));
+    verify_follows_ = verify_follows_ || (share.verify && !share.logit_rows.empty());
     for (const int row : share.logit_rows) {
       std::vector<TokenId> path;
       for (int i = row; i >= 0; i = share.parents.empty() ? i - 1 : share.parents[i]) {
         path.insert(path.begin(), share.tokens[i]);
       }
       path.insert(path.begin(), s.tokens.begin(), s.tokens.end());
-      const std::vector<float> row_logits = Logits(path);
+      std::vector<float> row_logits = Logits(path);
+      if (on_row_) on_row_(row_logits);
+      if (!share.verify) {
+        ++host_rows;
+        host_logits_.insert(host_logits_.end(), row_logits.begin(), row_logits.end());
+      }
       logits_.insert(logits_.end(), row_logits.begin(), row_logits.end());
       if (want_hidden) {
         hidden_.insert(hidden_.end(), row_logits.begin(), row_logits.begin() + config_.hidden_size);
@@ -194,10 +203,16 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
   }
   batches_.push_back(std::move(record));
-  output->logits = logits_.data();
+  if (verifies()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
+  output->logits = host_rows > 0 ? host_logits_.data() : nullptr;
   output->hidden = want_hidden ? hidden_.data() : nullptr;
-  output->rows = rows;
+  output->rows = host_rows;
   return Status();
+}
+
+DeviceVerdicts FakeModel::Verify(const VerifyBatch& batch, int allowed) {
+  OUTRIDER_CHECK(std::exchange(verify_follows_, false));
+  return verify_(batch, {logits_.data(), options_.vocab_size, allowed});
 }
 
 void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {

@@ -51,6 +51,9 @@ class FakeModel final : public Model {
   void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
   void Truncate(SequenceId sequence, int length) override;
   void Release(SequenceId sequence) override;
+  bool verifies() const override { return verify_ != nullptr; }
+  DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override;
+  int64_t bytes_to_host() const override { return bytes_to_host_; }
 
   // The oracle: the logits [vocab_size] behind a path of tokens.
   std::vector<float> Logits(std::span<const TokenId> path) const;
@@ -62,6 +65,7 @@ class FakeModel final : public Model {
     std::vector<TokenId> tokens;
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
+    bool verify;
   };
   const std::vector<std::vector<Share>>& batches() const { return batches_; }
   int sequences() const { return static_cast<int>(sequences_.size()); }
@@ -69,6 +73,12 @@ class FakeModel final : public Model {
   const std::vector<TokenId>& tokens(SequenceId sequence) const;
   // Called by every Forward with its rows: what a pass costs, for a fake clock.
   void set_on_forward(std::function<void(int rows)> f) { on_forward_ = std::move(f); }
+  // Called with every row of logits before anybody sees it.
+  void set_on_row(std::function<void(std::span<float> row)> f) { on_row_ = std::move(f); }
+  // Gives the model a device that verifies: what Verify does with all rows of the last Forward.
+  // Rows that are copied to the host count as bytes from then on.
+  using VerifyFn = std::function<DeviceVerdicts(const VerifyBatch& batch, const LogitRows& rows)>;
+  void set_verify(VerifyFn verify) { verify_ = std::move(verify); }
   // The next Forward fails with this, once.
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
@@ -96,10 +106,15 @@ class FakeModel final : public Model {
   SequenceId next_id_ = 0;
   std::map<SequenceId, Sequence> sequences_;
   std::vector<std::vector<Share>> batches_;
-  std::vector<float> logits_;
+  std::vector<float> logits_;       // all rows of the last Forward
+  std::vector<float> host_logits_;  // those that were not left for Verify
   std::vector<float> hidden_;
   Status next_failure_;
   std::function<void(int)> on_forward_;
+  std::function<void(std::span<float>)> on_row_;
+  VerifyFn verify_;
+  bool verify_follows_ = false;
+  int64_t bytes_to_host_ = 0;
 };
 
 }  // namespace outrider

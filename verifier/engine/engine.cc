@@ -1,25 +1,31 @@
 #include "verifier/engine/engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <string_view>
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/math/accept.h"
 #include "common/math/coins.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {
 namespace {
 
-// min(1, p / q) of a drawn node, times 255. `row`: the target's, in front of it.
-char AcceptanceByte(const DraftTree& draft, int node, std::span<const float> row) {
+// Of a drawn node. `row`: the target's, in front of it.
+char NodeAcceptance(const DraftTree& draft, int node, std::span<const float> row) {
   const TokenId token = draft.token(node);
-  const double q = Probability(draft.law(draft.parent(node)), token);
-  const double p = static_cast<double>(row[static_cast<size_t>(token)]);
-  return static_cast<char>(static_cast<uint8_t>(std::lround(255 * (p < q ? p / q : 1.0))));
+  return static_cast<char>(AcceptanceByte(static_cast<double>(row[static_cast<size_t>(token)]),
+                                          Probability(draft.law(draft.parent(node)), token)));
+}
+
+// Whether the drafter is told how likely the draft's nodes were to be accepted.
+bool TellsAcceptance(const Session& session) {
+  // A seed that comes again must not meet a head that has learned from its coins.
+  return session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft &&
+         !DependsOnDrafts(session.request, session.speculation);
 }
 
 uint64_t RandomSeed() {
@@ -105,6 +111,7 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       metrics_(metrics),
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
+      device_rounds_(model, limits_.vocab_size),
       prefixes_(model),
       row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())),
       door_(options.max_waiting,
@@ -360,6 +367,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     Session* session;
     bool last;
     int pending;
+    bool on_device;  // the device decides its round
     std::vector<TokenId> tokens;
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
@@ -372,6 +380,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     Work& w = work.emplace_back(Work{.session = &s,
                                      .last = share.last && share.pending == s.pending(),
                                      .pending = share.pending});
+    w.on_device = w.last && device_rounds_.Takes(s);
     const auto begin = s.tokens.begin() + s.computed;
     w.tokens.assign(begin, begin + share.pending);
     if (w.last) {
@@ -385,15 +394,23 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
+  device_rounds_.Begin();
   for (const Work& w : work) {
     batch.push_back({.sequence = w.session->sequence,
                      .tokens = w.tokens,
                      .parents = w.parents,
-                     .logit_rows = w.logit_rows});
+                     .logit_rows = w.logit_rows,
+                     .verify = w.on_device});
+    if (w.on_device) {
+      device_rounds_.Add(*w.session);
+    } else {
+      device_rounds_.Skip(static_cast<int>(w.logit_rows.size()));
+    }
   }
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
+  device_rounds_.Run();
   const double seconds = Seconds(clock_->Now() - start);
   AdjustBudget(rows, seconds);
   if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
@@ -410,12 +427,22 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
+    if (w.on_device) {
+      Advance(s, TakeVerdict(s), w.pending, {});
+      continue;
+    }
     const size_t entries = w.logit_rows.size() * vocab;
     std::vector<float> raw_rows;
     if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
     const Verdict verdict = Verify(s, logits);
     logits += entries;
     Advance(s, verdict, w.pending, raw_rows);
+  }
+  if (metrics_ != nullptr) {
+    metrics_->device_rounds_total.Increment(device_rounds_.size());
+    const int64_t bytes = model_->bytes_to_host();
+    metrics_->device_to_host_bytes_total.Increment(
+        static_cast<double>(bytes - std::exchange(bytes_to_host_, bytes)));
   }
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
@@ -473,18 +500,29 @@ Verdict Engine::Verify(Session& session, float* rows) {
   const Verdict verdict =
       VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
                   session.round, position);
-  // A seed that comes again must not meet a head that has learned from its coins.
-  if (session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft &&
-      !DependsOnDrafts(session.request, session.speculation)) {
+  if (TellsAcceptance(session)) {
     for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
          ++node) {
-      session.untold_acceptance += AcceptanceByte(draft, node, target(draft.parent(node)));
+      session.untold_acceptance += NodeAcceptance(draft, node, target(draft.parent(node)));
     }
   }
   if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
     CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
   }
   return verdict;
+}
+
+Verdict Engine::TakeVerdict(Session& session) {
+  DeviceRound round = device_rounds_.Next(session);
+  const bool sampled =
+      !session.request.sampling.greedy() && session.speculation.rule != Rule::kGumbel;
+  if (!sampled || session.draft.empty()) return round.verdict;
+  session.untold_acceptance.clear();
+  if (TellsAcceptance(session)) session.untold_acceptance = std::move(round.acceptance);
+  if (metrics_ != nullptr && session.draft.draws(DraftTree::kRoot).size() > 1) {
+    CountFirstToken(*metrics_, round.first_token);
+  }
+  return round.verdict;
 }
 
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,

@@ -19,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
+#include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
@@ -132,6 +133,8 @@ class Engine final : public DraftConsumer {
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
   // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
   Verdict Verify(Session& session, float* rows);
+  // The same of a round that the device has decided.
+  Verdict TakeVerdict(Session& session);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
   // Verify had them, for a request that asks for log probabilities.
@@ -175,6 +178,8 @@ class Engine final : public DraftConsumer {
   RequestLimits limits_;
   bool draining_ = false;
   uint64_t step_ = 0;
+  DeviceRounds device_rounds_;
+  int64_t bytes_to_host_ = 0;  // of the model's, those that the metrics know
   PrefixCache prefixes_;
   std::optional<Planner> planner_;
   int running_ = 0;             // sessions that hold pages; the others wait for theirs

@@ -146,6 +146,14 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
+      device_rounds_total(
+          registry.MakeCounter("outrider_device_rounds_total",
+                               "Rounds that the device decided: no row of theirs came to the host",
+                               {{"model_name", model_name}})),
+      device_to_host_bytes_total(
+          registry.MakeCounter("outrider_device_to_host_bytes_total",
+                               "Bytes that came from the device: rows of logits, verdicts",
+                               {{"model_name", model_name}})),
       sessions_moved_total(registry.MakeCounter("outrider_sessions_moved_total",
                                                 "Sessions taken off a late drafter for another one",
                                                 {{"model_name", model_name}})),

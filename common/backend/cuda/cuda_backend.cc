@@ -9,6 +9,7 @@
 #include "common/backend/cuda/cuda_device.h"
 #include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/device_rules.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
@@ -37,6 +38,7 @@ class CudaBackend final : public Backend {
         staging_(std::move(staging)),
         product_(std::move(product)),
         batch_(stream_.get()),
+        rules_(stream_.get()),
         rounded_(stream_.get()),
         padded_(stream_.get()),
         partials_(stream_.get()) {}
@@ -77,6 +79,7 @@ class CudaBackend final : public Backend {
   void CopyOut(void* host, const void* device, size_t bytes) override {
     MustSucceed(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream()),
                 "copying from the device");
+    bytes_to_host_ += static_cast<int64_t>(bytes);
   }
 
   void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
@@ -188,6 +191,19 @@ class CudaBackend final : public Backend {
                 "gathering rows");
   }
 
+  bool Verifies(int vocab) const override { return vocab <= kMaxVerifiedVocab; }
+
+  DeviceVerdicts Verify(const VerifyBatch& batch, const LogitRows& rows) override {
+    UseDevice();
+    Writes(rows.data);
+    rules_.Verify(batch, rows);
+    bytes_to_host_ += static_cast<int64_t>(rules_.bytes());
+    Wait();
+    return rules_.Verdicts();
+  }
+
+  int64_t bytes_to_host() const override { return bytes_to_host_; }
+
  private:
   // CUDA remembers the device by thread, and who loads a model need not be who runs it.
   void UseDevice() const {
@@ -277,6 +293,8 @@ class CudaBackend final : public Backend {
   const std::unique_ptr<StagedCopy> staging_;
   const std::unique_ptr<LargeProduct> product_;
   CudaBatch batch_;
+  DeviceRules rules_;
+  int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
   bool has_bf16_weights_ = false;
   const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's

@@ -8,22 +8,19 @@
 
 namespace outrider {
 
-DeviceRules::DeviceRules(const Stream* stream, int vocab, int allowed)
+DeviceRules::DeviceRules(const Stream* stream)
     : stream_(*stream),
-      vocab_(vocab),
-      allowed_(allowed),
       ring_(stream),
       scratch_(stream),
       matches_(stream),
-      device_verdicts_(stream) {
-  OUTRIDER_CHECK(0 < allowed && allowed <= vocab && vocab <= 1 << 20);
-}
+      device_results_(stream) {}
 
-void DeviceRules::Verify(const VerifyBatch& batch, float* logits, int64_t stride) {
+void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
+  OUTRIDER_CHECK(0 < rows.allowed && rows.allowed <= rows.vocab && rows.vocab <= kMaxVerifiedVocab);
   ring_.Reset();
-  sessions_ = batch.sessions();
+  sessions_ = static_cast<size_t>(batch.sessions());
+  rows_ = static_cast<size_t>(batch.rows());
   if (sessions_ == 0) return;
-  const auto sessions = static_cast<size_t>(sessions_), rows = static_cast<size_t>(batch.rows());
 
   std::vector<BatchedRound> rounds = batch.rounds_;
   int64_t scratch_bytes = 0;
@@ -45,35 +42,35 @@ void DeviceRules::Verify(const VerifyBatch& batch, float* logits, int64_t stride
                      .draws = send(batch.draws_),
                      .law_ids = send(batch.law_ids_),
                      .law_weights = send(batch.law_weights_),
-                     .logits = logits,
-                     .stride = stride,
-                     .vocab = vocab_,
-                     .allowed = allowed_,
+                     .logits = rows.data,
+                     .vocab = rows.vocab,
+                     .allowed = rows.allowed,
                      .rows = batch.rows(),
-                     .sessions = sessions_};
+                     .sessions = batch.sessions()};
   ring_.Send();
-  arrays.matches = static_cast<TokenId*>(matches_.AtLeast(rows * sizeof(TokenId)));
+  arrays.matches = static_cast<TokenId*>(matches_.AtLeast(rows_ * sizeof(TokenId)));
   arrays.scratch =
       static_cast<unsigned char*>(scratch_.AtLeast(static_cast<size_t>(scratch_bytes)));
-  const size_t bytes = sessions * sizeof(DeviceVerdict);
-  arrays.verdicts = static_cast<DeviceVerdict*>(device_verdicts_.AtLeast(bytes));
-  if (verdicts_ == nullptr || verdicts_->bytes() < bytes) {
+  arrays.verdicts = static_cast<DeviceVerdict*>(device_results_.AtLeast(bytes()));
+  arrays.acceptance = reinterpret_cast<uint8_t*>(arrays.verdicts + sessions_);
+  if (results_ == nullptr || results_->bytes() < bytes()) {
     Result<std::unique_ptr<CudaBuffer>> pinned =
-        CudaBuffer::Allocate(Place::kPinnedHost, 2 * bytes);
+        CudaBuffer::Allocate(Place::kPinnedHost, 2 * bytes());
     if (!pinned.ok()) CheckFailed(pinned.status().message().c_str(), __FILE__, __LINE__);
-    verdicts_ = std::move(pinned).value();
+    results_ = std::move(pinned).value();
   }
   MustSucceed(LaunchWarpRows(arrays, stream_.get()), "warping rows");
   MustSucceed(LaunchRules(arrays, stream_.get()), "verifying");
-  MustSucceed(cudaMemcpyAsync(verdicts_->data(), arrays.verdicts, bytes, cudaMemcpyDeviceToHost,
+  MustSucceed(cudaMemcpyAsync(results_->data(), arrays.verdicts, bytes(), cudaMemcpyDeviceToHost,
                               stream_.get()),
               "copying verdicts");
 }
 
-std::span<const DeviceVerdict> DeviceRules::Verdicts() {
+DeviceVerdicts DeviceRules::Verdicts() {
   if (sessions_ == 0) return {};
   stream_.Wait();
-  return {static_cast<const DeviceVerdict*>(verdicts_->data()), static_cast<size_t>(sessions_)};
+  const auto* verdicts = static_cast<const DeviceVerdict*>(results_->data());
+  return {{verdicts, sessions_}, {reinterpret_cast<const uint8_t*>(verdicts + sessions_), rows_}};
 }
 
 }  // namespace outrider

@@ -15,27 +15,29 @@ namespace outrider {
 // Thread: the backend's owner.
 class DeviceRules {
  public:
-  // `stream`: the one that makes the logits. `vocab`: entries of a row; ids from `allowed` on are
-  // never sampled. REQUIRES: 0 < allowed <= vocab <= 2^20.
-  DeviceRules(const Stream* stream, int vocab, int allowed);
+  // `stream`: the one that makes the logits.
+  explicit DeviceRules(const Stream* stream);
 
   // Enqueues everything, waiting only while its buffers still grow: one upload of the batch's
-  // arrays, the warping of all rows, the rules, the copy of the verdicts. logits: device memory,
-  // row r at r * stride; they become probabilities (kArgmax, kRace: the logits after penalties and
-  // bias). REQUIRES: the verdicts of the batch before were waited for; trees and laws are valid as
+  // arrays, the warping of its rows, the rules, one copy of what they say. rows: device memory; the
+  // batch's become probabilities (kArgmax, kRace: the logits after penalties and bias), the others
+  // stay. REQUIRES: the verdicts of the batch before were waited for; trees and laws are valid as
   // common/spec/draft_tree.h has it.
-  void Verify(const VerifyBatch& batch, float* logits, int64_t stride);
+  void Verify(const VerifyBatch& batch, const LogitRows& rows);
 
-  // Waits for the device. In the order of the batch's sessions; until the next Verify.
-  std::span<const DeviceVerdict> Verdicts();
+  // Waits for the device. Until the next Verify.
+  DeviceVerdicts Verdicts();
+  // What Verdicts brings to the host.
+  size_t bytes() const { return VerdictBytes() + rows_; }
 
  private:
+  size_t VerdictBytes() const { return sessions_ * sizeof(DeviceVerdict); }
+
   const Stream& stream_;
-  const int vocab_, allowed_;
   UploadRing ring_;
-  Scratch scratch_, matches_, device_verdicts_;
-  std::unique_ptr<CudaBuffer> verdicts_;  // pinned
-  int sessions_ = 0;
+  Scratch scratch_, matches_, device_results_;
+  std::unique_ptr<CudaBuffer> results_;  // pinned; verdicts, then the acceptance of nodes
+  size_t sessions_ = 0, rows_ = 0;       // of the last batch
 };
 
 }  // namespace outrider

@@ -7,6 +7,7 @@
 
 #include "common/backend/create_backend.h"
 #include "tests/common/model/model_testing.h"
+#include "tests/common/model/verify_story.h"
 
 namespace outrider {
 namespace {
@@ -17,7 +18,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class CudaParity : public testing::TestWithParam<Case> {
+class CudaParity : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const auto backend = CreateBackend("cuda:0", {});
@@ -73,9 +74,16 @@ TEST_P(CudaParity, LogitsAgreeInBf16) {
   EXPECT_LT(WorstError(WeightType::kBf16, Dtype::kBf16), 3e-2);
 }
 
+// The device's verdicts against the host's on the rows of the same device.
+TEST_P(CudaParity, VerdictsAgree) {
+  for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
+    outrider::testing::ExpectVerdictsOfTheHost(*Load("cuda:0", weights, Dtype::kBf16));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, CudaParity,
-    testing::Values(
+    ::testing::Values(
         Case{"Llama", {.family = Family::kLlama}},
         Case{"Llama3", {.family = Family::kLlama3, .head_dim = 64}},
         Case{"LlamaHeads128", {.family = Family::kLlama, .hidden_size = 256, .head_dim = 128}},
@@ -90,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Mistral", {.family = Family::kMistral, .sliding_window = 24}},
         Case{"Qwen2", {.family = Family::kQwen2, .head_dim = 96}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
-    [](const testing::TestParamInfo<Case>& param) { return param.param.name; });
+    [](const ::testing::TestParamInfo<Case>& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace outrider

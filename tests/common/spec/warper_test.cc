@@ -153,6 +153,24 @@ TEST(Warper, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
   }
 }
 
+TEST(Warper, NamesTheTokensThatPenaltiesRead) {
+  Warper warper({.presence_penalty = 0.5f}, 10, 9);
+  warper.ObservePrompt(std::vector<TokenId>{7, 2, 7, -1, 10});
+  warper.ObserveOutput(5);
+  warper.ObservePrompt(std::vector<TokenId>{3});
+  warper.ObserveOutput(2);
+  warper.ObserveOutput(5);
+  std::vector<float> row(10);
+  warper.Warp(row, std::vector<TokenId>{1, 5});  // a draft's tokens are in no text yet
+  std::vector<std::pair<TokenId, int>> seen;
+  for (const Warper::SeenToken& token : warper.Seen()) {
+    seen.emplace_back(token.token, token.in_output);
+  }
+  EXPECT_THAT(seen,
+              ElementsAre(std::pair(2, 1), std::pair(3, 0), std::pair(5, 2), std::pair(7, 0)));
+  EXPECT_TRUE(Warper({.top_k = 3}, 10, 9).Seen().empty());
+}
+
 TEST(Warper, AddsBiasBeforeTemperature) {
   ExpectRow(Warped({.temperature = 2.f, .logit_bias = {{1, 2.f}, {2, -1.f}}}, {0.f, 0.f, 0.f}),
             Warped({}, {0.f, 1.f, -0.5f}));

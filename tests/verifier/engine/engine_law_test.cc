@@ -13,6 +13,7 @@
 #include "tests/support/puppet_draft_source.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/engine/engine_device.h"
 #include "verifier/engine/engine.h"
 
 namespace outrider {
@@ -21,7 +22,6 @@ namespace {
 constexpr int kVocab = 4;
 constexpr int kMaxTokens = 4;
 constexpr TokenId kStop = 3;
-constexpr uint64_t kGenerations = 20000;
 
 using Tokens = std::vector<TokenId>;
 
@@ -42,6 +42,8 @@ enum class Drafts { kNever, kAlways, kEveryOther };
 
 class EngineLaw : public ::testing::Test {
  protected:
+  EngineLaw() { testing::GiveDevice(model_); }
+
   static GenerationRequest Request(uint64_t seed, Rule rule) {
     GenerationRequest request{.prompt = {0, 1},
                               .sampling = {.repetition_penalty = 1.4f, .presence_penalty = 0.8f},
@@ -130,7 +132,7 @@ class EngineLaw : public ::testing::Test {
     testing::FakeClock clock;
     Engine engine({}, &model_, tokenizer.get(), &source, nullptr, &clock);
     std::map<Tokens, int64_t> counts;
-    for (uint64_t id = 1; id <= kGenerations; ++id) {
+    for (uint64_t id = 1; id <= testing::GenerationsOfALaw(); ++id) {
       const uint64_t seed = 1000003 * id;
       const auto sink = std::make_shared<RecordingSink>();
       ASSERT_TRUE(engine.Submit(id, Request(seed, rule), sink).ok());

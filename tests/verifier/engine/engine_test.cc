@@ -13,6 +13,7 @@
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
 #include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/engine/engine_device.h"
 
 namespace outrider {
 namespace {
@@ -51,6 +52,7 @@ class RecordingSink final : public GenerationSink {
 class EngineTest : public ::testing::Test {
  protected:
   EngineTest() {
+    testing::GiveDevice(model_);
     tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
     Restart({.prefix_cache = false});
   }

@@ -54,7 +54,7 @@ struct RoundScratch {
   }
 };
 
-// Every step is one of the whole warp and gives the same in all lanes.
+// Every step is one of the whole warp and gives the same in all lanes, but where it says otherwise.
 class WarpRound {
  public:
   __device__ WarpRound(const RoundArrays& arrays, const BatchedRound& round)
@@ -64,11 +64,13 @@ class WarpRound {
 
   RoundScratch scratch;
 
+  __device__ int nodes() const { return round_.nodes; }
   __device__ int size_of_laws() const { return round_.max_entries; }
   __device__ float* target(int node) const {
-    return a_.logits + (round_.first_node + node) * a_.stride;
+    return a_.logits + int64_t{round_.first_row + node} * a_.vocab;
   }
   __device__ TokenId token(int node) const { return a_.tokens[round_.first_node + node]; }
+  __device__ int parent(int node) const { return a_.parents[round_.first_node + node]; }
   __device__ int depth(int node) const { return a_.depths[round_.first_node + node]; }
   __device__ TokenId match(int node) const { return a_.matches[round_.first_node + node]; }
   __device__ int draws(int node) const {
@@ -77,6 +79,16 @@ class WarpRound {
   }
   __device__ int draw(int node, int i) const {
     return a_.draws[a_.draws_begin[round_.first_node + node] + i];
+  }
+
+  // q of the drafted child `token` of `node`. A step of one thread.
+  __device__ double DraftProbability(int node, TokenId token) const {
+    const int32_t* begin = a_.law_begin + round_.first_node + node;
+    if (begin[0] == begin[1]) return 1;  // a point mass
+    for (int i = begin[0]; i < begin[1]; ++i) {
+      if (a_.law_ids[i] == token) return static_cast<double>(a_.law_weights[i]) * (1.0 / 65536);
+    }
+    return 0;
   }
 
   // Entries of the law behind `node`; a point mass has one.

@@ -8,7 +8,7 @@
 
 namespace outrider {
 
-// All pointers are device memory.
+// All pointers are device memory; `rows` counts nodes.
 struct RoundArrays {
   const BatchedRound* rounds = nullptr;
   const SeenToken* seen = nullptr;
@@ -23,15 +23,15 @@ struct RoundArrays {
   const TokenId* law_ids = nullptr;
   const uint32_t* law_weights = nullptr;
 
-  float* logits = nullptr;  // [rows], `stride` apart; become probabilities
-  int64_t stride = 0;
-  int vocab = 0;    // entries of a row
+  float* logits = nullptr;  // rows of `vocab`; those of the sessions become probabilities
+  int vocab = 0;
   int allowed = 0;  // ids from here on are never sampled
   int rows = 0, sessions = 0;
 
   TokenId* matches = nullptr;  // [rows]: the target's own token, of kArgmax and kRace
   unsigned char* scratch = nullptr;
   DeviceVerdict* verdicts = nullptr;  // [sessions]
+  uint8_t* acceptance = nullptr;      // [rows]
 };
 
 }  // namespace outrider

@@ -207,6 +207,33 @@ __device__ Stop Decide(VerifyRule rule, const WarpRound& round) {
   return DecideMatch(round);
 }
 
+__device__ bool Samples(VerifyRule rule) {
+  return rule != VerifyRule::kArgmax && rule != VerifyRule::kRace;
+}
+
+// A thread a node.
+__device__ void WriteAcceptance(const WarpRound& round, VerifyRule rule, uint8_t* out) {
+  for (int node = static_cast<int>(threadIdx.x); node < round.nodes();
+       node += static_cast<int>(blockDim.x)) {
+    out[node] = 0;
+    if (node == 0 || !Samples(rule)) continue;
+    const int parent = round.parent(node);
+    const TokenId token = round.token(node);
+    out[node] = AcceptanceByte(static_cast<double>(round.target(parent)[token]),
+                               round.DraftProbability(parent, token));
+  }
+}
+
+// AcceptanceOfFirstToken of verifier/rules/verify.h. A step of the whole warp.
+__device__ void WeighFirstToken(const WarpRound& round, float* kseq_acceptance, float* optimal) {
+  const int k = round.draws(0);
+  const SparseRow<double> draft = round.Draft(0, 0);
+  const RatioEntry* entries = round.Rank(0, draft);
+  const KSeq kseq = SolveKSeq(entries, draft.size, k);
+  *kseq_acceptance = static_cast<float>(kseq.gain * kseq.beta);
+  *optimal = static_cast<float>(OptimalAcceptance(entries, draft.size, k));
+}
+
 // A block a session: its first warp decides where the round ends, all of them draw.
 __global__ void RulesKernel(RoundArrays a) {
   __shared__ DrawShared draw;
@@ -215,7 +242,12 @@ __global__ void RulesKernel(RoundArrays a) {
   const BatchedRound& batched = a.rounds[session];
   const VerifyRule rule = batched.spec.rule;
   const WarpRound round(a, batched);
+  WriteAcceptance(round, rule, a.acceptance + batched.first_node);
+  float kseq_acceptance = 0, optimal_acceptance = 0;  // in the first warp
   if (Warp() == 0) {
+    if (Samples(rule) && round.draws(0) > 1) {
+      WeighFirstToken(round, &kseq_acceptance, &optimal_acceptance);
+    }
     const Stop decided = Decide(rule, round);
     if (Lane() == 0) stop = decided;
   }
@@ -223,7 +255,7 @@ __global__ void RulesKernel(RoundArrays a) {
   const int node = stop.node;
   const int depth = round.depth(node);
   TokenId next = -1;
-  if (rule == VerifyRule::kArgmax || rule == VerifyRule::kRace) {
+  if (!Samples(rule)) {
     next = round.match(node);
   } else {
     const Purpose purpose = rule == VerifyRule::kPlain ? Purpose::kPlainToken : Purpose::kNextToken;
@@ -231,7 +263,9 @@ __global__ void RulesKernel(RoundArrays a) {
     next = DrawFromResidual(round.target(node), a.allowed, stop.scale, law,
                             round.Toss(purpose, depth, 0), round.scratch.saved, draw);
   }
-  if (threadIdx.x == 0) a.verdicts[session] = {node, depth, next};
+  if (threadIdx.x == 0) {
+    a.verdicts[session] = {node, depth, next, kseq_acceptance, optimal_acceptance};
+  }
 }
 
 }  // namespace

@@ -107,10 +107,10 @@ __device__ bool Cuts(const RowWarp& warp, int n) {
 __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
   __shared__ WarpShared shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
-  const int row = static_cast<int>(blockIdx.x);
+  const int row = static_cast<int>(blockIdx.x);  // of the batch's nodes
   const BatchedRound& round = a.rounds[a.round_of[row]];
   const RowWarp warp = round.spec.warp;
-  float* logits = a.logits + row * a.stride;
+  float* logits = a.logits + int64_t{round.first_row + row - round.first_node} * a.vocab;
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   AdjustLogits(a, round, row - round.first_node, logits);

@@ -98,6 +98,11 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
+  // The same by a product that rounds nothing itself and so leaves the copy alone.
+  const auto exact = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF32).value();
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->MatMul(*exact, gain->floats(), 1, nullptr, true, x->floats());
+  EXPECT_EQ(product(x->floats()), 2.f);
   const std::vector<float> threes(n, 3.f);
   const auto table = backend->Pack({threes.data(), Dtype::kF32, {1, n}}, WeightType::kF32).value();
   const std::vector<TokenId> token = {0};

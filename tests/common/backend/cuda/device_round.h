@@ -4,153 +4,59 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/backend/cuda/device_rules.h"
-#include "common/spec/draft.h"
-#include "common/spec/draft_law.h"
-#include "common/spec/draft_tree.h"
-#include "common/spec/sampling_params.h"
+#include "tests/support/verify_rounds.h"
 
 namespace outrider {
 
-using Rows = std::vector<std::vector<float>>;
+using testing::OnHost;
+using testing::Random;
+using testing::Rows;
+using testing::Same;
+using testing::TestRound;
 
-inline RowWarp WarpOf(const SamplingParams& p) {
-  return {.temperature = p.temperature,
-          .top_k = p.top_k,
-          .top_p = p.top_p,
-          .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty,
-          .presence_penalty = p.presence_penalty,
-          .frequency_penalty = p.frequency_penalty};
-}
-
-inline VerifyRule RuleOf(Rule rule, const SamplingParams& params, const DraftTree& tree) {
-  if (params.greedy()) return VerifyRule::kArgmax;
-  if (rule == Rule::kGumbel) return VerifyRule::kRace;
-  if (tree.empty()) return VerifyRule::kPlain;
-  switch (rule) {
-    case Rule::kToken: return VerifyRule::kToken;
-    case Rule::kBlock: return VerifyRule::kBlock;
-    case Rule::kSpecTr: return VerifyRule::kSpecTr;
-    case Rule::kMultiRound: return VerifyRule::kMultiRound;
-    default: return VerifyRule::kMultiPathBlock;
-  }
-}
-
-struct Session {
-  Rule rule = Rule::kBlock;
-  SamplingParams params;
-  std::vector<TokenId> prompt, output;
-  DraftTree tree;
-  uint64_t seed = 1;
-  uint32_t round = 0;
-  Rows rows;  // logits by node
-
-  uint32_t position() const { return static_cast<uint32_t>(prompt.size() + output.size()); }
-};
-
-inline void Add(const Session& s, VerifyBatch& batch) {
-  std::vector<TokenId> tokens = s.prompt;
-  tokens.insert(tokens.end(), s.output.begin(), s.output.end());
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  std::vector<SeenToken> seen;
-  for (const TokenId t : tokens) {
-    seen.push_back({t, static_cast<int32_t>(std::count(s.output.begin(), s.output.end(), t))});
-  }
-  std::vector<TokenBias> biases;
-  for (const auto& [token, bias] : s.params.logit_bias) biases.push_back({token, bias});
-  batch.BeginSession({.rule = RuleOf(s.rule, s.params, s.tree),
-                      .warp = WarpOf(s.params),
-                      .seed = s.seed,
-                      .round = s.round,
-                      .position = s.position()},
-                     seen, biases);
-  for (int node = 0; node <= s.tree.size(); ++node) {
-    batch.AddNode(s.tree.token(node), s.tree.parent(node), s.tree.draws(node), s.tree.law(node).ids,
-                  s.tree.law(node).weights);
-  }
-}
-
-// Verifies the sessions in one step. Their rows become what the device has left of them.
-inline std::vector<DeviceVerdict> VerifyOnDevice(std::vector<Session>& sessions, int vocab,
-                                                 int allowed) {
+// Verifies the sessions in one step, with `gap` rows that are nobody's in front of each. Their rows
+// become what the device has left of them. `acceptance`: by session and node.
+inline std::vector<DeviceVerdict> VerifyOnDevice(
+    std::vector<TestRound>& sessions, int vocab, int allowed, int gap = 0,
+    std::vector<std::vector<uint8_t>>* acceptance = nullptr) {
+  constexpr float kUntouched = 1234.f;
   const Stream stream;
-  DeviceRules rules(&stream, vocab, allowed);
+  DeviceRules rules(&stream);
   VerifyBatch batch;
-  for (const Session& s : sessions) Add(s, batch);
-  auto logits = CudaBuffer::Allocate(
-      Place::kDevice, static_cast<size_t>(batch.rows()) * static_cast<size_t>(vocab) * 4);
-  EXPECT_TRUE(logits.ok());
-  float* at = static_cast<float*>(logits.value()->data());
-  for (const Session& s : sessions) {
-    for (const std::vector<float>& row : s.rows) at = std::copy(row.begin(), row.end(), at);
+  std::vector<float> logits;
+  for (const TestRound& s : sessions) {
+    batch.SkipRows(gap);
+    AddTo(batch, s);
+    logits.insert(logits.end(), static_cast<size_t>(gap * vocab), kUntouched);
+    for (const std::vector<float>& row : s.rows) {
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
   }
-  rules.Verify(batch, static_cast<float*>(logits.value()->data()), vocab);
-  const std::span<const DeviceVerdict> verdicts = rules.Verdicts();
-  at = static_cast<float*>(logits.value()->data());
-  for (Session& s : sessions) {
+  auto memory = CudaBuffer::Allocate(Place::kDevice, logits.size() * sizeof(float));
+  EXPECT_TRUE(memory.ok());
+  auto* const rows = static_cast<float*>(memory.value()->data());
+  std::copy(logits.begin(), logits.end(), rows);
+  rules.Verify(batch, {rows, vocab, allowed});
+  const DeviceVerdicts verdicts = rules.Verdicts();
+  EXPECT_EQ(rules.bytes(), verdicts.verdicts.size_bytes() + verdicts.acceptance.size_bytes());
+  const float* at = rows;
+  const uint8_t* byte = verdicts.acceptance.data();
+  for (TestRound& s : sessions) {
+    EXPECT_EQ(std::count(at, at + gap * vocab, kUntouched), gap * vocab);
+    at += gap * vocab;
     for (std::vector<float>& row : s.rows) {
       std::copy(at, at + vocab, row.begin());
       at += vocab;
     }
+    if (acceptance != nullptr) acceptance->emplace_back(byte, byte + s.rows.size());
+    byte += s.rows.size();
   }
-  return {verdicts.begin(), verdicts.end()};
+  return {verdicts.verdicts.begin(), verdicts.verdicts.end()};
 }
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : bits_(seed) {}
-  int Below(int n) { return static_cast<int>(bits_() % static_cast<uint64_t>(n)); }
-  double Unit() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
-  uint64_t Bits() { return bits_(); }
-
-  std::vector<float> Logits(int vocab, bool grid) {
-    std::normal_distribution<float> normal(0.f, 3.f);
-    std::vector<float> row(static_cast<size_t>(vocab));
-    for (float& x : row) x = grid ? std::round(normal(bits_) * 4) / 4 : normal(bits_);
-    return row;
-  }
-
-  // Of at most `entries` tokens below `allowed`.
-  DraftLaw Law(int allowed, int entries) {
-    std::vector<float> probs = Logits(allowed, false);
-    double sum = 0;
-    for (float& p : probs) sum += static_cast<double>(p = std::exp(0.5f * p));
-    for (float& p : probs) p = static_cast<float>(static_cast<double>(p) / sum);
-    return MakeDraftLaw(probs, {.mass = 0.9995f, .max_entries = entries});
-  }
-
-  // Sampled from laws of its own, each node's draws multiplied as DraftShape says.
-  DraftTree Tree(const DraftShape& shape, int allowed, int entries) {
-    DraftTree tree;
-    for (int node = 0; node <= tree.size(); ++node) {
-      const int depth = tree.depth(node);
-      if (depth >= shape.length || (node > 0 && Below(12) == 0)) continue;  // some end early
-      int times = 1;
-      if (node > 0) {
-        const auto siblings = tree.draws(tree.parent(node));
-        times = static_cast<int>(std::count(siblings.begin(), siblings.end(), node));
-      }
-      const DraftLaw law = Law(allowed, entries);
-      tree.SetLaw(node, law);
-      for (int i = 0; i < times * shape.draws(depth); ++i) {
-        tree.AddDraw(node, SampleDraftLaw(law, Unit()));
-      }
-    }
-    return tree;
-  }
-
- private:
-  std::mt19937_64 bits_;
-};
 
 }  // namespace outrider

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/math/coins.h"
+#include "common/math/accept.h"
 #include "common/spec/warper.h"
 #include "tests/common/backend/cuda/device_round.h"
 #include "tests/support/statistics.h"
@@ -19,33 +19,18 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
                            Rule::kMultiPathBlock};
 
-// What the host says of these rows of probabilities, as the engine asks it.
-Verdict OnHost(const Session& s, const Rows& rows, int vocab) {
-  if (s.tree.empty() && s.rule != Rule::kGumbel) {
-    return {.next = SampleRow(rows[0], Coin(s.seed, s.round, 0, Purpose::kPlainToken))};
-  }
-  return VerifyRound(
-      s.rule, s.tree,
-      [&](int node) { return std::span<const float>(rows[static_cast<size_t>(node)]); }, vocab,
-      s.seed, s.round, s.position());
-}
-
-bool Same(const Verdict& a, const DeviceVerdict& b) {
-  return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
-}
-
 struct Mismatches {
   int on_same_rows = 0;  // the host's rules on the rows that the device made
   int on_host_rows = 0;  // the whole of the host's verification
   int cases = 0;
 };
 
-Mismatches Compare(std::vector<Session> sessions, int vocab, int allowed) {
-  const std::vector<Session> before = sessions;
+Mismatches Compare(std::vector<TestRound> sessions, int vocab, int allowed) {
+  const std::vector<TestRound> before = sessions;
   const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, vocab, allowed);
   Mismatches result;
   for (size_t i = 0; i < before.size(); ++i) {
-    const Session& s = before[i];
+    const TestRound& s = before[i];
     ++result.cases;
     result.on_same_rows += !Same(OnHost(s, sessions[i].rows, vocab), verdicts[i]);
     Rows rows = s.rows;
@@ -59,7 +44,7 @@ Mismatches Compare(std::vector<Session> sessions, int vocab, int allowed) {
 }
 
 // Rows near the draft's laws, so that some drafts stand; some tokens that the target excludes.
-void MakeRows(Random& random, int vocab, Session& s) {
+void MakeRows(Random& random, int vocab, TestRound& s) {
   for (int node = 0; node <= s.tree.size(); ++node) {
     std::vector<float> row = random.Logits(vocab, false);
     for (float& x : row) x *= 0.4f;
@@ -73,8 +58,8 @@ void MakeRows(Random& random, int vocab, Session& s) {
   }
 }
 
-Session RandomSession(Random& random, Rule rule, int vocab, int allowed, int max_length) {
-  Session s;
+TestRound RandomSession(Random& random, Rule rule, int vocab, int allowed, int max_length) {
+  TestRound s;
   s.rule = rule;
   s.seed = random.Bits();
   s.round = static_cast<uint32_t>(random.Below(1 << 20));
@@ -107,7 +92,7 @@ TEST(DeviceRules, GiveTheHostsVerdicts) {
                                                 {250, 250, 300},
                                                 {900, 890, 60},
                                                 {5000, 5000, 20}}) {
-      std::vector<Session> sessions;
+      std::vector<TestRound> sessions;
       for (int i = 0; i < count; ++i) {
         sessions.push_back(RandomSession(random, rule, vocab, allowed, 5));
       }
@@ -125,7 +110,7 @@ TEST(DeviceRules, GiveTheHostsVerdicts) {
 
 TEST(DeviceRules, GiveTheHostsVerdictsOfLargeVocabularies) {
   Random random(12);
-  std::vector<Session> sessions;
+  std::vector<TestRound> sessions;
   for (const Rule rule : kRules) sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
   sessions.push_back(RandomSession(random, Rule::kBlock, 131072, 131000, 0));
   const Mismatches some = Compare(std::move(sessions), 131072, 131000);
@@ -135,26 +120,78 @@ TEST(DeviceRules, GiveTheHostsVerdictsOfLargeVocabularies) {
 
 TEST(DeviceRules, VerdictsDoNotDependOnTheBatch) {
   Random random(13);
-  std::vector<Session> sessions;
+  std::vector<TestRound> sessions;
   for (int i = 0; i < 40; ++i) {
     sessions.push_back(RandomSession(random, kRules[i % 5], 600, 600, 4));
   }
-  std::vector<Session> together = sessions;
+  std::vector<TestRound> together = sessions;
   const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(together, 600, 600);
   for (size_t i = 0; i < sessions.size(); ++i) {
-    std::vector<Session> alone = {sessions[i]};
+    std::vector<TestRound> alone = {sessions[i]};
     const DeviceVerdict verdict = VerifyOnDevice(alone, 600, 600)[0];
     EXPECT_TRUE(verdict.node == verdicts[i].node && verdict.next == verdicts[i].next) << i;
     EXPECT_EQ(alone[0].rows, together[i].rows) << i;  // to the bit
   }
 }
 
+TEST(DeviceRules, LeaveRowsThatAreNotTheBatchs) {
+  Random random(14);
+  std::vector<TestRound> sessions;
+  for (int i = 0; i < 10; ++i) {
+    sessions.push_back(RandomSession(random, kRules[i % 5], 40, 37, 3));
+  }
+  std::vector<TestRound> close = sessions;
+  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(close, 40, 37);
+  const std::vector<DeviceVerdict> with_gaps = VerifyOnDevice(sessions, 40, 37, /*gap=*/3);
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    EXPECT_TRUE(verdicts[i].node == with_gaps[i].node && verdicts[i].next == with_gaps[i].next);
+    EXPECT_EQ(sessions[i].rows, close[i].rows) << i;
+  }
+}
+
+// What the engine reads of target rows beside the verdict.
+TEST(DeviceRules, SayHowLikelyDraftsWereToBeAccepted) {
+  Random random(15);
+  std::vector<TestRound> sessions;
+  for (int i = 0; i < 100; ++i) {
+    sessions.push_back(RandomSession(random, kRules[i % 5], 60, 60, 4));
+    if (i % 10 == 9) sessions.back().rule = Rule::kGumbel;
+    if (i % 10 == 8) sessions.back().params.temperature = 0;
+  }
+  std::vector<std::vector<uint8_t>> acceptance;
+  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, 60, 60, 0, &acceptance);
+  int several = 0, drafted = 0;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    const TestRound& s = sessions[i];
+    const bool sampled = s.rule != Rule::kGumbel && !s.params.greedy();
+    ASSERT_EQ(acceptance[i].size(), static_cast<size_t>(s.tree.size()) + 1);
+    EXPECT_EQ(acceptance[i][0], 0);
+    for (int node = 1; node <= s.tree.size(); ++node) {
+      const DraftLaw& law = s.tree.law(s.tree.parent(node));
+      const double q = law.ids.empty() ? 1 : Probability(law, s.tree.token(node));
+      const double p = static_cast<double>(s.rows[static_cast<size_t>(s.tree.parent(node))]
+                                                 [static_cast<size_t>(s.tree.token(node))]);
+      EXPECT_EQ(acceptance[i][static_cast<size_t>(node)], sampled ? AcceptanceByte(p, q) : 0);
+      drafted += sampled;
+    }
+    FirstTokenAcceptance first;
+    if (sampled && s.tree.draws(0).size() > 1) {
+      first = AcceptanceOfFirstToken(s.tree, s.rows[0]);
+      ++several;
+    }
+    EXPECT_EQ(verdicts[i].kseq_acceptance, static_cast<float>(first.kseq)) << i;
+    EXPECT_EQ(verdicts[i].optimal_acceptance, static_cast<float>(first.optimum)) << i;
+  }
+  EXPECT_GT(several, 10);
+  EXPECT_GT(drafted, 100);
+}
+
 TEST(DeviceRules, DegenerateRounds) {
   const DraftLaw even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftLawTotal}};
-  std::vector<Session> sessions;
+  std::vector<TestRound> sessions;
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      Session s{.rule = rule, .seed = seed};
+      TestRound s{.rule = rule, .seed = seed};
       // Both models agree: nothing is left behind a rejection.
       s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
       s.rows = {{0.f, 0.f, -kInf}, {0.f, 0.f, -kInf}, {0.f, -kInf, -kInf}};
@@ -208,9 +245,9 @@ TEST(DeviceRules, EmitTheTargetsLaw) {
   for (const Rule rule : rules) {
     Random random(20 + static_cast<uint64_t>(rule));
     std::vector<int64_t> counts(law.size());
-    std::vector<Session> sessions;
+    std::vector<TestRound> sessions;
     for (int i = 0; i < kRounds; ++i) {
-      Session s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
+      TestRound s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
       const bool laws = rule != Rule::kGumbel;
       const int draws = laws && TakesManyPaths(rule) ? 3 : 1;
       if (laws) s.tree.SetLaw(0, draft_root);

@@ -16,7 +16,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 // As kernels/sampling.h promises.
 constexpr double kTolerance = 2e-6;
 
-Warper WarperOf(const Session& s, int vocab, int allowed) {
+Warper WarperOf(const TestRound& s, int vocab, int allowed) {
   Warper warper(s.params, vocab, allowed);
   warper.ObservePrompt(s.prompt);
   for (const TokenId token : s.output) warper.ObserveOutput(token);
@@ -33,8 +33,8 @@ void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>&
 }
 
 // Warps every row on both sides.
-void ExpectSameLaws(std::vector<Session> sessions, int vocab, int allowed) {
-  const std::vector<Session> before = sessions;
+void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
+  const std::vector<TestRound> before = sessions;
   VerifyOnDevice(sessions, vocab, allowed);
   for (size_t s = 0; s < sessions.size(); ++s) {
     Warper warper = WarperOf(before[s], vocab, allowed);
@@ -67,8 +67,8 @@ SamplingParams RandomParams(Random& random, int allowed) {
   return p;
 }
 
-Session RandomSession(Random& random, int vocab, int allowed, const DraftShape& shape) {
-  Session s;
+TestRound RandomSession(Random& random, int vocab, int allowed, const DraftShape& shape) {
+  TestRound s;
   s.params = RandomParams(random, allowed);
   for (int i = random.Below(20); i > 0; --i) s.prompt.push_back(random.Below(allowed));
   for (int i = random.Below(20); i > 0; --i) s.output.push_back(random.Below(vocab));
@@ -84,7 +84,7 @@ TEST(DeviceWarp, GivesTheHostsLaw) {
   Random random(1);
   for (const auto& [vocab, allowed] :
        {std::pair{1, 1}, {2, 2}, {7, 5}, {33, 33}, {256, 250}, {300, 300}, {1500, 1499}}) {
-    std::vector<Session> sessions;
+    std::vector<TestRound> sessions;
     for (int i = 0; i < 60; ++i) {
       sessions.push_back(RandomSession(random, vocab, allowed, {.length = 3, .branching = {2}}));
     }
@@ -96,7 +96,7 @@ TEST(DeviceWarp, GivesTheHostsLaw) {
 TEST(DeviceWarp, GivesTheHostsLawOfLargeVocabularies) {
   Random random(2);
   for (const int vocab : {32768, 262144}) {
-    std::vector<Session> sessions;
+    std::vector<TestRound> sessions;
     for (int i = 0; i < 4; ++i) {
       sessions.push_back(RandomSession(random, vocab, vocab - 3, {.length = 1}));
     }
@@ -110,10 +110,10 @@ TEST(DeviceWarp, GivesTheHostsLawOfLargeVocabularies) {
 
 TEST(DeviceWarp, TiesGoToTheLowerId) {
   for (const int vocab : {10, 700}) {
-    std::vector<Session> sessions;
+    std::vector<TestRound> sessions;
     for (const auto& [top_k, top_p] :
          {std::pair{3, 1.f}, {0, 0.35f}, {5, 0.5f}, {vocab - 1, 0.999f}, {0, 0.9999f}}) {
-      Session s;
+      TestRound s;
       s.params.top_k = top_k;
       s.params.top_p = top_p;
       s.rows = {std::vector<float>(static_cast<size_t>(vocab), 2.f)};
@@ -128,7 +128,7 @@ TEST(DeviceWarp, TiesGoToTheLowerId) {
 
 TEST(DeviceWarp, BrokenRowsStayRows) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<Session> sessions;
+  std::vector<TestRound> sessions;
   for (const std::vector<float>& row : std::vector<std::vector<float>>{{-kInf, -kInf, -kInf, -kInf},
                                                                        {nan, nan, nan, nan},
                                                                        {nan, 1.f, -kInf, 2.f},
@@ -137,7 +137,7 @@ TEST(DeviceWarp, BrokenRowsStayRows) {
                                                                        {3e38f, -3e38f, 0.f, 1.f}}) {
     for (const float top_p : {1.f, 0.4f}) {
       for (const float temperature : {1.f, 1e-39f, 1e30f}) {
-        Session s;
+        TestRound s;
         s.params.top_p = top_p;
         s.params.temperature = temperature;
         s.rows = {row};
@@ -158,9 +158,9 @@ TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
   Random random(3);
   for (const auto& [vocab, allowed, count] :
        {std::tuple{5, 4, 200}, {300, 300, 200}, {3000, 2990, 30}, {262144, 262100, 3}}) {
-    std::vector<Session> sessions;
+    std::vector<TestRound> sessions;
     for (int i = 0; i < count; ++i) {
-      Session s = RandomSession(random, vocab, allowed, {});
+      TestRound s = RandomSession(random, vocab, allowed, {});
       s.rule = Rule::kGumbel;
       if (i % 2 == 0) s.params.temperature = 0.f;
       if (i % 4 == 1) s.params.top_k = 0, s.params.top_p = 1.f, s.params.min_p = 0.f;
@@ -175,10 +175,10 @@ TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
       }
       sessions.push_back(s);
     }
-    std::vector<Session> after = sessions;
+    std::vector<TestRound> after = sessions;
     const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(after, vocab, allowed);
     for (size_t i = 0; i < sessions.size(); ++i) {
-      const Session& s = sessions[i];
+      const TestRound& s = sessions[i];
       Warper warper = WarperOf(s, vocab, allowed);
       int node = 0;
       for (;;) {

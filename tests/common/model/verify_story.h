@@ -1,0 +1,150 @@
+// A model whose device verifies, against the host's verification of the same rows: for the kernels'
+// emulation and for a device alike.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "common/math/softmax.h"
+#include "common/model/model.h"
+#include "common/spec/warper.h"
+#include "tests/support/verify_rounds.h"
+
+namespace outrider::testing {
+
+// One sequence's share of a pass.
+struct VerifyShare {
+  SequenceId sequence = -1;
+  bool verify = false;
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> parents, wanted;
+  TestRound round;  // where `verify`
+};
+
+inline std::vector<ForwardSequence> BatchOf(const std::vector<VerifyShare>& shares, bool verify) {
+  std::vector<ForwardSequence> batch;
+  for (const VerifyShare& s : shares) {
+    batch.push_back({.sequence = s.sequence,
+                     .tokens = s.tokens,
+                     .parents = s.parents,
+                     .logit_rows = s.wanted,
+                     .verify = verify && s.verify});
+  }
+  return batch;
+}
+
+inline TestRound RandomRound(Random& random, int number, int allowed) {
+  constexpr Rule kRules[] = {Rule::kToken,      Rule::kBlock,          Rule::kSpecTr,
+                             Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel};
+  TestRound round{.rule = kRules[number % 6], .seed = random.Bits(), .round = 3};
+  if (number % 7 == 0) round.params.temperature = 0;
+  if (number % 3 == 0) round.params.top_k = 1 + random.Below(20);
+  if (number % 4 == 0) round.params.top_p = 0.8f;
+  if (number % 5 == 0) round.params.repetition_penalty = 1.3f;
+  DraftShape shape{.length = number % 4};  // 0: a plain step
+  if (TakesManyPaths(round.rule) && shape.length > 0) shape.branching = {3};
+  round.tree = random.Tree(shape, allowed, 30);
+  return round;
+}
+
+// Passes over sequences that want their rows, none of them or a verdict: rows come to the host for
+// the first alone, and verdicts are the host's on the rows of the same pass without Verify.
+inline void ExpectVerdictsOfTheHost(Model& model) {
+  constexpr int kSteps = 14, kPrefix = 9;
+  const int vocab = model.config().vocab_size, allowed = vocab - 5;
+  const auto width = static_cast<size_t>(vocab);
+  ASSERT_TRUE(model.verifies());
+  Random random(31);
+  int differ = 0, accepted = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<VerifyShare> shares;
+    for (const char kind : {'h', 'v', 'p', 'v', 'v', 'h'}) {
+      VerifyShare& s = shares.emplace_back();
+      s.sequence = model.NewSequence();
+      s.verify = kind == 'v';
+      for (int i = 0; i < kPrefix; ++i) s.tokens.push_back(random.Below(allowed));
+      const ForwardSequence prefix = {.sequence = s.sequence, .tokens = s.tokens};
+      ForwardOutput output;
+      ASSERT_TRUE(model.Forward({&prefix, 1}, false, &output).ok());
+      s.round.prompt = s.tokens;
+      s.tokens.assign(2, random.Below(allowed));
+      if (kind == 'h') s.wanted = {0, 1};
+      if (kind != 'v') continue;
+      TestRound round = RandomRound(random, 3 * step + static_cast<int>(shares.size()), allowed);
+      round.prompt = std::move(s.round.prompt);
+      s.round = std::move(round);
+      s.tokens.resize(1);
+      s.round.prompt.push_back(s.tokens[0]);
+      s.parents = {-1};
+      for (int node = 1; node <= s.round.tree.size(); ++node) {
+        s.tokens.push_back(s.round.tree.token(node));
+        s.parents.push_back(s.round.tree.parent(node));
+      }
+      s.wanted.resize(s.tokens.size());
+      std::iota(s.wanted.begin(), s.wanted.end(), 0);
+    }
+
+    ForwardOutput output;
+    ASSERT_TRUE(model.Forward(BatchOf(shares, false), false, &output).ok());
+    std::vector<float> wanted;  // of those that want rows
+    const float* row = output.logits;
+    for (VerifyShare& s : shares) {
+      for (size_t i = 0; i < s.wanted.size(); ++i, row += width) {
+        if (s.verify) {
+          s.round.rows.emplace_back(row, row + width);
+        } else {
+          wanted.insert(wanted.end(), row, row + width);
+        }
+      }
+      model.Truncate(s.sequence, kPrefix);
+    }
+
+    VerifyBatch batch;
+    size_t bytes = wanted.size() * sizeof(float);
+    for (const VerifyShare& s : shares) {
+      if (!s.verify) {
+        batch.SkipRows(static_cast<int>(s.wanted.size()));
+        continue;
+      }
+      AddTo(batch, s.round);
+      bytes += sizeof(DeviceVerdict) + s.round.rows.size();
+    }
+    const int64_t before = model.bytes_to_host();
+    ASSERT_TRUE(model.Forward(BatchOf(shares, true), false, &output).ok());
+    const DeviceVerdicts verdicts = model.Verify(batch, allowed);
+    EXPECT_EQ(model.bytes_to_host() - before, static_cast<int64_t>(bytes));
+    ASSERT_EQ(output.rows * vocab, static_cast<int>(wanted.size()));
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), output.logits)) << "step " << step;
+
+    size_t next = 0;
+    for (VerifyShare& s : shares) {
+      model.Release(s.sequence);
+      if (!s.verify) continue;
+      Warper warper(s.round.params, vocab, allowed);
+      warper.ObservePrompt(s.round.prompt);
+      Rows rows = s.round.rows;
+      for (int node = 0; node <= s.round.tree.size(); ++node) {
+        std::vector<float>& r = rows[static_cast<size_t>(node)];
+        warper.Warp(r, s.round.tree.Path(node));
+      }
+      const Verdict verdict =
+          s.round.params.greedy()
+              ? VerifyMatch(s.round.tree,
+                            [&](int node) { return RowArgmax(rows[static_cast<size_t>(node)]); })
+              : OnHost(s.round, rows, vocab);
+      accepted += verdict.accepted;
+      differ += !Same(verdict, verdicts.verdicts[next++]);
+    }
+  }
+  // A coin within 1e-6 of its threshold: one of ten thousand verdicts.
+  EXPECT_EQ(differ, 0);
+  EXPECT_GT(accepted, 0);
+}
+
+}  // namespace outrider::testing

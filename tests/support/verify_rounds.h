@@ -1,0 +1,144 @@
+// Rounds in the host's own types and as a VerifyBatch takes them, for the tests of what verifies on
+// a device.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "common/backend/verify_batch.h"
+#include "common/math/coins.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_law.h"
+#include "common/spec/draft_tree.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/warper.h"
+#include "verifier/rules/verify.h"
+
+namespace outrider::testing {
+
+using Rows = std::vector<std::vector<float>>;
+
+inline RowWarp WarpOf(const SamplingParams& p) {
+  return {.temperature = p.temperature,
+          .top_k = p.top_k,
+          .top_p = p.top_p,
+          .min_p = p.min_p,
+          .repetition_penalty = p.repetition_penalty,
+          .presence_penalty = p.presence_penalty,
+          .frequency_penalty = p.frequency_penalty};
+}
+
+inline VerifyRule RuleOf(Rule rule, const SamplingParams& params, const DraftTree& tree) {
+  if (params.greedy()) return VerifyRule::kArgmax;
+  if (rule == Rule::kGumbel) return VerifyRule::kRace;
+  if (tree.empty()) return VerifyRule::kPlain;
+  switch (rule) {
+    case Rule::kToken: return VerifyRule::kToken;
+    case Rule::kBlock: return VerifyRule::kBlock;
+    case Rule::kSpecTr: return VerifyRule::kSpecTr;
+    case Rule::kMultiRound: return VerifyRule::kMultiRound;
+    default: return VerifyRule::kMultiPathBlock;
+  }
+}
+
+struct TestRound {
+  Rule rule = Rule::kBlock;
+  SamplingParams params;
+  std::vector<TokenId> prompt, output;
+  DraftTree tree;
+  uint64_t seed = 1;
+  uint32_t round = 0;
+  Rows rows;  // logits by node
+
+  uint32_t position() const { return static_cast<uint32_t>(prompt.size() + output.size()); }
+};
+
+inline void AddTo(VerifyBatch& batch, const TestRound& s) {
+  std::vector<TokenId> tokens = s.prompt;
+  tokens.insert(tokens.end(), s.output.begin(), s.output.end());
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  std::vector<SeenToken> seen;
+  for (const TokenId t : tokens) {
+    seen.push_back({t, static_cast<int32_t>(std::count(s.output.begin(), s.output.end(), t))});
+  }
+  std::vector<TokenBias> biases;
+  for (const auto& [token, bias] : s.params.logit_bias) biases.push_back({token, bias});
+  batch.BeginSession({.rule = RuleOf(s.rule, s.params, s.tree),
+                      .warp = WarpOf(s.params),
+                      .seed = s.seed,
+                      .round = s.round,
+                      .position = s.position()},
+                     seen, biases);
+  for (int node = 0; node <= s.tree.size(); ++node) {
+    batch.AddNode(s.tree.token(node), s.tree.parent(node), s.tree.draws(node), s.tree.law(node).ids,
+                  s.tree.law(node).weights);
+  }
+}
+
+// What the host says of these rows of probabilities, as the engine asks it.
+inline Verdict OnHost(const TestRound& s, const Rows& rows, int vocab) {
+  if (s.tree.empty() && s.rule != Rule::kGumbel) {
+    return {.next = SampleRow(rows[0], Coin(s.seed, s.round, 0, Purpose::kPlainToken))};
+  }
+  return VerifyRound(
+      s.rule, s.tree,
+      [&](int node) { return std::span<const float>(rows[static_cast<size_t>(node)]); }, vocab,
+      s.seed, s.round, s.position());
+}
+
+inline bool Same(const Verdict& a, const DeviceVerdict& b) {
+  return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : bits_(seed) {}
+  int Below(int n) { return static_cast<int>(bits_() % static_cast<uint64_t>(n)); }
+  double Unit() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
+  uint64_t Bits() { return bits_(); }
+
+  std::vector<float> Logits(int vocab, bool grid) {
+    std::normal_distribution<float> normal(0.f, 3.f);
+    std::vector<float> row(static_cast<size_t>(vocab));
+    for (float& x : row) x = grid ? std::round(normal(bits_) * 4) / 4 : normal(bits_);
+    return row;
+  }
+
+  // Of at most `entries` tokens below `allowed`.
+  DraftLaw Law(int allowed, int entries) {
+    std::vector<float> probs = Logits(allowed, false);
+    double sum = 0;
+    for (float& p : probs) sum += static_cast<double>(p = std::exp(0.5f * p));
+    for (float& p : probs) p = static_cast<float>(static_cast<double>(p) / sum);
+    return MakeDraftLaw(probs, {.mass = 0.9995f, .max_entries = entries});
+  }
+
+  // Sampled from laws of its own, each node's draws multiplied as DraftShape says.
+  DraftTree Tree(const DraftShape& shape, int allowed, int entries) {
+    DraftTree tree;
+    for (int node = 0; node <= tree.size(); ++node) {
+      const int depth = tree.depth(node);
+      if (depth >= shape.length || (node > 0 && Below(12) == 0)) continue;  // some end early
+      int times = 1;
+      if (node > 0) {
+        const auto siblings = tree.draws(tree.parent(node));
+        times = static_cast<int>(std::count(siblings.begin(), siblings.end(), node));
+      }
+      const DraftLaw law = Law(allowed, entries);
+      tree.SetLaw(node, law);
+      for (int i = 0; i < times * shape.draws(depth); ++i) {
+        tree.AddDraw(node, SampleDraftLaw(law, Unit()));
+      }
+    }
+    return tree;
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+}  // namespace outrider::testing

@@ -1,0 +1,249 @@
+// The engine over a model whose device verifies against the engine whose model's rows come to the
+// host: the same requests and drafts, the same texts.
+#include "verifier/engine/device_rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/math/coins.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/engine/engine_device.h"
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kVocab = 26;  // of rows of 32
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr FakeModelOptions kModel = {
+    .vocab_size = 32, .total_pages = 1024, .max_batch_tokens = 512};
+
+class KeepingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    for (const TokenLogprobs& l : chunk.logprobs) logprobs.push_back(l.logprob);
+    rows += 1 + chunk.drafted;
+  }
+  void Finish(const Summary& s) override {
+    ended = true;
+    accepted = s.accepted_tokens;
+  }
+  void Fail(const Status& status) override {
+    ended = true;
+    ADD_FAILURE() << status.ToString();
+  }
+
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;
+  int rows = 0;  // whose logits the rounds wanted
+  int accepted = 0;
+  bool ended = false;
+};
+
+class Played {
+ public:
+  explicit Played(bool on_device) : model(kModel) {
+    if (on_device) testing::GiveDevice(model);
+  }
+
+  void Run(const std::vector<GenerationRequest>& requests) {
+    const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+    testing::FakeClock clock;
+    Engine engine({.scheduler = {.token_budget = 512}}, &model, tokenizer.get(), &source, &metrics,
+                  &clock);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      sinks.push_back(std::make_shared<KeepingSink>());
+      const Status status = engine.Submit(i, requests[i], sinks.back());
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+    while (!engine.idle()) {
+      if (engine.Step()) continue;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        if (sinks[i]->ended || !source.opened.contains(i)) continue;
+        const RoundPlan plan = source.plan(i);
+        engine.OnDraft(i, plan.round, MakeDraft(requests[i], source.opened[i].kind, plan, i),
+                       /*complete=*/true);
+      }
+    }
+  }
+
+  FakeModel model;
+  testing::PuppetDraftSource source;
+  MetricsRegistry registry;
+  VerifierMetrics metrics{registry, "m"};
+  std::vector<std::shared_ptr<KeepingSink>> sinks;
+
+ private:
+  // By a model that is close to the target, cut as a drafter cuts.
+  DraftTree MakeDraft(const GenerationRequest& request, DraftKind kind, const RoundPlan& plan,
+                      size_t session) const {
+    DraftTree tree;
+    std::vector<int> times = {1};
+    uint32_t trial = 0;
+    for (int node = 0; node <= tree.size(); ++node) {
+      const int depth = tree.depth(node);
+      if (depth == plan.shape.length) continue;
+      std::vector<TokenId> tokens = request.prompt;
+      const std::vector<TokenId>& output = sinks[session]->tokens;
+      tokens.insert(tokens.end(), output.begin(), output.end());
+      const std::vector<TokenId> path = tree.Path(node);
+      tokens.insert(tokens.end(), path.begin(), path.end());
+      std::vector<float> row = model.Logits(tokens);
+      for (size_t i = 0; i < row.size(); ++i) row[i] += static_cast<float>(i % 5) * 0.1f;
+      Warper({.temperature = 0.8f}, 32, kVocab).Warp(row, {});
+      if (kind != DraftKind::kSampled) {
+        std::vector<TokenId> best(row.size());
+        std::iota(best.begin(), best.end(), 0);
+        std::sort(best.begin(), best.end(), [&](TokenId a, TokenId b) {
+          return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+        });
+        for (int i = 0; i < plan.shape.draws(depth); ++i) {
+          tree.AddDraw(node, best[static_cast<size_t>(i)]);
+        }
+        continue;
+      }
+      const DraftLaw law = MakeDraftLaw(row, {.mass = 0.95f, .max_entries = 12});
+      for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
+        const double coin = Coin(*request.seed, plan.round, static_cast<uint32_t>(depth),
+                                 Purpose::kDraftToken, trial++);
+        const auto child = static_cast<size_t>(tree.AddDraw(node, SampleDraftLaw(law, coin)));
+        times.resize(std::max(times.size(), child + 1));
+        ++times[child];
+      }
+      tree.SetLaw(node, law);
+    }
+    return tree;
+  }
+};
+
+// All rules, with and without drafts, all that a request samples by.
+std::vector<GenerationRequest> ManyRequests() {
+  constexpr Rule kRules[] = {Rule::kToken,      Rule::kBlock,          Rule::kSpecTr,
+                             Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel};
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 48; ++i) {
+    GenerationRequest r{.prompt = {i % 20, 3, i % 7, 3, 5},
+                        .sampling = {.temperature = 0.7f + 0.1f * static_cast<float>(i % 5)},
+                        .max_tokens = 14,
+                        .seed = 1000 + static_cast<uint64_t>(i)};
+    if (i % 7 == 0) r.sampling.temperature = 0;
+    if (i % 4 == 1) r.sampling.top_k = 6;
+    if (i % 5 == 2) r.sampling.top_p = 0.85f;
+    if (i % 9 == 4) r.sampling.min_p = 0.05f;
+    if (i % 3 == 0) {
+      r.sampling.repetition_penalty = 1.2f;
+      r.sampling.presence_penalty = 0.4f;
+      r.sampling.frequency_penalty = -0.2f;
+    }
+    // The HTTP front's map can name no token twice, the contract's list can.
+    if (i % 8 == 3) r.sampling.logit_bias = {{3, 0.75f}, {9, -100.f}, {3, 0.5f}};
+    const Rule rule = kRules[i % 6];
+    r.speculation = {.enabled = i % 11 != 5, .rule = rule, .draft_length = 1 + i % 4};
+    if (TakesManyPaths(rule)) r.speculation.paths = 1 + i % 3;
+    if (i % 10 == 4) r.speculation.stop = StopRule{.kind = StopRule::Kind::kHead};
+    requests.push_back(r);
+  }
+  return requests;
+}
+
+TEST(DeviceRounds, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
+  const std::vector<GenerationRequest> requests = ManyRequests();
+  Played host(false), device(true);
+  host.Run(requests);
+  device.Run(requests);
+  int accepted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
+    EXPECT_EQ(device.sinks[i]->rows, host.sinks[i]->rows) << i;
+    accepted += host.sinks[i]->accepted;
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_EQ(device.model.bytes_to_host(), 0);
+  EXPECT_GT(device.metrics.rounds_total.value(), 100);
+  EXPECT_EQ(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
+  EXPECT_EQ(host.metrics.device_rounds_total.value(), 0);
+
+  const VerifierMetrics &h = host.metrics, &d = device.metrics;
+  EXPECT_GT(h.spec_decode_multipath_drafts_total.value(), 10);
+  EXPECT_EQ(d.spec_decode_multipath_drafts_total.value(),
+            h.spec_decode_multipath_drafts_total.value());
+  EXPECT_NEAR(d.spec_decode_kseq_acceptance_total.value(),
+              h.spec_decode_kseq_acceptance_total.value(), 1e-3);
+  EXPECT_NEAR(d.spec_decode_optimal_acceptance_total.value(),
+              h.spec_decode_optimal_acceptance_total.value(), 1e-3);
+}
+
+// The host tells of the nodes whose rows the rule came by, the device of all.
+TEST(DeviceRounds, TellADraftersHeadWhatTheHostTells) {
+  const std::vector<GenerationRequest> requests = ManyRequests();
+  Played host(false), device(true);
+  host.Run(requests);
+  device.Run(requests);
+  int told = 0;
+  for (const auto& [session, decisions] : host.source.decided) {
+    const auto& others = device.source.decided[session];
+    ASSERT_EQ(others.size(), decisions.size());
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      EXPECT_TRUE(others[i].acceptance.starts_with(decisions[i].acceptance)) << session;
+      told += !decisions[i].acceptance.empty();
+    }
+  }
+  EXPECT_GT(told, 5);
+}
+
+// Rows of that session alone: they stand among those of the others.
+TEST(DeviceRounds, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
+  std::vector<GenerationRequest> requests = ManyRequests();
+  std::vector<size_t> asked = {1, 2, 3, 20, 46, 47};
+  for (const size_t i : asked) requests[i].logprobs = 2;
+  Played host(false), device(true);
+  host.Run(requests);
+  device.Run(requests);
+  int rows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
+    EXPECT_EQ(device.sinks[i]->logprobs, host.sinks[i]->logprobs) << i;
+  }
+  for (const size_t i : asked) {
+    EXPECT_EQ(device.sinks[i]->logprobs.size(), 14u);
+    rows += device.sinks[i]->rows;
+  }
+  const double bytes = rows * 32 * static_cast<double>(sizeof(float));
+  EXPECT_EQ(static_cast<double>(device.model.bytes_to_host()), bytes);
+  EXPECT_EQ(device.metrics.device_to_host_bytes_total.value(), bytes);
+  EXPECT_LT(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
+}
+
+// A broken model makes bad text, not a crash, and the same text on both sides.
+TEST(DeviceRounds, TakeBrokenRowsAsTheHostDoes) {
+  const std::vector<GenerationRequest> requests = ManyRequests();
+  Played host(false), device(true);
+  for (Played* played : {&host, &device}) {
+    // By what the row is, for both engines must see the same.
+    played->model.set_on_row([](std::span<float> row) {
+      const int kind = static_cast<int>(row[0] * 1000) % 8;
+      if (kind == 0) std::fill(row.begin(), row.end(), kNan);
+      if (kind == 1) std::fill(row.begin(), row.end(), -kInf);
+      if (kind == 2) row[4] = row[6] = kInf;
+      if (kind == 3) row[5] = kNan;
+    });
+    played->Run(requests);
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
+  }
+}
+
+}  // namespace
+}  // namespace outrider

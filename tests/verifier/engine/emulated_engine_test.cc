@@ -1,0 +1,259 @@
+// The whole verifier over the CUDA backend's sources: tokens in, a transformer whose kernels run on
+// the host's emulation, verdicts out, against the same engine over the CPU backend.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/math/coins.h"
+#include "common/model/transformer.h"
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/cuda_emulation/emulated_backend.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/statistics.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+std::unique_ptr<Model> Load(Result<std::unique_ptr<Backend>> backend,
+                            const CheckpointOptions& checkpoint, WeightType weights) {
+  std::string folder = ::testing::TempDir() + "/outrider-XXXXXX";
+  const std::filesystem::path directory = mkdtemp(folder.data());
+  EXPECT_TRUE(MakeCheckpoint(directory, checkpoint).ok());
+  auto model = LoadModel(directory, std::move(backend).value(),
+                         {.weights = weights,
+                          .kv = weights == WeightType::kF32 ? Dtype::kF32 : Dtype::kBf16,
+                          .kv_pages = 512,
+                          .page_tokens = 4,
+                          .max_batch_tokens = 256});
+  std::filesystem::remove_all(directory);
+  return std::move(model).value();
+}
+
+class KeepingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    rounds += 1;
+    drafted += chunk.drafted;
+  }
+  void Finish(const Summary& s) override {
+    ended = true;
+    accepted = s.accepted_tokens;
+  }
+  void Fail(const Status& status) override {
+    ended = true;
+    ADD_FAILURE() << status.ToString();
+  }
+
+  Tokens tokens;
+  int rounds = 0, drafted = 0, accepted = 0;
+  bool ended = false;
+};
+
+// What is drafted behind a session's tokens so far.
+using DraftFn = std::function<DraftTree(size_t session, const RoundPlan& plan, const Tokens&)>;
+
+std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
+                                                const std::vector<GenerationRequest>& requests,
+                                                const DraftFn& draft) {
+  const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(vocab)).value();
+  testing::PuppetDraftSource source;
+  source.accepts = draft != nullptr;
+  testing::FakeClock clock;
+  Engine engine({.scheduler = {.token_budget = 256}}, &model, tokenizer.get(), &source, nullptr,
+                &clock);
+  std::vector<std::shared_ptr<KeepingSink>> sinks;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sinks.push_back(std::make_shared<KeepingSink>());
+    EXPECT_TRUE(engine.Submit(i, requests[i], sinks.back()).ok());
+  }
+  while (!engine.idle()) {
+    if (engine.Step()) continue;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (sinks[i]->ended || !source.opened.contains(i)) continue;
+      const RoundPlan plan = source.plan(i);
+      engine.OnDraft(i, plan.round, draft(i, plan, sinks[i]->tokens), /*complete=*/true);
+    }
+  }
+  return sinks;
+}
+
+// Bytes that verdicts take; a row of logits would be many times that.
+int64_t VerdictBytes(const std::vector<std::shared_ptr<KeepingSink>>& sinks) {
+  int64_t bytes = 0;
+  for (const auto& sink : sinks) {
+    bytes +=
+        sink->rounds * static_cast<int64_t>(sizeof(DeviceVerdict)) + sink->rounds + sink->drafted;
+  }
+  return bytes;
+}
+
+class EmulatedEngine : public ::testing::TestWithParam<WeightType> {};
+
+// Texts that no draft leaves a trace in: greedy and gumbel. Two sequences, the first wrong from
+// its second token on, the second right for a few.
+TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
+  constexpr int kVocab = 26;
+  const CheckpointOptions checkpoint = {.family = Family::kQwen3,
+                                        .vocab_size = 40,
+                                        .hidden_size = 32,
+                                        .intermediate_size = 48,
+                                        .num_layers = 2,
+                                        .num_heads = 2,
+                                        .num_kv_heads = 1};
+  const auto cpu = Load(CreateCpuBackend({}), checkpoint, GetParam());
+  const auto device = Load(CreateEmulatedCudaBackend(), checkpoint, GetParam());
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 10; ++i) {
+    GenerationRequest r{.prompt = {i, 3, 25 - i, 4, 5, 6, 1},
+                        .sampling = {.temperature = i % 2 == 0 ? 0.f : 0.9f},
+                        .max_tokens = 16,
+                        .ignore_eos = true,
+                        .seed = 7 + static_cast<uint64_t>(i)};
+    if (i % 4 == 3) r.sampling.top_p = 0.9f;
+    if (i % 5 == 1) r.sampling.presence_penalty = 0.5f;
+    r.speculation = {.rule = Rule::kGumbel, .draft_length = 3, .paths = 2};
+    requests.push_back(r);
+  }
+  const auto plain = Serve(*cpu, kVocab, requests, nullptr);
+  const auto plain_on_device = Serve(*device, kVocab, requests, nullptr);
+  const int64_t plain_bytes = device->bytes_to_host();
+  const auto with_drafts = Serve(
+      *device, kVocab, requests, [&](size_t session, const RoundPlan& plan, const Tokens& output) {
+        const Tokens& text = plain[session]->tokens;
+        const auto token = [&](size_t i) {
+          return output.size() + i < text.size() ? text[output.size() + i] : 7;
+        };
+        DraftTree tree;
+        int right = 0, wrong = 0;
+        for (size_t depth = 0; depth < static_cast<size_t>(plan.shape.length); ++depth) {
+          const TokenId other = token(depth) == 2 ? 3 : 2;
+          if (depth == 0 && plan.shape.draws(0) > 1) wrong = tree.AddDraw(0, other);
+          right = tree.AddDraw(right, output.size() % 3 == depth ? other : token(depth));
+          if (wrong > 0 && depth == 1) tree.AddDraw(wrong, token(1));
+        }
+        return tree;
+      });
+  int accepted = 0, equal = 0, equal_with_drafts = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(plain[i]->tokens.size(), 16u);
+    equal += plain_on_device[i]->tokens == plain[i]->tokens;
+    equal_with_drafts += with_drafts[i]->tokens == plain_on_device[i]->tokens;
+    accepted += with_drafts[i]->accepted;
+  }
+  // f32: only where two tokens are within some 1e-6 of each other could a text part. bf16 rounds
+  // activations on the device alone: texts of a few tokens part now and then.
+  const int all = static_cast<int>(requests.size());
+  EXPECT_GE(equal, GetParam() == WeightType::kF32 ? all : all / 2);
+  // All products go through the kernel whose rows do not depend on the batch.
+  EXPECT_EQ(equal_with_drafts, all);
+  EXPECT_GT(accepted, 30);
+  EXPECT_EQ(cpu->bytes_to_host(), 0);
+  EXPECT_EQ(plain_bytes, VerdictBytes(plain_on_device));
+  EXPECT_EQ(device->bytes_to_host() - plain_bytes, VerdictBytes(with_drafts));
+}
+
+// Two tokens behind a prompt, by every token of the vocabulary: the model's law as the CPU computes
+// it, f32.
+TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
+  constexpr int kVocab = 4, kTexts = 2000;
+  const CheckpointOptions checkpoint = {.vocab_size = 8,
+                                        .hidden_size = 16,
+                                        .intermediate_size = 16,
+                                        .num_layers = 1,
+                                        .num_heads = 1,
+                                        .num_kv_heads = 1,
+                                        .head_dim = 16};
+  const Tokens prompt = {2, 0, 1};
+  const SamplingParams sampling = {.temperature = 1.2f, .top_p = 0.97f, .presence_penalty = 0.3f};
+  const auto cpu = Load(CreateCpuBackend({}), checkpoint, WeightType::kF32);
+  const auto row = [&](const Tokens& output) {
+    Tokens tokens = prompt;
+    tokens.insert(tokens.end(), output.begin(), output.end());
+    const std::vector<int32_t> last = {static_cast<int32_t>(tokens.size()) - 1};
+    const ForwardSequence share = {
+        .sequence = cpu->NewSequence(), .tokens = tokens, .logit_rows = last};
+    ForwardOutput out;
+    EXPECT_TRUE(cpu->Forward({&share, 1}, false, &out).ok());
+    cpu->Release(share.sequence);
+    std::vector<float> law(out.logits, out.logits + 8);
+    Warper warper(sampling, 8, kVocab);
+    warper.ObservePrompt(prompt);
+    for (const TokenId token : output) warper.ObserveOutput(token);
+    warper.Warp(law, {});
+    return law;
+  };
+  std::vector<double> law;
+  const std::vector<float> first = row({});
+  for (TokenId a = 0; a < kVocab; ++a) {
+    const std::vector<float> second = row({a});
+    for (TokenId b = 0; b < kVocab; ++b) {
+      law.push_back(static_cast<double>(first[static_cast<size_t>(a)]) *
+                    static_cast<double>(second[static_cast<size_t>(b)]));
+    }
+  }
+
+  const auto device = Load(CreateEmulatedCudaBackend(), checkpoint, WeightType::kF32);
+  const DraftLaw draft_law{{2, 0, 1, 3}, {30000, 20000, 10000, 5536}};
+  for (const Rule rule : {Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
+    std::vector<GenerationRequest> requests;
+    for (uint64_t i = 0; i < kTexts; ++i) {
+      GenerationRequest r{.prompt = prompt,
+                          .sampling = sampling,
+                          .max_tokens = 2,
+                          .ignore_eos = true,
+                          .seed = 1000003 * (i + 1)};
+      r.speculation = {.enabled = rule != Rule::kGumbel, .rule = rule, .draft_length = 1};
+      if (TakesManyPaths(rule)) r.speculation.paths = 2;
+      requests.push_back(r);
+    }
+    std::vector<int64_t> counts(law.size());
+    int64_t bytes = device->bytes_to_host();
+    int accepted = 0;
+    for (size_t begin = 0; begin < requests.size(); begin += 500) {
+      const std::vector<GenerationRequest> some(
+          requests.begin() + static_cast<std::ptrdiff_t>(begin),
+          requests.begin() + static_cast<std::ptrdiff_t>(begin) + 500);
+      const auto sinks =
+          Serve(*device, kVocab, some, [&](size_t session, const RoundPlan& plan, const Tokens&) {
+            DraftTree tree;
+            tree.SetLaw(0, draft_law);
+            for (int i = 0; i < plan.shape.draws(0); ++i) {
+              const double coin = Coin(*some[session].seed, plan.round, 0, Purpose::kDraftToken,
+                                       static_cast<uint32_t>(i));
+              tree.AddDraw(0, SampleDraftLaw(draft_law, coin));
+            }
+            return tree;
+          });
+      bytes += VerdictBytes(sinks);
+      for (const auto& sink : sinks) {
+        ASSERT_EQ(sink->tokens.size(), 2u);
+        ++counts[static_cast<size_t>(sink->tokens[0] * kVocab + sink->tokens[1])];
+        accepted += sink->accepted;
+      }
+    }
+    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm) << RuleName(rule);
+    EXPECT_EQ(accepted > 0, rule != Rule::kGumbel);
+    EXPECT_EQ(device->bytes_to_host(), bytes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, EmulatedEngine,
+                         ::testing::Values(WeightType::kF32, WeightType::kBf16),
+                         [](const ::testing::TestParamInfo<WeightType>& param) {
+                           return param.param == WeightType::kF32 ? "F32" : "Bf16";
+                         });
+
+}  // namespace
+}  // namespace outrider

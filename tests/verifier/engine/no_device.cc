@@ -1,0 +1,9 @@
+#include "tests/verifier/engine/engine_device.h"
+
+namespace outrider::testing {
+
+void GiveDevice(FakeModel& /*model*/) {}
+
+uint64_t GenerationsOfALaw() { return 20000; }
+
+}  // namespace outrider::testing

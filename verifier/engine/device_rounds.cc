@@ -1,0 +1,94 @@
+#include "verifier/engine/device_rounds.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+VerifyRule RuleOf(const Session& session) {
+  if (session.request.sampling.greedy()) return VerifyRule::kArgmax;
+  const Rule rule = session.speculation.rule;
+  if (rule == Rule::kGumbel) return VerifyRule::kRace;
+  if (session.draft.empty()) return VerifyRule::kPlain;
+  switch (rule) {
+    case Rule::kToken: return VerifyRule::kToken;
+    case Rule::kBlock: return VerifyRule::kBlock;
+    case Rule::kSpecTr: return VerifyRule::kSpecTr;
+    case Rule::kMultiRound: return VerifyRule::kMultiRound;
+    case Rule::kMultiPathBlock: return VerifyRule::kMultiPathBlock;
+    case Rule::kGreedyBlock:
+    case Rule::kGumbel: break;
+  }
+  OUTRIDER_CHECK(false);
+  return VerifyRule::kPlain;
+}
+
+RowWarp WarpOf(const SamplingParams& params) {
+  return {.temperature = params.temperature,
+          .top_k = params.top_k,
+          .top_p = params.top_p,
+          .min_p = params.min_p,
+          .repetition_penalty = params.repetition_penalty,
+          .presence_penalty = params.presence_penalty,
+          .frequency_penalty = params.frequency_penalty};
+}
+
+}  // namespace
+
+bool DeviceRounds::Takes(const Session& session) const {
+  return model_->verifies() && !session.request.logprobs.has_value() &&
+         session.speculation.rule != Rule::kGreedyBlock;
+}
+
+void DeviceRounds::Begin() {
+  batch_.Clear();
+  verdicts_ = {};
+  next_session_ = next_node_ = 0;
+}
+
+void DeviceRounds::Add(const Session& session) {
+  const SamplingParams& params = session.warper->params();
+  std::vector<SeenToken> seen;
+  for (const Warper::SeenToken& token : session.warper->Seen()) {
+    seen.push_back({.token = token.token, .in_output = token.in_output});
+  }
+  // A request may name a token twice, the device adds its biases in parallel.
+  std::map<TokenId, float> sums;
+  for (const auto& [token, bias] : params.logit_bias) sums[token] += bias;
+  std::vector<TokenBias> biases;
+  for (const auto& [token, bias] : sums) biases.push_back({.token = token, .bias = bias});
+
+  batch_.BeginSession({.rule = RuleOf(session),
+                       .warp = WarpOf(params),
+                       .seed = session.seed,
+                       .round = session.round,
+                       .position = static_cast<uint32_t>(session.tokens.size())},
+                      seen, biases);
+  const DraftTree& draft = session.draft;
+  for (int node = 0; node <= draft.size(); ++node) {
+    const DraftLaw& law = draft.law(node);
+    batch_.AddNode(draft.token(node), draft.parent(node), draft.draws(node), law.ids, law.weights);
+  }
+}
+
+void DeviceRounds::Run() {
+  if (batch_.sessions() > 0) verdicts_ = model_->Verify(batch_, allowed_);
+}
+
+DeviceRound DeviceRounds::Next(const Session& session) {
+  OUTRIDER_CHECK(next_session_ < verdicts_.verdicts.size());
+  const DeviceVerdict& verdict = verdicts_.verdicts[next_session_++];
+  const auto nodes = static_cast<size_t>(session.draft.size()) + 1;
+  const auto bytes = verdicts_.acceptance.subspan(next_node_, nodes).subspan(1);
+  next_node_ += nodes;
+  return {.verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},
+          .acceptance = {bytes.begin(), bytes.end()},
+          .first_token = {.kseq = static_cast<double>(verdict.kseq_acceptance),
+                          .optimum = static_cast<double>(verdict.optimal_acceptance)}};
+}
+
+}  // namespace outrider

@@ -48,6 +48,9 @@ void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
                      .rows = batch.rows(),
                      .sessions = batch.sessions()};
   ring_.Send();
+  for (const BatchedRound& round : rounds) {
+    (round.spec.rule == VerifyRule::kRace ? arrays.races : arrays.others) = true;
+  }
   arrays.matches = static_cast<TokenId*>(matches_.AtLeast(rows_ * sizeof(TokenId)));
   arrays.scratch =
       static_cast<unsigned char*>(scratch_.AtLeast(static_cast<size_t>(scratch_bytes)));

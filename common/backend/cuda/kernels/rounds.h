@@ -27,6 +27,7 @@ struct RoundArrays {
   int vocab = 0;
   int allowed = 0;  // ids from here on are never sampled
   int rows = 0, sessions = 0;
+  bool races = false, others = false;  // whether there are rounds of kRace, of other rules
 
   TokenId* matches = nullptr;  // [rows]: the target's own token, of kArgmax and kRace
   unsigned char* scratch = nullptr;

@@ -103,12 +103,16 @@ __device__ bool Cuts(const RowWarp& warp, int n) {
   return (warp.top_k > 0 && warp.top_k < n) || warp.top_p < 1.f || warp.min_p > 0.f;
 }
 
-// Two blocks of the widest rows' 512 threads on a multiprocessor: its memory is what is waited for.
+// The rows of kRace or all others; apart, for the race's noise takes registers that laws would
+// spill. Two blocks of the widest rows' 512 threads on a multiprocessor: its memory is what is
+// waited for.
+template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
   __shared__ WarpShared shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
   const int row = static_cast<int>(blockIdx.x);  // of the batch's nodes
   const BatchedRound& round = a.rounds[a.round_of[row]];
+  if (kIsRace != (round.spec.rule == VerifyRule::kRace)) return;
   const RowWarp warp = round.spec.warp;
   float* logits = a.logits + int64_t{round.first_row + row - round.first_node} * a.vocab;
   const int n = a.allowed;
@@ -120,18 +124,19 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
     if (thread == 0) a.matches[row] = best == 0 ? 0 : IdOf(best);
     return;
   }
-  const bool race = round.spec.rule == VerifyRule::kRace;
   const uint32_t position = round.spec.position + static_cast<uint32_t>(a.depths[row]);
   const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
-  if (race && !Cuts(warp, n) && max > -INFINITY && max < INFINITY) {
-    const double top = static_cast<double>(max);
-    const double inverse = 1 / static_cast<double>(warp.temperature);
-    const TokenId winner =
-        RaceWinner([&](int i) { return logits[i]; },
-                   [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, n,
-                   round.spec.seed, position, bounds, shared.race);
-    if (thread == 0) a.matches[row] = winner;
-    return;
+  if constexpr (kIsRace) {
+    if (!Cuts(warp, n) && max > -INFINITY && max < INFINITY) {
+      const double top = static_cast<double>(max);
+      const double inverse = 1 / static_cast<double>(warp.temperature);
+      const TokenId winner =
+          RaceWinner([&](int i) { return logits[i]; },
+                     [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, n,
+                     round.spec.seed, position, bounds, shared.race);
+      if (thread == 0) a.matches[row] = winner;
+      return;
+    }
   }
 
   const SoftmaxRow law(logits, n, warp.temperature, best, shared.sum);
@@ -145,15 +150,15 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
     const float p = law(i);
     return cut.Keeps(p, i) ? __fmul_rn(p, scale) : 0.f;
   };
-  if (race) {
+  if constexpr (kIsRace) {
     const TokenId winner = RaceWinner(
         probability, [](float p) { return static_cast<double>(p); }, n, round.spec.seed, position,
         bounds, shared.race);
     if (thread == 0) a.matches[row] = winner;
-    return;
+  } else {
+    for (int i = thread; i < n; i += threads) logits[i] = probability(i);
+    for (int i = n + thread; i < a.vocab; i += threads) logits[i] = 0.f;
   }
-  for (int i = thread; i < n; i += threads) logits[i] = probability(i);
-  for (int i = n + thread; i < a.vocab; i += threads) logits[i] = 0.f;
 }
 
 }  // namespace
@@ -161,8 +166,15 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
 cudaError_t LaunchWarpRows(const RoundArrays& arrays, cudaStream_t stream) {
   const size_t tiles =
       (static_cast<size_t>(arrays.allowed) + TileNoise::kTile - 1) / TileNoise::kTile;
-  return Launch(WarpRowsKernel, static_cast<unsigned>(arrays.rows), ThreadsForRow(arrays.vocab),
-                tiles * sizeof(double), stream, arrays);
+  const auto launch = [&](auto* kernel) {
+    return Launch(kernel, static_cast<unsigned>(arrays.rows), ThreadsForRow(arrays.vocab),
+                  tiles * sizeof(double), stream, arrays);
+  };
+  if (arrays.races) {
+    const cudaError_t error = launch(WarpRowsKernel<true>);
+    if (error != cudaSuccess || !arrays.others) return error;
+  }
+  return launch(WarpRowsKernel<false>);
 }
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Launcher of the kernel that warps logits rows, each by its session's parameters.
+// Launcher of the kernels that warp logits rows, each by its session's parameters.
 #pragma once
 
 #include <cuda_runtime.h>

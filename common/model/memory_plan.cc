@@ -42,7 +42,8 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
                       3 * int64_t{config.intermediate_size} + config.vocab_size +
                       (config.intermediate_size + 1) / 2;
   const int64_t rope = int64_t{config.max_position_embeddings} * config.head_dim;
-  // Of the backend itself: partial sums of attention, the library's workspace, staging.
+  // Of the backend itself: partial sums of attention, the library's workspace, staging, what a
+  // verification works in (some tens of KB a session).
   constexpr int64_t kBackend = int64_t{192} << 20;
   return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) + kBackend;
 }

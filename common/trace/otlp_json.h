@@ -1,0 +1,16 @@
+// Spans as OTLP in its JSON encoding: ids in hexadecimal, names in lowerCamelCase, 64-bit integers
+// as strings, enums as numbers.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "common/trace/span.h"
+
+namespace outrider {
+
+// One ExportTraceServiceRequest without line breaks: a line of a file, as the OpenTelemetry
+// Collector's otlpjsonfile receiver reads it. `resource`: of the process.
+std::string ToOtlpJson(const Attributes& resource, std::span<const Span> spans);
+
+}  // namespace outrider

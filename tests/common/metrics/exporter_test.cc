@@ -70,6 +70,27 @@ TEST(MetricsExporter, ShowsMetricsByTheirOtherNamesWithTheSameValues) {
   EXPECT_THAT(page, testing::Not(HasSubstr(":c")));
 }
 
+TEST(MetricsExporter, ServesPagesBesideTheMetrics) {
+  MetricsRegistry registry;
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(exporter.ok()) << exporter.status().ToString();
+  const int port = (*exporter)->port();
+  EXPECT_THAT(HttpGet(port, "/page"), HasSubstr("404"));
+  (*exporter)->AddPage("/page", [] {
+    return MetricsPage{.content_type = "text/html", .headers = {{"X-Test", "1"}}, .body = "hello"};
+  });
+  const std::string page = HttpGet(port, "/page?x=1");
+  EXPECT_THAT(page, HasSubstr("200 OK"));
+  EXPECT_THAT(page, HasSubstr("Content-Type: text/html\r\n"));
+  EXPECT_THAT(page, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(page, HasSubstr("X-Test: 1\r\n"));
+  EXPECT_THAT(page, testing::EndsWith("\r\n\r\nhello"));
+  for (const char* other : {"/", "/pag", "/page/", "/page/x", "/metrics/", "/metrics/x"}) {
+    EXPECT_THAT(HttpGet(port, other), HasSubstr("404")) << other;
+  }
+  EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("200 OK"));
+}
+
 TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {
   MetricsRegistry registry;
   auto first = MetricsExporter::Start("127.0.0.1:0", registry);

@@ -21,6 +21,7 @@
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
+#include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
 #include "common/spec/head_data.h"
 #include "common/text/tokenizer.h"
@@ -104,6 +105,11 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
 
   MetricsRegistry registry;
   DrafterMetrics metrics(registry, config.name);
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
+                  OpenTracer(options.service, "outrider-drafter", options.name,
+                             /*sample_ratio=*/0,  // it begins no traces
+                             metrics.trace_spans_total, metrics.trace_spans_dropped_total));
+  loop_options.tracer = tracer.get();
   std::unique_ptr<MetricsExporter> exporter;
   if (!options.service.metrics.empty()) {
     OUTRIDER_ASSIGN(exporter, MetricsExporter::Start(options.service.metrics, registry));

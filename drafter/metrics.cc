@@ -47,6 +47,13 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
                                             {{"model_name", model_name}})),
       attached(registry.MakeGauge("outrider_drafter_attached",
                                   "Verifiers that this drafter is attached to",
-                                  {{"model_name", model_name}})) {}
+                                  {{"model_name", model_name}})),
+      trace_spans_total(registry.MakeCounter("outrider_drafter_trace_spans_total",
+                                             "Spans written to --trace-file",
+                                             {{"model_name", model_name}})),
+      trace_spans_dropped_total(
+          registry.MakeCounter("outrider_drafter_trace_spans_dropped_total",
+                               "Spans lost: the disk was slower than they came, full or gone",
+                               {{"model_name", model_name}})) {}
 
 }  // namespace outrider

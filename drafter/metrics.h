@@ -26,6 +26,8 @@ struct DrafterMetrics {
   Gauge sessions;
   Counter reconnects_total;
   Gauge attached;  // verifiers that this drafter is attached to
+  Counter trace_spans_total;
+  Counter trace_spans_dropped_total;
 };
 
 }  // namespace outrider

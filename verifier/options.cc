@@ -121,6 +121,10 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "Round streamed messages up to a multiple of this many bytes, so that their size "
                  "does not tell how many draft tokens were accepted; 0: no padding")
       ->check(CLI::Range(0, 65536));
+  app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
+                 "Share of the requests without a traceparent that --trace-file records; with one, "
+                 "its sampled flag decides")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
                "Show metrics by the names that vLLM has for them too, for tools made for it");
   app.add_option("--http", o->http,

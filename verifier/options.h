@@ -28,6 +28,7 @@ struct VerifierOptions {
   std::string http_model;                   // its name of the model; empty: the checkpoint's
   std::optional<ChatFamily> chat_template;  // in place of the checkpoint's
   bool vllm_metrics = false;
+  double trace_sample_ratio = 1;
 };
 
 // As ParseCommandLine of service_options.h.

@@ -15,6 +15,7 @@
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
+#include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/intake.h"
@@ -87,6 +88,9 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
     for (const Arm& arm : ServedArms(*options.engine.planner)) arm_names.push_back(arm.name);
   }
   VerifierMetrics metrics(registry, config.name, arm_names);
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
+                  OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
+                             metrics.trace_spans_total, metrics.trace_spans_dropped_total));
   std::unique_ptr<MetricsExporter> exporter;
   if (!options.service.metrics.empty()) {
     OUTRIDER_ASSIGN(exporter,
@@ -102,7 +106,9 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                     .tokenizer = tokenizer->fingerprint(),
                     .vocab_size = config.vocab_size},
                    options.law_limits, &metrics, &clock);
-  Engine engine(options.engine, model.get(), tokenizer.get(), &pool, &metrics, &clock);
+  EngineOptions engine_options = options.engine;
+  engine_options.tracer = tracer.get();
+  Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
   pool.set_consumer(&engine);
   EngineThread thread(&engine);
   std::shared_ptr<void> attached;
@@ -116,7 +122,8 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                                 .limits = engine.limits(),
                                 .version = kVersion,
                                 .authorization = &client_authorization,
-                                .pad_responses = options.pad_responses},
+                                .pad_responses = options.pad_responses,
+                                .tracer = tracer.get()},
                                &engine, &pool, &thread, &intake);
   DraftingService drafting(&drafters, &metrics, &pool, &thread);
   OUTRIDER_ASSIGN(
@@ -127,7 +134,8 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                          .chat_template = std::move(chat_template),
                          .limits = engine.limits()},
                .tokens = &clients,
-               .pad_events = options.pad_responses},
+               .pad_events = options.pad_responses,
+               .tracer = tracer.get()},
               &intake, &http_metrics);
   if (!options.http.empty()) {
     OUTRIDER_TRY(http.Start({.listen = options.http, .tls = tls}, &api));

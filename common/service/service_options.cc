@@ -79,6 +79,13 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
                  "262,144 at most; on a CUDA device all that --memory-fraction leaves")
       ->check(CLI::Range(0, 1 << 28));
+  app.add_option(
+      "--trace-file", o->trace_file,
+      "File to which spans of requests are appended, as OTLP in JSON, a line each export; "
+      "empty: none are made");
+  app.add_option("--trace-max-mb", o->trace_max_mb,
+                 "MiB that it and the file before it (with .1 behind its name) take at most")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--log-level", o->log_level, "debug, info, warning or error")
       ->transform(CLI::CheckedTransformer(log_levels))
       ->default_str("info");

@@ -36,6 +36,8 @@ struct ServiceOptions {
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.
   int kv_tokens = 0;
+  std::string trace_file;  // spans go there; empty: none are made
+  int trace_max_mb = 64;   // of it and the file before it
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
 };

@@ -120,6 +120,7 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
   held.mirror =
       std::make_unique<Mirror>(std::move(session), model_, &budget_, model_->NewSequence());
   ++sessions_;
+  held.trace = DraftTrace::Open(options_.tracer, open, clock_->Now());
   return Begin(held);
 }
 
@@ -180,6 +181,7 @@ Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict
   // Rounds that stood in between say nothing.
   if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
   if (begun && observer_ != nullptr) observer_->OnVerdictAhead(ahead != nullptr);
+  if (begun && held.trace != nullptr) held.trace->OnVerdictAhead(ahead != nullptr);
   if (ahead != nullptr) {
     held.mirror = std::move(ahead);
     held.plan_order = plans_++;
@@ -212,6 +214,11 @@ void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
   if (!held.mirror->session.drafting()) {
     if (held.drafted.has_value()) gate_.OnRound(Seconds(now - *held.drafted));
     held.drafted = now;
+    if (held.trace != nullptr) {
+      const DraftSession& drafted = held.mirror->session;
+      held.trace->OnDraft(drafted.round(), drafted.depths_drawn(), drafted.draft().size(),
+                          Seconds(now - held.planned), now);
+    }
     if (observer_ != nullptr) {
       observer_->OnDraftSent(held.mirror->session.depths_drawn(), Seconds(now - held.planned));
     }
@@ -226,6 +233,10 @@ void DraftLoop::Refuse(Connection& connection, uint64_t session, uint32_t round,
                        const Status& why) {
   Log(LogLevel::kWarning, "session refused",
       {{"session", session}, {"round", round}, {"reason", why.ToString()}});
+  const auto held = connection.sessions.find(session);
+  if (held != connection.sessions.end() && held->second.trace != nullptr) {
+    held->second.trace->Fail(why);
+  }
   Forget(connection, session);
   connection.outbox.push_back({.session = session, .round = round, .chunk = {}});
 }

@@ -24,6 +24,7 @@
 #include "drafter/propose/ahead_gate.h"
 #include "drafter/propose/draft_kv.h"
 #include "drafter/propose/draft_session.h"
+#include "drafter/propose/draft_trace.h"
 #include "drafter/propose/head_recorder.h"
 #include "drafter/propose/mirror.h"
 #include "drafter/propose/verifier_link.h"
@@ -46,6 +47,7 @@ struct DraftLoopOptions {
   const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop
   // Of what a head is trained on, if that is wanted; outlives the loop.
   HeadRecorder* recorder = nullptr;
+  Tracer* tracer = nullptr;  // of spans, where they are recorded; outlives the loop
 };
 
 // One forward pass, for metrics.
@@ -99,6 +101,7 @@ class DraftLoop final : public LinkEvents {
     std::optional<Time> drafted = {};     // when the draft before was complete
     std::optional<Time> decided = {};     // when the verdict before came
     std::optional<uint64_t> prompt = {};  // PromptId, if its rounds are recorded
+    std::unique_ptr<DraftTrace> trace = {};
   };
 
   struct Connection {

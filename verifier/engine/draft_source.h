@@ -19,6 +19,7 @@
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/stop_rule.h"
+#include "common/trace/trace_context.h"
 
 namespace outrider {
 
@@ -38,6 +39,7 @@ struct SessionStart {
   uint64_t seed = 0;
   DraftKind kind = DraftKind::kSampled;
   RoundPlan plan;
+  const TraceContext* trace = nullptr;  // what the drafter's span goes on from; nullptr: no trace
 };
 
 struct RoundDecision {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -166,6 +167,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   }
   if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
+  session->trace = SessionTrace::Open(options_.tracer, session->request);
   session->submitted = clock_->Now();
   sessions_.emplace(id, std::move(session));
   TellDoor();
@@ -178,6 +180,7 @@ void Engine::Cancel(uint64_t id, const Status& reason) {
   if (metrics_ != nullptr) metrics_->request_success_abort.Increment();
   const std::shared_ptr<GenerationSink> sink = it->second->sink;
   const int tokens = it->second->output->tokens();
+  if (it->second->trace != nullptr) it->second->trace->End(*it->second, clock_->Now(), reason);
   Remove(*it->second);
   sink->Fail(Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
                                        (tokens == 1 ? " token" : " tokens")));
@@ -603,6 +606,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
     const Duration waited = now - (first ? session.submitted : session.last_token);
     CountRound(*metrics_, chunk, first, Seconds(waited));
   }
+  if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
@@ -668,6 +672,7 @@ void Engine::Finish(Session& session, FinishReason reason) {
                      std::exchange(session.sequence, -1));
     --running_;
   }
+  if (session.trace != nullptr) session.trace->End(session, now, Status());
   const std::shared_ptr<GenerationSink> sink = session.sink;
   const Summary summary = s;
   Remove(session);
@@ -703,7 +708,15 @@ EngineSnapshot Engine::Snapshot() const {
                           .free_pages = model_->free_pages(),
                           .cached_pages = prefixes_.Pages(),
                           .draining = draining_};
+  std::set<std::string_view> clients;
+  int decoding = 0;
+  int64_t context = 0;
   for (const auto& [id, session] : sessions_) {
+    clients.insert(session->request.client);
+    if (session->sequence >= 0 && session->round > 1) {
+      ++decoding;
+      context += session->computed;
+    }
     const bool running = session->sequence >= 0;
     ++(running ? snapshot.running : snapshot.waiting);
     snapshot.sessions.push_back({.id = id,
@@ -715,6 +728,10 @@ EngineSnapshot Engine::Snapshot() const {
                                  .drafter = drafts_ != nullptr ? drafts_->DrafterName(id) : "",
                                  .drafted_tokens = session->summary.drafted_tokens,
                                  .accepted_tokens = session->summary.accepted_tokens});
+  }
+  snapshot.clients = static_cast<int>(clients.size());
+  if (planner_.has_value() && decoding > 0) {
+    snapshot.plain_tokens_per_second = planner_->PlainTokensPerSecond(decoding, context);
   }
   return snapshot;
 }

@@ -19,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
+#include "common/trace/tracer.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
@@ -50,6 +51,7 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   // Of requests that bring none: never the same twice.
   std::function<uint64_t()> draw_seed;  // empty: std::random_device
+  Tracer* tracer = nullptr;             // of spans, where they are recorded; outlives the engine
 };
 
 struct SessionSnapshot {
@@ -69,6 +71,9 @@ struct EngineSnapshot {
   int free_pages = 0;
   int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
+  int clients = 0;  // that have sessions
+  // Of all sessions that decode together, if none drafted, as the cost model has it; 0: not known.
+  double plain_tokens_per_second = 0;
   std::vector<SessionSnapshot> sessions;
 };
 

@@ -115,7 +115,9 @@ void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule&
                         .sampling = &session.request.sampling,
                         .seed = session.seed,
                         .kind = session.speculation.kind,
-                        .plan = session.plan})) {
+                        .plan = session.plan,
+                        .trace = session.request.trace.has_value() ? &session.request.trace->context
+                                                                   : nullptr})) {
       return;
     }
   } else {

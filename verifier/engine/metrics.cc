@@ -174,7 +174,14 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                  "One step of the engine: batch, forward pass, verification",
                                  StepSecondsBuckets(), {{"model_name", model_name}})),
       batch_rows(registry.MakeHistogram("outrider_batch_rows", "Token rows of one forward pass",
-                                        RowCountBuckets(), {{"model_name", model_name}})) {
+                                        RowCountBuckets(), {{"model_name", model_name}})),
+      trace_spans_total(registry.MakeCounter("outrider_trace_spans_total",
+                                             "Spans written to --trace-file",
+                                             {{"model_name", model_name}})),
+      trace_spans_dropped_total(
+          registry.MakeCounter("outrider_trace_spans_dropped_total",
+                               "Spans lost: the disk was slower than they came, full or gone",
+                               {{"model_name", model_name}})) {
   for (int position = 0; position < kPositions; ++position) {
     accepted_per_pos_.push_back(
         registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total",

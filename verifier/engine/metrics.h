@@ -67,6 +67,8 @@ struct VerifierMetrics {
 
   // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
   void CountAcceptedPositions(int accepted);
+  // By position, the first is 0.
+  const std::vector<Counter>& accepted_per_position() const { return accepted_per_pos_; }
 
   // Rounds that the controller chose, by arm, in the order of the names.
   struct Arm {
@@ -95,6 +97,8 @@ struct VerifierMetrics {
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;
   Histogram batch_rows;  // token rows of one forward pass
+  Counter trace_spans_total;
+  Counter trace_spans_dropped_total;
 
  private:
   // By position within the draft; the first is 0.

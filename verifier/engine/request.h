@@ -16,6 +16,7 @@
 #include "common/spec/sampling_params.h"
 #include "common/spec/stop_rule.h"
 #include "common/text/tokenizer.h"
+#include "common/trace/span.h"
 
 namespace outrider {
 
@@ -44,6 +45,8 @@ struct GenerationRequest {
   // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
   // other.
   std::string client;
+  // The trace that it is part of; unset: none.
+  std::optional<TraceLink> trace;
 };
 
 // What the served model can take.

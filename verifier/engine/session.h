@@ -15,6 +15,7 @@
 #include "verifier/engine/output.h"
 #include "verifier/engine/planner.h"
 #include "verifier/engine/request.h"
+#include "verifier/engine/session_trace.h"
 #include "verifier/engine/sink.h"
 
 namespace outrider {
@@ -71,6 +72,7 @@ struct Session {
   Time first_token;
   Time last_token;
   Summary summary;
+  std::unique_ptr<SessionTrace> trace;  // nullptr: not recorded
 
   int pending() const { return static_cast<int>(tokens.size()) - computed; }
   int remaining() const {

@@ -126,22 +126,42 @@ void HttpApi::Generate(const HttpRequest& request, bool chat,
                              ? "req-" + std::to_string(now) + "-" + std::to_string(number)
                              : request.request_id;
   const HttpHeaders headers = {{"x-request-id", id}};
+  std::shared_ptr<RequestTrace> span;
   const auto refuse = [&](const Status& status) {
+    if (span != nullptr) {
+      span->End(status, {{"http.response.status_code", int64_t{HttpCodeOf(status)}}});
+    }
     metrics_->CountRequest(route.name, HttpCodeOf(status));
     exchange->Reply(ErrorReply(status, std::nullopt, headers));
   };
   const Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
   if (!client.ok()) return refuse(client.status());
+  // From here on: who may not call leaves no spans either.
+  RequestTrace::Started trace =
+      RequestTrace::Start(served_.tracer, request.trace, request.method + " " + request.path,
+                          {{"http.request.method", request.method},
+                           {"http.route", request.path},
+                           {"url.path", request.path},
+                           {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
+                           {"gen_ai.provider.name", "outrider"},
+                           {"gen_ai.request.model", served_.model.name},
+                           {"outrider.request_id", id}});
+  span = trace.span;
   Result<ApiRequest> parsed =
       chat ? ParseChat(request.body, served_.model) : ParseCompletion(request.body, served_.model);
   if (!parsed.ok()) return refuse(parsed.status());
-  for (GenerationRequest& prompt : parsed->prompts) prompt.client = *client;
+  if (span != nullptr) span->Describe(parsed->prompts.front());
+  for (GenerationRequest& prompt : parsed->prompts) {
+    prompt.client = *client;
+    prompt.trace = trace.link;
+  }
   ApiAnswer answer(*parsed, served_.model, number, now);
   std::make_shared<HttpGeneration>(HttpGeneration::Parts{.intake = intake_,
                                                          .metrics = metrics_,
                                                          .route = route.name,
                                                          .headers = headers,
-                                                         .pad_events = served_.pad_events},
+                                                         .pad_events = served_.pad_events,
+                                                         .trace = span},
                                    std::move(parsed).value(), std::move(answer),
                                    std::move(exchange))
       ->Start();

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/rpc/client_tokens.h"
+#include "common/trace/tracer.h"
 #include "verifier/engine/intake.h"
 #include "verifier/http/api_request.h"
 #include "verifier/http/metrics.h"
@@ -23,7 +24,8 @@ class HttpApi final : public HttpHandler {
   struct Served {
     ApiModel model;
     const ClientTokens* tokens = nullptr;
-    int pad_events = 0;  // bytes, as --pad-responses
+    int pad_events = 0;        // bytes, as --pad-responses
+    Tracer* tracer = nullptr;  // of requests, where they are recorded
   };
 
   // All must outlive it.

@@ -13,7 +13,9 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <cstdio>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -33,6 +35,16 @@ constexpr auto kLinger = std::chrono::seconds(2);
 
 std::string Text(beast::string_view text) { return {text.data(), text.size()}; }
 
+std::vector<std::string_view> ValuesOf(const http::request<http::string_body>& message,
+                                       const char* name) {
+  std::vector<std::string_view> values;
+  const auto [begin, end] = message.equal_range(name);
+  for (auto it = begin; it != end; ++it) {
+    values.emplace_back(it->value().data(), it->value().size());
+  }
+  return values;
+}
+
 HttpRequest HeadOf(const http::request<http::string_body>& message) {
   HttpRequest head{.method = Text(message.method_string())};
   const std::string target = Text(message.target());
@@ -45,6 +57,7 @@ HttpRequest HeadOf(const http::request<http::string_body>& message) {
   const std::string id = Text(message["x-request-id"]);
   const bool visible = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
   if (visible && id.size() <= kMaxRequestId) head.request_id = id;
+  head.trace = ReadTraceHeaders(ValuesOf(message, "traceparent"), ValuesOf(message, "tracestate"));
   return head;
 }
 

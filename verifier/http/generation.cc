@@ -8,6 +8,8 @@
 namespace outrider {
 namespace {
 
+constexpr int kOk = 200;
+
 // An event of a stream, rounded up by a comment in front of it, which clients skip.
 std::string ServerSentEvent(const std::string& data, int pad) {
   std::string event = "data: " + data + "\n\n";
@@ -89,8 +91,10 @@ void HttpGeneration::OnChunk(int index, Chunk chunk) {
 
 void HttpGeneration::OnFinish(int index, const Summary& summary) {
   if (over_) return;
+  if (parts_.trace != nullptr) parts_.trace->Add(summary, index % request_.choices == 0);
   Send(answer_.Finish(index, summary));
   if (over_ || !answer_.complete()) return;
+  EndTrace(Status(), kOk);
   if (request_.stream) {
     if (request_.include_usage) Send({answer_.UsageEvent()});
     Send({"[DONE]"});
@@ -121,6 +125,7 @@ void HttpGeneration::Send(const std::vector<std::string>& events) {
 
 void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after) {
   if (over_) return;
+  EndTrace(status, streaming_ ? kOk : HttpCodeOf(status));
   CancelRest();
   if (streaming_) {
     Send({ErrorJson(status)});
@@ -136,9 +141,15 @@ void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after)
 
 void HttpGeneration::OnGone() {
   if (over_) return;
+  EndTrace(Status(Code::kCancelled, "the client has gone"), streaming_ ? kOk : kClientGone);
   CancelRest();
   over_ = true;
   if (!streaming_) parts_.metrics->CountRequest(parts_.route, kClientGone);
+}
+
+void HttpGeneration::EndTrace(const Status& status, int http_code) {
+  if (parts_.trace == nullptr) return;
+  parts_.trace->End(status, {{"http.response.status_code", int64_t{http_code}}});
 }
 
 void HttpGeneration::CancelRest() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "verifier/engine/intake.h"
+#include "verifier/engine/request_trace.h"
 #include "verifier/engine/sink.h"
 #include "verifier/http/api_answer.h"
 #include "verifier/http/metrics.h"
@@ -25,6 +26,7 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
     std::string route;    // for metrics
     HttpHeaders headers;  // of every answer
     int pad_events = 0;   // events of a stream are rounded up to a multiple of so many bytes
+    std::shared_ptr<RequestTrace> trace;  // the request's span; null: not recorded
   };
 
   HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
@@ -44,6 +46,8 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   void OnGone();
   void SubmitOthers(int index);
   void Send(const std::vector<std::string>& events);
+  // The request's span, if it has one. `http_code`: as it was answered.
+  void EndTrace(const Status& status, int http_code);
   // Takes back what the engine still has.
   void CancelRest();
 

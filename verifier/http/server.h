@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/rpc/tls_files.h"
+#include "common/trace/trace_context.h"
 
 namespace outrider {
 
@@ -24,8 +25,9 @@ struct HttpRequest {
   std::string path;  // without the query
   std::optional<std::string> authorization;
   std::string content_type;
-  std::string client;      // outrider-client
-  std::string request_id;  // x-request-id, where it is short and visible ASCII
+  std::string client;                 // outrider-client
+  std::string request_id;             // x-request-id, where it is short and visible ASCII
+  std::optional<TraceContext> trace;  // traceparent and tracestate
   std::string body;
 };
 

@@ -5,6 +5,8 @@
 
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
+#include "verifier/engine/request_trace.h"
+#include "verifier/rpc/call_trace.h"
 #include "verifier/rpc/padding.h"
 #include "verifier/rpc/wire.h"
 
@@ -68,11 +70,15 @@ class GenerateReactor final : public GenerateStream {
 
   void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
 
-  void Submit(GenerationRequest request, std::shared_ptr<WriteThread> writes, int pad) {
+  // `trace`: the request's span; may be null.
+  void Submit(GenerationRequest request, std::shared_ptr<RequestTrace> trace,
+              std::shared_ptr<WriteThread> writes, int pad) {
     intake_->Submit(
         id_, std::move(request),
-        std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad),
-        [sink = sink_, context = context_](const Status& status, std::optional<Duration> after) {
+        Traced(std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad), trace),
+        [sink = sink_, context = context_, trace](const Status& status,
+                                                  std::optional<Duration> after) {
+          EndSpan(trace, status);
           sink->Close(ToGrpc(status), [&] {
             if (after.has_value()) AddPushback(context, *after);
           });
@@ -139,15 +145,27 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     reactor->Reject(client.status());
     return reactor;
   }
+  // From here on: who may not call leaves no spans either.
+  auto [span, link] =
+      RequestTrace::Start(served_.tracer, TraceOf(*context), "outrider.v1.Generation/Generate",
+                          {{"rpc.system", "grpc"},
+                           {"rpc.service", "outrider.v1.Generation"},
+                           {"rpc.method", "Generate"},
+                           {"gen_ai.operation.name", "text_completion"},
+                           {"gen_ai.provider.name", "outrider"},
+                           {"gen_ai.request.model", served_.config.name}});
   Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
   const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
   if (!status.ok()) {
+    EndSpan(span, status);
     reactor->Reject(status);
     return reactor;
   }
+  if (span != nullptr) span->Describe(*parsed);
   parsed->deadline = DeadlineOf(*context);
   parsed->client = std::move(client).value();
-  reactor->Submit(std::move(parsed).value(), writes_, served_.pad_responses);
+  parsed->trace = std::move(link);
+  reactor->Submit(std::move(parsed).value(), std::move(span), writes_, served_.pad_responses);
   return reactor;
 }
 

@@ -24,7 +24,8 @@ class GenerationService final : public v1::Generation::CallbackService {
     RequestLimits limits;
     std::string version;
     const ClientAuthorization* authorization = nullptr;
-    int pad_responses = 0;  // as in Pad of padding.h
+    int pad_responses = 0;     // as in Pad of padding.h
+    Tracer* tracer = nullptr;  // of requests, where they are recorded
   };
 
   // All must outlive the service. `engine` and `pool` are touched on the engine thread only.

@@ -216,6 +216,7 @@ v1::FromVerifier ToWire(const SessionStart& start) {
   wire->set_seed(start.seed);
   wire->set_kind(ToWire(start.kind));
   ToWire(start.plan.shape, start.plan.round, start.plan.stop, wire->mutable_plan());
+  if (start.trace != nullptr) wire->set_traceparent(FormatTraceparent(*start.trace));
   return message;
 }
 

@@ -1,0 +1,381 @@
+// Traces through real processes: what a client's traceparent becomes in the files of a verifier and
+// of a drafter.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/http_client.h"
+#include "tests/support/metrics_reader.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+using testing::DefaultModel;
+using testing::Fetch;
+using ::testing::HasSubstr;
+using testing::HttpResponse;
+using ::testing::IsEmpty;
+using testing::Process;
+using testing::ReadMetrics;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kClientSpan[] = "00f067aa0ba902b7";
+const std::string kSampled = std::string("00-") + kTrace + "-" + kClientSpan + "-01";
+const std::string kUnsampled = std::string("00-") + kTrace + "-" + kClientSpan + "-00";
+
+struct ReadSpan {
+  Json json;
+  std::string service;
+  std::string id() const { return json["spanId"]; }
+  std::string parent() const { return json.value("parentSpanId", ""); }
+  std::string trace() const { return json["traceId"]; }
+  std::string name() const { return json["name"]; }
+  uint64_t start() const { return std::stoull(json["startTimeUnixNano"].get<std::string>()); }
+  uint64_t end() const { return std::stoull(json["endTimeUnixNano"].get<std::string>()); }
+  bool error() const { return json["status"].value("code", 0) == 2; }
+  // Its one value, as text; "": there is no such attribute.
+  std::string attribute(const std::string& key) const {
+    for (const Json& attribute : json["attributes"]) {
+      if (attribute["key"] != key) continue;
+      const Json& value = attribute["value"].begin().value();
+      return value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    return "";
+  }
+};
+
+class Traces : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> flags = {}, bool verifier_traces = true) {
+    flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
+    if (verifier_traces) flags.insert(flags.end(), {"--trace-file", verifier_file_});
+    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    ASSERT_NE(verifier_.port, 0);
+    const std::string line = verifier_.process->AwaitLine("http_port=");
+    http_port_ = std::stoi(line.substr(line.find("http_port=") + 10));
+    client_ = std::make_unique<TestClient>(verifier_.address());
+  }
+  void StartTheDrafter() {
+    drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log",
+                            {"--trace-file", drafter_file_, "--name", "d0"});
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
+  }
+
+  static v1::GenerateRequest Story(int tokens) {
+    v1::GenerateRequest request;
+    request.set_text("Once upon a time, there was a little");
+    request.mutable_sampling()->set_temperature(0.7f);
+    request.set_seed(7);
+    request.mutable_stop()->set_max_tokens(static_cast<uint32_t>(tokens));
+    request.mutable_stop()->set_ignore_eos(true);
+    return request;
+  }
+  // The text; `traceparent` "": none.
+  std::string Generate(const v1::GenerateRequest& request, const std::string& traceparent,
+                       const std::string& tracestate = "", grpc::Status* status = nullptr) {
+    grpc::ClientContext context;
+    if (!traceparent.empty()) context.AddMetadata("traceparent", traceparent);
+    if (!tracestate.empty()) context.AddMetadata("tracestate", tracestate);
+    const auto reader = client_->stub().Generate(&context, request);
+    std::string text;
+    for (v1::GenerateResponse response; reader->Read(&response);) text += response.chunk().text();
+    const grpc::Status ended = reader->Finish();
+    if (status != nullptr) {
+      *status = ended;
+    } else {
+      EXPECT_TRUE(ended.ok()) << ended.error_message();
+    }
+    return text;
+  }
+  HttpResponse Post(const Json& body, const std::string& headers) {
+    return Fetch(http_port_, "POST", "/v1/completions", body.dump(), headers);
+  }
+
+  // Ends both services, which write what they hold, and reads their files.
+  std::vector<ReadSpan> StopAndRead() {
+    if (drafter_ != nullptr) {
+      drafter_->Signal(SIGTERM);
+      EXPECT_EQ(drafter_->Wait(), 0) << drafter_->Log();
+    }
+    verifier_.process->Signal(SIGTERM);
+    EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
+    std::vector<ReadSpan> spans;
+    for (const std::string& path : {verifier_file_, drafter_file_}) {
+      std::ifstream in(path);
+      for (std::string line; std::getline(in, line);) {
+        const Json request = Json::parse(line);
+        for (const Json& of_resource : request["resourceSpans"]) {
+          ReadSpan resource{.json = of_resource["resource"]};
+          for (const Json& span : of_resource["scopeSpans"][0]["spans"]) {
+            spans.push_back({.json = span, .service = resource.attribute("service.name")});
+          }
+        }
+      }
+    }
+    return spans;
+  }
+
+  // Every span but the topmost has its parent among them, lies within its times, and is of the
+  // same trace; each id is there once. The topmost one.
+  static ReadSpan ExpectOneTree(const std::vector<ReadSpan>& spans) {
+    std::map<std::string, ReadSpan> by_id;
+    for (const ReadSpan& span : spans) {
+      EXPECT_TRUE(by_id.emplace(span.id(), span).second) << "an id twice";
+      EXPECT_LE(span.start(), span.end());
+    }
+    std::vector<ReadSpan> top;
+    for (const ReadSpan& span : spans) {
+      EXPECT_EQ(span.trace(), spans.front().trace());
+      const auto parent = by_id.find(span.parent());
+      if (parent == by_id.end()) {
+        top.push_back(span);
+        continue;
+      }
+      EXPECT_GE(span.start(), parent->second.start())
+          << span.name() << " in " << parent->second.name();
+      EXPECT_LE(span.end(), parent->second.end()) << span.name() << " in " << parent->second.name();
+    }
+    EXPECT_EQ(top.size(), 1u);
+    return top.empty() ? ReadSpan{} : top.front();
+  }
+  static std::vector<ReadSpan> ChildrenOf(const std::vector<ReadSpan>& spans,
+                                          const ReadSpan& parent, const std::string& name) {
+    std::vector<ReadSpan> children;
+    for (const ReadSpan& span : spans) {
+      if (span.parent() == parent.id() && span.name() == name) children.push_back(span);
+    }
+    return children;
+  }
+  // Queue, prefill, decode with rounds, and the drafter's: whichever way the request came.
+  static void ExpectWholeRequest(const std::vector<ReadSpan>& spans, const ReadSpan& request) {
+    EXPECT_EQ(request.trace(), kTrace);
+    EXPECT_EQ(request.parent(), kClientSpan);
+    EXPECT_EQ(request.service, "outrider-verifier");
+    EXPECT_EQ(request.json["kind"], 2) << "SERVER";
+    EXPECT_FALSE(request.error());
+    EXPECT_EQ(request.json.value("traceState", ""), "vendor=1,other=2");
+    EXPECT_EQ(request.attribute("gen_ai.operation.name"), "text_completion");
+    EXPECT_EQ(request.attribute("gen_ai.request.model"), "target");
+    EXPECT_EQ(request.attribute("gen_ai.request.max_tokens"), "60");
+    EXPECT_EQ(request.attribute("gen_ai.usage.output_tokens"), "60");
+    EXPECT_GT(std::stoi(request.attribute("gen_ai.usage.input_tokens")), 5);
+    EXPECT_THAT(request.attribute("gen_ai.response.finish_reasons"), HasSubstr("length"));
+    EXPECT_EQ(request.attribute("outrider.drafter"), "d0");
+    EXPECT_GT(std::stoi(request.attribute("outrider.tokens.accepted")), 0);
+
+    for (const char* phase : {"queue", "prefill", "decode"}) {
+      ASSERT_EQ(ChildrenOf(spans, request, phase).size(), 1u) << phase;
+    }
+    const ReadSpan queue = ChildrenOf(spans, request, "queue")[0];
+    const ReadSpan prefill = ChildrenOf(spans, request, "prefill")[0];
+    const ReadSpan decode = ChildrenOf(spans, request, "decode")[0];
+    EXPECT_EQ(queue.end(), prefill.start());
+    EXPECT_EQ(prefill.end(), decode.start());
+    const std::vector<ReadSpan> rounds = ChildrenOf(spans, decode, "round");
+    ASSERT_GT(rounds.size(), 3u);
+    int accepted = 0;
+    for (const ReadSpan& round : rounds) {
+      accepted += std::stoi(round.attribute("outrider.tokens.accepted"));
+      EXPECT_EQ(round.attribute("outrider.arm"),
+                round.attribute("outrider.tokens.drafted") == "0" ? "plain" : "drafter");
+    }
+    if (std::stoul(request.attribute("outrider.rounds")) == rounds.size() + 1) {
+      EXPECT_LE(accepted, std::stoi(request.attribute("outrider.tokens.accepted")));
+    }
+
+    const std::vector<ReadSpan> drafts = ChildrenOf(spans, request, "draft");
+    ASSERT_EQ(drafts.size(), 1u);
+    EXPECT_EQ(drafts[0].service, "outrider-drafter");
+    EXPECT_EQ(drafts[0].json["kind"], 2);
+    EXPECT_FALSE(drafts[0].json.contains("traceState")) << "that is not for drafters";
+    EXPECT_GT(std::stoi(drafts[0].attribute("outrider.drafts")), 3);
+    EXPECT_EQ(drafts[0].json["events"][0]["name"], "draft sent");
+  }
+
+  TempDir dir_;
+  const std::string verifier_file_ = dir_ / "verifier.jsonl",
+                    drafter_file_ = dir_ / "drafter.jsonl";
+  VerifierProcess verifier_;
+  int http_port_ = 0;
+  std::unique_ptr<Process> drafter_;
+  std::unique_ptr<TestClient> client_;
+};
+
+TEST_F(Traces, OneTreeFromAGrpcClientThroughTheVerifierToTheDrafter) {
+  Start();
+  StartTheDrafter();
+  Generate(Story(60), kSampled, "vendor=1,other=2");
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  EXPECT_EQ(request.name(), "outrider.v1.Generation/Generate");
+  EXPECT_EQ(request.attribute("rpc.grpc.status_code"), "0");
+  ExpectWholeRequest(spans, request);
+}
+
+TEST_F(Traces, OneTreeFromAnHttpClientThroughTheVerifierToTheDrafter) {
+  Start();
+  StartTheDrafter();
+  const HttpResponse response =
+      Post({{"model", "target"},
+            {"prompt", "Once upon a time, there was a little"},
+            {"max_tokens", 60},
+            {"temperature", 0.7},
+            {"seed", 7},
+            {"ignore_eos", true}},
+           "Traceparent: " + kSampled + "\r\ntracestate: vendor=1\r\nTraceState: other=2\r\n");
+  ASSERT_EQ(response.code, 200) << response.body;
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  EXPECT_EQ(request.name(), "POST /v1/completions");
+  EXPECT_EQ(request.attribute("http.response.status_code"), "200");
+  ExpectWholeRequest(spans, request);
+}
+
+TEST_F(Traces, ChoicesOfOneHttpRequestAreBelowOneSpan) {
+  Start();
+  const HttpResponse response = Post({{"model", "target"},
+                                      {"prompt", "Once upon a time"},
+                                      {"max_tokens", 5},
+                                      {"n", 3},
+                                      {"stream", true},
+                                      {"ignore_eos", true}},
+                                     "traceparent: " + kSampled + "\r\n");
+  ASSERT_EQ(response.code, 200) << response.body;
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  EXPECT_EQ(ChildrenOf(spans, request, "decode").size(), 3u);
+  EXPECT_EQ(request.attribute("gen_ai.usage.output_tokens"), "15");
+}
+
+TEST_F(Traces, FailedRequestsAreMarked) {
+  Start();
+  v1::GenerateRequest bad = Story(5);
+  bad.mutable_sampling()->set_top_p(7.f);
+  grpc::Status status;
+  Generate(bad, kSampled, "", &status);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Post({{"prompt", "Once"}, {"model", "target"}, {"top_p", 7}}, "").code, 400);
+  {  // A client that goes away.
+    grpc::ClientContext context;
+    const auto reader = client_->stub().Generate(&context, Story(400));
+    v1::GenerateResponse response;
+    ASSERT_TRUE(reader->Read(&response));
+    context.TryCancel();
+    while (reader->Read(&response)) {
+    }
+    (void)reader->Finish();
+  }
+  const std::vector<ReadSpan> spans = StopAndRead();
+  std::map<std::string, ReadSpan> requests;
+  for (const ReadSpan& span : spans) {
+    if (span.json["kind"] == 2) requests[span.attribute("error.type") + " " + span.name()] = span;
+  }
+  const ReadSpan& grpc = requests["INVALID_ARGUMENT outrider.v1.Generation/Generate"];
+  ASSERT_TRUE(grpc.json.is_object());
+  EXPECT_TRUE(grpc.error());
+  EXPECT_EQ(grpc.parent(), kClientSpan);
+  EXPECT_THAT(grpc.json["status"]["message"].get<std::string>(), HasSubstr("top_p"));
+  EXPECT_EQ(grpc.attribute("rpc.grpc.status_code"), "3");
+  const ReadSpan& http = requests["INVALID_ARGUMENT POST /v1/completions"];
+  ASSERT_TRUE(http.json.is_object());
+  EXPECT_TRUE(http.error());
+  EXPECT_EQ(http.attribute("http.response.status_code"), "400");
+  const ReadSpan& gone = requests["CANCELLED outrider.v1.Generation/Generate"];
+  ASSERT_TRUE(gone.json.is_object());
+  EXPECT_TRUE(gone.error());
+  ASSERT_EQ(ChildrenOf(spans, gone, "decode").size(), 1u);
+  EXPECT_TRUE(ChildrenOf(spans, gone, "decode")[0].error()) << "the phase that it ended in";
+}
+
+TEST_F(Traces, MalformedTraceparentBeginsATraceOfItsOwn) {
+  Start();
+  Generate(Story(3), "00-" + std::string(kTrace) + "-" + kClientSpan + "-1", "vendor=1");
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  EXPECT_NE(request.trace(), kTrace);
+  EXPECT_EQ(request.parent(), "");
+  EXPECT_FALSE(request.json.contains("traceState"));
+}
+
+TEST_F(Traces, TheClientsFlagDecidesAndWithoutOneTheRatio) {
+  Start({"--trace-sample-ratio", "0"});
+  StartTheDrafter();
+  const std::string unsampled = Generate(Story(30), kUnsampled);
+  Generate(Story(3), "");
+  const std::string sampled = Generate(Story(30), kSampled);
+  EXPECT_EQ(sampled, unsampled) << "a trace has no part in the text";
+  const auto metrics = ReadMetrics(verifier_.metrics_port);
+  EXPECT_EQ(metrics.at("outrider_trace_spans_dropped_total"), 0);
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  EXPECT_EQ(request.attribute("gen_ai.usage.output_tokens"), "30");
+  EXPECT_EQ(ChildrenOf(spans, request, "draft").size(), 1u);
+}
+
+TEST_F(Traces, VerifierWithoutAFilePassesTheClientsTraceOn) {
+  Start({}, /*verifier_traces=*/false);
+  StartTheDrafter();
+  Generate(Story(30), kSampled);
+  const std::vector<ReadSpan> spans = StopAndRead();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0].service, "outrider-drafter");
+  EXPECT_EQ(spans[0].trace(), kTrace);
+  EXPECT_EQ(spans[0].parent(), kClientSpan);
+}
+
+TEST_F(Traces, LongTextHasAsManyRoundSpansAsAShortOne) {
+  Start();
+  Generate(Story(150), kSampled);
+  const std::vector<ReadSpan> spans = StopAndRead();
+  const ReadSpan request = ExpectOneTree(spans);
+  const ReadSpan decode = ChildrenOf(spans, request, "decode").at(0);
+  EXPECT_EQ(decode.attribute("outrider.rounds"), "150");
+  const std::vector<ReadSpan> rounds = ChildrenOf(spans, decode, "round");
+  ASSERT_EQ(rounds.size(), 33u);
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(rounds[i].attribute("outrider.round"), std::to_string(i + 2));
+  }
+  EXPECT_GT(std::stoi(rounds[32].attribute("outrider.round")), 33) << "the slowest of the others";
+}
+
+TEST_F(Traces, WhoMayNotCallLeavesNoSpans) {
+  const std::string tokens = dir_ / "tokens";
+  std::ofstream(tokens) << "known secret-token\n";
+  Start({"--client-tokens", tokens});
+  grpc::Status status;
+  Generate(Story(3), kSampled, "", &status);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(
+      Post({{"prompt", "Once"}, {"model", "target"}}, "traceparent: " + kSampled + "\r\n").code,
+      401);
+  EXPECT_THAT(StopAndRead(), IsEmpty());
+}
+
+TEST_F(Traces, FileThatCannotBeWrittenEndsTheProgramWithWords) {
+  const auto verifier = Process::Start(
+      {testing::ProgramPath("outrider-verifier"), "--model", DefaultModel("target"), "--listen",
+       "127.0.0.1:0", "--metrics", "", "--trace-file", dir_ / "no/such/file"},
+      dir_ / "verifier.log");
+  EXPECT_EQ(verifier->Wait(), 1);
+  EXPECT_THAT(verifier->Log(), HasSubstr("--trace-file: "));
+}
+
+}  // namespace
+}  // namespace outrider

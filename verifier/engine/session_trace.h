@@ -1,0 +1,59 @@
+// The spans of one generation below its request's: waiting for a place, reading the prompt (the
+// first token with it) and decoding, with its rounds. Kept while the generation runs and recorded
+// together at its end.
+//
+// Of the rounds the first ones have spans of their own, and of the others the slowest: a long text
+// has thousands, all alike, and the one that took longest is the one that is looked for.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/trace/span.h"
+#include "common/trace/tracer.h"
+#include "verifier/engine/request.h"
+#include "verifier/engine/sink.h"
+
+namespace outrider {
+
+struct Session;
+
+class SessionTrace {
+ public:
+  static constexpr int kRoundSpans = 32;
+
+  // nullptr: the request is not recorded.
+  static std::unique_ptr<SessionTrace> Open(Tracer* tracer, const GenerationRequest& request);
+
+  // A round has brought `chunk`. The session still stands as before it: its planner has not
+  // concluded, its last token is that of the round before.
+  void OnRound(const Session& session, const Chunk& chunk, Time now);
+  // Records the spans; the phase that an error ended has its status.
+  void End(const Session& session, Time now, const Status& status);
+
+ private:
+  struct Round {
+    uint32_t round = 0;
+    Time begin;
+    Time end;
+    std::string source;  // the controller's arm, else "drafter" or "plain"
+    int tokens = 0, drafted = 0, accepted = 0;
+  };
+
+  SessionTrace(Tracer* tracer, const TraceLink& link) : tracer_(tracer), link_(link) {}
+  Span Child(const SpanId& parent, std::string name, Time start, Time end) const;
+
+  Tracer* const tracer_;
+  const TraceLink link_;
+  std::vector<Round> first_;
+  std::optional<Round> slowest_;  // of the others
+};
+
+}  // namespace outrider

@@ -2,6 +2,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
+#include "verifier/status/status_board.h"
 
 namespace outrider {
 namespace {
@@ -114,6 +116,18 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   std::shared_ptr<void> attached;
   if (attach != nullptr) {
     OUTRIDER_ASSIGN(attached, attach({tokenizer.get(), &clock, &pool, &thread}));
+  }
+
+  std::optional<StatusBoard> board;
+  if (exporter != nullptr) {
+    board.emplace(
+        StatusBoard::Watched{
+            .engine = &engine, .pool = &pool, .metrics = &metrics, .thread = &thread},
+        StatusHistory::Served{.model = config.name,
+                              .version = kVersion,
+                              .policy = options.policy,
+                              .arms = arm_names});
+    board->ServeOn(*exporter);
   }
 
   Intake intake(&engine, &thread);

@@ -43,6 +43,8 @@ double Gauge::value() const { return gauge_->Value(); }
 void Histogram::Observe(double value) { histogram_->Observe(value); }
 uint64_t Histogram::count() const { return histogram_->Collect().histogram.sample_count; }
 
+double Histogram::sum() const { return histogram_->Collect().histogram.sample_sum; }
+
 MetricsRegistry::MetricsRegistry() : registry_(std::make_shared<prometheus::Registry>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 

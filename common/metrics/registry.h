@@ -59,6 +59,8 @@ class Histogram {
   void Observe(double value);
   // How many values were observed.
   uint64_t count() const;
+  // Their sum.
+  double sum() const;
 
  private:
   friend class MetricsRegistry;

@@ -418,7 +418,8 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .round_trip_ms = drafter.round_trip.mean * 1e3,
                    .drafting_ms = drafter.drafting.mean * 1e3,
                    .reported_sessions = drafter.reported_sessions,
-                   .acceptance_head = drafter.hello.acceptance_head});
+                   .acceptance_head = drafter.hello.acceptance_head,
+                   .silent = drafter.silences > 0});
   }
   return out;
 }

@@ -89,6 +89,7 @@ struct DrafterSnapshot {
   double drafting_ms = 0;
   int reported_sessions = 0;
   bool acceptance_head = false;
+  bool silent = false;
 };
 
 class DrafterPool final : public DraftSource {

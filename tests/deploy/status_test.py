@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""The status page of a real verifier under load, in a headless Chromium.
+
+Without one (Debian: chromium-headless-shell, 100 MB to fetch) the test is skipped.
+
+  status_test.py SOURCE_DIR BINARY_DIR
+"""
+
+import http.server
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import browser
+from processes import SKIPPED, Processes
+
+PATIENCE = 30  # seconds
+# A drafter's name is what its owner likes.
+NAME = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+        "</td></table>&amp;\u202e")
+
+
+def fetch(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, ""
+
+
+def await_status(port, what, condition):
+    until = time.monotonic() + PATIENCE
+    while True:
+        status = json.loads(fetch(port, "/status.json")[2])
+        if "history" in status and condition(status):
+            return status
+        if time.monotonic() > until:
+            raise SystemExit(f"not within {PATIENCE} s: {what}: {json.dumps(status)[:2000]}")
+        time.sleep(0.2)
+
+
+def check_headers(port):
+    code, headers, page = fetch(port, "/status")
+    assert code == 200 and headers["Content-Type"] == "text/html; charset=utf-8", headers
+    policy = headers["Content-Security-Policy"]
+    for part in ("default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self'",
+                 "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+        assert part in policy, (part, policy)
+    assert "unsafe" not in policy, policy
+    assert headers["X-Content-Type-Options"] == "nosniff", headers
+    assert headers["Cache-Control"] == "no-store", headers
+    # Nothing from elsewhere: the only address in the file is that of SVG's names.
+    assert re.findall(r"(?:https?:)?//[a-z][^\s\"']*", page) == ["http://www.w3.org/2000/svg"], "outside assets"
+    for path in ("/status/", "/status/x", "/status.jsonx", "/statu"):
+        assert fetch(port, path)[0] == 404, path
+
+
+def numbers_in(text):
+    return [float(n.replace(",", "")) for n in re.findall(r"[\d,]+(?:\.\d+)?", text)]
+
+
+def check_without_drafters(folder, port):
+    page, console = browser.dump(folder, f"http://127.0.0.1:{port}/status")
+    assert not console, console
+    assert page.text["state"] == "serving", page.text["state"]
+    assert "alarm" in page.hidden, page.text["alarm"]
+    assert "No drafter is attached" in page.text["drafters"], page.text["drafters"]
+    assert page.text["sessions"] == "0 running", page.text["sessions"]
+    assert page.text["model"] == "target", page.text["model"]
+
+
+def check_under_load(folder, port):
+    page, console = browser.dump(folder, f"http://127.0.0.1:{port}/status")
+    assert not console, console
+    text = page.text
+    assert text["state"] == "serving" and "alarm" in page.hidden, (text["state"], text["alarm"])
+    # The name is there as it is, and made nothing.
+    assert NAME in text["drafters"], text["drafters"]
+    assert page.elements["script"] == 1 and "img" not in page.elements, page.elements
+    assert not page.handlers, page.handlers
+    assert "owned" not in text["title"], text["title"]
+    assert "drafting" in text["drafters"] or "ready" in text["drafters"], text["drafters"]
+
+    assert numbers_in(text["sessions"])[0] > 0, text["sessions"]
+    assert "2 clients" in text["sessions-note"], text["sessions-note"]
+    assert numbers_in(text["speed"])[0] > 0, text["speed"]
+    assert numbers_in(text["acceptance"])[0] > 0, text["acceptance"]
+    assert numbers_in(text["kv"])[0] > 0, text["kv"]
+    assert numbers_in(text["batch"])[0] > 0, text["batch"]
+    assert "plain" in text["arms"] or "draft-" in text["arms"], text["arms"]
+    assert text["gain"].startswith("×"), (text["gain"], text["gain-note"])
+    assert "decode" in text["oldest"], text["oldest"]
+    for plot in ("speed-plot", "position-plot", "arm-plot", "session-plot"):
+        assert text[plot], f"{plot} is empty"
+
+
+def check_that_nothing_private_is_there(port, prompts):
+    body = fetch(port, "/status.json")[2]
+    for private in ["alice", "secret-a", *(prompt[:12] for prompt in prompts)]:
+        assert private not in body, f"{private}: clients and texts are nobody's business"
+
+
+class DeafVerifier(http.server.BaseHTTPRequestHandler):
+    """Has the page, but no numbers any more."""
+
+    page = None
+
+    def do_GET(self):
+        if self.path != "/status":
+            self.close_connection = True
+            return
+        _, headers, body = self.page
+        self.send_response(200)
+        for name in ("Content-Type", "Content-Security-Policy"):
+            self.send_header(name, headers[name])
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def check_unreachable(folder, page):
+    DeafVerifier.page = page
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), DeafVerifier) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        shown, _ = browser.dump(folder, f"http://127.0.0.1:{server.server_address[1]}/status")
+        server.shutdown()
+    assert "alarm" not in shown.hidden, "the alarm is hidden"
+    assert "cannot be reached" in shown.text["alarm"], shown.text["alarm"]
+    assert "stale" in shown.classes["board"], shown.classes["board"]
+
+
+def main():
+    source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if browser.program() is None:
+        print(f"skipped: none of {', '.join(browser.PROGRAMS)} is installed")
+        sys.exit(SKIPPED)
+    models, prompts = source / "models/default", source / "tests/bench/prompts.jsonl"
+    with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
+        tokens = {name: pathlib.Path(folder) / name for name in ("clients", "alice", "bob")}
+        tokens["clients"].write_text("alice secret-a\nbob secret-b\n")
+        tokens["alice"].write_text("secret-a\n")
+        tokens["bob"].write_text("secret-b\n")
+        verifier = processes.start(
+            "verifier",
+            [binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0",
+             "--metrics", "127.0.0.1:0", "--client-tokens", tokens["clients"]],
+            await_line=" serving ",
+        )
+        port = int(re.search(r"metrics_port=(\d+)", verifier.line).group(1))
+        address = "127.0.0.1:" + re.search(r" port=(\d+)", verifier.line).group(1)
+        check_headers(port)
+        await_status(port, "two looks", lambda s: len(s["history"]) >= 1)
+        check_without_drafters(folder, port)
+
+        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
+                                    address, "--metrics", "", "--name", NAME], await_line=" attached ")
+        bench = [binaries / "outrider", "bench", "--verifier", address, "--prompts", prompts, "--max-tokens", "200",
+                 "--requests", "100000", "--concurrency", "2", "--ignore-eos"]
+        # As the controller chooses, and with drafts all the time.
+        processes.start("load-a", [*bench, "--token-file", tokens["alice"]])
+        processes.start("load-b", [*bench, "--token-file", tokens["bob"], "--draft-length", "4"])
+        await_status(port, "load with drafts and an estimate", lambda s: (
+            s["sessions"]["running"] > 1 and s["sessions"]["clients"] == 2 and s["window"]["drafted_rounds"] > 50
+            and s["window"]["plain_tokens_per_second"] > 0 and s["accepted_by_position"]))
+        check_under_load(folder, port)
+        check_that_nothing_private_is_there(
+            port, [json.loads(line)["prompt"] for line in prompts.read_text().splitlines()])
+        check_unreachable(folder, fetch(port, "/status"))
+    print("the page shows what the verifier does")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+#include "verifier/status/status_history.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::seconds;
+
+const Time kStart = Time(seconds(1000));
+
+StatusHistory Make() {
+  return StatusHistory({.model = "m", .version = "1", .policy = "adaptive", .arms = {"plain", "a"}},
+                       kStart);
+}
+
+// `i` seconds behind the start, at 100 tokens and 10 rounds of arm "a" a second.
+StatusSample At(int i) {
+  StatusSample sample{.at = kStart + seconds(i),
+                      .running = 2,
+                      .decoding = 2,
+                      .plain_tokens_per_second = 50,
+                      .kv_requests = 0.25,
+                      .tokens = 100.0 * i,
+                      .drafts = 10.0 * i,
+                      .drafted = 40.0 * i,
+                      .accepted = 30.0 * i,
+                      .steps = 20.0 * i,
+                      .step_seconds = 0.2 * i,
+                      .rows = 60.0 * i};
+  sample.accepted_per_position = {9.0 * i, 6.0 * i, 0, 0};
+  sample.arms = {{}, {.rounds = 10.0 * i, .tokens = 100.0 * i, .seconds = 2.0 * i, .expected = 60}};
+  return sample;
+}
+
+Json Read(const StatusHistory& history, Time now) { return Json::parse(history.ToJson(now)); }
+
+TEST(StatusHistory, SaysWhatIsKnownBeforeAnythingWasSeen) {
+  const Json json = Read(Make(), kStart + seconds(3));
+  EXPECT_EQ(json["model"], "m");
+  EXPECT_EQ(json["uptime_seconds"], 3);
+  EXPECT_FALSE(json.contains("history"));
+}
+
+TEST(StatusHistory, OneSampleHasNoRates) {
+  StatusHistory history = Make();
+  history.Add(At(1), {});
+  const Json json = Read(history, kStart + seconds(4));
+  EXPECT_EQ(json["history"], Json::array());
+  EXPECT_EQ(json["age_seconds"], 3);
+  EXPECT_EQ(json["window"]["gain"], 0);
+  EXPECT_EQ(json["accepted_by_position"], Json::array());
+}
+
+TEST(StatusHistory, CountersBecomeRatesAndShares) {
+  StatusHistory history = Make();
+  for (int i = 0; i <= 10; ++i) history.Add(At(i), {});
+  const Json json = Read(history, kStart + seconds(10));
+  ASSERT_EQ(json["history"].size(), 10u);
+  const Json& second = json["history"][9];
+  EXPECT_EQ(second["tokens_per_second"], 100);
+  EXPECT_EQ(second["plain_tokens_per_second"], 50);
+  EXPECT_EQ(second["rows"], 3);
+  EXPECT_EQ(second["step_ms"], 10);
+  EXPECT_EQ(second["acceptance"], 0.75);
+  EXPECT_EQ(second["kv_requests"], 0.25);
+  EXPECT_EQ(second["arm_rounds"], Json::parse("[0, 10]"));
+  EXPECT_EQ(json["window"]["tokens_per_second"], 100);
+  EXPECT_EQ(json["window"]["gain"], 2);
+  EXPECT_EQ(json["window"]["compared_seconds"], 10);
+  EXPECT_EQ(json["window"]["tokens_per_drafted_round"], 4);
+  EXPECT_EQ(json["accepted_by_position"], Json::parse("[0.9, 0.6]"))
+      << "without those never reached";
+  EXPECT_EQ(json["arms"][1]["rounds"], 100);
+  EXPECT_EQ(json["arms"][1]["tokens_per_second"], 50);
+  EXPECT_EQ(json["arms"][0]["tokens_per_second"], 0);
+}
+
+TEST(StatusHistory, SpeedsAreComparedOnlyWhereBothAreKnown) {
+  StatusHistory history = Make();
+  for (int i = 0; i <= 10; ++i) {
+    StatusSample sample = At(i);
+    if (i > 4) sample.plain_tokens_per_second = 0;  // nobody decodes
+    if (i > 4) sample.tokens = 400;
+    history.Add(std::move(sample), {});
+  }
+  const Json json = Read(history, kStart + seconds(10));
+  EXPECT_EQ(json["window"]["compared_seconds"], 4);
+  EXPECT_EQ(json["window"]["tokens_per_second"], 100) << "idle seconds do not count";
+}
+
+TEST(StatusHistory, EstimateOfPlainSpeedIsBroughtDownToWhatPlainRoundsGave) {
+  const auto last = [](double tokens_a_second) {
+    StatusHistory history = Make();
+    for (int i = 0; i <= 100; ++i) {
+      StatusSample sample = At(i);
+      // Two sessions, whose plain rounds take all their time; the model says 25 a second for each.
+      sample.arms[0] = {.rounds = 1.0 * i, .tokens = 2 * tokens_a_second * i, .seconds = 2.0 * i};
+      history.Add(std::move(sample), {});
+    }
+    const Json json = Read(history, kStart + seconds(100));
+    return json["history"][99]["plain_tokens_per_second"].get<double>();
+  };
+  EXPECT_NEAR(last(25), 50, 0.01);
+  EXPECT_NEAR(last(20), 40, 0.2);
+  EXPECT_NEAR(last(30), 50, 0.01) << "never up";
+  EXPECT_NEAR(last(1), 10, 0.01) << "nor far down";
+}
+
+TEST(StatusHistory, ForgetsWhatIsOlderThanTwoMinutes) {
+  StatusHistory history = Make();
+  for (int i = 0; i <= 500; ++i) history.Add(At(i), {});
+  const Json json = Read(history, kStart + seconds(500));
+  EXPECT_EQ(json["history"].size(), 120u);
+  EXPECT_EQ(json["window"]["seconds"], 120);
+  EXPECT_EQ(json["window"]["drafted_rounds"], 1200);
+}
+
+TEST(StatusHistory, NamesAreJsonWhateverTheyAre) {
+  StatusHistory history = Make();
+  StatusNow now;
+  now.drafters = {{.name = "\xff</script>\"", .model = "d", .sessions = 1, .silent = true}};
+  now.faults = {{.what = "drafters lost", .count = 2}};
+  now.engine.clients = 3;
+  for (int i = 0; i < 300; ++i) now.engine.sessions.push_back({.id = 1, .phase = "prefill"});
+  history.Add(At(0), now);
+  const Json json = Read(history, kStart);
+  EXPECT_EQ(json["drafters"][0]["name"], "\xef\xbf\xbd</script>\"");
+  EXPECT_EQ(json["drafters"][0]["state"], "silent");
+  EXPECT_EQ(json["faults"][0]["count"], 2);
+  EXPECT_EQ(json["sessions"]["clients"], 3);
+  EXPECT_EQ(json["sessions"]["prefilling"], 300);
+  EXPECT_EQ(json["sessions"]["oldest"].size(), 20u);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,74 @@
+#include "verifier/status/status_board.h"
+
+#include <string>
+#include <utility>
+
+#include "verifier/status/status_page.h"
+
+namespace outrider {
+namespace {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+const Headers& CommonHeaders() {
+  static const Headers headers = {{"Cache-Control", "no-store"},
+                                  {"X-Content-Type-Options", "nosniff"},
+                                  {"Referrer-Policy", "no-referrer"},
+                                  {"Cross-Origin-Resource-Policy", "same-origin"}};
+  return headers;
+}
+
+}  // namespace
+
+StatusBoard::StatusBoard(const Watched& watched, StatusHistory::Served served)
+    : watched_(watched),
+      seen_(std::make_shared<Seen>(std::move(served), std::chrono::steady_clock::now())),
+      thread_([this] { Run(); }) {}
+
+StatusBoard::~StatusBoard() {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    stopped_.notify_all();
+  }
+  thread_.join();
+}
+
+void StatusBoard::Run() {
+  const auto look = [seen = seen_, w = watched_] {
+    StatusNow now{.engine = w.engine->Snapshot(),
+                  .drafters = w.pool->Snapshot(),
+                  .faults = FaultsOf(*w.metrics)};
+    StatusSample sample = SampleOf(std::chrono::steady_clock::now(), now.engine, *w.metrics);
+    MutexLock lock(seen->mu);
+    seen->history.Add(std::move(sample), std::move(now));
+  };
+  Time next = std::chrono::steady_clock::now();
+  while (true) {
+    // An engine too busy to be asked is what the page shows then.
+    (void)watched_.thread->TryPost(look);
+    next += watched_.every;
+    MutexLock lock(mu_);
+    while (!stopping_ && lock.WaitUntil(stopped_, next) != std::cv_status::timeout) {
+    }
+    if (stopping_) return;
+  }
+}
+
+void StatusBoard::ServeOn(MetricsExporter& exporter) const {
+  Headers page_headers = CommonHeaders();
+  page_headers.emplace_back("Content-Security-Policy", ContentSecurityPolicy(StatusPageHtml()));
+  exporter.AddPage("/status", [headers = std::move(page_headers)] {
+    return MetricsPage{.content_type = "text/html; charset=utf-8",
+                       .headers = headers,
+                       .body = std::string(StatusPageHtml())};
+  });
+  exporter.AddPage("/status.json", [seen = seen_] {
+    MutexLock lock(seen->mu);
+    return MetricsPage{.content_type = "application/json",
+                       .headers = CommonHeaders(),
+                       .body = seen->history.ToJson(std::chrono::steady_clock::now())};
+  });
+}
+
+}  // namespace outrider

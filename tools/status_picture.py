@@ -57,16 +57,16 @@ def main():
                                    "--metrics", "", "--name", name, "--cores", "1"], await_line=" attached ")
         bench = [bin_dir / "outrider", "bench", "--verifier", address, "--prompts", SOURCE / "tests/bench/prompts.jsonl",
                  "--max-tokens", "220", "--ignore-eos", "--requests", "100000", "--temperature", "0.6"]
-        processes.start("steady", [*bench, "--concurrency", "2"])
+        processes.start("steady", [*bench, "--concurrency", "1"])
         began = time.monotonic()
         # More of it now and then.
         while (left := args.seconds - (time.monotonic() - began)) > 0:
-            more = processes.start("more", [*bench, "--concurrency", "3"])
+            more = processes.start("more", [*bench, "--concurrency", "1"])
             time.sleep(min(25, left))
             more.terminate()
             more.wait()
             time.sleep(max(0, min(12, args.seconds - (time.monotonic() - began))))
-        processes.start("last", [*bench, "--concurrency", "3"])
+        processes.start("last", [*bench, "--concurrency", "1"])
         time.sleep(6)
         flags = [f"--window-size={SIZE}", f"--screenshot={folder}/status.png"]
         if args.dark:

@@ -17,7 +17,7 @@ namespace outrider {
 namespace {
 
 // prometheus-cpp's own exposer has no room for other pages, so the server below it is used here.
-constexpr char kThreads[] = "2";  // a scraper and a viewer
+constexpr char kThreads[] = "4";  // a scraper, viewers, and room for one that dawdles
 constexpr char kRequestMs[] = "10000";
 
 std::string HeadOf(const char* status, const MetricsPage& page) {

@@ -220,7 +220,8 @@ std::string StatusHistory::ToJson(Time now) const {
     positions.push_back(
         Rounded(Ratio(last.accepted_per_position[i] - first.accepted_per_position[i], drafts)));
   }
-  while (!positions.empty() && positions.back() == 0) positions.erase(positions.size() - 1);
+  constexpr double kSeen = 0.005;
+  while (!positions.empty() && positions.back() < kSeen) positions.erase(positions.size() - 1);
   json["accepted_by_position"] = std::move(positions);
 
   Json arms = Json::array();

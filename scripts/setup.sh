@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the build needs on a bare Debian 12. Does nothing, quickly, when all is there.
-#   scripts/setup.sh          compiler, libraries, test tools
-#   scripts/setup.sh --lint   clang-format and clang-tidy too (for scripts/test.sh --lint)
+#   scripts/setup.sh           compiler and libraries
+#   scripts/setup.sh --tests   what tests call too: Prometheus, a browser, Go for the chart, Python's gRPC
+#   scripts/setup.sh --lint    clang-format and clang-tidy too (for scripts/test.sh --lint)
 set -euo pipefail
 
 packages=(
@@ -11,13 +12,16 @@ packages=(
   libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
-  golang-go golang-github-masterminds-sprig-dev prometheus
-  python3-grpcio python3-protobuf python3-yaml
 )
 case "${1:-}" in
   "") ;;
+  --tests)
+    packages+=(
+      chromium-headless-shell golang-go golang-github-masterminds-sprig-dev prometheus
+      python3-grpcio python3-protobuf python3-yaml
+    ) ;;
   --lint) packages+=(clang clang-format clang-tidy) ;;
-  *) echo "usage: scripts/setup.sh [--lint]" >&2; exit 2 ;;
+  *) echo "usage: scripts/setup.sh [--tests|--lint]" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -27,7 +27,7 @@ verdict() {
 trap 'verdict $?' EXIT
 
 step "install"
-if [[ $mode == lint ]]; then scripts/setup.sh --lint; else scripts/setup.sh; fi
+if [[ $mode == lint ]]; then scripts/setup.sh --lint; else scripts/setup.sh --tests; fi
 step "configure"
 # Where there is nvcc the CUDA backend is compiled, for one chip: kernels run as tests on the host.
 cmake --preset "$mode" -D OUTRIDER_CUDA_ARCHITECTURES="${OUTRIDER_CUDA_ARCHITECTURES:-90}"

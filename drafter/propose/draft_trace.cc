@@ -1,12 +1,15 @@
 #include "drafter/propose/draft_trace.h"
 
+#include <optional>
 #include <utility>
 
 namespace outrider {
 
 std::unique_ptr<DraftTrace> DraftTrace::Open(Tracer* tracer, const OpenEvent& open, Time now) {
-  if (tracer == nullptr || !open.trace.has_value() || !open.trace->sampled) return nullptr;
-  Span span{.parent = *open.trace,
+  if (tracer == nullptr) return nullptr;
+  std::optional<TraceContext> request = ParseTraceparent(open.traceparent);
+  if (!request.has_value() || !request->sampled) return nullptr;
+  Span span{.parent = std::move(*request),
             .remote_parent = true,
             .id = NewSpanId(),
             .name = "draft",

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,7 +15,6 @@
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/stop_rule.h"
-#include "common/trace/trace_context.h"
 
 namespace outrider {
 
@@ -66,7 +64,7 @@ struct OpenEvent {
   uint64_t seed = 0;
   DraftKind kind = DraftKind::kSampled;
   DraftPlan plan = {};
-  std::optional<TraceContext> trace = {};  // the request's
+  std::string traceparent = {};  // the request's, as it came; "": none
 };
 
 struct SessionVerdict {

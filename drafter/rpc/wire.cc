@@ -56,7 +56,7 @@ Result<LinkMessage> FromWire(const v1::Open& wire) {
   open.seed = wire.seed();
   OUTRIDER_ASSIGN(open.kind, outrider::FromWire(wire.kind()));
   OUTRIDER_ASSIGN(open.plan, PlanFromWire(wire.plan()));
-  open.trace = ParseTraceparent(wire.traceparent());
+  open.traceparent = wire.traceparent();
   return LinkMessage(std::move(open));
 }
 

@@ -13,8 +13,7 @@ const char* ReasonName(FinishReason reason) {
 
 }  // namespace
 
-RequestTrace::Started RequestTrace::Start(Tracer* tracer, std::optional<TraceContext> client,
-                                          std::string name, Attributes attributes) {
+RequestTrace::Started RequestTrace::Start(Tracer* tracer, std::optional<TraceContext> client) {
   const bool recorded =
       tracer != nullptr && (client.has_value() ? client->sampled : tracer->Sample());
   if (!recorded) {
@@ -24,11 +23,10 @@ RequestTrace::Started RequestTrace::Start(Tracer* tracer, std::optional<TraceCon
   Span span{.parent = client.value_or(TraceContext{}),
             .remote_parent = client.has_value(),
             .id = NewSpanId(),
-            .name = std::move(name),
+            .name = {},
             .kind = SpanKind::kServer,
             .anchor = WallAnchor::Now(),
-            .start = std::chrono::steady_clock::now(),
-            .attributes = std::move(attributes)};
+            .start = std::chrono::steady_clock::now()};
   if (!client.has_value()) span.parent.trace = NewTraceId();
   TraceLink link{.context = {.trace = span.parent.trace,
                              .span = span.id,
@@ -37,6 +35,11 @@ RequestTrace::Started RequestTrace::Start(Tracer* tracer, std::optional<TraceCon
                  .anchor = span.anchor};
   return {.span = std::shared_ptr<RequestTrace>(new RequestTrace(tracer, std::move(span))),
           .link = std::move(link)};
+}
+
+void RequestTrace::Name(std::string name, Attributes attributes) {
+  span_.name = std::move(name);
+  span_.attributes = std::move(attributes);
 }
 
 void RequestTrace::Describe(const GenerationRequest& request) {

@@ -31,8 +31,10 @@ class RequestTrace {
     std::optional<TraceLink> link;       // for GenerationRequest::trace
   };
   // `tracer` may be null. `client`: what came with the request; without it a new trace may begin.
-  static Started Start(Tracer* tracer, std::optional<TraceContext> client, std::string name,
-                       Attributes attributes);
+  static Started Start(Tracer* tracer, std::optional<TraceContext> client);
+
+  // What kind of request it is.
+  void Name(std::string name, Attributes attributes);
 
   // What the request asks for.
   void Describe(const GenerationRequest& request);

@@ -137,16 +137,18 @@ void HttpApi::Generate(const HttpRequest& request, bool chat,
   const Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
   if (!client.ok()) return refuse(client.status());
   // From here on: who may not call leaves no spans either.
-  RequestTrace::Started trace =
-      RequestTrace::Start(served_.tracer, request.trace, request.method + " " + request.path,
-                          {{"http.request.method", request.method},
-                           {"http.route", request.path},
-                           {"url.path", request.path},
-                           {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
-                           {"gen_ai.provider.name", "outrider"},
-                           {"gen_ai.request.model", served_.model.name},
-                           {"outrider.request_id", id}});
+  RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
   span = trace.span;
+  if (span != nullptr) {
+    span->Name(request.method + " " + request.path,
+               {{"http.request.method", request.method},
+                {"http.route", request.path},
+                {"url.path", request.path},
+                {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
+                {"gen_ai.provider.name", "outrider"},
+                {"gen_ai.request.model", served_.model.name},
+                {"outrider.request_id", id}});
+  }
   Result<ApiRequest> parsed =
       chat ? ParseChat(request.body, served_.model) : ParseCompletion(request.body, served_.model);
   if (!parsed.ok()) return refuse(parsed.status());

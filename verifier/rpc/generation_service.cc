@@ -146,14 +146,15 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     return reactor;
   }
   // From here on: who may not call leaves no spans either.
-  auto [span, link] =
-      RequestTrace::Start(served_.tracer, TraceOf(*context), "outrider.v1.Generation/Generate",
-                          {{"rpc.system", "grpc"},
-                           {"rpc.service", "outrider.v1.Generation"},
-                           {"rpc.method", "Generate"},
-                           {"gen_ai.operation.name", "text_completion"},
-                           {"gen_ai.provider.name", "outrider"},
-                           {"gen_ai.request.model", served_.config.name}});
+  auto [span, link] = RequestTrace::Start(served_.tracer, TraceOf(*context));
+  if (span != nullptr) {
+    span->Name("outrider.v1.Generation/Generate", {{"rpc.system", "grpc"},
+                                                   {"rpc.service", "outrider.v1.Generation"},
+                                                   {"rpc.method", "Generate"},
+                                                   {"gen_ai.operation.name", "text_completion"},
+                                                   {"gen_ai.provider.name", "outrider"},
+                                                   {"gen_ai.request.model", served_.config.name}});
+  }
   Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
   const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
   if (!status.ok()) {

@@ -21,11 +21,14 @@ constexpr char kThreads[] = "4";  // a scraper, viewers, and room for one that d
 constexpr char kRequestMs[] = "10000";
 
 std::string HeadOf(const char* status, const MetricsPage& page) {
-  std::string head = std::string("HTTP/1.1 ") + status + "\r\nContent-Type: " + page.content_type +
-                     "\r\nContent-Length: " + std::to_string(page.body.size()) +
-                     "\r\nConnection: close\r\n";
-  for (const auto& [name, value] : page.headers) head += name + ": " + value + "\r\n";
-  return head + "\r\n";
+  std::string head = "HTTP/1.1 ";
+  head.append(status).append("\r\nContent-Type: ").append(page.content_type);
+  head.append("\r\nContent-Length: ").append(std::to_string(page.body.size()));
+  head.append("\r\nConnection: close\r\n");
+  for (const auto& [name, value] : page.headers) {
+    head.append(name).append(": ").append(value).append("\r\n");
+  }
+  return head.append("\r\n");
 }
 
 class PageHandler final : public CivetHandler {

@@ -388,46 +388,6 @@ TEST_F(Http, TlsHasTheCertificatesOfGrpcAndPaddingItsSizes) {
   EXPECT_NE(Fetch(port_, "GET", "/health").code, 200) << "no plaintext beside it";
 }
 
-// OpenAI's own client, where this machine has it.
-TEST_F(Http, OpenAisPythonClientIsServed) {
-  const auto python = [&](const std::string& script) {
-    const auto process = Process::Start({"/usr/bin/env", "python3", "-c", script}, dir_ / "py.log");
-    const int code = process->Wait();
-    return std::pair(code, process->Log());
-  };
-  if (python("import openai").first != 0) GTEST_SKIP() << "python3 has no package openai";
-  Start();
-  const auto [code, log] = python("url = 'http://127.0.0.1:" + std::to_string(port_) + "/v1'" + R"(
-import openai
-client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
-assert client.models.list().data[0].id == "target"
-want = dict(model="target", prompt="Once upon a time", max_tokens=20, temperature=0)
-whole = client.completions.create(**want, logprobs=2, extra_body={"ignore_eos": True})
-assert whole.usage.completion_tokens == 20 and len(whole.choices[0].logprobs.tokens) == 20
-text = ""
-for event in client.completions.create(**want, stream=True, stream_options={"include_usage": True},
-                                       extra_body={"speculation": {"mode": "off"}}):
-    text += event.choices[0].text if event.choices else ""
-assert whole.choices[0].text.startswith(text) and text
-chat = dict(model="target", messages=[{"role": "user", "content": "Hi"}], max_tokens=8, temperature=0)
-answer = client.chat.completions.create(**chat, logprobs=True, top_logprobs=2)
-assert len(answer.choices[0].logprobs.content[0].top_logprobs) == 2
-pieces = [e.choices[0].delta.content or "" for e in client.chat.completions.create(**chat, stream=True)]
-assert "".join(pieces) == answer.choices[0].message.content
-try:
-    client.completions.create(model="other", prompt="a")
-    raise SystemExit("no error")
-except openai.NotFoundError as e:
-    assert e.code == "model_not_found", e
-try:
-    client.completions.create(model="target", prompt="a", top_p=3)
-    raise SystemExit("no error")
-except openai.BadRequestError as e:
-    assert e.param == "top_p", e
-)");
-  EXPECT_EQ(code, 0) << log;
-}
-
 TEST_F(Http, PlaintextBeyondTheLoopbackMustBeAskedFor) {
   const auto run = Process::Start({testing::ProgramPath("outrider-verifier"), "--model",
                                    DefaultModel("target"), "--http", "0.0.0.0:8000"},

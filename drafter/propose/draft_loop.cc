@@ -1,6 +1,7 @@
 #include "drafter/propose/draft_loop.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
 #include <thread>
@@ -54,7 +55,9 @@ bool DraftLoop::Step() {
 
 DrafterLoad DraftLoop::load() const {
   const int64_t free_pages = std::max<int64_t>(budget_.free_pages(), 0);
-  return {.sessions = sessions_, .free_pages = static_cast<int>(free_pages)};
+  return {.sessions = sessions_,
+          .free_pages = static_cast<int>(free_pages),
+          .session_limit = options_.max_sessions};
 }
 
 int DraftLoop::step_tokens() const {
@@ -94,6 +97,8 @@ void DraftLoop::Handle(LinkEvent event) {
   } else if (std::holds_alternative<DrainEvent>(event.message)) {
     Log(LogLevel::kInfo, "verifier drains",
         {{"connection", event.connection}, {"sessions", connection.sessions.size()}});
+  } else if (const auto* wanted = std::get_if<WantedEvent>(&event.message)) {
+    connection.wanted = wanted->wanted;
   } else {
     while (!connection.sessions.empty()) Forget(connection, connection.sessions.begin()->first);
     connections_.erase(found);
@@ -107,7 +112,9 @@ void DraftLoop::Handle(Connection& connection, OpenEvent& open) {
 }
 
 Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
-  if (sessions_ >= options_.max_sessions) {
+  const auto held_by = [](const Connection& c) { return int64_t{c.held()}; };
+  if (sessions_ >= options_.max_sessions &&
+      (connection.held() >= part() || !GiveWay(connection, part(), held_by))) {
     return ResourceExhausted(std::to_string(sessions_) + " sessions are held, the limit");
   }
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
@@ -119,9 +126,10 @@ Status DraftLoop::Open(Connection& connection, const OpenEvent& open) {
   }
   held.mirror =
       std::make_unique<Mirror>(std::move(session), model_, &budget_, model_->NewSequence());
+  held.opened = opened_++;
   ++sessions_;
   held.trace = DraftTrace::Open(options_.tracer, open, clock_->Now());
-  return Begin(held);
+  return Begin(connection, held);
 }
 
 void DraftLoop::Handle(Connection& connection, const SessionVerdict& verdict) {
@@ -193,20 +201,64 @@ Status DraftLoop::Apply(Connection& connection, Held& held, const SessionVerdict
   OUTRIDER_ASSIGN(const int node, session.Apply(verdict));
   held.mirror->fed = {};
   held.mirror->kv.Keep(node, session.kv_length());
-  return Begin(held);
+  return Begin(connection, held);
 }
 
-Status DraftLoop::Begin(Held& held) {
+Status DraftLoop::Begin(const Connection& connection, Held& held) {
   held.plan_order = plans_++;
   held.planned = clock_->Now();
   const DraftSession& session = held.mirror->session;
   const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
   if (secure().ok()) return Status();
   // Guesses give way to plans.
-  for (auto& [id, connection] : connections_) {
-    for (auto& [other_id, other] : connection.sessions) other.ahead = {};
+  for (auto& [id, other] : connections_) {
+    for (auto& [session_id, guessed] : other.sessions) guessed.ahead = {};
   }
-  return secure();
+  Status secured = secure();
+  while (!secured.ok() && GiveWay(connection, connection.tokens(), &Connection::tokens)) {
+    secured = secure();
+  }
+  return secured;
+}
+
+int64_t DraftLoop::Connection::tokens() const {
+  int64_t tokens = 0;
+  for (const auto& [id, held] : sessions) tokens += held.mirror->session.length();
+  return tokens;
+}
+
+int DraftLoop::part() const {
+  const auto wanted = std::count_if(connections_.begin(), connections_.end(),
+                                    [](const auto& entry) { return entry.second.wanted; });
+  return std::max(options_.max_sessions / std::max(static_cast<int>(wanted), 1), 1);
+}
+
+int DraftLoop::SessionLimit(const Connection& connection) const {
+  if (!connection.wanted) return 0;
+  return std::max(connection.held() + options_.max_sessions - sessions_, part());
+}
+
+template <class Amount>
+bool DraftLoop::GiveWay(const Connection& asking, int64_t fair, Amount amount) {
+  Connection* most = nullptr;
+  for (auto& [id, connection] : connections_) {
+    if (&connection == &asking || std::invoke(amount, connection) <= fair) continue;
+    if (most == nullptr || std::invoke(amount, connection) > std::invoke(amount, *most)) {
+      most = &connection;
+    }
+  }
+  if (most == nullptr) return false;
+  const auto newest = std::max_element(
+      most->sessions.begin(), most->sessions.end(),
+      [](const auto& a, const auto& b) { return a.second.opened < b.second.opened; });
+  const DraftSession& session = newest->second.mirror->session;
+  if (session.drafting()) {
+    Refuse(*most, newest->first, session.round(), ResourceExhausted("another verifier's turn"));
+  } else {
+    // Its plan was answered, and may be decided already: the next one will be refused.
+    Forget(*most, newest->first);
+  }
+  return true;
 }
 
 void DraftLoop::Send(Connection& connection, uint64_t session, Held& held) {
@@ -248,6 +300,18 @@ void DraftLoop::Forget(Connection& connection, uint64_t session) {
   --sessions_;
 }
 
+void DraftLoop::TakeTurns(std::vector<Share>& shares) {
+  std::sort(shares.begin(), shares.end(),
+            [](const Share& a, const Share& b) { return a.held->plan_order < b.held->plan_order; });
+  std::map<const Connection*, int> turns;
+  std::vector<std::pair<int, Share>> by_turn;
+  for (const Share& share : shares) by_turn.emplace_back(turns[share.connection]++, share);
+  std::stable_sort(by_turn.begin(), by_turn.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  shares.clear();
+  for (const auto& [turn, share] : by_turn) shares.push_back(share);
+}
+
 std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
   std::vector<Share> waiting;
   for (auto& [id, connection] : connections_) {
@@ -255,20 +319,16 @@ std::vector<DraftLoop::Share> DraftLoop::PlanStep() {
       if (held.mirror->session.drafting()) waiting.push_back({&connection, session, &held});
     }
   }
+  TakeTurns(waiting);
   // The oldest plan goes first whatever it needs, so that none starves. Then drafts before prompts:
   // a verdict waits for them, and they are short.
-  const auto older = [](const Share& a, const Share& b) {
-    return a.held->plan_order < b.held->plan_order;
-  };
-  const auto oldest = std::min_element(waiting.begin(), waiting.end(), older);
+  const auto oldest = std::min_element(
+      waiting.begin(), waiting.end(),
+      [](const Share& a, const Share& b) { return a.held->plan_order < b.held->plan_order; });
   if (oldest != waiting.end()) {
-    std::iter_swap(waiting.begin(), oldest);
-    std::sort(waiting.begin() + 1, waiting.end(), [](const Share& a, const Share& b) {
-      const auto key = [](const Share& share) {
-        return std::make_tuple(share.mirror().session.Missing().size() > kCatchUpTokens,
-                               share.held->plan_order);
-      };
-      return key(a) < key(b);
+    std::rotate(waiting.begin(), oldest, oldest + 1);
+    std::stable_partition(waiting.begin() + 1, waiting.end(), [](const Share& share) {
+      return share.mirror().session.Missing().size() <= kCatchUpTokens;
     });
   }
 
@@ -305,8 +365,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanAhead() {
       last.push_back({&connection, session, &held});
     }
   }
-  std::sort(last.begin(), last.end(),
-            [](const Share& a, const Share& b) { return a.held->plan_order < b.held->plan_order; });
+  TakeTurns(last);
 
   // The likeliest guess of every session, then the second of every session, and so on.
   int budget = std::min(options_.max_ahead_rows, step_tokens());
@@ -422,7 +481,7 @@ bool DraftLoop::RunStep() {
 }
 
 void DraftLoop::SendAll() {
-  const DrafterLoad now = load();
+  DrafterLoad now = load();
   if (observer_ != nullptr && observed_ != now) observer_->OnLoad(now);
   observed_ = now;
   for (auto& [id, connection] : connections_) {
@@ -430,10 +489,13 @@ void DraftLoop::SendAll() {
       connection.link->SendDrafts(std::exchange(connection.outbox, {}));
     }
     // Pages alone change with every step; verifiers need to hear of it when sessions come and go.
-    if (!connection.told.has_value() || connection.told->sessions != now.sessions) {
+    now.session_limit = SessionLimit(connection);
+    if (!connection.told.has_value() || connection.told->sessions != now.sessions ||
+        connection.told->session_limit != now.session_limit) {
       connection.link->SendLoad(now);
       connection.told = now;
     }
+    if (!connection.wanted && connection.sessions.empty()) connection.link->Close();
   }
 }
 

@@ -2,6 +2,10 @@
 // need (prompts to read, verdicts to catch up with, the next depth of a draft) into one ragged
 // forward pass, so that sessions at different depths share the reading of the weights.
 //
+// Verifiers share it fairly. Each is sure of an equal part of the sessions and has what is free
+// beyond: a session of one that holds more gives way to one of a verifier that holds less than its
+// part, and so with KV pages. In a forward pass they take turns, a session each.
+//
 // It owns the mirrors and, while it lives, the model. It holds no truth: a session that does not
 // fit, or a verdict that makes no sense, is answered with a draft without tokens and forgotten; the
 // verifier opens it again or does without.
@@ -96,6 +100,7 @@ class DraftLoop final : public LinkEvents {
   struct Held {
     std::unique_ptr<Mirror> mirror;
     WorkAhead ahead = {};
+    uint64_t opened = 0;                  // rises with every session
     uint64_t plan_order = 0;              // rises with every plan that arrives
     Time planned = {};                    // when it arrived
     std::optional<Time> drafted = {};     // when the draft before was complete
@@ -110,6 +115,10 @@ class DraftLoop final : public LinkEvents {
     std::map<uint64_t, Held> sessions;
     std::vector<Draft> outbox;
     std::optional<DrafterLoad> told;  // the load that it knows of
+    bool wanted = true;               // WantedEvent
+
+    int held() const { return static_cast<int>(sessions.size()); }
+    int64_t tokens() const;  // that stand, of all its sessions
   };
 
   // A session's part in a forward pass: some of its missing tokens, or the frontier of its draft.
@@ -131,7 +140,15 @@ class DraftLoop final : public LinkEvents {
   Status Open(Connection& connection, const OpenEvent& open);
   Status Apply(Connection& connection, Held& held, const SessionVerdict& verdict);
   // Takes the plan that the session has begun: its turn and its pages.
-  Status Begin(Held& held);
+  Status Begin(const Connection& connection, Held& held);
+  // Sessions that each verifier is sure of.
+  int part() const;
+  // That the verifier may hold at most, as things are.
+  int SessionLimit(const Connection& connection) const;
+  // Gives up a session of the verifier that holds the most, by `amount`, for one of `asking`'s.
+  // False when nobody holds more than `fair`.
+  template <class Amount>
+  bool GiveWay(const Connection& asking, int64_t fair, Amount amount);
   // Puts what was drawn of the session's draft into the outbox.
   void Send(Connection& connection, uint64_t session, Held& held);
   // Forgets the session, if it is held, and answers its plan without tokens.
@@ -141,6 +158,8 @@ class DraftLoop final : public LinkEvents {
   // Tokens of one forward pass.
   int step_tokens() const;
   std::vector<Share> PlanStep();
+  // The oldest plan of every connection, then the second of every connection, and so on.
+  static void TakeTurns(std::vector<Share>& shares);
   // What may be done while there is nothing to do.
   std::vector<Share> PlanAhead();
   bool RunStep();
@@ -165,6 +184,7 @@ class DraftLoop final : public LinkEvents {
   AheadGate gate_;
   std::optional<HeadState> head_;
   int sessions_ = 0;
+  uint64_t opened_ = 0;
   uint64_t plans_ = 0;
   std::optional<DrafterLoad> observed_;
 };

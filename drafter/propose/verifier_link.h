@@ -37,6 +37,8 @@ struct Draft {
 struct DrafterLoad {
   int sessions = 0;  // of all verifiers
   int free_pages = 0;
+  // That the verifier who is told may hold at most, as things are.
+  int session_limit = 0;
   friend bool operator==(const DrafterLoad&, const DrafterLoad&) = default;
 };
 
@@ -48,6 +50,8 @@ class VerifierLink {
   virtual ~VerifierLink() = default;
   virtual void SendDrafts(std::vector<Draft> drafts) = 0;
   virtual void SendLoad(const DrafterLoad& load) = 0;
+  // Ends the connection behind what waits to be sent.
+  virtual void Close() = 0;
 };
 
 struct WelcomeEvent {
@@ -87,11 +91,17 @@ struct CloseEvent {
 // No new sessions or plans will come.
 struct DrainEvent {};
 
+// From our own side: whether this verifier is still among those to be served. One that is not may
+// finish the sessions that it has here; then the loop closes the link.
+struct WantedEvent {
+  bool wanted = true;
+};
+
 // The last event of a connection.
 struct DisconnectedEvent {};
 
-using LinkMessage =
-    std::variant<WelcomeEvent, OpenEvent, VerdictsEvent, CloseEvent, DrainEvent, DisconnectedEvent>;
+using LinkMessage = std::variant<WelcomeEvent, OpenEvent, VerdictsEvent, CloseEvent, DrainEvent,
+                                 WantedEvent, DisconnectedEvent>;
 
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process
@@ -106,7 +116,7 @@ class LinkEvents {
   virtual ~LinkEvents() = default;
   // False when there is no room: the connection has to end, its mirrors are no longer true.
   [[nodiscard]] virtual bool Push(LinkEvent event) = 0;
-  // For DisconnectedEvent, which must arrive.
+  // For WantedEvent and DisconnectedEvent, which must arrive.
   virtual void PushUrgent(LinkEvent event) = 0;
 };
 

@@ -26,7 +26,7 @@ Result<std::vector<TokenId>> FromWire(const google::protobuf::RepeatedField<uint
   return std::vector<TokenId>(wire.begin(), wire.end());
 }
 
-Result<LinkMessage> FromWire(const v1::Welcome& wire) {
+Result<std::optional<LinkMessage>> FromWire(const v1::Welcome& wire) {
   if (wire.protocol_version() != kSpokenProtocolVersion) {
     return FailedPrecondition("protocol version: the drafter speaks " +
                               std::to_string(kSpokenProtocolVersion) + ", the verifier " +
@@ -39,7 +39,7 @@ Result<LinkMessage> FromWire(const v1::Welcome& wire) {
     return InvalidArgument("welcome: law_limits.mass is " + std::to_string(mass));
   }
   if (max_entries == 0) return InvalidArgument("welcome: law_limits.max_entries is 0");
-  return LinkMessage(WelcomeEvent{
+  return std::optional<LinkMessage>(WelcomeEvent{
       .link = nullptr,
       .vocab_limit = ToInt(wire.vocab_limit()),
       // More entries than units of weight cannot be.
@@ -47,7 +47,7 @@ Result<LinkMessage> FromWire(const v1::Welcome& wire) {
                      .max_entries = static_cast<int>(std::min(max_entries, kDraftLawTotal))}});
 }
 
-Result<LinkMessage> FromWire(const v1::Open& wire) {
+Result<std::optional<LinkMessage>> FromWire(const v1::Open& wire) {
   OpenEvent open;
   open.session = wire.session();
   OUTRIDER_ASSIGN(open.tokens, FromWire(wire.token_ids()));
@@ -57,10 +57,10 @@ Result<LinkMessage> FromWire(const v1::Open& wire) {
   OUTRIDER_ASSIGN(open.kind, outrider::FromWire(wire.kind()));
   OUTRIDER_ASSIGN(open.plan, PlanFromWire(wire.plan()));
   open.traceparent = wire.traceparent();
-  return LinkMessage(std::move(open));
+  return std::optional<LinkMessage>(std::move(open));
 }
 
-Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
+Result<std::optional<LinkMessage>> FromWire(const v1::VerdictBatch& wire) {
   if (wire.verdicts_size() > kMaxBatchEntries) {
     return InvalidArgument(std::to_string(wire.verdicts_size()) +
                            " verdicts in one message, at most " + std::to_string(kMaxBatchEntries));
@@ -81,16 +81,17 @@ Result<LinkMessage> FromWire(const v1::VerdictBatch& wire) {
                               .plan = std::move(plan),
                               .acceptance = verdict.acceptance()});
   }
-  return LinkMessage(std::move(event));
+  return std::optional<LinkMessage>(std::move(event));
 }
 
-Result<LinkMessage> FromWireKnown(const v1::FromVerifier& wire) {
+Result<std::optional<LinkMessage>> FromWireKnown(const v1::FromVerifier& wire) {
   switch (wire.message_case()) {
     case v1::FromVerifier::kWelcome: return FromWire(wire.welcome());
     case v1::FromVerifier::kOpen: return FromWire(wire.open());
     case v1::FromVerifier::kVerdicts: return FromWire(wire.verdicts());
-    case v1::FromVerifier::kClose: return LinkMessage(CloseEvent{wire.close().session()});
-    default: return LinkMessage(DrainEvent{});
+    case v1::FromVerifier::kClose:
+      return std::optional<LinkMessage>(CloseEvent{wire.close().session()});
+    default: return std::optional<LinkMessage>(DrainEvent{});
   }
 }
 
@@ -133,6 +134,7 @@ v1::FromDrafter ToWire(const DrafterLoad& load) {
   v1::FromDrafter message;
   message.mutable_load()->set_sessions(ToCount(load.sessions));
   message.mutable_load()->set_free_pages(ToCount(load.free_pages));
+  message.mutable_load()->set_session_limit(ToCount(load.session_limit));
   return message;
 }
 
@@ -140,8 +142,8 @@ Result<std::optional<LinkMessage>> FromWire(const v1::FromVerifier& wire) {
   if (wire.message_case() == v1::FromVerifier::MESSAGE_NOT_SET) {
     return std::optional<LinkMessage>();
   }
-  OUTRIDER_ASSIGN(LinkMessage message, FromWireKnown(wire));
-  return std::optional<LinkMessage>(std::move(message));
+  OUTRIDER_ASSIGN(std::optional<LinkMessage> message, FromWireKnown(wire));
+  return message;
 }
 
 }  // namespace outrider

@@ -45,6 +45,7 @@ class ToVerifier final : public VerifierLink {
     thread_->Post(
         [pool = pool_, sessions = load.sessions] { pool->OnLoad(kConnection, sessions); });
   }
+  void Close() override {}
 
  private:
   DrafterPool* pool_;

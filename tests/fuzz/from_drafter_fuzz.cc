@@ -288,7 +288,11 @@ class Verifier final : public DraftConsumer {
         return;
       }
       case v1::FromDrafter::kLoad:
-        if (link_ != nullptr) pool_.OnLoad(kHostile, ToInt(message.load().sessions()));
+        if (link_ != nullptr) {
+          std::optional<int> limit;
+          if (message.load().has_session_limit()) limit = ToInt(message.load().session_limit());
+          pool_.OnLoad(kHostile, ToInt(message.load().sessions()), limit);
+        }
         return;
       default: return;
     }

@@ -39,8 +39,9 @@ class Link final : public VerifierLink {
     for (Draft& draft : drafts) Arrive(std::move(draft));
   }
   void SendLoad(const DrafterLoad& load) override {
-    Require(load.sessions >= 0 && load.free_pages >= 0);
+    Require(load.sessions >= 0 && load.free_pages >= 0 && load.session_limit > 0);
   }
+  void Close() override {}
 
   std::map<uint64_t, Asked> asked;
   int vocab_limit = 0;

@@ -20,6 +20,7 @@ class LocalPair::ToVerifier final : public VerifierLink {
  public:
   void SendDrafts(std::vector<Draft> drafts) override { batches.push_back(std::move(drafts)); }
   void SendLoad(const DrafterLoad& /*load*/) override {}
+  void Close() override {}
 
   std::vector<std::vector<Draft>> batches;
 };

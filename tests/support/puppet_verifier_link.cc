@@ -26,6 +26,16 @@ void PuppetVerifierLink::SendLoad(const DrafterLoad& load) {
   loads_.push_back(load);
 }
 
+void PuppetVerifierLink::Close() {
+  MutexLock lock(mu_);
+  closed_ = true;
+}
+
+bool PuppetVerifierLink::closed() {
+  MutexLock lock(mu_);
+  return closed_;
+}
+
 std::vector<std::vector<Draft>> PuppetVerifierLink::TakeBatches() {
   MutexLock lock(mu_);
   return std::exchange(batches_, {});

@@ -16,6 +16,7 @@ class PuppetVerifierLink final : public VerifierLink {
  public:
   void SendDrafts(std::vector<Draft> drafts) override OUTRIDER_EXCLUDES(mu_);
   void SendLoad(const DrafterLoad& load) override OUTRIDER_EXCLUDES(mu_);
+  void Close() override OUTRIDER_EXCLUDES(mu_);
 
   // What was sent since the last call, batch by batch.
   std::vector<std::vector<Draft>> TakeBatches() OUTRIDER_EXCLUDES(mu_);
@@ -24,12 +25,14 @@ class PuppetVerifierLink final : public VerifierLink {
   // Waits until there is anything to take; empty when `deadline` has passed.
   std::vector<Draft> WaitForDrafts(Time deadline) OUTRIDER_EXCLUDES(mu_);
   std::vector<DrafterLoad> TakeLoads() OUTRIDER_EXCLUDES(mu_);
+  bool closed() OUTRIDER_EXCLUDES(mu_);
 
  private:
   Mutex mu_;
   std::condition_variable sent_;
   std::vector<std::vector<Draft>> batches_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<DrafterLoad> loads_ OUTRIDER_GUARDED_BY(mu_);
+  bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

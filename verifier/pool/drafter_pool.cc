@@ -204,18 +204,23 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
   }
 }
 
-void DrafterPool::OnLoad(uint64_t id, int sessions) {
+void DrafterPool::OnLoad(uint64_t id, int sessions, std::optional<int> session_limit) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
     it->second.reported_sessions = sessions;
+    it->second.session_limit = session_limit;
     Hear(id, it->second);
   }
+}
+
+int DrafterPool::Sessions(const Drafter& drafter) {
+  return std::max(drafter.sessions, drafter.reported_sessions);
 }
 
 double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
   // A new drafter shows with one session what it can do, before it gets more than others.
   if (!drafter.round_trip.measured) return drafter.sessions == 0 ? 0 : kMaxPatienceSeconds;
   const double network = std::max(drafter.round_trip.mean - drafter.drafting.mean, 0.0);
-  const int sessions = std::max({drafter.sessions, drafter.reported_sessions, 1});
+  const int sessions = std::max(Sessions(drafter), 1);
   return network + drafter.drafting.mean * (sessions + 1) / sessions;
 }
 
@@ -261,7 +266,11 @@ bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
   if (drafter.silences > 0 && (drafter.sessions > 0 || clock_->Now() < drafter.try_again)) {
     return false;
   }
-  return std::max(drafter.sessions, drafter.reported_sessions) < drafter.hello.max_sessions &&
+  // Where it names a limit, it makes room by sessions of others.
+  const bool room = drafter.session_limit.has_value()
+                        ? drafter.sessions < *drafter.session_limit
+                        : drafter.reported_sessions < drafter.hello.max_sessions;
+  return room && drafter.sessions < drafter.hello.max_sessions &&
          tokens <= drafter.hello.max_context;
 }
 
@@ -269,7 +278,7 @@ DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* i
   // A silent one that is due to be tried, else by expected time; of two that are alike (or new) the
   // one with fewer sessions.
   const auto key = [](const Drafter& d) {
-    return std::tuple(d.silences == 0, ExpectedSeconds(d), d.sessions);
+    return std::tuple(d.silences == 0, ExpectedSeconds(d), Sessions(d));
   };
   Drafter* best = nullptr;
   for (auto& [candidate, drafter] : drafters_) {

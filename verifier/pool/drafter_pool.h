@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -103,8 +104,9 @@ class DrafterPool final : public DraftSource {
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
-  // Sessions that it holds for all of its verifiers: at its limit it takes no more.
-  void OnLoad(uint64_t drafter, int sessions);
+  // Sessions that it holds for all of its verifiers, and how many of ours it takes at most; without
+  // a limit none beyond what its Hello says of all.
+  void OnLoad(uint64_t drafter, int sessions, std::optional<int> session_limit = std::nullopt);
   // Nothing more will come from it: its sessions go on without it.
   void Leave(uint64_t drafter);
   // Its stream is over, and why; may come some time behind Leave.
@@ -134,6 +136,7 @@ class DrafterPool final : public DraftSource {
     uint64_t drafted_tokens = 0;
     uint64_t accepted_tokens = 0;
     int reported_sessions = 0;
+    std::optional<int> session_limit;  // as it says
     Time heard;  // something came from it
     // Times that a draft was late and nothing at all had come meanwhile, since it was last heard. A
     // silent drafter gets no sessions but, now and then, one to try it.
@@ -178,6 +181,8 @@ class DrafterPool final : public DraftSource {
   // drafter's as it grows with the sessions that share its passes. A drafter that was not measured
   // yet comes first with its first session, and last with more.
   static double ExpectedSeconds(const Drafter& drafter);
+  // Sessions that it holds, as far as we know: other verifiers have theirs.
+  static int Sessions(const Drafter& drafter);
   // Something came from the drafter.
   void Hear(uint64_t id, Drafter& drafter);
   // Whether it may take one more session of so many tokens.

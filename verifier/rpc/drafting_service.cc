@@ -1,6 +1,7 @@
 #include "verifier/rpc/drafting_service.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -164,11 +165,15 @@ class AttachReactor final : public AttachStream {
           pool->OnDrafts(id, std::move(drafts), bytes);
         });
       }
-      case v1::FromDrafter::kLoad:
+      case v1::FromDrafter::kLoad: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        return Post([pool = pool_, id = id_, sessions = ToInt(message_.load().sessions())] {
-          pool->OnLoad(id, sessions);
+        const v1::Load& load = message_.load();
+        std::optional<int> limit;
+        if (load.has_session_limit()) limit = ToInt(load.session_limit());
+        return Post([pool = pool_, id = id_, sessions = ToInt(load.sessions()), limit] {
+          pool->OnLoad(id, sessions, limit);
         });
+      }
       case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
     }
     return Status();

@@ -694,6 +694,30 @@ TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
   pool_.OnLoad(77, 1);
 }
 
+TEST_F(Pool, ADraftersLimitForUsIsKept) {
+  const auto a = Join(1, Hello("a"));
+  pool_.OnLoad(1, 2, 1);
+  EXPECT_TRUE(Open(1)) << "full of others' sessions, it makes room for ours";
+  EXPECT_FALSE(Open(2)) << "but for one alone";
+  pool_.OnLoad(1, 2, 2);
+  EXPECT_TRUE(Open(2));
+  pool_.OnLoad(1, 2, 9);
+  EXPECT_FALSE(Open(3)) << "no more than its hello says";
+  pool_.Close(1);
+  pool_.OnLoad(1, 1, 0);
+  EXPECT_FALSE(Open(3)) << "it lets us go";
+  EXPECT_EQ(pool_.DrafterName(2), "a") << "and finishes what it has";
+}
+
+TEST_F(Pool, OfNewDraftersTheOneWithFewerSessionsOfOthersComesFirst) {
+  Join(1, Hello("busy"));
+  Join(2, Hello("idle"));
+  pool_.OnLoad(1, 1);
+  pool_.OnLoad(2, 0);
+  EXPECT_TRUE(Open(1));
+  EXPECT_EQ(pool_.DrafterName(1), "idle");
+}
+
 TEST_F(Pool, DrainTellsDraftersAndOpensNothing) {
   const auto link = Join(1, Hello("a"));
   pool_.Drain();

@@ -30,7 +30,7 @@
 #include "drafter/options.h"
 #include "drafter/propose/draft_loop.h"
 #include "drafter/propose/head_recorder.h"
-#include "drafter/rpc/grpc_verifier_link.h"
+#include "drafter/rpc/verifier_links.h"
 
 namespace outrider {
 namespace {
@@ -48,10 +48,12 @@ std::string DefaultName() {
 Status CheckToken(const DrafterOptions& options) {
   if (options.token_file.empty()) return Status();
   OUTRIDER_TRY(ReadToken(options.token_file).status());
-  for (const std::string& address : options.verifiers) {
-    if (!options.service.tls.ca.empty() || IsLoopback(address)) continue;
+  for (const VerifierTarget& target : options.verifiers) {
+    // A file may come to name any address.
+    const bool local = target.kind != VerifierTarget::Kind::kFile && IsLoopback(target.text);
+    if (!options.service.tls.ca.empty() || local || !options.service.allow_plaintext) continue;
     Log(LogLevel::kWarning, "the token goes over the network in plaintext: give --tls-ca",
-        {{"verifier", address}});
+        {{"verifier", target.text}});
   }
   return Status();
 }
@@ -139,25 +141,26 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
       .max_context =
           std::min(config.max_position_embeddings, model->total_pages() * model->page_tokens()),
       .acceptance_head = head.has_value()};
-  std::vector<std::unique_ptr<GrpcVerifierLink>> links;
-  for (const std::string& address : options.verifiers) {
-    links.push_back(std::make_unique<GrpcVerifierLink>(
-        VerifierLinkOptions{.address = address,
-                            .identity = identity,
-                            .tls = options.service.tls.ca.empty() ? nullptr : tls,
-                            .tls_server_name = options.tls_server_name,
-                            .token_file = options.token_file},
-        &loop, &attachments));
-  }
+  VerifierLinks links(
+      {.targets = options.verifiers,
+       .link = {.identity = identity,
+                .tls = options.service.tls.ca.empty() ? nullptr : tls,
+                .tls_server_name = options.tls_server_name,
+                .token_file = options.token_file},
+       .refresh = std::chrono::duration_cast<Duration>(
+           std::chrono::duration<double>(options.resolve_seconds)),
+       .admit = [&options](const std::string& address) { return CheckVerifier(options, address); }},
+      &loop, &attachments);
   Log(LogLevel::kInfo, "drafting",
       {{"name", identity.name},
-       {"verifiers", links.size()},
+       {"targets", options.verifiers.size()},
        {"port", server != nullptr ? server->port() : 0},
        {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
 
   signals.Wait();
   Log(LogLevel::kInfo, "stopping");
-  links.clear();
+  attachments.Drain();
+  links.Stop();
   loop.Stop();
   owner.join();
   if (server != nullptr) server->Shutdown(kShutdownGrace);

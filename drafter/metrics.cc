@@ -48,6 +48,13 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       attached(registry.MakeGauge("outrider_drafter_attached",
                                   "Verifiers that this drafter is attached to",
                                   {{"model_name", model_name}})),
+      verifiers(registry.MakeGauge("outrider_drafter_verifiers",
+                                   "Verifiers that --verifier stands for now",
+                                   {{"model_name", model_name}})),
+      lookups_failed_total(
+          registry.MakeCounter("outrider_drafter_lookups_failed_total",
+                               "Looks at a name or file of --verifier that found nothing to go by",
+                               {{"model_name", model_name}})),
       trace_spans_total(registry.MakeCounter("outrider_drafter_trace_spans_total",
                                              "Spans written to --trace-file",
                                              {{"model_name", model_name}})),

@@ -25,7 +25,9 @@ struct DrafterMetrics {
   Histogram batch_rows;  // token rows of one forward pass
   Gauge sessions;
   Counter reconnects_total;
-  Gauge attached;  // verifiers that this drafter is attached to
+  Gauge attached;   // verifiers that this drafter is attached to
+  Gauge verifiers;  // that it is to serve
+  Counter lookups_failed_total;
   Counter trace_spans_total;
   Counter trace_spans_dropped_total;
 };

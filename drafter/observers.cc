@@ -61,11 +61,23 @@ void Attachments::OnRefused(const std::string& /*address*/, const Status& /*why*
   kill(getpid(), SIGTERM);  // main waits for it
 }
 
+void Attachments::OnVerifiers(int count) { metrics_->verifiers.Set(count); }
+
+void Attachments::OnLookupFailed(const std::string& /*target*/, const Status& /*why*/) {
+  metrics_->lookups_failed_total.Increment();
+}
+
+void Attachments::Drain() {
+  MutexLock lock(mu_);
+  draining_ = true;
+  if (health_ != nullptr) health_->SetServing(kDraftingService, false);
+}
+
 void Attachments::Change(int change) {
   MutexLock lock(mu_);
   attached_ += change;
   metrics_->attached.Set(attached_);
-  if (health_ != nullptr) health_->SetServing(kDraftingService, attached_ > 0);
+  if (health_ != nullptr) health_->SetServing(kDraftingService, attached_ > 0 && !draining_);
 }
 
 }  // namespace outrider

@@ -9,7 +9,7 @@
 #include "common/rpc/server.h"
 #include "drafter/metrics.h"
 #include "drafter/propose/draft_loop.h"
-#include "drafter/rpc/attach_stream.h"
+#include "drafter/rpc/verifier_links.h"
 
 namespace outrider {
 
@@ -26,7 +26,7 @@ class LoopMetrics final : public DraftObserver {
   DrafterMetrics* metrics_;
 };
 
-class Attachments final : public LinkObserver {
+class Attachments final : public LinksObserver {
  public:
   // `health` may be null: no server. With `exit_on_refusal` a refusal asks the process to end.
   Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal);
@@ -34,6 +34,11 @@ class Attachments final : public LinkObserver {
   void OnAttached(const std::string& address) override;
   void OnDetached(const std::string& address) override;
   void OnRefused(const std::string& address, const Status& why) override;
+  void OnVerifiers(int count) override;
+  void OnLookupFailed(const std::string& target, const Status& why) override;
+
+  // Not ready any more, whatever is still attached.
+  void Drain() OUTRIDER_EXCLUDES(mu_);
 
   // Whether a refusal ended the process.
   bool refused() const { return refused_; }
@@ -47,6 +52,7 @@ class Attachments final : public LinkObserver {
   std::atomic<bool> refused_ = false;
   Mutex mu_;
   int attached_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  bool draining_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace outrider

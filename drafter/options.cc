@@ -1,11 +1,17 @@
 #include "drafter/options.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "common/rpc/plaintext.h"
 #include "common/rpc/wire.h"
 
 namespace outrider {
+
+Status CheckVerifier(const DrafterOptions& o, const std::string& address) {
+  if (o.service.allow_plaintext || !o.service.tls.ca.empty()) return Status();
+  return CheckPlaintext("--verifier", address, "give --tls-ca");
+}
 
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
   CLI::App app{
@@ -14,11 +20,18 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
       "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
       "attached to a verifier)."};
   AddServiceFlags(app, &o->service);
-  app.add_option("--verifier", o->verifiers,
-                 "host:port of the verifiers to attach to, separated by commas; each is dialled "
-                 "again for ever when it is away")
+  std::vector<std::string> verifiers;
+  app.add_option("--verifier", verifiers,
+                 "The verifiers to attach to, separated by commas: host:port is one verifier, "
+                 "dns:///host:port every address behind the name, file:PATH every line of a file; "
+                 "names are looked up and files read again as they change. Each verifier is "
+                 "dialled again for ever when it is away")
       ->required()
       ->delimiter(',');
+  app.add_option("--resolve-seconds", o->resolve_seconds,
+                 "A dns:/// name is looked up again after this long, and within a second when a "
+                 "verifier behind it is not attached")
+      ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--tls-ca", o->service.tls.ca,
                  "PEM file of the authorities that the verifiers' certificates come from: they are "
                  "dialled with TLS, and --listen (with --tls-cert) takes only clients with a "
@@ -60,11 +73,21 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
                  "Examples that the file holds at most, of 16 bytes and 4 for each number of the "
                  "model's hidden size")
       ->check(CLI::PositiveNumber);
-  return ParseCommandLine(app, argc, argv, [o] {
+  return ParseCommandLine(app, argc, argv, [o, &verifiers] {
     OUTRIDER_TRY(CheckTransport(o->service));
-    if (o->service.allow_plaintext || !o->service.tls.ca.empty()) return Status();
-    for (const std::string& address : o->verifiers) {
-      OUTRIDER_TRY(CheckPlaintext("--verifier", address, "give --tls-ca"));
+    for (const std::string& text : verifiers) {
+      Result<VerifierTarget> target = ParseVerifierTarget(text);
+      if (!target.ok()) return target.status().Annotate("--verifier");
+      o->verifiers.push_back(std::move(target).value());
+    }
+    for (const VerifierTarget& target : o->verifiers) {
+      if (target.kind == VerifierTarget::Kind::kFile) {
+        const Result<std::vector<std::string>> addresses = ReadAddresses(target.path);
+        if (!addresses.ok()) return addresses.status().Annotate("--verifier");
+        for (const std::string& address : *addresses) OUTRIDER_TRY(CheckVerifier(*o, address));
+      } else {
+        OUTRIDER_TRY(CheckVerifier(*o, target.text));
+      }
     }
     return Status();
   });

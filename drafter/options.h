@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "common/service/service_options.h"
+#include "drafter/rpc/verifier_target.h"
 
 namespace outrider {
 
 struct DrafterOptions {
   ServiceOptions service{.metrics = "127.0.0.1:7302"};
-  std::vector<std::string> verifiers;
+  std::vector<VerifierTarget> verifiers;
+  double resolve_seconds = 10;
   std::string tls_server_name;  // "": the host of the verifier's address
   std::string token_file;       // "": none
   std::string name;             // "": host:pid
@@ -27,6 +29,9 @@ struct DrafterOptions {
   std::string collect_head_data;  // file; "": nothing is collected
   uint64_t collect_head_examples = 200000;
 };
+
+// Plaintext to another machine must be asked for.
+Status CheckVerifier(const DrafterOptions& options, const std::string& address);
 
 // As ParseCommandLine of service_options.h.
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* options);

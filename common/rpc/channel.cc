@@ -2,12 +2,31 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 namespace outrider {
 namespace {
 
 constexpr int kKeepaliveTimeMs = 20000;
 constexpr int kKeepaliveTimeoutMs = 10000;
 constexpr int kInitialBackoffMs = 100;
+// What gRPC calls the minimum between two attempts is how long one may take: several round trips of
+// a handshake, on a busy machine. Refused connections fail at once all the same.
+constexpr int kConnectTimeoutMs = 5000;
+
+// docs/operations.md has the same for clients of other make.
+std::string BalancingConfig(const std::string& service) {
+  return R"({"loadBalancingConfig": [{"round_robin": {}}],
+             "healthCheckConfig": {"serviceName": ")" +
+         service +
+         R"("},
+             "methodConfig": [{"name": [{"service": ")" +
+         service +
+         R"("}],
+                               "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s",
+                                               "maxBackoff": "2s", "backoffMultiplier": 2,
+                                               "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
+}
 
 std::shared_ptr<grpc::ChannelCredentials> Credentials(const ChannelOptions& options) {
   if (options.tls == nullptr) return grpc::InsecureChannelCredentials();
@@ -26,9 +45,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kInitialBackoffMs);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kInitialBackoffMs);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, options.max_reconnect_backoff_ms);
   args.SetUserAgentPrefix("outrider/0.1");
+  if (!options.authority.empty()) args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, options.authority);
+  if (!options.balanced_service.empty()) {
+    args.SetServiceConfigJSON(BalancingConfig(options.balanced_service));
+  }
   if (!options.tls_server_name.empty()) args.SetSslTargetNameOverride(options.tls_server_name);
   return grpc::CreateCustomChannel(address, Credentials(options), args);
 }

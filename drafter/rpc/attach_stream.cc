@@ -61,6 +61,14 @@ void AttachStream::Close() {
   if (queue_.empty()) StartWritesDone();
 }
 
+void AttachStream::SetWanted(bool wanted) {
+  MutexLock lock(mu_);
+  if (wanted_ == wanted) return;
+  wanted_ = wanted;
+  // Under the lock, so that the last word is the last event. The inbox calls nobody.
+  if (told_welcome_) events_->PushUrgent({connection_, WantedEvent{wanted}});
+}
+
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
   if (!ok) {  // the call is over; OnReadDone hears of it too
@@ -109,6 +117,9 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
   if (!welcomed_) {
     welcomed_ = true;
     observer_->OnAttached(address_);
+    MutexLock lock(mu_);
+    told_welcome_ = true;
+    if (!wanted_) events_->PushUrgent({connection_, WantedEvent{false}});
   }
   return Status();
 }

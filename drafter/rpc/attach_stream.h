@@ -54,7 +54,10 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   void SendLoad(const DrafterLoad& load) override;
 
   // Takes no more, sends what waits, then closes our half; the verifier ends the call.
-  void Close() OUTRIDER_EXCLUDES(mu_);
+  void Close() override OUTRIDER_EXCLUDES(mu_);
+  // Whether the verifier is still to be served: told to the loop (WantedEvent) once there is a
+  // welcome.
+  void SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
   void Cancel() { context_.TryCancel(); }
   // Waits for the end of the call and returns its status; nullopt when `until` comes first.
   std::optional<Status> WaitForEnd(std::optional<Time> until) OUTRIDER_EXCLUDES(mu_);
@@ -85,6 +88,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   std::condition_variable ended_;
   std::deque<v1::FromDrafter> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
   bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool wanted_ OUTRIDER_GUARDED_BY(mu_) = true;
+  bool told_welcome_ OUTRIDER_GUARDED_BY(mu_) = false;  // the loop knows of the connection
   // No write may be started from outside any more: the call may end at any moment.
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::optional<Status> end_ OUTRIDER_GUARDED_BY(mu_);

@@ -33,27 +33,53 @@ GrpcVerifierLink::GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvent
 
 GrpcVerifierLink::~GrpcVerifierLink() { Stop(); }
 
-void GrpcVerifierLink::Stop() {
+void GrpcVerifierLink::Close() {
   std::shared_ptr<AttachStream> stream;
   {
     MutexLock lock(mu_);
+    if (!stopping_) closed_ = std::chrono::steady_clock::now();
     stopping_ = true;
-    stop_requested_.notify_all();
+    changed_.notify_all();
     stream = stream_;
   }
-  if (stream != nullptr) {
-    stream->Close();
-    if (!stream->WaitForEnd(std::chrono::steady_clock::now() + kCloseGrace)) stream->Cancel();
+  if (stream != nullptr) stream->Close();
+}
+
+void GrpcVerifierLink::Stop() {
+  Close();
+  std::shared_ptr<AttachStream> stream;
+  Time until;
+  {
+    MutexLock lock(mu_);
+    stream = stream_;
+    until = closed_ + kCloseGrace;
   }
+  if (stream != nullptr && !stream->WaitForEnd(until).has_value()) stream->Cancel();
   if (thread_.joinable()) thread_.join();
+}
+
+bool GrpcVerifierLink::SetWanted(bool wanted) {
+  MutexLock lock(mu_);
+  if (over_) return false;
+  wanted_ = wanted;
+  changed_.notify_all();
+  if (stream_ != nullptr) stream_->SetWanted(wanted);
+  return true;
+}
+
+bool GrpcVerifierLink::over() {
+  MutexLock lock(mu_);
+  return over_;
 }
 
 void GrpcVerifierLink::Renew() {
   std::shared_ptr<const TlsMaterial> material =
       options_.tls == nullptr ? nullptr : options_.tls->Current();
   if (stub_ == nullptr || material != tls_material_) {
-    stub_ = v1::Drafting::NewStub(MakeChannel(
-        options_.address, {.tls = material, .tls_server_name = options_.tls_server_name}));
+    stub_ = v1::Drafting::NewStub(
+        MakeChannel(options_.address, {.tls = material,
+                                       .tls_server_name = options_.tls_server_name,
+                                       .authority = options_.authority}));
     tls_material_ = std::move(material);
   }
   if (options_.token_file.empty()) return;
@@ -69,24 +95,19 @@ void GrpcVerifierLink::Renew() {
 std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
   Renew();
   MutexLock lock(mu_);
-  if (stopping_) return nullptr;
+  over_ = stopping_ || !wanted_;
+  if (over_) return nullptr;
   stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_,
                                 options_.identity, events_, observer_);
   return stream_;
 }
 
-bool GrpcVerifierLink::Pause(Duration pause) {
+void GrpcVerifierLink::Pause(Duration pause) {
   const Time until = std::chrono::steady_clock::now() + pause;
   MutexLock lock(mu_);
-  while (!stopping_) {
-    if (lock.WaitUntil(stop_requested_, until) == std::cv_status::timeout) break;
+  while (!stopping_ && wanted_) {
+    if (lock.WaitUntil(changed_, until) == std::cv_status::timeout) return;
   }
-  return !stopping_;
-}
-
-bool GrpcVerifierLink::stopping() {
-  MutexLock lock(mu_);
-  return stopping_;
 }
 
 void GrpcVerifierLink::Run() {
@@ -95,7 +116,10 @@ void GrpcVerifierLink::Run() {
   while (const std::shared_ptr<AttachStream> stream = Dial()) {
     const Time dialed = std::chrono::steady_clock::now();
     const Status end = *stream->WaitForEnd(std::nullopt);
-    if (stopping()) return;
+    {
+      MutexLock lock(mu_);
+      if (stopping_ || !wanted_) continue;  // Dial says so
+    }
     const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
     if (lasted) backoff.Reset();
     const bool refused = IsRefusal(end);
@@ -107,7 +131,7 @@ void GrpcVerifierLink::Run() {
         refused ? "the verifier refuses this drafter" : "not attached to the verifier",
         {{"verifier", options_.address}, {"reason", words}, {"redial_seconds", Seconds(pause)}});
     last_words = words;
-    if (!Pause(pause)) return;
+    Pause(pause);
   }
 }
 

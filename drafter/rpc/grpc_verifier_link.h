@@ -1,5 +1,5 @@
 // Keeps a drafter attached to one verifier: dials, says hello, and dials again for as long as it
-// lives, whatever happens to the verifier.
+// lives and the verifier is wanted, whatever happens to the verifier.
 //
 // Thread: one owner; has a thread of its own.
 #pragma once
@@ -18,7 +18,8 @@
 namespace outrider {
 
 struct VerifierLinkOptions {
-  std::string address;  // "host:port"
+  std::string address;    // "host:port"
+  std::string authority;  // as in ChannelOptions
   DrafterIdentity identity;
   std::shared_ptr<TlsFiles> tls;  // looked at with every dial; null: plaintext
   std::string tls_server_name;    // as in ChannelOptions
@@ -35,18 +36,26 @@ class GrpcVerifierLink {
   GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvents* events, LinkObserver* observer);
   ~GrpcVerifierLink();
 
-  // Closes our half of the stream, gives the verifier a second to end it, and dials no more.
-  void Stop();
+  // A verifier that is not wanted any more may finish the sessions that it has with us; then, or
+  // when the stream breaks, the link is over. Until then it can be wanted again: false when it is
+  // too late for that.
+  bool SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
+  // Over: it will not dial again.
+  bool over() OUTRIDER_EXCLUDES(mu_);
+
+  // Closes our half of the stream and dials no more.
+  void Close() OUTRIDER_EXCLUDES(mu_);
+  // Close; from then on the verifier has a second to end the stream.
+  void Stop() OUTRIDER_EXCLUDES(mu_);
 
  private:
   void Run();
   // Channel and token as the files say now.
   void Renew();
-  // The next attachment; null when stopped.
+  // The next attachment; null when the link is over.
   std::shared_ptr<AttachStream> Dial() OUTRIDER_EXCLUDES(mu_);
-  bool stopping() OUTRIDER_EXCLUDES(mu_);
-  // Waits; false when stopped.
-  bool Pause(Duration pause) OUTRIDER_EXCLUDES(mu_);
+  // Waits, unless there is no next dial.
+  void Pause(Duration pause) OUTRIDER_EXCLUDES(mu_);
 
   const VerifierLinkOptions options_;
   LinkEvents* const events_;
@@ -58,8 +67,11 @@ class GrpcVerifierLink {
   std::string token_;
 
   Mutex mu_;
-  std::condition_variable stop_requested_;
+  std::condition_variable changed_;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
+  Time closed_ OUTRIDER_GUARDED_BY(mu_);  // when it began to stop
+  bool wanted_ OUTRIDER_GUARDED_BY(mu_) = true;
+  bool over_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::shared_ptr<AttachStream> stream_ OUTRIDER_GUARDED_BY(mu_);
   std::thread thread_;
 };

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/base/mutex.h"
 #include "drafter/rpc/grpc_verifier_link.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
+#include "tests/drafter/rpc/recorded_link.h"
 
 namespace outrider {
 namespace {
@@ -14,104 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-// The loop's place: records what arrives.
-class RecordedEvents final : public LinkEvents {
- public:
-  bool Push(LinkEvent event) override {
-    {
-      MutexLock lock(mu_);
-      if (full_) return false;
-      events_.push_back(event);
-      changed_.notify_all();
-    }
-    if (on_event_) on_event_(event);
-    return true;
-  }
-  void PushUrgent(LinkEvent event) override {
-    MutexLock lock(mu_);
-    events_.push_back(std::move(event));
-    changed_.notify_all();
-  }
-
-  // Waits for the n-th event of a kind and returns it; fails the test after a minute.
-  template <class Kind>
-  LinkEvent Await(int n = 1) {
-    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    MutexLock lock(mu_);
-    while (true) {
-      int seen = 0;
-      for (const LinkEvent& event : events_) {
-        if (std::holds_alternative<Kind>(event.message) && ++seen == n) return event;
-      }
-      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) {
-        ADD_FAILURE() << "the event did not come";
-        return {};
-      }
-    }
-  }
-
-  template <class Kind>
-  int Count() {
-    MutexLock lock(mu_);
-    return static_cast<int>(std::count_if(
-        events_.begin(), events_.end(),
-        [](const LinkEvent& event) { return std::holds_alternative<Kind>(event.message); }));
-  }
-
-  void set_full(bool full) {
-    MutexLock lock(mu_);
-    full_ = full;
-  }
-  // Called on gRPC's thread with every event; set before the link is made.
-  std::function<void(LinkEvent&)> on_event_;
-
- private:
-  Mutex mu_;
-  std::condition_variable changed_;
-  std::vector<LinkEvent> events_ OUTRIDER_GUARDED_BY(mu_);
-  bool full_ OUTRIDER_GUARDED_BY(mu_) = false;
-};
-
-class RecordedObserver final : public LinkObserver {
- public:
-  void OnAttached(const std::string&) override { Change(&attached_); }
-  void OnDetached(const std::string&) override { Change(&detached_); }
-  void OnRefused(const std::string&, const Status& why) override {
-    MutexLock lock(mu_);
-    refusals_.push_back(why);
-    changed_.notify_all();
-  }
-  std::vector<Status> AwaitRefusals(size_t n) {
-    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    MutexLock lock(mu_);
-    while (refusals_.size() < n) {
-      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
-    }
-    return refusals_;
-  }
-  int attached() {
-    MutexLock lock(mu_);
-    return attached_;
-  }
-  int detached() {
-    MutexLock lock(mu_);
-    return detached_;
-  }
-
- private:
-  void Change(int* count) {
-    MutexLock lock(mu_);
-    ++*count;
-    changed_.notify_all();
-  }
-
-  Mutex mu_;
-  std::condition_variable changed_;
-  int attached_ = 0;
-  int detached_ = 0;
-  std::vector<Status> refusals_ OUTRIDER_GUARDED_BY(mu_);
-};
 
 class VerifierLinkTest : public ::testing::Test {
  protected:
@@ -188,7 +90,7 @@ TEST_F(VerifierLinkTest, CarriesDraftsAndLoad) {
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
   stream->SendDrafts({MakeDraft(8, 2), {.session = 9, .round = 4, .chunk = {}}});
-  stream->SendLoad({.sessions = 3, .free_pages = 21});
+  stream->SendLoad({.sessions = 3, .free_pages = 21, .session_limit = 4});
   ASSERT_TRUE(server.Await([](const auto& messages) { return messages.size() == 3; }));
   const v1::DraftBatch drafts = server.received()[1].drafts();
   ASSERT_EQ(drafts.drafts_size(), 2);
@@ -202,6 +104,8 @@ TEST_F(VerifierLinkTest, CarriesDraftsAndLoad) {
   EXPECT_FALSE(drafts.drafts(1).more());
   EXPECT_EQ(server.received()[2].load().sessions(), 3u);
   EXPECT_EQ(server.received()[2].load().free_pages(), 21u);
+  EXPECT_TRUE(server.received()[2].load().has_session_limit());
+  EXPECT_EQ(server.received()[2].load().session_limit(), 4u);
 }
 
 TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {

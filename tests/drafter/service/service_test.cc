@@ -1,7 +1,5 @@
 // The program itself: its flags, its exit codes, its health, its signals.
 #include <gmock/gmock.h>
-#include <google/protobuf/wrappers.pb.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <string>
 #include <vector>
 
@@ -17,33 +14,19 @@
 #include "common/spec/draft_tree.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
 #include "tests/support/checkpoint_maker.h"
+#include "tests/support/health_probe.h"
 #include "tests/support/services.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Health;
+using testing::Probe;
 using testing::Process;
 using testing::ProgramPath;
 using testing::StartDrafter;
 using testing::TempDir;
-
-// grpc.health.v1.Health/Check. Debian ships no code of that proto; on the wire its messages are a
-// string and a number in field 1, as these are. 1: serving, 2: not serving; -1: the call failed.
-int Health(const std::string& address, const std::string& service) {
-  using Stub =
-      grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
-  Stub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  google::protobuf::StringValue request;
-  request.set_value(service);
-  google::protobuf::Int32Value response;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
-                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  return done.get_future().get().ok() ? response.value() : -1;
-}
 
 class DrafterService : public ::testing::Test {
  protected:
@@ -134,12 +117,12 @@ TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   ASSERT_NE(at, std::string::npos) << process->Log();
   const std::string address = "127.0.0.1:" + std::to_string(std::stoi(line.substr(at + 6)));
   ASSERT_NE(process->AwaitLine(" attached "), "") << process->Log();
-  EXPECT_EQ(Health(address, ""), 1);
-  EXPECT_EQ(Health(address, "outrider.v1.Drafting"), 1);
+  EXPECT_EQ(Probe(address, ""), Health::kServing);
+  EXPECT_EQ(Probe(address, "outrider.v1.Drafting"), Health::kServing);
   server.reset();
   ASSERT_NE(process->AwaitLine(" detached "), "") << process->Log();
-  EXPECT_EQ(Health(address, ""), 1);
-  EXPECT_EQ(Health(address, "outrider.v1.Drafting"), 2);
+  EXPECT_EQ(Probe(address, ""), Health::kServing);
+  EXPECT_EQ(Probe(address, "outrider.v1.Drafting"), Health::kNotServing);
 }
 
 TEST_F(DrafterService, DraftsSeveralSequencesInParts) {

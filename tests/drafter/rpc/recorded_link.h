@@ -1,0 +1,142 @@
+// What links tell the drafting loop and their observer, kept for a test to look at.
+//
+// Thread: any.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "drafter/rpc/verifier_links.h"
+
+namespace outrider {
+
+// The loop's place: records what arrives.
+class RecordedEvents final : public LinkEvents {
+ public:
+  bool Push(LinkEvent event) override {
+    {
+      MutexLock lock(mu_);
+      if (full_) return false;
+      events_.push_back(event);
+      changed_.notify_all();
+    }
+    if (on_event_) on_event_(event);
+    return true;
+  }
+  void PushUrgent(LinkEvent event) override {
+    MutexLock lock(mu_);
+    events_.push_back(std::move(event));
+    changed_.notify_all();
+  }
+
+  // Waits for the n-th event of a kind and returns it; fails the test after a minute.
+  template <class Kind>
+  LinkEvent Await(int n = 1) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (true) {
+      int seen = 0;
+      for (const LinkEvent& event : events_) {
+        if (std::holds_alternative<Kind>(event.message) && ++seen == n) return event;
+      }
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) {
+        ADD_FAILURE() << "the event did not come";
+        return {};
+      }
+    }
+  }
+
+  template <class Kind>
+  int Count() {
+    MutexLock lock(mu_);
+    return static_cast<int>(std::count_if(
+        events_.begin(), events_.end(),
+        [](const LinkEvent& event) { return std::holds_alternative<Kind>(event.message); }));
+  }
+
+  void set_full(bool full) {
+    MutexLock lock(mu_);
+    full_ = full;
+  }
+  // Called on gRPC's thread with every event; set before the link is made.
+  std::function<void(LinkEvent&)> on_event_;
+
+ private:
+  Mutex mu_;
+  std::condition_variable changed_;
+  std::vector<LinkEvent> events_ OUTRIDER_GUARDED_BY(mu_);
+  bool full_ OUTRIDER_GUARDED_BY(mu_) = false;
+};
+
+class RecordedObserver final : public LinksObserver {
+ public:
+  void OnAttached(const std::string&) override { Change(&attached_); }
+  void OnDetached(const std::string&) override { Change(&detached_); }
+  void OnRefused(const std::string&, const Status& why) override {
+    MutexLock lock(mu_);
+    refusals_.push_back(why);
+    changed_.notify_all();
+  }
+  void OnVerifiers(int count) override {
+    MutexLock lock(mu_);
+    verifiers_ = count;
+    changed_.notify_all();
+  }
+  void OnLookupFailed(const std::string&, const Status&) override { Change(&lookups_failed_); }
+
+  // Waits until the observer has seen it; false when it does not within a minute.
+  bool AwaitVerifiers(int count) { return AwaitCount(&verifiers_, count, /*exactly=*/true); }
+  bool AwaitDetached(int count) { return AwaitCount(&detached_, count); }
+  bool AwaitLookupsFailed(int count) { return AwaitCount(&lookups_failed_, count); }
+  std::vector<Status> AwaitRefusals(size_t n) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (refusals_.size() < n) {
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
+    }
+    return refusals_;
+  }
+  int attached() {
+    MutexLock lock(mu_);
+    return attached_;
+  }
+  int detached() {
+    MutexLock lock(mu_);
+    return detached_;
+  }
+
+ private:
+  void Change(int* count) {
+    MutexLock lock(mu_);
+    ++*count;
+    changed_.notify_all();
+  }
+
+  bool AwaitCount(const int* value, int count, bool exactly = false) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (exactly ? *value != count : *value < count) {
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;
+    }
+    return true;
+  }
+
+  Mutex mu_;
+  std::condition_variable changed_;
+  int attached_ = 0;
+  int detached_ = 0;
+  int lookups_failed_ = 0;
+  int verifiers_ = -1;
+  std::vector<Status> refusals_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider

@@ -1,0 +1,244 @@
+#include "drafter/rpc/verifier_links.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "tests/drafter/rpc/fake_drafting_server.h"
+#include "tests/drafter/rpc/recorded_link.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::TempDir;
+
+constexpr Duration kSoon = std::chrono::milliseconds(2);
+constexpr Duration kNever = std::chrono::hours(1);
+
+// A name whose addresses the test decides. A lookup that was asked for while `hangs` comes back
+// when that is over.
+class FakeDns {
+ public:
+  void Set(Result<std::vector<std::string>> answer) {
+    MutexLock lock(mu_);
+    answer_ = std::move(answer);
+  }
+  void SetHangs(bool hangs) {
+    MutexLock lock(mu_);
+    hangs_ = hangs;
+    changed_.notify_all();
+  }
+  // Waits for so many lookups more.
+  bool AwaitLookups(int more) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    const int until = lookups_ + more;
+    while (lookups_ < until) {
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;
+    }
+    return true;
+  }
+
+  Result<std::vector<std::string>> Look() {
+    MutexLock lock(mu_);
+    ++lookups_;
+    changed_.notify_all();
+    while (hangs_) lock.Wait(changed_);
+    return answer_;
+  }
+
+ private:
+  Mutex mu_;
+  std::condition_variable changed_;
+  int lookups_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  bool hangs_ OUTRIDER_GUARDED_BY(mu_) = false;
+  Result<std::vector<std::string>> answer_ OUTRIDER_GUARDED_BY(mu_) = std::vector<std::string>();
+};
+
+class VerifierLinksTest : public ::testing::Test {
+ protected:
+  ~VerifierLinksTest() override { dns_->SetHangs(false); }
+
+  std::unique_ptr<VerifierLinks> Links(const std::vector<std::string>& targets,
+                                       Duration refresh = kSoon, Duration hasty = kSoon) {
+    VerifierLinksOptions options;
+    for (const std::string& text : targets) {
+      options.targets.push_back(ParseVerifierTarget(text).value());
+    }
+    options.link.identity = {.name = "d0", .model = "small", .vocab_size = 32};
+    options.link.max_pause = std::chrono::milliseconds(10);
+    options.refresh = refresh;
+    options.hasty_refresh = hasty;
+    // Shared: a lookup may outlive the test.
+    options.lookup = [dns = dns_](const std::string& host, const std::string& port) {
+      EXPECT_EQ(host + ":" + port, "verifiers:7300");
+      return dns->Look();
+    };
+    options.admit = [](const std::string& address) {
+      return address.starts_with("127.") ? Status() : InvalidArgument(address + " is far");
+    };
+    return std::make_unique<VerifierLinks>(options, &events_, &observer_);
+  }
+
+  static bool Greeted(FakeDraftingServer& server, int hellos = 1) {
+    return server.Await([hellos](const auto& messages) {
+      return std::count_if(messages.begin(), messages.end(),
+                           [](const auto& m) { return m.has_hello(); }) >= hellos;
+    });
+  }
+
+  // The loop's part when a verifier is let go: closes its link behind the last session.
+  void CloseUnwanted(int n = 1) {
+    const LinkEvent event = events_.Await<WantedEvent>(n);
+    EXPECT_FALSE(std::get<WantedEvent>(event.message).wanted);
+    for (int i = 1; i <= events_.Count<WelcomeEvent>(); ++i) {
+      const LinkEvent welcome = events_.Await<WelcomeEvent>(i);
+      if (welcome.connection != event.connection) continue;
+      std::get<WelcomeEvent>(welcome.message).link->Close();
+    }
+  }
+
+  RecordedEvents events_;
+  RecordedObserver observer_;
+  const std::shared_ptr<FakeDns> dns_ = std::make_shared<FakeDns>();
+  const std::string name_ = "dns:///verifiers:7300";
+};
+
+TEST_F(VerifierLinksTest, EveryAddressBehindANameIsDialledAsItAppears) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address()});
+  const auto links = Links({name_});
+  ASSERT_TRUE(Greeted(one));
+  EXPECT_TRUE(two.received().empty());
+  dns_->Set(std::vector{one.address(), two.address()});
+  EXPECT_TRUE(Greeted(two));
+  ASSERT_TRUE(observer_.AwaitVerifiers(2));
+  ASSERT_TRUE(dns_->AwaitLookups(3));
+  EXPECT_EQ(one.received().size(), 1u) << "one dial, whatever is looked up again";
+}
+
+TEST_F(VerifierLinksTest, AnAddressThatIsGoneFinishesAndIsLetGo) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address()});
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(2);
+  dns_->Set(std::vector{two.address()});
+  ASSERT_TRUE(observer_.AwaitVerifiers(1));
+  EXPECT_EQ(observer_.detached(), 0) << "its sessions go on";
+  CloseUnwanted();
+  EXPECT_TRUE(one.AwaitHalfClosed(1));
+  ASSERT_TRUE(observer_.AwaitDetached(1));
+  ASSERT_TRUE(dns_->AwaitLookups(5));
+  EXPECT_EQ(one.received().size(), 1u) << "not dialled again";
+  EXPECT_EQ(two.received().size(), 1u);
+}
+
+TEST_F(VerifierLinksTest, AnAddressThatComesBackWhileItFinishesIsKept) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address()});
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(2);
+  dns_->Set(std::vector{two.address()});
+  EXPECT_FALSE(std::get<WantedEvent>(events_.Await<WantedEvent>().message).wanted);
+  dns_->Set(std::vector{one.address(), two.address()});
+  EXPECT_TRUE(std::get<WantedEvent>(events_.Await<WantedEvent>(2).message).wanted);
+  EXPECT_EQ(observer_.detached(), 0);
+  EXPECT_EQ(one.received().size(), 1u);
+}
+
+TEST_F(VerifierLinksTest, AnAddressThatComesBackAfterwardsIsDialledAnew) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address()});
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(2);
+  dns_->Set(std::vector{two.address()});
+  CloseUnwanted();
+  ASSERT_TRUE(observer_.AwaitDetached(1));
+  dns_->Set(std::vector{one.address(), two.address()});
+  EXPECT_TRUE(Greeted(one, 2));
+}
+
+TEST_F(VerifierLinksTest, AVerifierThatIsGoneAndAwayIsNotDialledAnyMore) {
+  auto one = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
+  FakeDraftingServer two(&FakeDraftingServer::Welcomer);
+  const int port = one->port();
+  dns_->Set(std::vector{one->address(), two.address()});
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(2);
+  one.reset();
+  ASSERT_TRUE(observer_.AwaitDetached(1));
+  dns_->Set(std::vector{two.address()});
+  ASSERT_TRUE(observer_.AwaitVerifiers(1));
+  FakeDraftingServer stranger(&FakeDraftingServer::Welcomer, port);
+  ASSERT_TRUE(dns_->AwaitLookups(20));
+  EXPECT_TRUE(stranger.received().empty());
+}
+
+TEST_F(VerifierLinksTest, ALookupThatFailsChangesNothing) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address()});
+  const auto links = Links({name_});
+  ASSERT_TRUE(Greeted(one));
+  dns_->Set(Unavailable("no answer"));
+  ASSERT_TRUE(observer_.AwaitLookupsFailed(3));
+  EXPECT_EQ(events_.Count<WantedEvent>(), 0);
+  FakeDraftingServer two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address()});
+  EXPECT_TRUE(Greeted(two));
+}
+
+TEST_F(VerifierLinksTest, ALostVerifierIsLookedUpAtOnce) {
+  auto one = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one->address()});
+  const auto links = Links({name_}, kNever, kSoon);
+  (void)events_.Await<WelcomeEvent>();
+  FakeDraftingServer next(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{next.address()});
+  one.reset();
+  EXPECT_TRUE(Greeted(next));
+}
+
+TEST_F(VerifierLinksTest, ALookupThatHangsHoldsUpNothingNotEvenTheEnd) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer);
+  dns_->SetHangs(true);
+  auto links = Links({name_, one.address()});
+  EXPECT_TRUE(Greeted(one));
+  ASSERT_TRUE(observer_.AwaitVerifiers(1));
+  links->Stop();
+  EXPECT_TRUE(one.AwaitHalfClosed(1));
+}
+
+TEST_F(VerifierLinksTest, TheLinesOfAFileAreFollowed) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  TempDir dir;
+  const std::string path = dir / "verifiers";
+  const auto write = [&](const std::string& text) {
+    std::ofstream(path + ".next") << text;
+    ASSERT_EQ(rename((path + ".next").c_str(), path.c_str()), 0);
+  };
+  write(one.address() + "\n");
+  const auto links = Links({"file:" + path}, kNever, kSoon);
+  ASSERT_TRUE(Greeted(one));
+  write(one.address() + "\n" + two.address() + "\n10.0.0.1:7300\n");
+  ASSERT_TRUE(Greeted(two));
+  ASSERT_TRUE(observer_.AwaitVerifiers(2)) << "one may not be dialled";
+  write("nonsense\n");
+  ASSERT_TRUE(observer_.AwaitLookupsFailed(1));
+  EXPECT_EQ(events_.Count<WantedEvent>(), 0) << "a mistake loses nobody";
+  write("\n");
+  ASSERT_TRUE(observer_.AwaitVerifiers(0));
+  EXPECT_FALSE(std::get<WantedEvent>(events_.Await<WantedEvent>(2).message).wanted);
+}
+
+TEST_F(VerifierLinksTest, AnAddressThatIsNamedTwiceIsOneVerifier) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address()});
+  const auto links = Links({name_, one.address()});
+  ASSERT_TRUE(Greeted(one));
+  ASSERT_TRUE(dns_->AwaitLookups(3));
+  EXPECT_EQ(one.received().size(), 1u);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -21,6 +21,11 @@ std::string_view HostOf(std::string_view address) {
 }  // namespace
 
 bool IsLoopback(const std::string& address) {
+  if (const size_t comma = address.find(','); comma != address.npos) {  // ipv4:a:p,b:p
+    const size_t scheme = address.starts_with("ipv") ? address.find(':') + 1 : 0;
+    return IsLoopback(address.substr(0, comma)) &&
+           IsLoopback(address.substr(0, scheme) + address.substr(comma + 1));
+  }
   std::string_view rest = address;
   if (rest.starts_with("unix:") || rest.starts_with("unix-abstract:")) return true;
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {

@@ -8,7 +8,7 @@
 namespace outrider {
 
 // Whether nobody but this machine is reached by a gRPC address: 127.0.0.0/8, ::1, localhost, unix
-// sockets. Other names are taken for other machines.
+// sockets, lists of these. Other names are taken for other machines.
 bool IsLoopback(const std::string& address);
 
 // kInvalidArgument for plaintext to or at an address beyond this machine: `flag` names the address,

@@ -12,7 +12,7 @@ TEST(Plaintext, KnowsTheLoopbackInEverySpelling) {
        {"127.0.0.1:7300", "127.0.0.1", "127.255.3.4:1", "localhost:7300", "localhost", "[::1]:7300",
         "::1", "[::ffff:127.0.0.1]:80", "ipv4:127.0.0.1:80", "ipv6:[::1]:80", "dns:localhost:80",
         "dns:///localhost:80", "unix:/run/outrider.sock", "unix:///run/outrider.sock",
-        "unix-abstract:outrider"}) {
+        "unix-abstract:outrider", "ipv4:127.0.0.1:1,127.0.0.1:2", "ipv6:[::1]:1,[::1]:2"}) {
     EXPECT_TRUE(IsLoopback(address)) << address;
   }
 }
@@ -22,7 +22,7 @@ TEST(Plaintext, TakesEverythingElseForAnotherMachine) {
        {"0.0.0.0:7300", "[::]:7300", "10.0.0.1:7300", "126.0.0.1:1", "128.0.0.1:1", "verifier:7300",
         "localhost.example.com:7300", "127.0.0.1.example.com:7300", "127.1:80", "2130706433:80",
         "[fe80::1]:7300", "[::ffff:10.0.0.1]:80", "dns://127.0.0.1/verifier:7300", ":7300", "", "[",
-        "[::1"}) {
+        "[::1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1,127.0.0.1:1"}) {
     EXPECT_FALSE(IsLoopback(address)) << address;
   }
 }

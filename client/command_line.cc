@@ -5,6 +5,7 @@
 #include "client/bench.h"
 #include "client/flags.h"
 #include "client/generate.h"
+#include "client/plan_command.h"
 #include "client/simulate_command.h"
 #include "client/status.h"
 #include "client/train/train_head.h"
@@ -27,7 +28,7 @@ Status Run(const SimulateFlags& flags, const Console& console) {
 Status Run(const SimulateControlFlags& flags, const Console& console) {
   return RunSimulateControlCommand(flags, console);
 }
-
+Status Run(const PlanFlags& flags, const Console& console) { return RunPlan(flags, console); }
 Status Run(const TrainHeadOptions& options, const Console& console) {
   return RunTrainHead(options, console);
 }

@@ -35,7 +35,10 @@ std::vector<std::string> StopRuleNames() {
 
 void AddConnection(CLI::App* command, ConnectionOptions* connection) {
   connection->verifier = kDefaultVerifier;
-  command->add_option("--verifier", connection->verifier, "The verifier's address, host:port")
+  command
+      ->add_option("--verifier", connection->verifier,
+                   "The verifier's address, host:port; requests go in turn to several behind "
+                   "dns:///host:port or in ipv4:host:port,host:port")
       ->envname("OUTRIDER_VERIFIER")
       ->capture_default_str();
   command
@@ -146,6 +149,46 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
                    "Seconds that one request may take; 0: any number")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+}
+
+void AddPlan(CLI::App* command, PlanFlags* flags) {
+  PlanOptions& o = flags->options;
+  command->add_option("--t-draft", o.draft_ms, "Milliseconds of a drafter's pass for one session")
+      ->required();
+  command->add_option("--t-draft-row", o.draft_row_ms, "More for each further sequence in it")
+      ->capture_default_str();
+  command->add_option("--t-verify", o.verify_ms, "Milliseconds of a verifier's step of one row")
+      ->required();
+  command->add_option("--t-verify-row", o.verify_row_ms, "More for each further row")
+      ->capture_default_str();
+  command->add_option("--rtt", o.rtt_ms, "Round trip between drafter and verifier, milliseconds")
+      ->required();
+  command
+      ->add_option("--acceptance", o.acceptance,
+                   "Chance that a draft token stands if those before it do")
+      ->required();
+  command
+      ->add_option("--draft-length", o.draft_length,
+                   "Tokens of a draft; 0: for each layout the best")
+      ->capture_default_str();
+  command->add_option("--sequences", o.sequences, "Sequences of a draft")->capture_default_str();
+  command->add_option("--sessions", o.sessions, "Requests at once on a verifier")
+      ->capture_default_str();
+  command->add_option("--client-rate", o.client_rate, "Tokens a second that each client is to have")
+      ->capture_default_str();
+  command
+      ->add_option("--law-entries", o.law_entries, "Entries of a draft row on the wire, on average")
+      ->capture_default_str();
+  command->add_option("--ahead-hits", o.ahead_hits,
+                      "Share of verdicts that were worked ahead of and guessed; without it, "
+                      "acceptance to the power of length + 1");
+  command->add_option("--lookup-acceptance", o.lookup_acceptance,
+                      "Acceptance of drafts from the text alone, to see them beside the others");
+  command->add_option("--verifier-price", o.verifier_price, "Of a verifier, an hour")
+      ->capture_default_str();
+  command->add_option("--drafter-price", o.drafter_price, "Of a drafter, an hour")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object");
 }
 
 void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
@@ -275,6 +318,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   CLI::App* status_command =
       app.add_subcommand("status", "The verifier, its drafters and its sessions");
   StatusOptions status;
+  status.connection.balanced = false;
   AddConnection(status_command, &status.connection);
   status_command->add_flag("--json", status.json, "One JSON object instead of tables");
 
@@ -327,6 +371,11 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
       ->capture_default_str();
   control_command->add_flag("--json", control.json, "One JSON object");
 
+  CLI::App* plan_command = app.add_subcommand(
+      "plan", "Speed, capacity, network and price of each layout, from measured times");
+  PlanFlags plan;
+  AddPlan(plan_command, &plan);
+
   CLI::App* train_command = app.add_subcommand(
       "train-head", "Train the acceptance head of a draft model, from a running pair");
   TrainHeadOptions train;
@@ -338,6 +387,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     return app.exit(error, console.out, console.err) == 0 ? 0 : kUsageError;
   }
 
+  if (plan_command->parsed()) return Command(plan);
   if (control_command->parsed()) return Command(control);
   if (simulate_command->parsed()) {
     // Not ->required(): control has no pair.

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/plan.h"
 #include "client/simulate.h"
 #include "client/simulate_control.h"
 #include "client/train/head_trainer.h"
@@ -25,6 +26,7 @@ struct ConnectionOptions {
   std::string token_file;  // its first token is sent
   std::string token;       // sent without a file; "": none
   bool allow_plaintext = false;
+  bool balanced = true;  // where the address stands for several; else one of them is asked
 };
 
 // How a text is generated, whatever the prompt.
@@ -87,6 +89,11 @@ struct SimulateControlFlags {
   bool json = false;
 };
 
+struct PlanFlags {
+  PlanOptions options;
+  bool json = false;
+};
+
 struct TrainHeadOptions {
   std::string data;     // file that a drafter writes
   std::string drafter;  // directory of its model
@@ -104,6 +111,6 @@ struct TrainHeadOptions {
 };
 
 using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags,
-                             SimulateControlFlags, TrainHeadOptions>;
+                             SimulateControlFlags, PlanFlags, TrainHeadOptions>;
 
 }  // namespace outrider

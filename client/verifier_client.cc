@@ -19,6 +19,14 @@ namespace {
 // For calls that answer from memory: longer means that the service hangs.
 constexpr double kShortCallSeconds = 10;
 
+constexpr char kGenerationService[] = "outrider.v1.Generation";
+
+// An address with gRPC's own words in front may stand for several verifiers.
+bool HasScheme(const std::string& address) {
+  return address.starts_with("dns:") || address.starts_with("ipv4:") ||
+         address.starts_with("ipv6:");
+}
+
 Result<std::string> TokenOf(const ConnectionOptions& options) {
   if (!options.token_file.empty()) return ReadToken(options.token_file);
   if (options.token.empty()) return std::string();
@@ -51,6 +59,7 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options) {
 Result<VerifierClient> VerifierClient::Create(const ConnectionOptions& options) {
   OUTRIDER_ASSIGN(std::string token, TokenOf(options));
   ChannelOptions channel{.tls_server_name = options.tls_server_name};
+  if (options.balanced && HasScheme(options.verifier)) channel.balanced_service = kGenerationService;
   if (!options.tls.ca.empty()) {
     OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> files, TlsFiles::Open(options.tls));
     channel.tls = files->Current();

@@ -237,23 +237,23 @@ class Checker:
     # Who dials whom.
 
     def check_dialled(self):
-        """Drafters name every verifier that there may be, and may reach it."""
+        """Drafters dial whatever the headless service stands for, and may reach it."""
         (verifiers,) = [w for w in self.workloads if w["kind"] == "StatefulSet"]
-        most = max([verifiers["spec"].get("replicas", 0)]
-                   + [o["spec"]["maxReplicaCount"] for o in self.of("ScaledObject")
-                      if o["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"])
         (box,) = verifiers["spec"]["template"]["spec"]["containers"]
         port = port_of(flag(flag_values(box), "--listen"))
-        name, service = verifiers["metadata"]["name"], verifiers["spec"]["serviceName"]
-        wanted = {f"{name}-{i}.{service}:{port}" for i in range(most)}
-        if not any(o["metadata"]["name"] == service and o["spec"].get("clusterIP") == "None"
-                   for o in self.of("Service")):
+        service = verifiers["spec"]["serviceName"]
+        headless = [o for o in self.of("Service")
+                    if o["metadata"]["name"] == service and o["spec"].get("clusterIP") == "None"]
+        if not headless:
             self.complain(verifiers, f"no headless service {service}")
+        # One that is not ready, or ends, has to leave the name: drafters go by it.
+        if any(o["spec"].get("publishNotReadyAddresses") for o in headless):
+            self.complain(verifiers, f"{service} names verifiers that are not ready")
         for drafters in (w for w in self.workloads if w["kind"] == "Deployment"):
             (box,) = drafters["spec"]["template"]["spec"]["containers"]
-            dials = set(flag(flag_values(box), "--verifier").split(","))
-            if not wanted <= dials:
-                self.complain(drafters, f"dials {dials}, not all of {wanted}")
+            dials = flag(flag_values(box), "--verifier")
+            if dials != f"dns:///{service}:{port}":
+                self.complain(drafters, f"dials {dials}, not dns:///{service}:{port}")
             labels = drafters["spec"]["template"]["metadata"]["labels"].items()
             for policy in self.of("NetworkPolicy"):
                 if not policy["spec"]["podSelector"]["matchLabels"].items() <= labels:
@@ -284,6 +284,6 @@ class Checker:
                 if name not in used["Deployment"]["dnsNames"]:
                     self.complain(workload, f"no drafter is called {name}")
             for address in filter(None, flag(values, "--verifier").split(",")):
-                host = address.rsplit(":", 1)[0]
+                host = address.removeprefix("dns:///").rsplit(":", 1)[0]
                 if not any(fnmatch.fnmatch(host, name) for name in used["StatefulSet"]["dnsNames"]):
                     self.complain(workload, f"the verifier's certificate does not cover {host}")

@@ -1,0 +1,219 @@
+// Several verifiers and a changing number of drafters: every drafter serves all verifiers, traffic
+// spreads over them as they come, and no verifier starves.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/certificates.h"
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::CertificateAuthority;
+using ::testing::HasSubstr;
+using testing::IssuedCertificate;
+using testing::Process;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+class Scaling : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(MakeCheckpoint(target_, {.vocab_size = 300, .tokenizer = true}).ok());
+    ASSERT_TRUE(
+        MakeCheckpoint(drafter_, {.vocab_size = 300, .noise = 0.3, .tokenizer = true}).ok());
+  }
+
+  struct Verifier {
+    VerifierProcess process;
+    std::unique_ptr<TestClient> client;
+  };
+
+  Verifier Start(const std::string& name, const std::vector<std::string>& flags = {}) {
+    Verifier verifier{.process = StartVerifier(target_, dir_ / (name + ".log"), flags)};
+    verifier.client = std::make_unique<TestClient>(verifier.process.address());
+    return verifier;
+  }
+
+  void WriteList(const std::vector<std::string>& addresses) {
+    {
+      std::ofstream out(list_ + ".next");
+      for (const std::string& address : addresses) out << address << "\n";
+    }
+    ASSERT_EQ(rename((list_ + ".next").c_str(), list_.c_str()), 0);
+  }
+
+  // Requests on a verifier, so many at a time; fails the test when one fails or none had a draft.
+  static void Ask(TestClient& client, int concurrency) {
+    std::vector<std::thread> threads;
+    std::atomic<int> with_drafts = 0;
+    for (int i = 0; i < concurrency; ++i) {
+      threads.emplace_back([&client, &with_drafts, i] {
+        for (int n = 0; n < 2; ++n) {
+          v1::GenerateRequest request;
+          request.set_text("request " + std::to_string(i) + " " + std::to_string(n));
+          request.mutable_stop()->set_max_tokens(40);
+          request.mutable_stop()->set_ignore_eos(true);
+          const TestClient::Outcome outcome = client.Generate(request);
+          EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+          EXPECT_EQ(outcome.tokens.size(), 40u);
+          if (outcome.finished.speculation().accepted_tokens() > 0) ++with_drafts;
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    EXPECT_GT(with_drafts, 0);
+  }
+
+  // Tokens that each drafter has drafted for a verifier.
+  static std::map<std::string, uint64_t> Drafted(TestClient& client) {
+    std::map<std::string, uint64_t> drafted;
+    const v1::GetStatusResponse status = client.Status();
+    for (const auto& drafter : status.drafters()) {
+      drafted[drafter.name()] = drafter.drafted_tokens();
+    }
+    return drafted;
+  }
+
+  TempDir dir_;
+  const std::string target_ = dir_ / "target";
+  const std::string drafter_ = dir_ / "drafter";
+  const std::string list_ = dir_ / "verifiers";
+};
+
+TEST_F(Scaling, ThreeVerifiersAndUpToFiveDraftersShareTheWorkAsTheirNumberChanges) {
+  std::vector<Verifier> verifiers;
+  std::vector<std::string> addresses;
+  for (int i = 0; i < 3; ++i) {
+    verifiers.push_back(Start("verifier-" + std::to_string(i)));
+    addresses.push_back(verifiers.back().process.address());
+  }
+  WriteList(addresses);
+  // One verifier has far more to do than the others.
+  const auto ask_all = [&] {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < verifiers.size(); ++i) {
+      threads.emplace_back([&, i] { Ask(*verifiers[i].client, i == 0 ? 12 : 2); });
+    }
+    for (std::thread& t : threads) t.join();
+  };
+
+  std::vector<std::unique_ptr<Process>> drafters;
+  for (int n = 1; n <= 5; ++n) {
+    const std::string name = "drafter-" + std::to_string(n);
+    drafters.push_back(StartDrafter(drafter_, "file:" + list_, dir_ / (name + ".log"),
+                                    {"--name", name, "--max-sessions", "8", "--threads", "1"}));
+    for (Verifier& v : verifiers) ASSERT_TRUE(v.client->AwaitDrafters(n)) << drafters.back()->Log();
+    ask_all();
+    for (Verifier& v : verifiers) {
+      const auto drafted = Drafted(*v.client);
+      EXPECT_GT(drafted.at(name), 0u) << "the new one takes part at once";
+    }
+  }
+  std::map<std::string, uint64_t> total;
+  for (Verifier& v : verifiers) {
+    uint64_t of_verifier = 0;
+    for (const auto& [name, tokens] : Drafted(*v.client)) {
+      total[name] += tokens;
+      of_verifier += tokens;
+    }
+    EXPECT_GT(of_verifier, 0u);
+  }
+  EXPECT_EQ(total.size(), 5u);
+
+  for (int n = 4; n >= 1; --n) {
+    drafters.front()->Signal(SIGTERM);
+    EXPECT_EQ(drafters.front()->Wait(), 0) << drafters.front()->Log();
+    drafters.erase(drafters.begin());
+    for (Verifier& v : verifiers) ASSERT_TRUE(v.client->AwaitDrafters(n));
+    ask_all();
+  }
+}
+
+TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
+  Verifier one = Start("one"), two = Start("two");
+  WriteList({one.process.address(), two.process.address()});
+  const auto drafter = StartDrafter(drafter_, "file:" + list_, dir_ / "drafter.log");
+  ASSERT_TRUE(one.client->AwaitDrafters(1)) << drafter->Log();
+  ASSERT_TRUE(two.client->AwaitDrafters(1)) << drafter->Log();
+
+  grpc::ClientContext context;
+  v1::GenerateRequest request;
+  request.set_text("a long story");
+  request.mutable_stop()->set_max_tokens(480);
+  request.mutable_stop()->set_ignore_eos(true);
+  const auto reader = one.client->stub().Generate(&context, request);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  WriteList({two.process.address()});
+  ASSERT_NE(drafter->AwaitLine("verifier gone from the list"), "");
+  uint32_t rounds = 0, drafted = 0;
+  while (reader->Read(&response)) {
+    if (!response.has_chunk()) continue;
+    ++rounds;
+    drafted += response.chunk().drafted() > 0 ? 1 : 0;
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  // Behind the news too, which came before most of the rounds.
+  EXPECT_GT(drafted, rounds / 2) << "of " << rounds;
+  EXPECT_TRUE(one.client->AwaitDrafters(0)) << drafter->Log();
+  EXPECT_EQ(two.client->Status().drafters_size(), 1);
+
+  WriteList({one.process.address(), two.process.address()});
+  EXPECT_TRUE(one.client->AwaitDrafters(1)) << drafter->Log();
+}
+
+TEST_F(Scaling, BehindANameTheCertificateMustCarryTheName) {
+  const CertificateAuthority ca(dir_.path(), "ca");
+  const auto start = [&](const std::string& name, const std::string& hosts) {
+    const IssuedCertificate own = ca.Issue(name, hosts);
+    return StartVerifier(target_, dir_ / (name + ".log"),
+                         {"--tls-cert", own.cert, "--tls-key", own.key});
+  };
+  const auto port_of = [](const VerifierProcess& v) { return std::to_string(v.port); };
+  // What is dialled is 127.0.0.1; what the certificate must say is what was asked for.
+  const auto named = start("named", "DNS:localhost");
+  const auto numbered = start("numbered", "IP:127.0.0.1");
+  ASSERT_NE(named.port, 0);
+  ASSERT_NE(numbered.port, 0);
+  const auto good = StartDrafter(drafter_, "dns:///localhost:" + port_of(named), dir_ / "good.log",
+                                 {"--tls-ca", ca.cert()});
+  EXPECT_NE(good->AwaitLine("INFO attached "), "") << good->Log();
+  const auto bad = StartDrafter(drafter_, "dns:///localhost:" + port_of(numbered), dir_ / "bad.log",
+                                {"--tls-ca", ca.cert()});
+  EXPECT_NE(bad->AwaitLine("not attached to the verifier"), "") << bad->Log();
+  EXPECT_EQ(bad->Log().find("INFO attached "), std::string::npos);
+  // --tls-server-name goes before the name.
+  const auto told =
+      StartDrafter(drafter_, "dns:///localhost:" + port_of(numbered), dir_ / "told.log",
+                   {"--tls-ca", ca.cert(), "--tls-server-name", "127.0.0.1"});
+  EXPECT_NE(told->AwaitLine("INFO attached "), "") << told->Log();
+}
+
+TEST_F(Scaling, WhatNamesNoVerifierIsSaid) {
+  for (const auto& [target, words] :
+       std::map<std::string, std::string>{{"dns:///localhost", "no host:port"},
+                                          {"dns://10.0.0.1/localhost:80", "dns:///host:port"},
+                                          {"dns:///verifier.example:80", "--tls-ca"},
+                                          {"file:" + dir_ / "none", "cannot read"}}) {
+    const auto drafter = StartDrafter(drafter_, target, dir_ / "wrong.log");
+    EXPECT_EQ(drafter->Wait(), 2) << target;
+    EXPECT_THAT(drafter->Log(), HasSubstr(words)) << target;
+  }
+}
+
+}  // namespace
+}  // namespace outrider

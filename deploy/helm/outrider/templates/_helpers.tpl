@@ -21,13 +21,3 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
-
-{{- /* Verifiers that there may be at most: drafters name each. */ -}}
-{{- define "outrider.maxVerifiers" -}}
-{{- if .Values.keda.enabled }}{{ .Values.keda.verifier.max }}{{ else }}{{ .Values.verifier.replicas }}{{ end }}
-{{- end }}
-
-{{- define "outrider.verifierAddresses" -}}
-{{- $name := .Release.Name -}}
-{{- range $i := until (int (include "outrider.maxVerifiers" .)) }}{{ if $i }},{{ end }}{{ $name }}-verifier-{{ $i }}.{{ $name }}-verifiers:7300{{ end }}
-{{- end }}

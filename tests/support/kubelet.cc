@@ -18,8 +18,9 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr auto kProbePeriod = std::chrono::milliseconds(20);
 constexpr auto kProbeTimeout = std::chrono::seconds(5);
-// Readiness goes with the signal; a probe under way when it comes may still have succeeded.
-constexpr auto kUnreadyWithin = std::chrono::seconds(1);
+// Readiness goes behind the line of the log that says so: one probe that is faster is no
+// fault, a second one is.
+constexpr int kReadyProbesAllowed = 1;
 
 SteadyTime Now() { return std::chrono::steady_clock::now(); }
 
@@ -97,29 +98,24 @@ Pod::End Pod::Terminate() {
   const SteadyTime begin = Now();
   std::this_thread::sleep_for(spec_.pre_stop);  // counts against the grace period, as there
   process_->Signal(SIGTERM);
-  const SteadyTime signalled = Now();
   End end;
-  end.unready_first = true;
-  bool seen_unready = false;
+  int ready_probes = 0;
   while (process_->running()) {
     if (Now() - begin >= spec_.grace) {
       process_->Signal(SIGKILL);
       end.exit_code = process_->Wait();
       return end;
     }
-    const SteadyTime asked = Now();
+    const bool said = Log().find(spec_.ending_line) != std::string::npos;
     const Health readiness = Probe(address_, spec_.readiness, kProbeTimeout);
     const Health liveness = Probe(address_, "", kProbeTimeout);
     // Between its last answer and its end a process cannot be reached: no failure.
     if (liveness == Health::kNotServing) end.ever_dead = true;
-    seen_unready = seen_unready || readiness == Health::kNotServing;
-    if (readiness == Health::kServing && asked - signalled > kUnreadyWithin) {
-      end.ready_while_ending = true;
-    }
-    std::this_thread::sleep_for(kProbePeriod);
+    if (said && readiness == Health::kServing) ++ready_probes;
+    end.ready_while_ending = ready_probes > kReadyProbesAllowed;
+    std::this_thread::sleep_for(kProbePeriod / 4);
   }
   end.in_time = true;
-  end.unready_first = seen_unready || Now() - signalled < kUnreadyWithin;
   end.exit_code = process_->Wait();
   return end;
 }

@@ -21,8 +21,9 @@ struct PodSpec {
   std::string name;
   std::vector<std::string> argv;
   std::string log_path;
-  std::string ready_line = " serving ";  // of the log, with " port=" of the probes
-  std::string readiness;                 // the service that readiness asks for
+  std::string ready_line = " serving ";    // of the log, with " port=" of the probes
+  std::string ending_line = " draining ";  // of the log, once SIGTERM is heard
+  std::string readiness;                   // the service that readiness asks for
   std::chrono::milliseconds pre_stop = std::chrono::milliseconds(200);
   std::chrono::seconds grace = std::chrono::seconds(15);
 };
@@ -42,11 +43,9 @@ class Pod {
 
   struct End {
     int exit_code = -1;
-    bool in_time = false;        // before the grace period was over
-    bool unready_first = false;  // a probe said so while it still ran, or it was gone at once
-    bool ever_dead = false;      // a liveness probe failed while it ran
-    bool ready_while_ending =
-        false;  // a readiness probe succeeded later than a second after SIGTERM
+    bool in_time = false;             // before the grace period was over
+    bool ever_dead = false;           // a liveness probe failed while it ran
+    bool ready_while_ending = false;  // readiness probes went on to succeed
   };
   // As the kubelet: out of the endpoints, preStop, SIGTERM, grace period, SIGKILL.
   End Terminate();

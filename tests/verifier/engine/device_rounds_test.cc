@@ -60,8 +60,9 @@ class Played {
   void Run(const std::vector<GenerationRequest>& requests) {
     const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
     testing::FakeClock clock;
-    Engine engine({.scheduler = {.token_budget = 512}}, &model, tokenizer.get(), &source, &metrics,
-                  &clock);
+    uint64_t seed = 5000;
+    Engine engine({.scheduler = {.token_budget = 512}, .draw_seed = [&seed] { return seed++; }},
+                  &model, tokenizer.get(), &source, &metrics, &clock);
     for (size_t i = 0; i < requests.size(); ++i) {
       sinks.push_back(std::make_shared<KeepingSink>());
       const Status status = engine.Submit(i, requests[i], sinks.back());
@@ -115,8 +116,8 @@ class Played {
       }
       const DraftLaw law = MakeDraftLaw(row, {.mass = 0.95f, .max_entries = 12});
       for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
-        const double coin = Coin(*request.seed, plan.round, static_cast<uint32_t>(depth),
-                                 Purpose::kDraftToken, trial++);
+        const double coin = Coin(source.opened.at(session).seed, plan.round,
+                                 static_cast<uint32_t>(depth), Purpose::kDraftToken, trial++);
         const auto child = static_cast<size_t>(tree.AddDraw(node, SampleDraftLaw(law, coin)));
         times.resize(std::max(times.size(), child + 1));
         ++times[child];
@@ -186,7 +187,8 @@ TEST(DeviceRounds, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
 
 // The host tells of the nodes whose rows the rule came by, the device of all.
 TEST(DeviceRounds, TellADraftersHeadWhatTheHostTells) {
-  const std::vector<GenerationRequest> requests = ManyRequests();
+  std::vector<GenerationRequest> requests = ManyRequests();
+  for (GenerationRequest& r : requests) r.seed.reset();  // of others a head learns nothing
   Played host(false), device(true);
   host.Run(requests);
   device.Run(requests);

@@ -10,7 +10,6 @@
 #include "client/prompt_file.h"
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
-#include "common/base/fnv_hash.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -85,7 +84,9 @@ class Texts {
   uint64_t drafted_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
-// Drafts to the full length, whose tokens are all labelled.
+// Drafts to the full length, whose tokens are all labelled. The verifier chooses the seeds: of
+// others no drafter is told how likely its tokens were, and a run that goes on with a file gets new
+// texts.
 RequestOptions TextOptions(const TrainHeadOptions& options) {
   RequestOptions request;
   request.sampling = options.sampling;
@@ -152,12 +153,8 @@ Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Co
   std::vector<std::jthread> workers;
   for (int worker = 0; worker < options.concurrency; ++worker) {
     workers.emplace_back([&] {
-      RequestOptions text = TextOptions(options);
+      const RequestOptions text = TextOptions(options);
       while (const std::optional<uint64_t> number = texts.Next()) {
-        // A run that goes on with a file asks for other texts than the runs before.
-        FnvHash seed;
-        for (const uint64_t part : {options.training.seed, before, *number}) seed.Add(part);
-        text.seed = seed.value();
         const BenchPrompt& prompt = prompts[*number % prompts.size()];
         v1::GenerateRequest request = MakeRequest(text);
         request.set_text(prompt.prompt);

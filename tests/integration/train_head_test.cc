@@ -71,7 +71,9 @@ class TrainHead : public ::testing::Test {
 TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
   StartCollecting();
   std::vector<std::string> flags = Collecting("16000");
-  flags.insert(flags.end(), {"--learning-rate", "0.003", "--rejection-weight", "1"});
+  // Few epochs: with more, so few texts are learned by heart.
+  flags.insert(flags.end(),
+               {"--learning-rate", "0.003", "--rejection-weight", "1", "--epochs", "3"});
   const auto train = Train("head", flags);
   ASSERT_EQ(train->Wait(std::chrono::seconds(240)), 0) << train->Log();
   const std::string log = train->Log();
@@ -80,6 +82,7 @@ TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
   EXPECT_GE(report["examples"].get<int>() + report["held_out_examples"].get<int>(), 16000);
   EXPECT_GT(report["held_out_examples"].get<int>(), 800);
   EXPECT_GT(report["auc"].get<double>(), 0.55) << log;
+  // Texts are other ones each time: some 0.04 below, give or take 0.01.
   EXPECT_LT(report["loss"].get<double>(), report["loss_of_mean"].get<double>()) << log;
   EXPECT_FALSE(std::filesystem::exists(dir_ / "head.state"));
 

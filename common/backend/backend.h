@@ -25,8 +25,9 @@
 
 namespace outrider {
 
-// How a weight matrix is kept. kInt8: symmetric, one scale per output row.
-enum class WeightType { kBf16, kF32, kInt8 };
+// How a weight matrix is kept. kF16: on a GPU alone. kInt8: on the CPU alone; symmetric, one scale
+// per output row.
+enum class WeightType { kBf16, kF16, kF32, kInt8 };
 
 // A matrix re-laid once for this backend's product: y[out] = W[out, in] x[in].
 class PackedMatrix {
@@ -51,7 +52,7 @@ class Buffer {
 struct KvLayer {
   void* keys = nullptr;
   void* values = nullptr;
-  Dtype dtype = Dtype::kF32;  // kF32 or kBf16
+  Dtype dtype = Dtype::kF32;  // the CPU knows no kF16
 };
 
 struct AttentionShape {

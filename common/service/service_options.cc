@@ -32,8 +32,10 @@ int KvPages(const ServiceOptions& options, const ModelConfig& config) {
 }  // namespace
 
 void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
-  const std::map<std::string, WeightType> weight_types{
-      {"bf16", WeightType::kBf16}, {"f32", WeightType::kF32}, {"int8", WeightType::kInt8}};
+  const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
+                                                       {"f16", WeightType::kF16},
+                                                       {"f32", WeightType::kF32},
+                                                       {"int8", WeightType::kInt8}};
   const std::map<std::string, LogLevel> log_levels{{"debug", LogLevel::kDebug},
                                                    {"info", LogLevel::kInfo},
                                                    {"warning", LogLevel::kWarning},
@@ -68,7 +70,8 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
   app.add_option("--weights", o->weights,
-                 "How weights are kept: bf16, f32 (exact) or int8 (smaller, approximate)")
+                 "How weights are kept: bf16, f32 (exact), f16 (on a GPU) or int8 (on the CPU; "
+                 "smaller, approximate)")
       ->transform(CLI::CheckedTransformer(weight_types))
       ->default_str("bf16");
   app.add_flag(
@@ -130,14 +133,16 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
                                                  .cores = options.cores,
                                                  .bf16_activations = options.bf16_activations}));
   // The CPU's attention is written for f32; half the bytes count on a GPU.
-  const bool bf16_kv = !OnCpu(options) && options.weights != WeightType::kF32;
+  const Dtype kv = OnCpu(options) || options.weights == WeightType::kF32 ? Dtype::kF32
+                   : options.weights == WeightType::kF16                 ? Dtype::kF16
+                                                                         : Dtype::kBf16;
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",
       {{"model", options.model}, {"device", backend->Describe()}});
   OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
                   LoadModel(options.model, std::move(backend),
                             {.weights = options.weights,
-                             .kv = bf16_kv ? Dtype::kBf16 : Dtype::kF32,
+                             .kv = kv,
                              .memory_fraction = options.memory_fraction,
                              .kv_pages = KvPages(options, config),
                              .page_tokens = kPageTokens,

@@ -25,7 +25,9 @@ std::unique_ptr<Buffer> MakeBuffer(Backend* backend, size_t bytes, int fill) {
 
 // What the cache keeps of a value.
 double Stored(float value, Dtype dtype) {
-  return dtype == Dtype::kF32 ? value : Bf16ToFloat(FloatToBf16(value));
+  return dtype == Dtype::kF32   ? value
+         : dtype == Dtype::kF16 ? F16ToFloat(FloatToF16(value))
+                                : Bf16ToFloat(FloatToBf16(value));
 }
 
 void Rotate(const std::vector<float>& table, int position, int head_dim, double* x) {

@@ -9,8 +9,6 @@
 namespace outrider {
 namespace {
 
-using AttentionTest = ConformanceTest;
-
 constexpr int kTokens = 512;  // more than any case needs
 
 struct Case {
@@ -20,7 +18,7 @@ struct Case {
   std::vector<int> rows;
 };
 
-const Case kCases[] = {
+const Case kAllCases[] = {
     {{1, 1, 8, 1, 0}, Dtype::kF32, {0}, {1}},
     {{2, 1, 8, 3, 0}, Dtype::kF32, {5}, {4}},
     {{4, 2, 16, 4, 0}, Dtype::kF32, {0, 17}, {5, 1}},
@@ -35,6 +33,20 @@ const Case kCases[] = {
     {{2, 2, 16, 4, 1}, Dtype::kF32, {9}, {6}},
     {{4, 2, 64, 16, 0}, Dtype::kBf16, {200, 7}, {8, 70}},
     {{4, 1, 40, 7, 33}, Dtype::kBf16, {50, 0}, {12, 3}},
+    {{4, 2, 64, 16, 0}, Dtype::kF16, {200, 7}, {8, 70}},
+    {{6, 2, 40, 7, 33}, Dtype::kF16, {50, 0}, {12, 3}},
+};
+
+// A cache in f16 goes with weights in f16.
+class AttentionTest : public ConformanceTest {
+ protected:
+  static std::vector<Case> Cases() {
+    const std::vector<WeightType>& weights = GetParam().weights;
+    const bool f16 = std::find(weights.begin(), weights.end(), WeightType::kF16) != weights.end();
+    std::vector<Case> cases(std::begin(kAllCases), std::end(kAllCases));
+    if (!f16) std::erase_if(cases, [](const Case& c) { return c.dtype == Dtype::kF16; });
+    return cases;
+  }
 };
 
 std::string Describe(const Case& c) {
@@ -49,8 +61,8 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, 
                 const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   // f32: scores of about 6 with a few 2^-24 each, through exp into values of about 4. bf16: a key
-  // whose rotation rounds the other way is off by 2^-8 of itself, and hardly any does.
-  const double tolerance = dtype == Dtype::kF32 ? 2e-5 : 2e-2;
+  // whose rotation rounds the other way is off by 2^-8 of itself, and hardly any does. f16: 2^-11.
+  const double tolerance = dtype == Dtype::kF32 ? 2e-5 : dtype == Dtype::kF16 ? 3e-3 : 2e-2;
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_NEAR(got[i], want[i], tolerance) << what << " at " << i;
   }
@@ -58,7 +70,7 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, 
 
 TEST_P(AttentionTest, ChainsEqualDouble) {
   std::mt19937 random(1);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 1);
     ReferenceCache reference(c.shape, c.dtype);
     std::vector<NewRows> prefix, batch;
@@ -78,7 +90,7 @@ TEST_P(AttentionTest, ChainsEqualDouble) {
 
 TEST_P(AttentionTest, TreesEqualDouble) {
   std::mt19937 random(2);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     PagedCache cache(backend_.get(), c.shape, c.dtype, kTokens, 2);
     ReferenceCache reference(c.shape, c.dtype);
     std::vector<NewRows> batch;
@@ -101,7 +113,7 @@ TEST_P(AttentionTest, TreesEqualDouble) {
 // Prompt in one call or token by token, alone or beside other sequences: the same bits.
 TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
   std::mt19937 random(3);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const int sequences = static_cast<int>(c.rows.size());
     std::vector<NewRows> prefix, batch;
     for (int s = 0; s < sequences; ++s) {
@@ -128,7 +140,7 @@ TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
 
 TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
   std::mt19937 random(5);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const int rows = 13;
     const int context = c.contexts[0];
     const NewRows prefix = RandomRows(c.shape, 0, context + 1, random);
@@ -155,7 +167,7 @@ TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
 
 TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
   std::mt19937 random(6);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 1, random);
     NewRows tree = RandomRows(c.shape, 0, 9, random);
     tree.parents = {-1, -1, 0, 1, 1, 4, 2, 5, 7};
@@ -174,7 +186,7 @@ TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
 
 TEST_P(AttentionTest, ThePagesDoNotShowInTheBits) {
   std::mt19937 random(7);
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 80, random);
     const NewRows next = RandomRows(c.shape, 0, 5, random);
     std::vector<std::vector<float>> want;

@@ -9,7 +9,8 @@
 namespace outrider {
 namespace {
 
-const std::vector<WeightType> kFloatWeights = {WeightType::kBf16, WeightType::kF32};
+const std::vector<WeightType> kFloatWeights = {WeightType::kBf16, WeightType::kF16,
+                                               WeightType::kF32};
 
 std::unique_ptr<Backend> Take(Result<std::unique_ptr<Backend>> backend) {
   return backend.ok() ? std::move(backend).value() : nullptr;

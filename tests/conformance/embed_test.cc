@@ -31,6 +31,8 @@ TEST_P(EmbedTest, GivesTheRowsOfTheTable) {
             ASSERT_EQ(value, want[i]);
           } else if (type == WeightType::kBf16) {
             ASSERT_EQ(value, Bf16ToFloat(FloatToBf16(want[i])));
+          } else if (type == WeightType::kF16) {
+            ASSERT_EQ(value, F16ToFloat(FloatToF16(want[i])));
           } else {
             ASSERT_NEAR(value, want[i], max / 127 * 0.501f);  // half a step
           }

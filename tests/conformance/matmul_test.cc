@@ -20,7 +20,20 @@ constexpr MatMulCase kCases[] = {
     {1, 257, 96}, {33, 48, 40}, {65, 160, 24}, {1, 512, 512}, {6, 130, 1025}};
 
 const char* Name(WeightType type) {
-  return type == WeightType::kBf16 ? "bf16" : type == WeightType::kF32 ? "f32" : "int8";
+  switch (type) {
+    case WeightType::kBf16: return "bf16";
+    case WeightType::kF16: return "f16";
+    case WeightType::kF32: return "f32";
+    case WeightType::kInt8: return "int8";
+  }
+  return "";
+}
+
+// A weight as a 16-bit type keeps it; others as they are.
+double Kept(WeightType type, float value) {
+  if (type == WeightType::kBf16) return Bf16ToFloat(FloatToBf16(value));
+  if (type == WeightType::kF16) return F16ToFloat(FloatToF16(value));
+  return value;
 }
 
 float MaxAbs(const float* values, int n) {
@@ -38,7 +51,7 @@ struct Reference {
 Reference Product(WeightType type, const float* w, const float* x, int n, double bf16_error = 0) {
   double sum = 0, magnitude = 0, sum_x = 0, sum_w = 0;
   for (int i = 0; i < n; ++i) {
-    const double weight = type == WeightType::kBf16 ? Bf16ToFloat(FloatToBf16(w[i])) : w[i];
+    const double weight = Kept(type, w[i]);
     sum += weight * x[i];
     magnitude += std::fabs(weight * x[i]);
     sum_x += std::fabs(x[i]);
@@ -47,6 +60,8 @@ Reference Product(WeightType type, const float* w, const float* x, int n, double
   // n roundings of the sum and the products, each of relative 2^-24 (Higham, section 3.1).
   double tolerance = (n + 4) * std::ldexp(magnitude, -24) + 1e-30;
   if (type == WeightType::kBf16) tolerance += bf16_error * magnitude;
+  // f16 has three bits more, but none below 2^-24.
+  if (type == WeightType::kF16) tolerance += bf16_error / 8 * magnitude + std::ldexp(sum_w, -24);
   if (type == WeightType::kInt8) {
     // Half a step of either factor, and the product of both errors. Steps are max / 127.
     const double step_w = MaxAbs(w, n) / 127 * 0.501;

@@ -112,6 +112,7 @@ class CpuBackend final : public Backend {
     Product product{&Panels(w), x, rows, bias, accumulate, out, nullptr, nullptr};
     auto kernel = kernels_.matmul_f32;
     switch (product.weights->type()) {
+      case WeightType::kF16:  // Pack refuses it
       case WeightType::kF32: break;
       case WeightType::kBf16:
         kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;

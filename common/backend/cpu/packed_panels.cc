@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "common/base/check.h"
+
 namespace outrider {
 namespace {
 
@@ -22,6 +24,9 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
   const int64_t in = weight.shape[1];
   if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
     return InvalidArgument("pack: sides out of range: " + weight.Describe());
+  }
+  if (type == WeightType::kF16) {
+    return Unimplemented("f16 weights on the CPU: keep them as bf16, f32 or int8");
   }
   if (type == WeightType::kInt8 && in > kMaxInt8In) {
     return InvalidArgument("pack: too many inputs for int8: " + weight.Describe());
@@ -86,6 +91,7 @@ void PanelMatrix::Unpack(int output, float* row) const {
   for (int k = 0; k < in_; ++k) {
     const size_t at = (static_cast<size_t>(k / steps) * kPanelOutputs + lane) * steps + k % steps;
     switch (type_) {
+      case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
       case WeightType::kF32: row[k] = reinterpret_cast<const float*>(panel)[at]; break;
       case WeightType::kBf16:
         row[k] = Bf16ToFloat(reinterpret_cast<const uint16_t*>(panel)[at]);

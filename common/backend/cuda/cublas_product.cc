@@ -28,7 +28,9 @@ class Plan {
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
   // columns.
   Plan(cublasLtHandle_t handle, const ProductCall& call) {
-    const cudaDataType_t type = call.bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t type = call.dtype == Dtype::kF32   ? CUDA_R_32F
+                                : call.dtype == Dtype::kF16 ? CUDA_R_16F
+                                                            : CUDA_R_16BF;
     const auto out = static_cast<uint64_t>(call.out_features);
     const auto rows = static_cast<uint64_t>(call.rows);
     const auto inner = static_cast<uint64_t>(call.stride);
@@ -96,14 +98,14 @@ class CublasProduct final : public LargeProduct {
   }
 
   void Run(const ProductCall& call, cudaStream_t stream) override {
-    const Shape shape(call.out_features, call.stride, call.rows, call.bf16);
+    const Shape shape(call.out_features, call.stride, call.rows, call.dtype);
     auto plan = plans_.find(shape);
     if (plan == plans_.end()) plan = plans_.try_emplace(shape, handle_, call).first;
     plan->second.Run(handle_, call, workspace_->data(), stream);
   }
 
  private:
-  using Shape = std::tuple<int, int, int, bool>;
+  using Shape = std::tuple<int, int, int, Dtype>;
 
   const cublasLtHandle_t handle_;
   const std::unique_ptr<CudaBuffer> workspace_;

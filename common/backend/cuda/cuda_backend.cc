@@ -106,7 +106,7 @@ class CudaBackend final : public Backend {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaMatrix> matrix,
                     CudaMatrix::Pack(weight, type, staging_.get()));
-    has_bf16_weights_ = has_bf16_weights_ || matrix->bf16();
+    if (matrix->dtype() != Dtype::kF32) rounds_to_ = matrix->dtype();
     return std::unique_ptr<PackedMatrix>(std::move(matrix));
   }
 
@@ -115,10 +115,13 @@ class CudaBackend final : public Backend {
     const CudaMatrix& matrix = Matrix(table);
     const int32_t* ids = batch_.Indices(tokens, rows);
     Writes(out);
-    MustSucceed(matrix.bf16() ? LaunchEmbed(matrix.values<uint16_t>(), matrix.stride(), ids, rows,
-                                            matrix.in_features(), out, stream())
-                              : LaunchEmbed(matrix.values<float>(), matrix.stride(), ids, rows,
-                                            matrix.in_features(), out, stream()),
+    const auto launch = [&](auto element) {
+      return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
+                         matrix.in_features(), out, stream());
+    };
+    MustSucceed(matrix.dtype() == Dtype::kF32   ? launch(float{})
+                : matrix.dtype() == Dtype::kF16 ? launch(F16{})
+                                                : launch(Bf16{}),
                 "embedding");
   }
 
@@ -126,10 +129,17 @@ class CudaBackend final : public Backend {
               float* out) override {
     if (rows == 0) return;
     const CudaMatrix& matrix = Matrix(w);
-    if (matrix.bf16()) {
-      Multiply(matrix, Rounded(x, rows, matrix), rows, bias, accumulate, out);
-    } else {
-      Multiply(matrix, Padded(x, rows, matrix), rows, bias, accumulate, out);
+    switch (matrix.dtype()) {
+      case Dtype::kF32:
+        Multiply(matrix, Padded(x, rows, matrix), rows, bias, accumulate, out);
+        break;
+      case Dtype::kF16:
+        Multiply(matrix, reinterpret_cast<const F16*>(Rounded(x, rows, matrix)), rows, bias,
+                 accumulate, out);
+        break;
+      case Dtype::kBf16:
+        Multiply(matrix, Rounded(x, rows, matrix), rows, bias, accumulate, out);
+        break;
     }
     Writes(out);
   }
@@ -137,7 +147,7 @@ class CudaBackend final : public Backend {
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
                float* out) override {
     if (rows == 0) return;
-    const Bf16Rows rounded = stride == n ? RoundedBeside(out, rows, n) : Bf16Rows();
+    const RoundedRows rounded = stride == n ? RoundedBeside(out, rows, n) : RoundedRows();
     if (rounded.data == nullptr) Writes(out);
     MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, out, rounded, stream()), "RmsNorm");
   }
@@ -217,13 +227,13 @@ class CudaBackend final : public Backend {
     return stream_->get();
   }
 
-  // Products with bf16 weights read bf16 activations. An op whose result such a product reads next
-  // writes the rounded copy itself; only the last one is kept.
-  Bf16Rows RoundedBeside(const float* out, int rows, int n) {
-    if (!has_bf16_weights_) return {};
+  // Products with 16-bit weights read activations of the same type. An op whose result such a
+  // product reads next writes the rounded copy itself; only the last one is kept.
+  RoundedRows RoundedBeside(const float* out, int rows, int n) {
+    if (rounds_to_ == Dtype::kF32) return {};
     const int stride = (n + 7) / 8 * 8;
     const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t);
-    rounded_rows_ = {static_cast<uint16_t*>(rounded_.AtLeast(bytes)), stride};
+    rounded_rows_ = {static_cast<uint16_t*>(rounded_.AtLeast(bytes)), stride, rounds_to_};
     rounded_of_ = out;
     rounded_count_ = rows;
     return rounded_rows_;
@@ -235,7 +245,7 @@ class CudaBackend final : public Backend {
 
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
     if (rounded_of_ != x || rounded_count_ < rows || rounded_rows_.stride != matrix.stride()) {
-      const Bf16Rows rounded = RoundedBeside(x, rows, matrix.in_features());
+      const RoundedRows rounded = RoundedBeside(x, rows, matrix.in_features());
       MustSucceed(
           LaunchGatherRows(x, nullptr, rows, matrix.in_features(), nullptr, rounded, stream()),
           "rounding");
@@ -267,7 +277,7 @@ class CudaBackend final : public Backend {
       }
       product_->Run({.w = w.values<T>(),
                      .x = x,
-                     .bf16 = w.bf16(),
+                     .dtype = w.dtype(),
                      .out_features = width,
                      .stride = w.stride(),
                      .rows = rows,
@@ -296,9 +306,9 @@ class CudaBackend final : public Backend {
   DeviceRules rules_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
-  bool has_bf16_weights_ = false;
+  Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
   const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's
-  Bf16Rows rounded_rows_;
+  RoundedRows rounded_rows_;
   int rounded_count_ = 0;
 };
 

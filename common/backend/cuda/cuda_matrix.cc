@@ -8,20 +8,20 @@
 namespace outrider {
 namespace {
 
-// Row `row` of `weight` as `bf16` or f32 at `out`.
-void WriteRow(const TensorView& weight, size_t row, bool bf16, std::byte* out) {
+// Row `row` of `weight` as `dtype` at `out`.
+void WriteRow(const TensorView& weight, size_t row, Dtype dtype, std::byte* out) {
   const auto width = static_cast<size_t>(weight.shape[1]);
-  if (weight.dtype == (bf16 ? Dtype::kBf16 : Dtype::kF32)) {
+  if (weight.dtype == dtype) {
     const size_t bytes = width * DtypeBytes(weight.dtype);
     std::memcpy(out, static_cast<const std::byte*>(weight.data) + row * bytes, bytes);
     return;
   }
   for (size_t i = 0; i < width; ++i) {
     const float value = LoadElement(weight, row * width + i);
-    if (bf16) {
-      reinterpret_cast<uint16_t*>(out)[i] = FloatToBf16(value);
-    } else {
-      reinterpret_cast<float*>(out)[i] = value;
+    switch (dtype) {
+      case Dtype::kF32: reinterpret_cast<float*>(out)[i] = value; break;
+      case Dtype::kF16: reinterpret_cast<uint16_t*>(out)[i] = FloatToF16(value); break;
+      case Dtype::kBf16: reinterpret_cast<uint16_t*>(out)[i] = FloatToBf16(value); break;
     }
   }
 }
@@ -39,10 +39,12 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
     return InvalidArgument("pack: sides out of range: " + weight.Describe());
   }
   if (type == WeightType::kInt8) {
-    return Unimplemented("int8 weights on CUDA: keep them as bf16 or f32");
+    return Unimplemented("int8 weights on CUDA: keep them as bf16, f16 or f32");
   }
-  const bool bf16 = type == WeightType::kBf16;
-  const size_t element = bf16 ? sizeof(uint16_t) : sizeof(float);
+  const Dtype dtype = type == WeightType::kF32   ? Dtype::kF32
+                      : type == WeightType::kF16 ? Dtype::kF16
+                                                 : Dtype::kBf16;
+  const size_t element = DtypeBytes(dtype);
   const size_t stride = (static_cast<size_t>(in) + 7) / 8 * 8;
   const size_t row_bytes = stride * element, used_bytes = static_cast<size_t>(in) * element;
   if (row_bytes > StagedCopy::kPieceBytes) {
@@ -53,11 +55,11 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
   staging->Write(buffer->data(), bytes, row_bytes,
                  [&](std::byte* piece, size_t first, size_t count) {
                    for (size_t row = first; row < first + count; ++row, piece += row_bytes) {
-                     WriteRow(weight, row, bf16, piece);
+                     WriteRow(weight, row, dtype, piece);
                      std::memset(piece + used_bytes, 0, row_bytes - used_bytes);
                    }
                  });
-  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), bf16, static_cast<int>(out),
+  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), dtype, static_cast<int>(out),
                                                     static_cast<int>(in),
                                                     static_cast<int>(stride)));
 }

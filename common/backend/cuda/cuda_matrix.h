@@ -1,4 +1,4 @@
-// A weight matrix on the device: [out, stride] of f32 or bf16, zeros behind `in`.
+// A weight matrix on the device: [out, stride] of f32, bf16 or f16, zeros behind `in`.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class CudaMatrix final : public PackedMatrix {
   int out_features() const override { return out_; }
   int in_features() const override { return in_; }
   size_t bytes() const override { return buffer_->bytes(); }
-  bool bf16() const { return bf16_; }
+  Dtype dtype() const { return dtype_; }
   // Elements from row to row, a multiple of 8.
   int stride() const { return stride_; }
   template <class T>
@@ -29,11 +29,11 @@ class CudaMatrix final : public PackedMatrix {
   }
 
  private:
-  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, bool bf16, int out, int in, int stride)
-      : buffer_(std::move(buffer)), bf16_(bf16), out_(out), in_(in), stride_(stride) {}
+  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, Dtype dtype, int out, int in, int stride)
+      : buffer_(std::move(buffer)), dtype_(dtype), out_(out), in_(in), stride_(stride) {}
 
   const std::unique_ptr<CudaBuffer> buffer_;
-  const bool bf16_;
+  const Dtype dtype_;
   const int out_, in_, stride_;
 };
 

@@ -7,14 +7,15 @@
 #include <memory>
 
 #include "common/base/status.h"
+#include "common/tensor/tensor.h"
 
 namespace outrider {
 
-// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, y and sums in f32. With bf16, both x and w.
+// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, y and sums in f32.
 struct ProductCall {
   const void* w = nullptr;
   const void* x = nullptr;
-  bool bf16 = false;
+  Dtype dtype = Dtype::kF32;  // of w and x
   int out_features = 0;
   int stride = 0;  // a multiple of 8; zeros behind the inputs
   int rows = 0;

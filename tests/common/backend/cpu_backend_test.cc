@@ -55,6 +55,13 @@ TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
   }
 }
 
+TEST(CpuBackend, RefusesF16WithWords) {
+  const std::vector<float> w(64);
+  const auto packed = MakeBackend({})->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kF16);
+  ASSERT_FALSE(packed.ok());
+  EXPECT_EQ(packed.status().code(), Code::kUnimplemented);
+}
+
 TEST(CpuBackend, DescribesItsInstructionSetAndThreads) {
   hwy::SetSupportedTargetsForTest(HWY_SSE4);
   const auto backend = MakeBackend({.threads = 2, .cores = {}, .bf16_activations = true});

@@ -45,7 +45,7 @@ __device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int h
   const int64_t column = static_cast<int64_t>(head) * call.shape.head_dim + i;
   call.out[row * n + column] = value;
   if (call.rounded.data != nullptr) {
-    call.rounded.data[row * call.rounded.stride + column] = Narrow<Bf16>(value);
+    StoreRounded(call.rounded, row * call.rounded.stride + column, value);
   }
 }
 
@@ -325,8 +325,9 @@ cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, i
                                  int merges, int tile_queries, cudaStream_t stream) {
   const auto heads = static_cast<unsigned>(call.shape.num_kv_heads);
   const dim3 grid(static_cast<unsigned>(units), heads);
-  const cudaError_t error = kv.dtype == Dtype::kF32
-                                ? LaunchUnits<float>(call, kv, grid, tile_queries, stream)
+  const cudaError_t error =
+      kv.dtype == Dtype::kF32   ? LaunchUnits<float>(call, kv, grid, tile_queries, stream)
+      : kv.dtype == Dtype::kF16 ? LaunchUnits<F16>(call, kv, grid, tile_queries, stream)
                                 : LaunchUnits<Bf16>(call, kv, grid, tile_queries, stream);
   if (error != cudaSuccess || merges == 0) return error;
   return Launch(MergeKernel, dim3(static_cast<unsigned>(merges), heads), kThreads, 0, stream, call);

@@ -26,7 +26,7 @@ struct AttentionCall {
   const float* qkv = nullptr;  // rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's
   float* out = nullptr;        // [rows, num_heads * head_dim]
-  Bf16Rows rounded;
+  RoundedRows rounded;
   AttentionShape shape;
 };
 

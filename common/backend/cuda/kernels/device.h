@@ -1,21 +1,25 @@
-// What the kernels share: 16-byte loads, bf16 as bits, sums over a block. Included by .cu only.
+// What the kernels share: 16-byte loads, 16-bit floats as bits, sums over a block. Included by .cu
+// only.
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cfloat>
 #include <cstdint>
 
+#include "common/backend/cuda/kernels/elements.h"
+#include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/launch.h"
 
 namespace outrider {
-
-using Bf16 = uint16_t;  // the bits
 
 __device__ inline float Widen(float x) { return x; }
 __device__ inline float Widen(Bf16 bits) {
   return __uint_as_float(static_cast<unsigned>(bits) << 16);
 }
+__device__ inline float Widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
 
 template <class T>
 __device__ T Narrow(float x);
@@ -27,6 +31,18 @@ template <>
 __device__ inline Bf16 Narrow<Bf16>(float x) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
+// What is finite stays so: an activation beyond 65,504 would make infinity, and that a NaN.
+template <>
+__device__ inline F16 Narrow<F16>(float x) {
+  const uint16_t bits = __half_as_ushort(__float2half_rn(x));
+  const bool overflow = (bits & 0x7fff) == 0x7c00 && fabsf(x) <= FLT_MAX;
+  return {static_cast<uint16_t>(overflow ? bits - 1 : bits)};
+}
+
+// Element `at` of rows for a product.
+__device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float value) {
+  rows.data[at] = rows.dtype == Dtype::kF16 ? Narrow<F16>(value).bits : Narrow<Bf16>(value);
+}
 
 // Eight neighbouring values, widened. `at` is aligned to 16 bytes.
 __device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
@@ -36,6 +52,15 @@ __device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
   for (int i = 0; i < 4; ++i) {
     out[2 * i] = __uint_as_float(word[i] << 16);
     out[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+  }
+}
+__device__ inline void LoadEight(const F16* at, float (&out)[8]) {
+  const uint4 words = *reinterpret_cast<const uint4*>(at);
+  const unsigned word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[2 * i] = Widen(F16{static_cast<uint16_t>(word[i] & 0xffff)});
+    out[2 * i + 1] = Widen(F16{static_cast<uint16_t>(word[i] >> 16)});
   }
 }
 __device__ inline void LoadEight(const float* at, float (&out)[8]) {

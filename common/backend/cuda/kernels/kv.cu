@@ -39,8 +39,8 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
   }
 }
 
-// A thread moves one element of one layer's keys and values through all copies in their order: a
-// copy may read what the one before it wrote or is about to overwrite.
+// A thread moves one element of one layer's keys and values (T: as wide as it) through all copies
+// in their order: a copy may read what the one before it wrote or is about to overwrite.
 template <class T>
 __global__ void CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count,
                                   int kv_heads, int head_dim, int page_tokens) {
@@ -71,6 +71,10 @@ cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots,
     return launch(RopeAndWriteKvKernel<float>, static_cast<float*>(kv.keys),
                   static_cast<float*>(kv.values));
   }
+  if (kv.dtype == Dtype::kF16) {
+    return launch(RopeAndWriteKvKernel<F16>, static_cast<F16*>(kv.keys),
+                  static_cast<F16*>(kv.values));
+  }
   return launch(RopeAndWriteKvKernel<Bf16>, static_cast<Bf16*>(kv.keys),
                 static_cast<Bf16*>(kv.values));
 }
@@ -80,7 +84,7 @@ cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtyp
                               cudaStream_t stream) {
   const dim3 grid(Blocks(int64_t{shape.num_kv_heads} * shape.head_dim, kThreads),
                   static_cast<unsigned>(layer_count));
-  return Launch(dtype == Dtype::kF32 ? CopyKvSlotsKernel<float> : CopyKvSlotsKernel<Bf16>, grid,
+  return Launch(dtype == Dtype::kF32 ? CopyKvSlotsKernel<float> : CopyKvSlotsKernel<uint16_t>, grid,
                 kThreads, 0, stream, layers, copies, copy_count, shape.num_kv_heads, shape.head_dim,
                 shape.page_tokens);
 }

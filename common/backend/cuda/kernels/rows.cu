@@ -18,7 +18,7 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
 
 // One block a head of a row.
 __global__ void RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
-                              float* out, Bf16Rows rounded) {
+                              float* out, RoundedRows rounded) {
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
@@ -31,7 +31,7 @@ __global__ void RmsNormKernel(const float* x, const float* gain, int n, int stri
     const float value = x[at + i] * scale * gain[i];
     out[at + i] = value;
     if (rounded.data != nullptr) {
-      rounded.data[static_cast<int64_t>(blockIdx.x) * rounded.stride + i] = Narrow<Bf16>(value);
+      StoreRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, value);
     }
   }
   if (rounded.data == nullptr) return;
@@ -41,7 +41,7 @@ __global__ void RmsNormKernel(const float* x, const float* gain, int n, int stri
 }
 
 // Block x is a row, y its columns: up to the rounded rows' stride.
-__global__ void SwiGluKernel(const float* gate_up, int n, float* out, Bf16Rows rounded) {
+__global__ void SwiGluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
@@ -49,20 +49,20 @@ __global__ void SwiGluKernel(const float* gate_up, int n, float* out, Bf16Rows r
     // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
     const float value = gate / (1.f + expf(-gate)) * gate_up[row * 2 * n + n + i];
     out[row * n + i] = value;
-    if (rounded.data != nullptr) rounded.data[row * rounded.stride + i] = Narrow<Bf16>(value);
+    if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {
     rounded.data[row * rounded.stride + i] = 0;
   }
 }
 
 __global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, float* out,
-                                 Bf16Rows rounded) {
+                                 RoundedRows rounded) {
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
     const float value = x[(rows == nullptr ? row : rows[row]) * n + i];
     if (out != nullptr) out[row * n + i] = value;
-    if (rounded.data != nullptr) rounded.data[row * rounded.stride + i] = Narrow<Bf16>(value);
+    if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {
     rounded.data[row * rounded.stride + i] = 0;
   }
@@ -90,22 +90,23 @@ cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int r
 }
 template cudaError_t LaunchEmbed(const float*, int, const int32_t*, int, int, float*, cudaStream_t);
 template cudaError_t LaunchEmbed(const Bf16*, int, const int32_t*, int, int, float*, cudaStream_t);
+template cudaError_t LaunchEmbed(const F16*, int, const int32_t*, int, int, float*, cudaStream_t);
 
 cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads, int n, int stride,
-                          float eps, float* out, Bf16Rows rounded, cudaStream_t stream) {
+                          float eps, float* out, RoundedRows rounded, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads));
   return Launch(RmsNormKernel, grid, ThreadsForRow(n), 0, stream, x, gain, n, stride, eps, out,
                 rounded);
 }
 
-cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, Bf16Rows rounded,
+cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, RoundedRows rounded,
                          cudaStream_t stream) {
   const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, rows);
   return Launch(SwiGluKernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
 }
 
 cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,
-                             Bf16Rows rounded, cudaStream_t stream) {
+                             RoundedRows rounded, cudaStream_t stream) {
   const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, count);
   return Launch(GatherRowsKernel, grid, kThreads, 0, stream, x, rows, n, out, rounded);
 }

@@ -1,6 +1,6 @@
 // Launchers of the kernels that work on rows one at a time. All pointers are device memory, rows
-// are dense and row-major unless said otherwise. Where a launcher takes a `Bf16Rows`, it writes its
-// result there too, rounded, for the matrix product that reads it next.
+// are dense and row-major unless said otherwise. Where a launcher takes a `RoundedRows`, it writes
+// its result there too, rounded, for the matrix product that reads it next.
 //
 // Each returns what is wrong with the launch itself. A row's bits depend on that row alone.
 #pragma once
@@ -9,15 +9,20 @@
 
 #include <cstdint>
 
+#include "common/backend/cuda/kernels/elements.h"
+#include "common/tensor/tensor.h"
+
 namespace outrider {
 
 // [rows, stride] with stride >= n; what lies behind n is written as zeros. None when data is null.
-struct Bf16Rows {
-  uint16_t* data = nullptr;
+struct RoundedRows {
+  uint16_t* data = nullptr;  // the bits
   int stride = 0;
+  Dtype dtype = Dtype::kBf16;  // or kF16
 };
 
-// out[r] = table[tokens[r]], rows of n, `stride` apart in the table. T: float or uint16_t (bf16).
+// out[r] = table[tokens[r]], rows of n, `stride` apart in the table. T: float,
+// Bf16 or F16.
 template <class T>
 cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int rows, int n,
                         float* out, cudaStream_t stream);
@@ -25,16 +30,16 @@ cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int r
 // out = x / rms(x) * gain for `heads` runs of n values in each of `rows` rows, `stride` apart in x
 // and out. In place when x == out.
 cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads, int n, int stride,
-                          float eps, float* out, Bf16Rows rounded, cudaStream_t stream);
+                          float eps, float* out, RoundedRows rounded, cudaStream_t stream);
 
 // gate_up is [rows, 2n]: out[rows, n] = silu(gate) * up.
-cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, Bf16Rows rounded,
+cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, RoundedRows rounded,
                          cudaStream_t stream);
 
 // out[i] = x[rows[i]], rows of n; all of x in order when `rows` is null, and nothing but the
 // rounded copy when `out` is null.
 cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,
-                             Bf16Rows rounded, cudaStream_t stream);
+                             RoundedRows rounded, cudaStream_t stream);
 
 // out[r] = bias, or out[r] += bias.
 cudaError_t LaunchBias(const float* bias, int rows, int n, bool accumulate, float* out,

@@ -81,5 +81,7 @@ template cudaError_t LaunchSmallProduct(const float*, const float*, int, int, in
                                         bool, float*, cudaStream_t);
 template cudaError_t LaunchSmallProduct(const Bf16*, const Bf16*, int, int, int, const float*, bool,
                                         float*, cudaStream_t);
+template cudaError_t LaunchSmallProduct(const F16*, const F16*, int, int, int, const float*, bool,
+                                        float*, cudaStream_t);
 
 }  // namespace outrider

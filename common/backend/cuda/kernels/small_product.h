@@ -6,11 +6,13 @@
 
 #include <cstdint>
 
+#include "common/backend/cuda/kernels/elements.h"
+
 namespace outrider {
 
 constexpr int kSmallProductRows = 8;
 
-// A row's bits depend neither on the other rows nor on their number. T: float or uint16_t (bf16).
+// A row's bits depend neither on the other rows nor on their number. T: float, Bf16 or F16.
 // Strides are of rows, in elements, multiples of 8; behind `in`, W and x hold zeros up to the
 // stride. REQUIRES: 1 <= rows <= kSmallProductRows; w and x aligned to 16 bytes.
 template <class T>

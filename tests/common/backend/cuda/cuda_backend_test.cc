@@ -73,6 +73,29 @@ TEST(CudaBackend, RefusesInt8WithWords) {
   EXPECT_EQ(packed.status().code(), Code::kUnimplemented);
 }
 
+TEST(CudaBackend, F16StaysFinite) {
+  const auto backend = Emulated();
+  const int n = 16;
+  std::vector<float> eye(n * n, 0.f), x(n, 1e6f), y(n);
+  for (int i = 0; i < n; ++i) eye[i * n + i] = 1.f;
+  x[1] = -1e6f;
+  x[2] = 65519.f;  // still rounds to the largest
+  x[3] = 3.f;
+  const auto w = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF16).value();
+  const auto in = backend->Allocate(n * sizeof(float)).value();
+  const auto out = backend->Allocate(n * sizeof(float)).value();
+  const auto product = [&] {
+    backend->CopyIn(in->data(), x.data(), n * sizeof(float));
+    backend->MatMul(*w, in->floats(), 1, nullptr, false, out->floats());
+    backend->CopyOut(y.data(), out->data(), n * sizeof(float));
+    backend->Wait();
+    return std::vector<float>(y.begin(), y.begin() + 4);
+  };
+  EXPECT_THAT(product(), testing::ElementsAre(65504.f, -65504.f, 65504.f, 3.f));
+  x[0] = std::numeric_limits<float>::quiet_NaN();  // is not hidden
+  EXPECT_TRUE(std::isnan(product()[0]));
+}
+
 // The rounded copy that an op leaves for the next product must not outlive what it was made of.
 TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   const auto backend = Emulated();

@@ -1,0 +1,14 @@
+// The 16-bit floats that weights, caches and rounded activations are kept in, as their bits: for
+// the kernels and for those that launch them.
+#pragma once
+
+#include <cstdint>
+
+namespace outrider {
+
+using Bf16 = uint16_t;
+struct F16 {
+  uint16_t bits;
+};
+
+}  // namespace outrider

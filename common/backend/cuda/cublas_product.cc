@@ -1,12 +1,17 @@
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/large_product.h"
+#include "common/backend/cuda/product_choice.h"
 #include "common/base/check.h"
 
 namespace outrider {
@@ -14,6 +19,8 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the library's advice for Hopper
 constexpr uint32_t kAlignment = 16;                   // of rows in the middle of a buffer
+constexpr int kCandidates = 8;
+constexpr int kTimedRuns = 3;  // behind one that does not count
 
 void Must(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -22,17 +29,17 @@ void Must(cublasStatus_t status, const char* what) {
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
-// One shape's descriptors and the algorithm for it.
-class Plan {
+// What the library is told of one shape.
+class Description {
  public:
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
   // columns.
-  Plan(cublasLtHandle_t handle, const ProductCall& call) {
+  Description(const ProductCall& call, int rows) {
     const cudaDataType_t type = call.dtype == Dtype::kF32   ? CUDA_R_32F
                                 : call.dtype == Dtype::kF16 ? CUDA_R_16F
                                                             : CUDA_R_16BF;
     const auto out = static_cast<uint64_t>(call.out_features);
-    const auto rows = static_cast<uint64_t>(call.rows);
+    const auto columns = static_cast<uint64_t>(rows);
     const auto inner = static_cast<uint64_t>(call.stride);
     // f32 in full, no TF32: the parity with the CPU rests on it.
     Must(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing");
@@ -41,9 +48,21 @@ class Plan {
                                         sizeof(transposed)),
          "describing");
     Must(cublasLtMatrixLayoutCreate(&w_, type, inner, out, call.stride), "describing w");
-    Must(cublasLtMatrixLayoutCreate(&x_, type, inner, rows, call.stride), "describing x");
-    Must(cublasLtMatrixLayoutCreate(&y_, CUDA_R_32F, out, rows, call.out_features), "describing y");
+    Must(cublasLtMatrixLayoutCreate(&x_, type, inner, columns, call.stride), "describing x");
+    Must(cublasLtMatrixLayoutCreate(&y_, CUDA_R_32F, out, columns, call.out_features),
+         "describing y");
+  }
+  ~Description() {
+    cublasLtMatrixLayoutDestroy(y_);
+    cublasLtMatrixLayoutDestroy(x_);
+    cublasLtMatrixLayoutDestroy(w_);
+    cublasLtMatmulDescDestroy(operation_);
+  }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
 
+  // The library's candidates, the one that it would take first.
+  std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Must(cublasLtMatmulPreferenceCreate(&preference), "asking for an algorithm");
     Must(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -56,36 +75,67 @@ class Plan {
                                                 sizeof(kAlignment)),
            "asking for an algorithm");
     }
-    cublasLtMatmulHeuristicResult_t best = {};
+    std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results = {};
     int found = 0;
-    Must(cublasLtMatmulAlgoGetHeuristic(handle, operation_, w_, x_, y_, y_, preference, 1, &best,
-                                        &found),
+    Must(cublasLtMatmulAlgoGetHeuristic(handle, operation_, w_, x_, y_, y_, preference, kCandidates,
+                                        results.data(), &found),
          "asking for an algorithm");
-    OUTRIDER_CHECK(found == 1);
-    algorithm_ = best.algo;
     Must(cublasLtMatmulPreferenceDestroy(preference), "asking for an algorithm");
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < found; ++i) {
+      if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
+    }
+    OUTRIDER_CHECK(!algorithms.empty());
+    return algorithms;
   }
-  ~Plan() {
-    cublasLtMatrixLayoutDestroy(y_);
-    cublasLtMatrixLayoutDestroy(x_);
-    cublasLtMatrixLayoutDestroy(w_);
-    cublasLtMatmulDescDestroy(operation_);
-  }
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
 
-  void Run(cublasLtHandle_t handle, const ProductCall& call, void* workspace,
-           cudaStream_t stream) const {
+  // Whether an algorithm of another number of rows serves this one too, in our workspace.
+  bool Takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
+    cublasLtMatmulHeuristicResult_t result = {};
+    return cublasLtMatmulAlgoCheck(handle, operation_, w_, x_, y_, y_, &algorithm, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= kWorkspaceBytes;
+  }
+
+  // The product into `y` (call.y where it counts).
+  cublasStatus_t Run(cublasLtHandle_t handle, const ProductCall& call,
+                     const cublasLtMatmulAlgo_t& algorithm, float* y, void* workspace,
+                     cudaStream_t stream) const {
     const float alpha = 1.f, beta = call.accumulate ? 1.f : 0.f;
-    Must(cublasLtMatmul(handle, operation_, &alpha, call.w, w_, call.x, x_, &beta, call.y, y_,
-                        call.y, y_, &algorithm_, workspace, kWorkspaceBytes, stream),
-         "multiplying");
+    return cublasLtMatmul(handle, operation_, &alpha, call.w, w_, call.x, x_, &beta, call.y, y_, y,
+                          y_, &algorithm, workspace, kWorkspaceBytes, stream);
   }
 
  private:
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_ = {};
+};
+
+class Stopwatch {
+ public:
+  Stopwatch() {
+    MustSucceed(cudaEventCreate(&begin_), "creating an event");
+    MustSucceed(cudaEventCreate(&end_), "creating an event");
+  }
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  void Start(cudaStream_t stream) { MustSucceed(cudaEventRecord(begin_, stream), "timing"); }
+  // Milliseconds; waits.
+  float Stop(cudaStream_t stream) {
+    float milliseconds = 0.f;
+    MustSucceed(cudaEventRecord(end_, stream), "timing");
+    MustSucceed(cudaEventSynchronize(end_), "timing");
+    MustSucceed(cudaEventElapsedTime(&milliseconds, begin_, end_), "timing");
+    return milliseconds;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
 class CublasProduct final : public LargeProduct {
@@ -100,16 +150,68 @@ class CublasProduct final : public LargeProduct {
   void Run(const ProductCall& call, cudaStream_t stream) override {
     const Shape shape(call.out_features, call.stride, call.rows, call.dtype);
     auto plan = plans_.find(shape);
-    if (plan == plans_.end()) plan = plans_.try_emplace(shape, handle_, call).first;
-    plan->second.Run(handle_, call, workspace_->data(), stream);
+    if (plan == plans_.end()) plan = plans_.try_emplace(shape, call).first;
+    Plan& chosen = plan->second;
+    if (!chosen.decided) {
+      chosen.algorithm = Choose(chosen.description, call, stream);
+      chosen.decided = true;
+    }
+    Must(
+        chosen.description.Run(handle_, call, chosen.algorithm, call.y, workspace_->data(), stream),
+        "multiplying");
   }
 
  private:
   using Shape = std::tuple<int, int, int, Dtype>;
+  struct Plan {
+    explicit Plan(const ProductCall& call) : description(call, call.rows) {}
+    Description description;
+    bool decided = false;
+    cublasLtMatmulAlgo_t algorithm = {};
+  };
+
+  // The bucket's algorithm, found with the first product that falls into it.
+  cublasLtMatmulAlgo_t Choose(const Description& description, const ProductCall& call,
+                              cudaStream_t stream) {
+    const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), call.dtype);
+    const auto known = chosen_.find(bucket);
+    if (known != chosen_.end() && description.Takes(handle_, known->second)) return known->second;
+    const std::vector<cublasLtMatmulAlgo_t> candidates = description.Candidates(handle_);
+    const cublasLtMatmulAlgo_t best = candidates[Fastest(description, call, candidates, stream)];
+    if (known == chosen_.end()) chosen_.emplace(bucket, best);
+    return best;
+  }
+
+  // Times the candidates on the call's own operands. What they compute goes elsewhere: the call's
+  // result may be a sum. Without memory for that, the library's own choice.
+  size_t Fastest(const Description& description, const ProductCall& call,
+                 std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
+    if (candidates.size() == 1) return 0;
+    const size_t bytes =
+        static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
+    const Result<std::unique_ptr<CudaBuffer>> aside = CudaBuffer::Allocate(Place::kDevice, bytes);
+    if (!aside.ok()) return 0;
+    auto* y = static_cast<float*>((*aside)->data());
+    Stopwatch watch;
+    std::vector<float> milliseconds;
+    for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
+      const auto run = [&] {
+        return description.Run(handle_, call, algorithm, y, workspace_->data(), stream) ==
+               CUBLAS_STATUS_SUCCESS;
+      };
+      bool works = run();
+      watch.Start(stream);
+      for (int i = 0; i < kTimedRuns && works; ++i) works = run();
+      const float took = watch.Stop(stream);
+      milliseconds.push_back(works ? took : -1.f);
+    }
+    return ChooseAlgorithm(milliseconds);
+  }
 
   const cublasLtHandle_t handle_;
   const std::unique_ptr<CudaBuffer> workspace_;
-  std::map<Shape, Plan> plans_;  // asking takes far longer than looking
+  std::map<Shape, Plan> plans_;                   // by rows: describing takes longer than looking
+  std::map<Shape, cublasLtMatmulAlgo_t> chosen_;  // by bucket of rows
 };
 
 }  // namespace

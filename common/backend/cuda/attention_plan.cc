@@ -40,23 +40,47 @@ void FindPaths(const BatchLayout& batch, AttentionPlan* plan) {
   }
 }
 
+// The rows that no other row of [begin, end) descends from: their paths hold them all.
+void FindPasses(const BatchLayout& batch, int sequence, int begin, int end, AttentionPlan* plan) {
+  const int first = batch.row_begin[sequence];
+  std::vector<char> held(static_cast<size_t>(end - begin));
+  for (int row = end - 1; row >= begin; --row) {
+    if (held[static_cast<size_t>(row - begin)] != 0) continue;
+    plan->passes.push_back(row);
+    for (int at = row; at >= begin; at = first + batch.parents[at]) {
+      held[static_cast<size_t>(at - begin)] = 1;
+      if (batch.parents[at] < 0) break;
+    }
+  }
+}
+
 // Tiles, each as one unit over all of its chunks.
-void FindTiles(const BatchLayout& batch, const AttentionShape& shape, AttentionPlan* plan) {
+void FindTiles(const BatchLayout& batch, const AttentionShape& shape, int tile_queries,
+               AttentionPlan* plan) {
   const int group = shape.num_heads / shape.num_kv_heads;
   for (int s = 0; s < batch.sequences; ++s) {
     const int begin = batch.row_begin[s];
     const int queries = (batch.row_begin[s + 1] - begin) * group;
-    for (int first = 0; first < queries; first += kAttentionTileQueries) {
-      const int count = std::min(kAttentionTileQueries, queries - first);
+    for (int first = 0; first < queries; first += tile_queries) {
+      const int count = std::min(tile_queries, queries - first);
+      const int row_begin = begin + first / group;
+      const int row_end = begin + (first + count - 1) / group + 1;
       const auto [low, high] =
-          std::minmax_element(batch.positions + begin + first / group,
-                              batch.positions + begin + (first + count - 1) / group + 1);
+          std::minmax_element(batch.positions + row_begin, batch.positions + row_end);
       const int seen = shape.sliding_window > 0 ? std::max(0, *low + 1 - shape.sliding_window) : 0;
+      const auto pass_begin = static_cast<int32_t>(plan->passes.size());
+      if (plan->is_tree[static_cast<size_t>(s)] != 0) {
+        FindPasses(batch, s, row_begin, row_end, plan);
+      }
       plan->units.push_back({.sequence = s,
                              .first_query = first,
                              .queries = count,
                              .chunk_begin = seen / kAttentionChunk,
-                             .chunk_end = *high / kAttentionChunk + 1});
+                             .chunk_end = *high / kAttentionChunk + 1,
+                             .begin = seen,
+                             .end = *high + 1,
+                             .pass_begin = pass_begin,
+                             .pass_end = static_cast<int32_t>(plan->passes.size())});
       plan->tile_queries = std::max(plan->tile_queries, count);
     }
   }
@@ -64,16 +88,22 @@ void FindTiles(const BatchLayout& batch, const AttentionShape& shape, AttentionP
 
 int Chunks(const AttentionUnit& unit) { return unit.chunk_end - unit.chunk_begin; }
 
+// Results of each query that a tile leaves to its merge.
+int64_t Results(const AttentionUnit& tile, int64_t per_unit) {
+  return Chunks(tile) > per_unit ? 1 + Chunks(tile) - per_unit : 0;
+}
+
 }  // namespace
 
 void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
                    const AttentionLimits& limits, AttentionPlan* plan) {
   plan->units.clear();
   plan->merges.clear();
+  plan->passes.clear();
   plan->partials = 0;
   plan->tile_queries = 0;
   FindPaths(batch, plan);
-  FindTiles(batch, shape, plan);
+  FindTiles(batch, shape, limits.tile_queries, plan);
 
   const std::vector<AttentionUnit> tiles = plan->units;
   int64_t chunks = 0;
@@ -81,7 +111,7 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
   int64_t per_unit = std::max<int64_t>(1, chunks * shape.num_kv_heads / limits.blocks);
   const auto partials = [&] {
     int64_t sum = 0;
-    for (const AttentionUnit& tile : tiles) sum += Chunks(tile) > per_unit ? Chunks(tile) : 0;
+    for (const AttentionUnit& tile : tiles) sum += Results(tile, per_unit) * tile.queries;
     return sum;
   };
   while (partials() > limits.max_partials) per_unit *= 2;
@@ -96,14 +126,15 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
                             .first_query = tile.first_query,
                             .queries = tile.queries,
                             .partial = plan->partials,
-                            .chunks = Chunks(tile)});
+                            .results = static_cast<int32_t>(Results(tile, per_unit))});
     for (int chunk = tile.chunk_begin; chunk < tile.chunk_end;
          chunk += static_cast<int>(per_unit)) {
       AttentionUnit unit = tile;
       unit.chunk_begin = chunk;
       unit.chunk_end = std::min(tile.chunk_end, chunk + static_cast<int>(per_unit));
       unit.partial = plan->partials;
-      plan->partials += Chunks(unit);
+      unit.is_first = chunk == tile.chunk_begin ? 1 : 0;
+      plan->partials += (unit.is_first != 0 ? 1 : Chunks(unit)) * unit.queries;
       plan->units.push_back(unit);
     }
   }

@@ -174,7 +174,8 @@ class CudaBackend final : public Backend {
     OUTRIDER_CHECK(shape.head_dim <= 256 && shape.head_dim % 8 == 0);
     const AttentionLimits limits = {
         .blocks = multiprocessors_ * kBlocksPerMultiprocessor,
-        .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape))};
+        .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
+        .tile_queries = AttentionTileQueries(shape, kv.dtype)};
     const AttentionPlan* plan = nullptr;
     AttentionCall call = batch_.Attention(batch, shape, limits, &plan);
     call.qkv = qkv;
@@ -318,6 +319,7 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    std::unique_ptr<LargeProduct> product) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
+  MustSucceed(PrepareAttention(), "preparing attention");
   auto stream = std::make_unique<Stream>();
   OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
   return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(

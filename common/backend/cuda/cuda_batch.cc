@@ -63,6 +63,7 @@ AttentionCall CudaBatch::Attention(const BatchLayout& batch, const AttentionShap
            .is_tree = ring_.Add(plan_.is_tree.data(), plan_.is_tree.size()),
            .path_begin = ring_.Add(plan_.path_begin.data(), plan_.path_begin.size()),
            .paths = ring_.Add(plan_.paths.data(), plan_.paths.size()),
+           .passes = ring_.Add(plan_.passes.data(), plan_.passes.size()),
            .units = ring_.Add(plan_.units.data(), plan_.units.size()),
            .merges = ring_.Add(plan_.merges.data(), plan_.merges.size()),
            .shape = shape};

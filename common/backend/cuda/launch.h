@@ -11,6 +11,17 @@ namespace outrider {
 constexpr int kWarpSize = 32;
 constexpr unsigned kFullWarp = 0xffffffffu;
 
+// More than 48 KB of dynamic shared memory has to be asked for once, for each kernel and device.
+template <class... Params>
+cudaError_t AllowShared(void (*kernel)(Params...), size_t bytes) {
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const cudaError_t error = cudaFuncSetAttribute(
+      function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+}
+
 #if defined(__CUDACC__)
 
 #define OUTRIDER_DYNAMIC_SHARED(type, name)                                \
@@ -34,6 +45,7 @@ cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shar
 template <class... Params, class... Args>
 cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                    cudaStream_t, Args... args) {
+  cuda_emulation::SetKernel(reinterpret_cast<const void*>(kernel));
   return cuda_emulation::RunGrid(grid, block, shared_bytes,
                                  [=] { kernel(static_cast<Params>(args)...); });
 }

@@ -41,7 +41,11 @@ struct alignas(16) float4 {
 struct alignas(8) uint2 {
   unsigned x, y;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 inline thread_local uint3 threadIdx, blockIdx;
@@ -100,6 +104,13 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
+inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
 // What threads of a block do together. A thread that waits for others that wait elsewhere, or
 // have ended, fails the launch with words.
 void __syncthreads();
@@ -113,6 +124,9 @@ namespace outrider::cuda_emulation {
 cudaError_t RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
 // The block's dynamic shared memory.
 void* DynamicShared();
+// Which kernel this thread launches next, and how many bytes of that memory it may have.
+void SetKernel(const void* kernel);
+size_t SharedLimit();
 
 enum class Shuffle { kIndex, kUp, kDown, kXor };
 uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, int width);

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "tests/support/cuda_emulation/fiber.h"
+#include "tests/support/cuda_emulation/warp_exchange.h"
 
 namespace outrider::cuda_emulation {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kMaxThreads = 1024;
-constexpr size_t kMaxShared = 48 << 10;  // more needs cudaFuncSetAttribute, which nobody calls
+constexpr unsigned kMaxThreads = kMaxBlockThreads;
 
 // Compared by address.
 constexpr char kShuffle[] = "__shfl_sync", kBallot[] = "__ballot_sync", kSync[] = "__syncwarp";
@@ -60,6 +60,7 @@ struct Block {
   unsigned current = 0;
   unsigned at_barrier = 0;
   unsigned done = 0;
+  uint64_t number = 0;  // of those that this thread of the machine ran
   dim3 shape;
   Failure failure;
   // Their addresses stand for the block's begin and end, the barrier and each warp.
@@ -134,6 +135,7 @@ std::string RunBlock() {
     block.lanes[t].index = {t % shape.x, t / shape.x % shape.y, t / (shape.x * shape.y)};
   }
   block.at_barrier = block.done = 0;
+  ++block.number;
   ReleaseOrder(&block.begin_order);
   std::string failure;
   while (block.done < block.threads && failure.empty()) {
@@ -165,7 +167,7 @@ std::string WhatIsWrong(dim3 grid, dim3 shape, size_t shared_bytes) {
   if (threads == 0 || threads > kMaxThreads) return "a block of " + std::to_string(threads);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return "an empty grid";
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return "too large a grid";
-  if (shared_bytes > kMaxShared) return std::to_string(shared_bytes) + " bytes of shared memory";
+  if (shared_bytes > SharedLimit()) return std::to_string(shared_bytes) + " bytes of shared memory";
   return "";
 }
 
@@ -251,6 +253,15 @@ uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, in
     case Shuffle::kXor: source = (lane ^ operand) >= begin + width ? lane : lane ^ operand; break;
   }
   return block.lanes[block.current / kWarp * kWarp + static_cast<unsigned>(source)].deposit[parity];
+}
+
+unsigned CurrentThread() { return block.current; }
+uint64_t CurrentBlock() { return block.number; }
+
+WarpExchange::WarpExchange(const char* operation, uint64_t bits)
+    : parity_(Exchange(operation, 0xffffffffu, bits)) {}
+uint64_t WarpExchange::Of(unsigned lane) const {
+  return block.lanes[block.current / kWarp * kWarp + lane].deposit[parity_];
 }
 
 }  // namespace outrider::cuda_emulation

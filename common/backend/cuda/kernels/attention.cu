@@ -7,6 +7,8 @@
 // position alone: multiply-adds are spelled out, so that no compiler contracts the two ways to a
 // chunk's result (a shared key, an ancestor's key) differently.
 #include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/attention_mma.h"
+#include "common/backend/cuda/kernels/attention_parts.h"
 #include "common/backend/cuda/kernels/device.h"
 #include "common/backend/cuda/kernels/kv.h"
 
@@ -15,39 +17,7 @@ namespace {
 
 constexpr int kThreads = kAttentionChunk;
 constexpr int kWarps = kThreads / kWarpSize;
-constexpr float kNothing = -INFINITY;  // the maximum of no scores
-
-// Where the sums so far and a chunk's sums meet.
-struct Meeting {
-  float max, sum;
-  float before, chunk;  // factors of what either has summed
-};
-
-__device__ inline Meeting Meet(float max, float sum, float chunk_max, float chunk_sum) {
-  Meeting m;
-  m.max = fmaxf(max, chunk_max);
-  m.before = max == kNothing ? 0.f : expf(max - m.max);
-  m.chunk = expf(chunk_max - m.max);
-  m.sum = fmaf(sum, m.before, __fmul_rn(chunk_sum, m.chunk));
-  return m;
-}
-
-// Values of one query's partial result: head_dim sums, then maximum and sum of weights.
-__device__ inline int64_t PartialOffset(int64_t partial, int kv_head, int query,
-                                        const AttentionShape& shape) {
-  return ((partial * shape.num_kv_heads + kv_head) * kAttentionTileQueries + query) *
-         (shape.head_dim + 2);
-}
-
-__device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int head, int i,
-                                   float value) {
-  const int64_t n = static_cast<int64_t>(call.shape.num_heads) * call.shape.head_dim;
-  const int64_t column = static_cast<int64_t>(head) * call.shape.head_dim + i;
-  call.out[row * n + column] = value;
-  if (call.rounded.data != nullptr) {
-    StoreRounded(call.rounded, row * call.rounded.stride + column, value);
-  }
-}
+constexpr int kTileQueries = 8;
 
 // What a block knows of each query of its tile.
 struct Query {
@@ -157,7 +127,8 @@ __global__ void __launch_bounds__(kThreads)
     sums[at] = 0.f;
   }
   __syncthreads();
-  const float scale = 1.f / sqrtf(static_cast<float>(dim));
+  const float scale = ScoreScale(dim);
+  const bool adds_up = unit.partial < 0 || unit.is_first != 0;
 
   for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
     const int base = chunk * kAttentionChunk;
@@ -197,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
       const float most = WarpMax(own);
       float sum = 0.f;
       for (int i = lane; i < kAttentionChunk; i += kWarpSize) {
-        const float weight = most == kNothing ? 0.f : expf(of_query[i] - most);
+        const float weight = most == kNothing ? 0.f : exp2f(of_query[i] - most);
         of_query[i] = weight;
         sum += weight;
       }
@@ -247,23 +218,22 @@ __global__ void __launch_bounds__(kThreads)
       if (thread < dim) {
         float total = 0.f;
         for (int r = 0; r < runs; ++r) total += half[r * dim + thread];
-        if (unit.partial >= 0) {
-          const int64_t partial = unit.partial + chunk - unit.chunk_begin;
-          float* to = call.partials + PartialOffset(partial, tile.kv_head, q, shape);
+        if (!adds_up) {
+          const int64_t result = static_cast<int64_t>(chunk - unit.chunk_begin) * unit.queries + q;
+          float* to = Partial(call, unit.partial + result, tile.kv_head);
           to[thread] = total;
           if (thread == 0) {
             to[dim] = chunk_max[q];
             to[dim + 1] = chunk_sum[q];
           }
-        } else if (chunk_max[q] != kNothing) {
+        } else {
           const Meeting m = Meet(all_max[q], all_sum[q], chunk_max[q], chunk_sum[q]);
-          sums[q * dim + thread] =
-              fmaf(sums[q * dim + thread], m.before, __fmul_rn(total, m.chunk));
+          sums[q * dim + thread] = m.Join(sums[q * dim + thread], total);
         }
       }
     }
     __syncthreads();
-    if (thread < unit.queries && chunk_max[thread] != kNothing) {
+    if (thread < unit.queries) {
       const Meeting m =
           Meet(all_max[thread], all_sum[thread], chunk_max[thread], chunk_sum[thread]);
       all_max[thread] = m.max;
@@ -271,29 +241,41 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  if (unit.partial >= 0) return;
+  if (!adds_up) return;
   for (int at = thread; at < unit.queries * dim; at += kThreads) {
-    const int q = at / dim;
-    WriteOutput(call, query[q].row, query[q].head, at % dim, sums[at] / all_sum[q]);
+    const int q = at / dim, i = at % dim;
+    if (unit.partial < 0) {
+      WriteOutput(call, query[q].row, query[q].head, i, sums[at] / all_sum[q]);
+      continue;
+    }
+    float* to = Partial(call, unit.partial + q, tile.kv_head);
+    to[i] = sums[at];
+    if (i == 0) {
+      to[dim] = all_max[q];
+      to[dim + 1] = all_sum[q];
+    }
   }
 }
 
-// A block a tile and KV head: chunk after chunk, as a unit that has them all does.
-__global__ void MergeKernel(AttentionCall call) {
+constexpr int kMergedQueries = 8;  // of a block
+
+// Result after result, as a unit that has all chunks does.
+__global__ void __launch_bounds__(kThreads) MergeKernel(AttentionCall call) {
   const AttentionMerge merge = call.merges[blockIdx.x];
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
   const int kv_head = static_cast<int>(blockIdx.y);
   const int group = shape.num_heads / shape.num_kv_heads;
-  for (int at = static_cast<int>(threadIdx.x); at < merge.queries * dim;
-       at += static_cast<int>(blockDim.x)) {
+  const int first = static_cast<int>(blockIdx.z) * kMergedQueries;
+  const int end = min(first + kMergedQueries, merge.queries);
+  for (int at = first * dim + static_cast<int>(threadIdx.x); at < end * dim; at += kThreads) {
     const int q = at / dim, i = at % dim;
     float max = kNothing, sum = 0.f, value = 0.f;
-    for (int c = 0; c < merge.chunks; ++c) {
-      const float* from = call.partials + PartialOffset(merge.partial + c, kv_head, q, shape);
-      if (from[dim] == kNothing) continue;
+    for (int r = 0; r < merge.results; ++r) {
+      const int64_t result = merge.partial + static_cast<int64_t>(r) * merge.queries + q;
+      const float* from = Partial(call, result, kv_head);
       const Meeting m = Meet(max, sum, from[dim], from[dim + 1]);
-      value = fmaf(value, m.before, __fmul_rn(from[i], m.chunk));
+      value = m.Join(value, from[i]);
       max = m.max;
       sum = m.sum;
     }
@@ -310,27 +292,36 @@ cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
                 stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
 }
 
-template <class T>
-cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, dim3 grid, int tile_queries,
+cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units, int tile_queries,
                         cudaStream_t stream) {
-  if (tile_queries <= 1) return LaunchTiles<1, T>(call, kv, grid, stream);
-  if (tile_queries <= 2) return LaunchTiles<2, T>(call, kv, grid, stream);
-  if (tile_queries <= 4) return LaunchTiles<4, T>(call, kv, grid, stream);
-  return LaunchTiles<kAttentionTileQueries, T>(call, kv, grid, stream);
+  if (RunsOnTensorCores(call.shape, kv.dtype)) {
+    return LaunchAttentionMma(call, kv, units, tile_queries, stream);
+  }
+  const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
+  // Head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
+  if (kv.dtype == Dtype::kBf16) return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
+  if (kv.dtype == Dtype::kF16) return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+  if (tile_queries <= 1) return LaunchTiles<1, float>(call, kv, grid, stream);
+  if (tile_queries <= 2) return LaunchTiles<2, float>(call, kv, grid, stream);
+  if (tile_queries <= 4) return LaunchTiles<4, float>(call, kv, grid, stream);
+  return LaunchTiles<kTileQueries, float>(call, kv, grid, stream);
 }
 
 }  // namespace
 
+int AttentionTileQueries(const AttentionShape& shape, Dtype kv) {
+  return RunsOnTensorCores(shape, kv) ? kMmaQueries * kMmaWarps : kTileQueries;
+}
+
+cudaError_t PrepareAttention() { return PrepareAttentionMma(); }
+
 cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
                                  int merges, int tile_queries, cudaStream_t stream) {
-  const auto heads = static_cast<unsigned>(call.shape.num_kv_heads);
-  const dim3 grid(static_cast<unsigned>(units), heads);
-  const cudaError_t error =
-      kv.dtype == Dtype::kF32   ? LaunchUnits<float>(call, kv, grid, tile_queries, stream)
-      : kv.dtype == Dtype::kF16 ? LaunchUnits<F16>(call, kv, grid, tile_queries, stream)
-                                : LaunchUnits<Bf16>(call, kv, grid, tile_queries, stream);
+  const cudaError_t error = LaunchUnits(call, kv, units, tile_queries, stream);
   if (error != cudaSuccess || merges == 0) return error;
-  return Launch(MergeKernel, dim3(static_cast<unsigned>(merges), heads), kThreads, 0, stream, call);
+  const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
+                  Blocks(tile_queries, kMergedQueries));
+  return Launch(MergeKernel, grid, kThreads, 0, stream, call);
 }
 
 }  // namespace outrider

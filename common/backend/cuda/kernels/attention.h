@@ -21,6 +21,7 @@ struct AttentionCall {
   const int32_t* is_tree = nullptr;     // [sequences]
   const int32_t* path_begin = nullptr;  // [rows]; not read when no sequence is a tree
   const int32_t* paths = nullptr;
+  const int32_t* passes = nullptr;
   const AttentionUnit* units = nullptr;
   const AttentionMerge* merges = nullptr;
   const float* qkv = nullptr;  // rotated
@@ -30,7 +31,13 @@ struct AttentionCall {
   AttentionShape shape;
 };
 
-// REQUIRES: head_dim is a multiple of 8 and at most 256.
+// Queries that a block takes at most, by the kernel that runs for such heads and such a cache.
+int AttentionTileQueries(const AttentionShape& shape, Dtype kv);
+
+// Once for a device, before the first LaunchPagedAttention.
+cudaError_t PrepareAttention();
+
+// `tile_queries` is the plan's. REQUIRES: head_dim is a multiple of 8 and at most 256.
 cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
                                  int merges, int tile_queries, cudaStream_t stream);
 

@@ -39,9 +39,13 @@ __device__ inline F16 Narrow<F16>(float x) {
   return {static_cast<uint16_t>(overflow ? bits - 1 : bits)};
 }
 
+// The bits of `value` as kBf16 or kF16.
+__device__ inline uint16_t Round(float value, Dtype dtype) {
+  return dtype == Dtype::kF16 ? Narrow<F16>(value).bits : Narrow<Bf16>(value);
+}
 // Element `at` of rows for a product.
 __device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float value) {
-  rows.data[at] = rows.dtype == Dtype::kF16 ? Narrow<F16>(value).bits : Narrow<Bf16>(value);
+  rows.data[at] = Round(value, rows.dtype);
 }
 
 // Eight neighbouring values, widened. `at` is aligned to 16 bytes.

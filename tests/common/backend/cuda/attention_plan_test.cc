@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr AttentionShape kShape = {
     .num_heads = 32, .num_kv_heads = 8, .head_dim = 128, .page_tokens = 16};
-constexpr AttentionLimits kLimits = {.blocks = 528, .max_partials = 2000};
+constexpr AttentionLimits kLimits = {.blocks = 528, .max_partials = 8000, .tile_queries = 64};
 
 // Chains of `rows[s]` new tokens behind `contexts[s]` held ones.
 struct Batch {
@@ -46,7 +47,8 @@ AttentionPlan Plan(const Batch& batch, const AttentionShape& shape = kShape,
 
 // Every chunk that a query sees is in one unit of its tile; partial results have places of their
 // own and, in a merge, stand in the order of their chunks.
-void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const AttentionShape& shape) {
+void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const AttentionShape& shape,
+                    int tile_queries = kLimits.tile_queries) {
   const int group = shape.num_heads / shape.num_kv_heads;
   std::vector<int> used(static_cast<size_t>(plan.partials));
   for (int s = 0; s < static_cast<int>(batch.context.size()); ++s) {
@@ -72,16 +74,27 @@ void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const Attenti
     for (const AttentionUnit& unit : plan.units) {
       if (unit.sequence != merge.sequence || unit.first_query != merge.first_query) continue;
       EXPECT_EQ(unit.partial, next);
-      next += unit.chunk_end - unit.chunk_begin;
+      EXPECT_EQ(unit.is_first != 0, next == merge.partial);
+      EXPECT_EQ(unit.queries, merge.queries);
+      next += (unit.is_first != 0 ? 1 : unit.chunk_end - unit.chunk_begin) * unit.queries;
     }
-    EXPECT_EQ(next, merge.partial + merge.chunks);
+    EXPECT_EQ(next, merge.partial + merge.results * merge.queries);
     for (int i = merge.partial; i < next; ++i) ++used[static_cast<size_t>(i)];
   }
   EXPECT_TRUE(std::all_of(used.begin(), used.end(), [](int n) { return n == 1; }));
   for (const AttentionUnit& unit : plan.units) {
     EXPECT_GT(unit.chunk_end, unit.chunk_begin);
-    EXPECT_LE(unit.queries, kAttentionTileQueries);
+    EXPECT_LE(unit.queries, tile_queries);
     EXPECT_LE(unit.queries, plan.tile_queries);
+    int begin = INT32_MAX, end = 0;
+    for (int q = unit.first_query; q < unit.first_query + unit.queries; ++q) {
+      const int position = batch.positions[batch.row_begin[unit.sequence] + q / group];
+      end = std::max(end, position + 1);
+      begin = std::min(
+          begin, shape.sliding_window > 0 ? std::max(0, position + 1 - shape.sliding_window) : 0);
+    }
+    EXPECT_EQ(unit.begin, begin);
+    EXPECT_EQ(unit.end, end);
   }
 }
 
@@ -116,8 +129,9 @@ TEST(AttentionPlan, TheLongOneAmongShortOnesIsCutAlone) {
 
 TEST(AttentionPlan, KeepsToTheRoomForPartialResults) {
   const Batch batch({100000, 90000}, {2, 3});
-  for (const int room : {0, 1, 391, 1000}) {
-    const AttentionPlan plan = Plan(batch, kShape, {.blocks = 100000, .max_partials = room});
+  for (const int room : {0, 1, 391, 3000, 8000}) {
+    const AttentionPlan plan =
+        Plan(batch, kShape, {.blocks = 100000, .max_partials = room, .tile_queries = 64});
     EXPECT_LE(plan.partials, room);
     ExpectComplete(plan, batch, kShape);
   }
@@ -143,6 +157,57 @@ TEST(AttentionPlan, TreesBringTheirPathsAndChainsDoNot) {
   EXPECT_EQ(plan.path_begin[3], 4);
   ExpectComplete(plan, batch, kShape);
   EXPECT_TRUE(Plan(Batch({10}, {3})).paths.empty());
+  EXPECT_TRUE(Plan(Batch({10}, {3})).passes.empty());
+}
+
+// Queries of a group of 3 in tiles of 8: a row's heads may stand in two of them.
+TEST(AttentionPlan, TilesAreAsLargeAsTheKernelTakes) {
+  AttentionShape shape = kShape;
+  shape.num_heads = 24;
+  const Batch batch({1000, 0}, {5, 30});
+  for (const int tile : {1, 8, 64}) {
+    const AttentionPlan plan =
+        Plan(batch, shape, {.blocks = 1, .max_partials = 0, .tile_queries = tile});
+    ExpectComplete(plan, batch, shape, tile);
+    EXPECT_EQ(plan.units.size(), (15u + tile - 1) / tile + (90u + tile - 1) / tile);
+    EXPECT_EQ(plan.tile_queries, tile);
+  }
+}
+
+// The chunks that the first of a tile's units adds up itself take no room for partial results.
+TEST(AttentionPlan, TheFirstUnitLeavesOneResult) {
+  const AttentionPlan plan =
+      Plan(Batch({2000}, {1}), kShape, {.blocks = 20, .max_partials = 100, .tile_queries = 64});
+  ASSERT_EQ(plan.units.size(), 3u);  // 8 chunks, 3 a unit
+  ASSERT_EQ(plan.merges.size(), 1u);
+  EXPECT_EQ(plan.merges[0].results, 1 + 3 + 2);
+  EXPECT_EQ(plan.partials, 4 * (1 + 3 + 2));
+}
+
+TEST(AttentionPlan, EveryRowOfATreeIsOnThePathOfAPass) {
+  Batch batch({10, 20, 7}, {6, 3, 1});
+  //                0
+  //        1               2
+  //      3   4             5
+  batch.parents = {-1, 0, 0, 1, 1, 2, -1, 0, 1, -1};
+  batch.positions = {10, 11, 11, 12, 12, 12, 20, 21, 22, 7};
+  AttentionShape shape = kShape;
+  const auto passes = [&](int tile) {
+    const AttentionPlan plan =
+        Plan(batch, shape, {.blocks = 1, .max_partials = 0, .tile_queries = tile});
+    std::vector<std::vector<int32_t>> of_units;
+    for (const AttentionUnit& unit : plan.units) {
+      of_units.emplace_back(plan.passes.begin() + unit.pass_begin,
+                            plan.passes.begin() + unit.pass_end);
+    }
+    return of_units;
+  };
+  using Passes = std::vector<std::vector<int32_t>>;
+  EXPECT_EQ(passes(64), (Passes{{5, 4, 3}, {}, {}}));
+  // Three rows, by four heads each: 0 to 2, whose leaves are not there, then the leaves.
+  EXPECT_EQ(passes(12), (Passes{{2, 1}, {5, 4, 3}, {}, {}}));
+  // Half a row.
+  EXPECT_EQ(passes(2)[3], (std::vector<int32_t>{1}));
 }
 
 }  // namespace

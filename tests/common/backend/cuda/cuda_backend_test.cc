@@ -162,8 +162,11 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   for (const int blocks : {1, 10000}) {
     CudaBatch batch(&stream);
     const AttentionPlan* plan = nullptr;
-    AttentionCall call =
-        batch.Attention(layout, shape, {.blocks = blocks, .max_partials = 100}, &plan);
+    AttentionCall call = batch.Attention(layout, shape,
+                                         {.blocks = blocks,
+                                          .max_partials = 100,
+                                          .tile_queries = AttentionTileQueries(shape, Dtype::kF32)},
+                                         &plan);
     EXPECT_EQ(plan->merges.empty(), blocks == 1);
     std::vector<float> partials(plan->partials * PartialBytes(shape) / sizeof(float), NAN);
     results.emplace_back(static_cast<size_t>(rows) * 6 * 40, NAN);

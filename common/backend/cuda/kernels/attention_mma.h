@@ -1,0 +1,26 @@
+// Attention on tensor cores, for 16-bit caches and head sizes that are multiples of 16.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "common/backend/cuda/kernels/attention.h"
+
+namespace outrider {
+
+inline bool RunsOnTensorCores(const AttentionShape& shape, Dtype kv) {
+  return kv != Dtype::kF32 && shape.head_dim % 16 == 0;
+}
+
+// Queries of a warp, and warps of a block.
+constexpr int kMmaQueries = 16;
+constexpr int kMmaWarps = 4;
+
+// Lets the kernels have as much shared memory as they ask for.
+cudaError_t PrepareAttentionMma();
+
+// The units of a plan; their partial results are merged by whoever calls this.
+// REQUIRES: RunsOnTensorCores, head_dim at most 256, tiles of up to kMmaQueries * kMmaWarps.
+cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
+                               int tile_queries, cudaStream_t stream);
+
+}  // namespace outrider

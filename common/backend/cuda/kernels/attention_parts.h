@@ -1,0 +1,72 @@
+// What the attention kernels and their merge share: how the results of chunks meet, and where
+// results and output stand. Maxima are of scores times log2 e. Included by .cu only.
+#pragma once
+
+#include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/device.h"
+
+namespace outrider {
+
+constexpr float kNothing = -INFINITY;  // the maximum of no scores
+
+// By 2^(q.k times this) a key is weighted.
+__device__ inline float ScoreScale(int head_dim) {
+  return 1.44269504f / sqrtf(static_cast<float>(head_dim));
+}
+
+// Where the sums so far and a chunk's sums meet. A chunk of which nothing is seen changes no bit.
+struct Meeting {
+  float max, sum;
+  float before, chunk;  // factors of what either has summed
+
+  __device__ float Join(float sum_before, float sum_of_chunk) const {
+    return fmaf(sum_before, before, __fmul_rn(sum_of_chunk, chunk));
+  }
+};
+
+__device__ inline Meeting Meet(float max, float sum, float chunk_max, float chunk_sum) {
+  Meeting m;
+  m.max = fmaxf(max, chunk_max);
+  m.before = max == kNothing ? 0.f : exp2f(max - m.max);
+  m.chunk = chunk_max == kNothing ? 0.f : exp2f(chunk_max - m.max);
+  m.sum = m.Join(sum, chunk_sum);
+  return m;
+}
+
+// Values of one result: head_dim sums, then maximum and sum of weights.
+__device__ inline float* Partial(const AttentionCall& call, int64_t partial, int kv_head) {
+  const AttentionShape& shape = call.shape;
+  return call.partials + (partial * shape.num_kv_heads + kv_head) * (shape.head_dim + 2);
+}
+
+// Column `i` of head `head` in a row of the output.
+__device__ inline int64_t OutputColumn(const AttentionShape& shape, int head, int i) {
+  return static_cast<int64_t>(head) * shape.head_dim + i;
+}
+__device__ inline int64_t OutputWidth(const AttentionShape& shape) {
+  return static_cast<int64_t>(shape.num_heads) * shape.head_dim;
+}
+
+__device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int head, int i,
+                                   float value) {
+  const int64_t column = OutputColumn(call.shape, head, i);
+  call.out[row * OutputWidth(call.shape) + column] = value;
+  if (call.rounded.data != nullptr) {
+    StoreRounded(call.rounded, row * call.rounded.stride + column, value);
+  }
+}
+
+// Columns `i` and `i` + 1, `i` even.
+__device__ inline void WriteTwo(const AttentionCall& call, int64_t row, int head, int i, float low,
+                                float high) {
+  const int64_t column = OutputColumn(call.shape, head, i);
+  *reinterpret_cast<float2*>(call.out + row * OutputWidth(call.shape) + column) =
+      make_float2(low, high);
+  if (call.rounded.data != nullptr) {
+    *reinterpret_cast<unsigned*>(call.rounded.data + row * call.rounded.stride + column) =
+        Round(low, call.rounded.dtype) |
+        static_cast<unsigned>(Round(high, call.rounded.dtype)) << 16;
+  }
+}
+
+}  // namespace outrider

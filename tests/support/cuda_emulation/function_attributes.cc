@@ -1,0 +1,39 @@
+// How much shared memory a kernel may have, told by cudaFuncSetAttribute.
+#include <cuda_runtime.h>
+
+#include <map>
+#include <mutex>
+
+namespace {
+
+constexpr int kMaxShared = 48 << 10;            // without being told
+constexpr int kMaxToldOf = (100 << 10) - 1024;  // the least that a device of 8.0 or later has
+
+std::mutex mutex;
+std::map<const void*, int>& Told() {
+  static std::map<const void*, int> told;
+  return told;
+}
+thread_local const void* launched = nullptr;
+
+}  // namespace
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || value > kMaxToldOf) return cudaErrorInvalidValue;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Told()[kernel] = value;
+  return cudaSuccess;
+}
+
+namespace outrider::cuda_emulation {
+
+void SetKernel(const void* kernel) { launched = kernel; }
+
+size_t SharedLimit() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto at = Told().find(launched);
+  return static_cast<size_t>(at == Told().end() ? kMaxShared : at->second);
+}
+
+}  // namespace outrider::cuda_emulation

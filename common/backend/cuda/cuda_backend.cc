@@ -14,6 +14,7 @@
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
+#include "common/backend/cuda/kernels/tensor_product.h"
 #include "common/base/check.h"
 
 namespace outrider {
@@ -272,7 +273,9 @@ class CudaBackend final : public Backend {
   void Multiply(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
                 float* out) {
     const int width = w.out_features();
-    if (product_ != nullptr && rows > kSmallProductRows) {
+    constexpr bool kSixteenBits = sizeof(T) == 2;
+    constexpr int kFewRows = kSixteenBits ? kTensorProductRows : kSmallProductRows;
+    if (product_ != nullptr && rows > kFewRows) {
       if (bias != nullptr) {
         MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
       }
@@ -287,12 +290,19 @@ class CudaBackend final : public Backend {
                     stream());
       return;
     }
-    for (int first = 0; first < rows; first += kSmallProductRows) {
-      const int count = std::min(kSmallProductRows, rows - first);
-      MustSucceed(LaunchSmallProduct(w.values<T>(), x + static_cast<int64_t>(first) * w.stride(),
-                                     w.stride(), width, count, bias, accumulate,
-                                     out + static_cast<int64_t>(first) * width, stream()),
-                  "matrix product");
+    for (int first = 0; first < rows; first += kFewRows) {
+      const int count = std::min(kFewRows, rows - first);
+      const T* of_rows = x + static_cast<int64_t>(first) * w.stride();
+      float* to = out + static_cast<int64_t>(first) * width;
+      if constexpr (kSixteenBits) {
+        MustSucceed(LaunchTensorProduct(w.values<T>(), of_rows, w.stride(), width, count, bias,
+                                        accumulate, to, stream()),
+                    "matrix product");
+      } else {
+        MustSucceed(LaunchSmallProduct(w.values<T>(), of_rows, w.stride(), width, count, bias,
+                                       accumulate, to, stream()),
+                    "matrix product");
+      }
     }
   }
 

@@ -64,8 +64,8 @@ __device__ inline void WriteTwo(const AttentionCall& call, int64_t row, int head
       make_float2(low, high);
   if (call.rounded.data != nullptr) {
     *reinterpret_cast<unsigned*>(call.rounded.data + row * call.rounded.stride + column) =
-        Round(low, call.rounded.dtype) |
-        static_cast<unsigned>(Round(high, call.rounded.dtype)) << 16;
+        Round(low, call.rounded.dtype) | static_cast<unsigned>(Round(high, call.rounded.dtype))
+                                             << 16;
   }
 }
 

@@ -9,16 +9,16 @@ constexpr int kOutputs = 2;  // rows of W of a warp: x is read once for both
 
 // The sum over k is taken lane by lane (lane l has the eights l, l + 32, ...), then over the lanes:
 // the same for every number of rows.
-template <class T, int kRows>
+template <int kRows>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
-    SmallProductKernel(const T* w, const T* x, int stride, int out_features, const float* bias,
-                       bool accumulate, float* y) {
+    SmallProductKernel(const float* w, const float* x, int stride, int out_features,
+                       const float* bias, bool accumulate, float* y) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kOutputs;
   if (first >= out_features) return;
   // The last warp may have a row less: it then takes the last one twice.
-  const T* of_output[kOutputs];
+  const float* of_output[kOutputs];
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) {
     of_output[o] = w + static_cast<int64_t>(min(first + o, out_features - 1)) * stride;
@@ -58,30 +58,24 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 
 }  // namespace
 
-template <class T>
-cudaError_t LaunchSmallProduct(const T* w, const T* x, int stride, int out_features, int rows,
-                               const float* bias, bool accumulate, float* y, cudaStream_t stream) {
+cudaError_t LaunchSmallProduct(const float* w, const float* x, int stride, int out_features,
+                               int rows, const float* bias, bool accumulate, float* y,
+                               cudaStream_t stream) {
   const auto launch = [&](auto kernel) {
     return Launch(kernel, Blocks(out_features, kWarps * kOutputs), kWarps * kWarpSize, 0, stream, w,
                   x, stride, out_features, bias, accumulate, y);
   };
   switch (rows) {
-    case 1: return launch(SmallProductKernel<T, 1>);
-    case 2: return launch(SmallProductKernel<T, 2>);
-    case 3: return launch(SmallProductKernel<T, 3>);
-    case 4: return launch(SmallProductKernel<T, 4>);
-    case 5: return launch(SmallProductKernel<T, 5>);
-    case 6: return launch(SmallProductKernel<T, 6>);
-    case 7: return launch(SmallProductKernel<T, 7>);
-    case 8: return launch(SmallProductKernel<T, 8>);
+    case 1: return launch(SmallProductKernel<1>);
+    case 2: return launch(SmallProductKernel<2>);
+    case 3: return launch(SmallProductKernel<3>);
+    case 4: return launch(SmallProductKernel<4>);
+    case 5: return launch(SmallProductKernel<5>);
+    case 6: return launch(SmallProductKernel<6>);
+    case 7: return launch(SmallProductKernel<7>);
+    case 8: return launch(SmallProductKernel<8>);
     default: return cudaErrorInvalidValue;
   }
 }
-template cudaError_t LaunchSmallProduct(const float*, const float*, int, int, int, const float*,
-                                        bool, float*, cudaStream_t);
-template cudaError_t LaunchSmallProduct(const Bf16*, const Bf16*, int, int, int, const float*, bool,
-                                        float*, cudaStream_t);
-template cudaError_t LaunchSmallProduct(const F16*, const F16*, int, int, int, const float*, bool,
-                                        float*, cudaStream_t);
 
 }  // namespace outrider

@@ -1,0 +1,139 @@
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/tensor_core.h"
+#include "common/backend/cuda/kernels/tensor_product.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kWarps = 8;  // of a block: each takes every eighth step of the inputs
+constexpr int kStep = 64;  // inputs: a line of 128 bytes of each row of W
+constexpr int kAhead = 2;  // steps whose loads are under way at once
+
+// Eight neighbouring values of W, read once by one block: the first-level cache is left to x.
+template <class T>
+__device__ inline uint4 LoadStreamed(const T* at) {
+#if defined(__CUDACC__)
+  uint4 words;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(at));
+  return words;
+#else
+  return *reinterpret_cast<const uint4*>(at);
+#endif
+}
+
+// A block: kTilesM * 16 outputs, kTilesN * 8 rows. In the products the inputs of 32 stand in an
+// order of their own: lane l % 4 holds the eight from l % 4 * 8 on, which it can load at once,
+// where the instruction wants the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of two products.
+//
+// A row's sum runs over the inputs of each warp, then over the warps: the same for any tiles.
+template <class T, int kTilesM, int kTilesN>
+__global__ void __launch_bounds__(kWarps* kWarpSize)
+    TensorProductKernel(const T* w, const T* x, int stride, int out_features, int rows,
+                        const float* bias, bool accumulate, float* y) {
+  constexpr int kOutputs = kTilesM * 16, kRows = kTilesN * 8;
+  __shared__ float of_warp[kWarps][kRows][kOutputs + 1];
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int group = lane / 4, column = lane % 4 * 8;
+  const int first = static_cast<int>(blockIdx.x) * kOutputs;
+
+  // The last block may have fewer outputs: it takes the last one several times.
+  const T* of_output[kTilesM][2];
+#pragma unroll
+  for (int m = 0; m < kTilesM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int output = min(first + m * 16 + half * 8 + group, out_features - 1);
+      of_output[m][half] = w + static_cast<int64_t>(output) * stride;
+    }
+  }
+  float sum[kTilesM][kTilesN][4] = {};
+  for (int begin = warp * kStep; begin < stride; begin += kWarps * kStep * kAhead) {
+    uint4 weight[kAhead][2][kTilesM][2], value[kAhead][2][kTilesN];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const int k = begin + a * kWarps * kStep + part * 32 + column;
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            weight[a][part][m][half] =
+                k < stride ? LoadStreamed(of_output[m][half] + k) : make_uint4(0, 0, 0, 0);
+          }
+        }
+#pragma unroll
+        for (int n = 0; n < kTilesN; ++n) {
+          const int row = n * 8 + group;
+          value[a][part][n] =
+              k < stride && row < rows
+                  ? *reinterpret_cast<const uint4*>(x + static_cast<int64_t>(row) * stride + k)
+                  : make_uint4(0, 0, 0, 0);
+        }
+      }
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      if (begin + a * kWarps * kStep >= stride) break;
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m) {
+          const uint4 low = weight[a][part][m][0], high = weight[a][part][m][1];
+#pragma unroll
+          for (int n = 0; n < kTilesN; ++n) {
+            const uint4 v = value[a][part][n];
+            TensorCore<T>::MultiplyAdd({low.x, high.x, low.y, high.y}, v.x, v.y, sum[m][n]);
+            TensorCore<T>::MultiplyAdd({low.z, high.z, low.w, high.w}, v.z, v.w, sum[m][n]);
+          }
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int m = 0; m < kTilesM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kTilesN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        of_warp[warp][n * 8 + lane % 4 * 2 + i % 2][m * 16 + i / 2 * 8 + group] = sum[m][n][i];
+      }
+    }
+  }
+  __syncthreads();
+  for (int at = static_cast<int>(threadIdx.x); at < kRows * kOutputs; at += kWarps * kWarpSize) {
+    const int row = at / kOutputs, output = first + at % kOutputs;
+    if (row >= rows || output >= out_features) continue;
+    float total = 0.f;
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) total += of_warp[i][row][at % kOutputs];
+    if (bias != nullptr) total += bias[output];
+    float* to = y + static_cast<int64_t>(row) * out_features + output;
+    *to = accumulate ? *to + total : total;
+  }
+}
+
+}  // namespace
+
+template <class T>
+cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_features, int rows,
+                                const float* bias, bool accumulate, float* y, cudaStream_t stream) {
+  if (rows < 1 || rows > kTensorProductRows) return cudaErrorInvalidValue;
+  const auto launch = [&](auto kernel, int outputs) {
+    return Launch(kernel, Blocks(out_features, outputs), kWarps * kWarpSize, 0, stream, w, x,
+                  stride, out_features, rows, bias, accumulate, y);
+  };
+  // With more rows a block takes more outputs, so that x is not read more often than W.
+  if (rows <= 8) return launch(TensorProductKernel<T, 1, 1>, 16);
+  return launch(TensorProductKernel<T, 2, 2>, 32);
+}
+template cudaError_t LaunchTensorProduct(const Bf16*, const Bf16*, int, int, int, const float*,
+                                         bool, float*, cudaStream_t);
+template cudaError_t LaunchTensorProduct(const F16*, const F16*, int, int, int, const float*, bool,
+                                         float*, cudaStream_t);
+
+}  // namespace outrider

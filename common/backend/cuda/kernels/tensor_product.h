@@ -1,0 +1,21 @@
+// y[rows, out] (+)= x[rows, in] W^T (+ bias) on tensor cores for up to 16 rows of 16-bit values:
+// the weights stream by once, 16 bytes a lane, as the left operand of m16n8k16 products whose right
+// operand is eight rows of x. What it takes is the reading of W, for one row as for sixteen.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "common/backend/cuda/kernels/elements.h"
+
+namespace outrider {
+
+constexpr int kTensorProductRows = 16;
+
+// A row's bits depend neither on the other rows nor on their number. T: Bf16 or F16. Strides are of
+// rows, in elements, multiples of 8; behind `in`, W and x hold zeros up to the stride. Sums in f32.
+// REQUIRES: 1 <= rows <= kTensorProductRows; w and x aligned to 16 bytes.
+template <class T>
+cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_features, int rows,
+                                const float* bias, bool accumulate, float* y, cudaStream_t stream);
+
+}  // namespace outrider

@@ -171,6 +171,12 @@ Result<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte
   return entries;
 }
 
+int64_t Checkpoint::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [name, entry] : entries_) sum += static_cast<int64_t>(entry.bytes.size());
+  return sum;
+}
+
 Status Checkpoint::AddFile(const std::filesystem::path& path) {
   OUTRIDER_ASSIGN(MappedFile file, MappedFile::Open(path));
   OUTRIDER_ASSIGN(std::vector<SafetensorsEntry> entries,

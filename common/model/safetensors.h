@@ -44,6 +44,8 @@ class Checkpoint {
   // kUnimplemented when its elements are not f32, f16 or bf16.
   Result<TensorView> Find(const std::string& name) const;
   size_t size() const { return entries_.size(); }
+  // Of all tensors.
+  int64_t bytes() const;
 
  private:
   Checkpoint() = default;

@@ -416,7 +416,8 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
 
 Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          std::unique_ptr<Backend> backend,
-                                         const ModelOptions& options) {
+                                         const ModelOptions& options,
+                                         const LoadProgress& progress) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
   if (config.head_dim % 8 != 0) {
@@ -426,7 +427,8 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
-  OUTRIDER_ASSIGN(Weights weights, LoadWeights(config, checkpoint, options.weights, *backend));
+  OUTRIDER_ASSIGN(Weights weights,
+                  LoadWeights(config, checkpoint, options.weights, *backend, progress));
   return BuildModel(std::move(config), std::move(weights), std::move(backend), options);
 }
 

@@ -31,7 +31,8 @@ struct ModelOptions {
 // kInvalidArgument for the options, kResourceExhausted when memory is out.
 Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          std::unique_ptr<Backend> backend,
-                                         const ModelOptions& options);
+                                         const ModelOptions& options,
+                                         const LoadProgress& progress = {});
 
 // The same of weights that are on `backend` already, as LoadWeights gives them for `config`.
 Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,

@@ -12,8 +12,13 @@ using Shape = std::vector<int64_t>;
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, WeightType type, Backend& backend)
-      : checkpoint_(checkpoint), type_(type), backend_(backend) {}
+  Loader(const Checkpoint& checkpoint, WeightType type, Backend& backend,
+         const LoadProgress& progress)
+      : checkpoint_(checkpoint),
+        type_(type),
+        backend_(backend),
+        progress_(progress),
+        all_(checkpoint.bytes()) {}
 
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, const Shape& shape) {
     OUTRIDER_ASSIGN(const TensorView view, Find(name, shape));
@@ -81,6 +86,7 @@ class Loader {
       return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
                              expected.Describe());
     }
+    done_ += static_cast<int64_t>(view->elements() * DtypeBytes(view->dtype));
     return view;
   }
 
@@ -88,6 +94,7 @@ class Loader {
     Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(view, type_);
     if (!packed.ok()) return packed.status().Annotate(what);
     backend_.Wait();
+    if (progress_) progress_(done_, all_);
     return packed;
   }
 
@@ -100,6 +107,9 @@ class Loader {
   const Checkpoint& checkpoint_;
   const WeightType type_;
   Backend& backend_;
+  const LoadProgress& progress_;
+  const int64_t all_;  // bytes of the files
+  int64_t done_ = 0;   // of those, found so far
 };
 
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
@@ -137,8 +147,8 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
 }  // namespace
 
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                            WeightType type, Backend& backend) {
-  Loader load(checkpoint, type, backend);
+                            WeightType type, Backend& backend, const LoadProgress& progress) {
+  Loader load(checkpoint, type, backend, progress);
   const Shape vocabulary = {config.vocab_size, config.hidden_size};
   Weights weights;
   OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));

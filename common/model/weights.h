@@ -2,6 +2,8 @@
 // known here and nowhere else.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,9 +34,12 @@ struct Weights {
   const PackedMatrix& output_head() const { return head != nullptr ? *head : *embedding; }
 };
 
+// Told while weights are loaded: bytes of the files that are done, of all that the files hold.
+using LoadProgress = std::function<void(int64_t done, int64_t all)>;
+
 // Packs what `config` asks for; other tensors of the checkpoint are left alone. kInvalidArgument
 // when a tensor is missing or has another shape; nothing of the checkpoint is needed afterwards.
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                            WeightType type, Backend& backend);
+                            WeightType type, Backend& backend, const LoadProgress& progress = {});
 
 }  // namespace outrider

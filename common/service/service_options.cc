@@ -16,6 +16,7 @@ namespace outrider {
 namespace {
 
 constexpr int kPageTokens = 16;
+constexpr auto kTellProgressEach = std::chrono::seconds(5);
 
 bool OnCpu(const ServiceOptions& options) { return options.device == "cpu"; }
 
@@ -139,6 +140,16 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",
       {{"model", options.model}, {"device", backend->Describe()}});
+  Time told = start;
+  const auto progress = [&](int64_t done, int64_t all) {
+    const Time now = std::chrono::steady_clock::now();
+    if (now - told < kTellProgressEach) return;
+    told = now;
+    Log(LogLevel::kInfo, "loading weights",
+        {{"percent", done * 100 / std::max<int64_t>(all, 1)},
+         {"bytes", done},
+         {"seconds", Seconds(now - start)}});
+  };
   OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
                   LoadModel(options.model, std::move(backend),
                             {.weights = options.weights,
@@ -146,7 +157,8 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
                              .memory_fraction = options.memory_fraction,
                              .kv_pages = KvPages(options, config),
                              .page_tokens = kPageTokens,
-                             .max_batch_tokens = max_batch_tokens}));
+                             .max_batch_tokens = max_batch_tokens},
+                            progress));
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},

@@ -1,9 +1,11 @@
-// Loading: what LoadModel refuses, and in which words.
+// Loading: how far it is, what LoadModel refuses, and in which words.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tests/common/model/model_testing.h"
 
@@ -31,6 +33,23 @@ class LoadModelTest : public testing::Test {
 };
 
 TEST_F(LoadModelTest, AcceptsWhatTheMakerWrites) { EXPECT_TRUE(Load().ok()); }
+
+TEST_F(LoadModelTest, TellsHowFarItIs) {
+  std::vector<int64_t> told;
+  int64_t all = 0;
+  ASSERT_TRUE(LoadModel(directory_.path(), CreateCpuBackend({}).value(), kExactOptions,
+                        [&](int64_t done, int64_t of) {
+                          told.push_back(done);
+                          all = of;
+                        })
+                  .ok());
+  ASSERT_GT(told.size(), 4u);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_GT(told.front(), 0);
+  // Behind the last matrix there is one vector.
+  const int64_t norm = CheckpointOptions().hidden_size * int64_t{sizeof(uint16_t)};
+  EXPECT_EQ(told.back(), all - norm);
+}
 
 TEST_F(LoadModelTest, NamesAMissingTensor) {
   SetConfig("num_hidden_layers", 3);
@@ -108,7 +127,9 @@ TEST_F(LoadModelTest, RefusesSenselessOptions) {
               AllOf(HasSubstr("kv_bytes is 8191"), HasSubstr("8192")));
   EXPECT_THAT(Load(with([](ModelOptions& o) { o.kv_pages = 1 << 30; })).message(),
               HasSubstr("kv_pages"));
-  EXPECT_EQ(Load(with([](ModelOptions& o) { o.kv = Dtype::kF16; })).code(), Code::kUnimplemented);
+  EXPECT_EQ(Load(with([](ModelOptions& o) { o.kv = Dtype::kF16; })).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Load(with([](ModelOptions& o) { o.weights = WeightType::kF16; })).code(),
+            Code::kUnimplemented);
 }
 
 // 131,072 positions cost a table only as far as pages can reach.

@@ -7,7 +7,7 @@
 namespace {
 
 constexpr int kMaxShared = 48 << 10;            // without being told
-constexpr int kMaxToldOf = (100 << 10) - 1024;  // the least that a device of 8.0 or later has
+constexpr int kMaxToldOf = 99 << 10;  // the least that a device of 8.0 or later can be told
 
 std::mutex mutex;
 std::map<const void*, int>& Told() {

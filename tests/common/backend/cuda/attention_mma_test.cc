@@ -1,0 +1,351 @@
+// Attention on tensor cores, over the kernels' source on the host: against double, and that a row's
+// bits are those of the row alone, whatever stands beside it and however the work is cut.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/attention_plan.h"
+#include "common/backend/cuda/kernels/attention.h"
+#include "common/tensor/tensor.h"
+#include "tests/support/cuda_emulation/emulator.h"
+
+namespace outrider {
+namespace {
+
+// Tokens are numbers: keys, values and queries are drawn from them, so that the same token has the
+// same ones in every batch.
+struct Sequence {
+  std::vector<int> held;     // tokens before this batch
+  std::vector<int> rows;     // new tokens
+  std::vector<int> parents;  // of each row; empty: a chain
+};
+
+std::vector<int> Tokens(int first, int count) {
+  std::vector<int> tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+int Parent(const Sequence& s, int row) { return s.parents.empty() ? row - 1 : s.parents[row]; }
+
+// The tokens that a row sees, itself the last.
+std::vector<int> Path(const Sequence& s, int row) {
+  std::vector<int> path;
+  for (int at = row; at >= 0; at = Parent(s, at)) path.push_back(s.rows[at]);
+  path.insert(path.end(), s.held.rbegin(), s.held.rend());
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+struct Cut {
+  int tile_queries = 64;
+  int blocks = 1;  // many: every chunk is a unit
+  unsigned page_seed = 1;
+};
+
+class Attention {
+ public:
+  explicit Attention(const AttentionShape& shape) : shape_(shape) {
+    EXPECT_EQ(PrepareAttention(), cudaSuccess);
+  }
+
+  // What a token's head is made of: the query heads, then the keys', then the values'.
+  std::vector<float> Head(int token, int head) const {
+    uint64_t state = static_cast<uint64_t>(token * 131 + head) * 0x9e3779b97f4a7c15u;
+    std::vector<float> values(static_cast<size_t>(shape_.head_dim));
+    for (float& x : values) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      x = static_cast<float>(state >> 52) / 1024.f - 2.f;
+    }
+    return values;
+  }
+
+  // [rows, heads * head_dim] of all sequences.
+  std::vector<float> Run(const std::vector<Sequence>& batch, const Cut& cut) const {
+    const int dim = shape_.head_dim, heads = shape_.num_heads, kv_heads = shape_.num_kv_heads;
+    std::vector<int32_t> positions, slots, row_begin = {0}, context, page_begin = {0}, parents;
+    int pages = 0, rows = 0;
+    for (const Sequence& s : batch) {
+      const int tokens = static_cast<int>(s.held.size() + s.rows.size());
+      pages += (tokens + shape_.page_tokens - 1) / shape_.page_tokens;
+      rows += static_cast<int>(s.rows.size());
+    }
+    std::vector<int32_t> table(static_cast<size_t>(pages));
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), std::mt19937(cut.page_seed));
+    const size_t cache = static_cast<size_t>(pages) * shape_.page_tokens * kv_heads * dim;
+    std::vector<uint16_t> keys(cache, 0xffff), values(cache, 0xffff);  // NaN
+    std::vector<float> qkv(static_cast<size_t>(rows) * (heads + 2 * kv_heads) * dim, NAN);
+    for (const Sequence& s : batch) {
+      const int32_t* own = table.data() + page_begin.back();
+      const int held = static_cast<int>(s.held.size()), count = static_cast<int>(s.rows.size());
+      for (int i = 0; i < held + count; ++i) {
+        const int token = i < held ? s.held[i] : s.rows[i - held];
+        const int64_t page = own[i / shape_.page_tokens];
+        for (int h = 0; h < kv_heads; ++h) {
+          const int64_t at =
+              ((page * kv_heads + h) * shape_.page_tokens + i % shape_.page_tokens) * dim;
+          const std::vector<float> key = Head(token, heads + h);
+          const std::vector<float> value = Head(token, heads + kv_heads + h);
+          for (int e = 0; e < dim; ++e) {
+            keys[at + e] = FloatToBf16(key[e]);
+            values[at + e] = FloatToBf16(value[e]);
+          }
+        }
+      }
+      const size_t first = positions.size();
+      for (int i = 0; i < count; ++i) {
+        float* row = &qkv[positions.size() * (heads + 2 * kv_heads) * dim];
+        for (int h = 0; h < heads; ++h) {
+          const std::vector<float> query = Head(s.rows[i], h);
+          std::copy(query.begin(), query.end(), row + h * dim);
+        }
+        const int parent = Parent(s, i);
+        parents.push_back(parent);
+        positions.push_back(parent < 0 ? held : positions[first + parent] + 1);
+      }
+      context.push_back(held);
+      row_begin.push_back(static_cast<int32_t>(positions.size()));
+      page_begin.push_back(page_begin.back() +
+                           (held + count + shape_.page_tokens - 1) / shape_.page_tokens);
+    }
+    BatchLayout layout;
+    layout.rows = rows;
+    layout.sequences = static_cast<int>(batch.size());
+    layout.positions = positions.data();
+    layout.row_begin = row_begin.data();
+    layout.context = context.data();
+    layout.page_begin = page_begin.data();
+    layout.pages = table.data();
+    layout.parents = parents.data();
+
+    AttentionPlan plan;
+    PlanAttention(layout, shape_,
+                  {.blocks = cut.blocks, .max_partials = 1 << 20, .tile_queries = cut.tile_queries},
+                  &plan);
+    const size_t width = static_cast<size_t>(heads) * dim;
+    std::vector<float> partials(plan.partials * PartialBytes(shape_) / sizeof(float), NAN);
+    std::vector<float> out(rows * width, NAN);
+    std::vector<uint16_t> rounded(rows * (width + 8));
+    AttentionCall call = {.positions = positions.data(),
+                          .row_begin = row_begin.data(),
+                          .context = context.data(),
+                          .page_begin = page_begin.data(),
+                          .pages = table.data(),
+                          .is_tree = plan.is_tree.data(),
+                          .path_begin = plan.path_begin.data(),
+                          .paths = plan.paths.data(),
+                          .passes = plan.passes.data(),
+                          .units = plan.units.data(),
+                          .merges = plan.merges.data(),
+                          .qkv = qkv.data(),
+                          .partials = partials.data(),
+                          .out = out.data(),
+                          .rounded = {rounded.data(), static_cast<int>(width) + 8},
+                          .shape = shape_};
+    EXPECT_EQ(
+        LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kBf16},
+                             static_cast<int>(plan.units.size()),
+                             static_cast<int>(plan.merges.size()), plan.tile_queries, nullptr),
+        cudaSuccess)
+        << cuda_emulation::LastFailure();
+    for (size_t i = 0; i < out.size(); ++i) {
+      EXPECT_EQ(rounded[i / width * (width + 8) + i % width], FloatToBf16(out[i]));
+    }
+    return out;
+  }
+
+  std::vector<double> InDouble(const std::vector<int>& path) const {
+    const int dim = shape_.head_dim, heads = shape_.num_heads, kv_heads = shape_.num_kv_heads;
+    const size_t window = static_cast<size_t>(shape_.sliding_window);
+    const size_t first = window > 0 && path.size() > window ? path.size() - window : 0;
+    std::vector<double> out;
+    for (int h = 0; h < heads; ++h) {
+      const int kv = h / (heads / kv_heads);
+      const std::vector<float> query = Head(path.back(), h);
+      std::vector<double> sums(static_cast<size_t>(dim));
+      double weights = 0;
+      for (size_t i = first; i < path.size(); ++i) {
+        const std::vector<float> key = Head(path[i], heads + kv);
+        const std::vector<float> value = Head(path[i], heads + kv_heads + kv);
+        double dot = 0;
+        for (int e = 0; e < dim; ++e) dot += Stored(query[e]) * Stored(key[e]);
+        const double weight = std::exp(dot / std::sqrt(static_cast<double>(dim)));
+        weights += weight;
+        for (int e = 0; e < dim; ++e) sums[e] += weight * Stored(value[e]);
+      }
+      for (const double sum : sums) out.push_back(sum / weights);
+    }
+    return out;
+  }
+
+  // Every row of a batch, cut in any way, is bit-equal to the row alone behind its path.
+  void ExpectBitsOfTheRowAlone(const std::vector<Sequence>& batch, const std::vector<Cut>& cuts,
+                               const std::string& what) const {
+    const size_t width = static_cast<size_t>(shape_.num_heads) * shape_.head_dim;
+    std::vector<float> want;
+    for (const Sequence& s : batch) {
+      for (int row = 0; row < static_cast<int>(s.rows.size()); ++row) {
+        std::vector<int> held = Path(s, row);
+        held.pop_back();
+        const std::vector<float> alone = Run({{held, {s.rows[row]}, {}}}, {});
+        want.insert(want.end(), alone.begin(), alone.end());
+      }
+    }
+    for (const Cut& cut : cuts) {
+      const std::vector<float> got = Run(batch, cut);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i], want[i])
+            << what << ", tiles of " << cut.tile_queries << ", " << cut.blocks << " blocks, at "
+            << i / width << ", " << i % width;
+      }
+    }
+  }
+
+ private:
+  static double Stored(float x) { return Bf16ToFloat(FloatToBf16(x)); }
+
+  AttentionShape shape_;
+};
+
+// parents[i] < i; with `wide`, most nodes are near the root, so that many share a depth.
+std::vector<int> RandomTree(int rows, bool wide, std::mt19937& random) {
+  std::vector<int> parents;
+  for (int i = 0; i < rows; ++i) {
+    const int parent = static_cast<int>(random() % (i + 1)) - 1;
+    parents.push_back(wide ? std::min(parent, i / 4) : std::max(parent, i - 3));
+  }
+  parents[0] = -1;
+  return parents;
+}
+
+const std::vector<Cut> kCuts = {{16, 1, 2}, {32, 1, 3}, {64, 1, 4}, {16, 10000, 5}, {64, 10000, 6}};
+
+TEST(AttentionMma, EqualsDouble) {
+  struct Case {
+    AttentionShape shape;
+    int held, rows;
+  };
+  const Case cases[] = {
+      {{1, 1, 16, 16, 0}, 0, 1},    {{4, 1, 48, 16, 0}, 70, 3},   {{4, 4, 64, 16, 0}, 300, 20},
+      {{6, 2, 80, 5, 0}, 90, 2},    {{8, 1, 96, 16, 0}, 33, 9},   {{7, 1, 112, 1, 0}, 31, 2},
+      {{8, 2, 128, 16, 0}, 257, 5}, {{3, 1, 128, 16, 50}, 90, 7}, {{2, 1, 192, 8, 0}, 17, 3},
+      {{4, 2, 256, 32, 0}, 40, 10},
+  };
+  for (const Case& c : cases) {
+    const Attention attention(c.shape);
+    std::mt19937 random(1);
+    for (const bool tree : {false, true}) {
+      Sequence s = {Tokens(0, c.held), Tokens(5000, c.rows), {}};
+      if (tree) s.parents = RandomTree(c.rows, true, random);
+      const std::vector<float> got = attention.Run({s}, {});
+      const size_t width = static_cast<size_t>(c.shape.num_heads) * c.shape.head_dim;
+      for (int row = 0; row < c.rows; ++row) {
+        const std::vector<double> want = attention.InDouble(Path(s, row));
+        // Values up to 2; weights are rounded to 8 bits.
+        for (size_t i = 0; i < width; ++i) {
+          ASSERT_NEAR(got[row * width + i], want[i], 4e-3)
+              << "heads of " << c.shape.head_dim << ", row " << row << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionMma, ARowHasItsOwnBitsWhateverTheGroup) {
+  std::mt19937 random(2);
+  for (const int group : {1, 3, 4, 7, 8}) {
+    const Attention attention({2 * group, 2, 64, 16, 0});
+    const std::vector<Sequence> batch = {
+        {Tokens(0, 60), Tokens(10000, 9), {}},
+        {Tokens(1000, 250), Tokens(11000, 1), {}},
+        {Tokens(2000, 0), Tokens(12000, 21), {}},
+        {Tokens(3000, 70), Tokens(13000, 13), RandomTree(13, group % 2 == 0, random)}};
+    attention.ExpectBitsOfTheRowAlone(batch, kCuts, "group " + std::to_string(group));
+  }
+}
+
+// Steps of 64, 32 and 16 positions: contexts on and beside their edges, and those of a chunk.
+TEST(AttentionMma, ARowHasItsOwnBitsAtEveryEdge) {
+  std::mt19937 random(3);
+  for (const int dim : {64, 128, 256}) {
+    const Attention attention({4, 1, dim, 16, 0});
+    for (const int held : {0, 1, 15, 16, 17, 31, 32, 63, 64, 65, 254, 256, 511}) {
+      const std::vector<Sequence> batch = {
+          {Tokens(0, held), Tokens(10000, 4), {}},
+          {Tokens(2000, held), Tokens(12000, 6), RandomTree(6, held % 2 == 0, random)}};
+      attention.ExpectBitsOfTheRowAlone(
+          batch, {{16, 1, 2}, {64, 10000, 3}},
+          "heads of " + std::to_string(dim) + ", behind " + std::to_string(held));
+    }
+  }
+}
+
+TEST(AttentionMma, ARowHasItsOwnBitsInAWindow) {
+  std::mt19937 random(4);
+  for (const int window : {1, 5, 33, 64, 200, 300}) {
+    const Attention attention({3, 1, 64, 16, window});
+    const std::vector<Sequence> batch = {
+        {Tokens(0, 320), Tokens(10000, 40), {}},
+        {Tokens(1000, 3), Tokens(11000, 12), {}},
+        {Tokens(2000, 250), Tokens(12000, 17), RandomTree(17, false, random)},
+        {Tokens(3000, 60), Tokens(13000, 17), RandomTree(17, true, random)}};
+    attention.ExpectBitsOfTheRowAlone(batch, kCuts, "window " + std::to_string(window));
+  }
+}
+
+// 33 rows, as a draft of four sequences of eight tokens makes them, and trees at random.
+TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
+  std::mt19937 random(5);
+  std::vector<int> branches = {-1};
+  for (int i = 0; i < 32; ++i) branches.push_back(i % 8 == 0 ? 0 : i);
+  std::vector<int> roots;  // no common root, depth by depth
+  for (int i = 0; i < 33; ++i) roots.push_back(i < 8 ? -1 : i - 8);
+  const Attention attention({4, 1, 64, 16, 0});
+  for (const int held : {100, 246}) {
+    const std::vector<Sequence> batch = {
+        {Tokens(0, held), Tokens(10000, 33), branches},
+        {Tokens(1000, held), Tokens(11000, 33), roots},
+        {Tokens(2000, held), Tokens(12000, 33), RandomTree(33, true, random)},
+        {Tokens(3000, held), Tokens(13000, 33), RandomTree(33, false, random)}};
+    attention.ExpectBitsOfTheRowAlone(batch, kCuts, "behind " + std::to_string(held));
+  }
+}
+
+// Head sizes that the kernels fill up.
+TEST(AttentionMma, ARowHasItsOwnBitsInHeadsOfAnySize) {
+  std::mt19937 random(6);
+  for (const int dim : {16, 80, 96, 112, 192}) {
+    const Attention attention({6, 2, dim, 7, 0});
+    attention.ExpectBitsOfTheRowAlone(
+        {{Tokens(0, 70), Tokens(10000, 7), {}},
+         {Tokens(1000, 290), Tokens(11000, 7), RandomTree(7, true, random)}},
+        {{16, 10000, 2}, {64, 1, 3}}, "heads of " + std::to_string(dim));
+  }
+}
+
+// A barrier that is missing shows when threads run from the last to the first.
+TEST(AttentionMma, TheOrderOfThreadsDoesNotShow) {
+  std::mt19937 random(7);
+  const Attention attention({8, 1, 128, 16, 0});
+  const std::vector<Sequence> batch = {
+      {Tokens(0, 300), Tokens(10000, 12), {}},
+      {Tokens(1000, 90), Tokens(11000, 12), RandomTree(12, true, random)}};
+  for (const Cut& cut : kCuts) {
+    const std::vector<float> want = attention.Run(batch, cut);
+    cuda_emulation::SetReverseOrder(true);
+    const std::vector<float> got = attention.Run(batch, cut);
+    cuda_emulation::SetReverseOrder(false);
+    EXPECT_EQ(got, want);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

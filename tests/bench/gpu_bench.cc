@@ -159,36 +159,61 @@ Weights MakeWeights(const ModelConfig& c, Backend& backend, const RandomWeights&
 struct Step {
   const char* what;
   int sessions;
-  int rows;  // of each session
+  int rows;         // of each session
+  int context = 0;  // 0: --context
 };
-constexpr Step kSteps[] = {{"decode", 1, 1},   {"decode", 8, 1}, {"decode", 32, 1},
-                           {"decode", 128, 1}, {"verify", 1, 8}, {"verify", 1, 16},
-                           {"verify", 1, 32},  {"verify", 8, 8}, {"verify", 8, 16},
-                           {"verify", 8, 32},  {"verify", 32, 8}};
+constexpr Step kSteps[] = {{"decode", 1, 1},        {"decode", 8, 1},       {"decode", 32, 1},
+                           {"decode", 128, 1},      {"verify", 1, 8},       {"verify", 1, 16},
+                           {"verify", 1, 32},       {"verify", 8, 8},       {"verify", 8, 16},
+                           {"verify", 8, 32},       {"verify", 32, 8},      {"decode", 8, 1, 4096},
+                           {"verify", 1, 32, 4096}, {"verify", 8, 32, 4096}};
+constexpr int kPromptTokens = 2048;
 
 struct Ceilings {
   double bytes_per_second, operations_per_second;
 };
 
-// Weights once, each session's keys and values once, logits written; or the products, if longer.
-double Floor(const ModelConfig& c, const Step& step, int context, const Ceilings& ceilings) {
+struct Work {
+  double bytes, operations;
+  double Seconds(const Ceilings& ceilings) const {
+    return std::max(bytes / ceilings.bytes_per_second, operations / ceilings.operations_per_second);
+  }
+};
+
+// Of one session's attention, each row behind `context` tokens and the rows before it.
+double AttentionOperations(const ModelConfig& c, double rows, double context) {
+  return 4. * c.num_layers * c.num_heads * c.head_dim * rows * (context + (rows + 1) / 2);
+}
+
+double LayerWeights(const ModelConfig& c) {
   const double layer = double(c.hidden_size) * (c.num_heads + 2 * c.num_kv_heads) * c.head_dim +
                        double(c.num_heads) * c.head_dim * c.hidden_size +
                        3. * c.hidden_size * c.intermediate_size;
-  const double weights = layer * c.num_layers + double(c.vocab_size) * c.hidden_size;
-  const double kv = 2. * c.num_layers * c.num_kv_heads * c.head_dim * context * step.sessions;
+  return layer * c.num_layers;
+}
+
+// Weights once, each session's keys and values once, logits written; the products.
+Work WorkOf(const ModelConfig& c, const Step& step) {
+  const double weights = LayerWeights(c) + double(c.vocab_size) * c.hidden_size;
+  const double kv = 2. * c.num_layers * c.num_kv_heads * c.head_dim * step.context * step.sessions;
   const double rows = double(step.sessions) * step.rows;
-  const double bytes = 2. * (weights + kv) + 4. * rows * c.vocab_size;
-  return std::max(bytes / ceilings.bytes_per_second,
-                  2. * weights * rows / ceilings.operations_per_second);
+  return {2. * (weights + kv) + 4. * rows * c.vocab_size,
+          2. * weights * rows + step.sessions * AttentionOperations(c, step.rows, step.context)};
+}
+
+// A prompt, in passes of `batch` tokens, without logits.
+Work WorkOfPrompt(const ModelConfig& c, int tokens, int batch) {
+  const double passes = (tokens + batch - 1) / batch;
+  return {2. * LayerWeights(c) * passes,
+          2. * LayerWeights(c) * tokens + AttentionOperations(c, tokens, 0)};
 }
 
 class Bench {
  public:
-  Bench(Model* model, int context) : model_(*model), context_(context) {}
+  explicit Bench(Model* model) : model_(*model) {}
 
   bool Fits(const Step& step) const {
-    const int tokens = context_ + step.rows + model_.page_tokens();
+    const int tokens = step.context + step.rows + model_.page_tokens();
     return int64_t{step.sessions} * (tokens / model_.page_tokens() + 1) <= model_.total_pages() &&
            step.sessions * step.rows <= model_.max_batch_tokens();
   }
@@ -200,7 +225,7 @@ class Bench {
   // As the verifier's engine runs it: the logits are verified where they are, at temperature 0.
   Measured Run(const Step& step) {
     std::vector<SequenceId> sequences;
-    for (int s = 0; s < step.sessions; ++s) sequences.push_back(Prefilled());
+    for (int s = 0; s < step.sessions; ++s) sequences.push_back(Prefilled(step.context));
     const std::vector<TokenId> tokens(static_cast<size_t>(step.rows), 17);
     std::vector<int32_t> all;
     for (int i = 0; i < step.rows; ++i) all.push_back(i);
@@ -221,24 +246,23 @@ class Bench {
       Must(model_.Forward(batch, /*want_hidden=*/false, &output));
       model_.Verify(rounds, model_.config().vocab_size);
       measured.bytes_to_host = model_.bytes_to_host() - before;
-      for (const SequenceId s : sequences) model_.Truncate(s, context_);
+      for (const SequenceId s : sequences) model_.Truncate(s, step.context);
     });
     for (const SequenceId s : sequences) model_.Release(s);
     return measured;
   }
 
-  // Tokens a second of a prompt.
-  double Prefill() {
-    const double seconds = Median(3, [&] { model_.Release(Prefilled()); });
-    return context_ / seconds;
+  // Seconds of a prompt.
+  double Prefill(int tokens) {
+    return Median(3, [&] { model_.Release(Prefilled(tokens)); });
   }
 
  private:
-  SequenceId Prefilled() {
+  SequenceId Prefilled(int context) {
     const SequenceId sequence = model_.NewSequence();
     ForwardOutput output;
-    for (int held = 0; held < context_;) {
-      const int count = std::min(model_.max_batch_tokens(), context_ - held);
+    for (int held = 0; held < context;) {
+      const int count = std::min(model_.max_batch_tokens(), context - held);
       std::vector<TokenId> tokens;
       for (int i = 0; i < count; ++i) tokens.push_back((held + i) * 37 % 100000);
       const ForwardSequence share = {sequence, tokens, {}, {}};
@@ -249,8 +273,14 @@ class Bench {
   }
 
   Model& model_;
-  const int context_;
 };
+
+void PrintRow(const char* what, int sessions, int rows, int context, double seconds, double floor,
+              int64_t bytes_to_host) {
+  std::printf("%-8s %8d %6d %8d %9.3f %9.3f %7.2f %10.0f %7lld B\n", what, sessions, rows, context,
+              seconds * 1e3, floor * 1e3, seconds / floor, sessions * rows / seconds,
+              static_cast<long long>(bytes_to_host));
+}
 
 int Main(int argc, char** argv) {
   std::string device = "cuda:0", json_file;
@@ -279,32 +309,37 @@ int Main(int argc, char** argv) {
                                       .kv = Dtype::kBf16,
                                       .memory_fraction = 0.9,
                                       .max_batch_tokens = 512}));
-  Bench bench(model.get(), context);
+  Bench bench(model.get());
   json out = {{"device", name},
               {"copy_bytes_per_second", ceilings.bytes_per_second},
               {"product_operations_per_second", ceilings.operations_per_second},
               {"context", context},
               {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
-  out["prefill_tokens_per_second"] = bench.Prefill();
-  std::printf("Llama 3.1 8B shapes, %d tokens of context; prefill %.0f tokens/s\n", context,
-              out["prefill_tokens_per_second"].get<double>());
-  std::printf("%-8s %8s %6s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "ms", "floor",
-              "times", "rows/s", "to host");
-  for (const Step& step : kSteps) {
+  std::printf("Llama 3.1 8B shapes\n");
+  std::printf("%-8s %8s %6s %8s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "context",
+              "ms", "floor", "times", "rows/s", "to host");
+  for (const int tokens : {context, kPromptTokens}) {
+    const double seconds = bench.Prefill(tokens);
+    const double floor = WorkOfPrompt(config, tokens, model->max_batch_tokens()).Seconds(ceilings);
+    PrintRow("prefill", 1, tokens, 0, seconds, floor, 0);
+    out["prefill"].push_back({{"tokens", tokens}, {"seconds", seconds}, {"floor_seconds", floor}});
+  }
+  for (Step step : kSteps) {
+    if (step.context == 0) step.context = context;
     if (!bench.Fits(step)) {
-      std::printf("%-8s %8d %6d does not fit\n", step.what, step.sessions, step.rows);
+      std::printf("%-8s %8d %6d %8d does not fit\n", step.what, step.sessions, step.rows,
+                  step.context);
       continue;
     }
     const Bench::Measured measured = bench.Run(step);
-    const double seconds = measured.seconds, floor = Floor(config, step, context, ceilings);
-    std::printf("%-8s %8d %6d %9.3f %9.3f %7.2f %10.0f %7lld B\n", step.what, step.sessions,
-                step.rows, seconds * 1e3, floor * 1e3, seconds / floor,
-                step.sessions * step.rows / seconds,
-                static_cast<long long>(measured.bytes_to_host));
+    const double floor = WorkOf(config, step).Seconds(ceilings);
+    PrintRow(step.what, step.sessions, step.rows, step.context, measured.seconds, floor,
+             measured.bytes_to_host);
     out["steps"].push_back({{"what", step.what},
                             {"sessions", step.sessions},
                             {"rows", step.rows},
-                            {"seconds", seconds},
+                            {"context", step.context},
+                            {"seconds", measured.seconds},
                             {"floor_seconds", floor},
                             {"bytes_to_host", measured.bytes_to_host}});
   }

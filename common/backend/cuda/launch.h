@@ -44,10 +44,10 @@ cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shar
 
 template <class... Params, class... Args>
 cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
-                   cudaStream_t, Args... args) {
+                   cudaStream_t stream, Args... args) {
   cuda_emulation::SetKernel(reinterpret_cast<const void*>(kernel));
-  return cuda_emulation::RunGrid(grid, block, shared_bytes,
-                                 [=] { kernel(static_cast<Params>(args)...); });
+  return cuda_emulation::LaunchGrid(grid, block, shared_bytes, stream,
+                                    [=] { kernel(static_cast<Params>(args)...); });
 }
 
 #endif

@@ -1,7 +1,8 @@
 // Stands in for CUDA's header of this name where no CUDA compiler and no device is needed: the
 // include path of an emulated target names this folder, and its kernels (.cu) and the host code
 // around them compile as plain C++. Only what they use is here. Device memory is host memory, a
-// stream does everything at once, and a launch runs its blocks one after another (emulator.h).
+// stream does everything at once or as late as it may, and a launch runs its blocks one after
+// another (emulator.h).
 #pragma once
 
 #include <math.h>
@@ -58,7 +59,12 @@ enum cudaError_t {
   cudaErrorInvalidConfiguration = 9,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorIllegalState = 401,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
 };
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
@@ -70,6 +76,8 @@ enum cudaMemcpyKind {
 };
 using cudaStream_t = struct CudaStream*;
 using cudaEvent_t = struct CudaEvent*;
+using cudaGraph_t = struct CudaGraph*;
+using cudaGraphExec_t = struct CudaGraphExec*;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
@@ -93,6 +101,25 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
+
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone,
+  cudaStreamCaptureStatusActive,
+  cudaStreamCaptureStatusInvalidated
+};
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 struct cudaDeviceProp {
   char name[256];
@@ -120,8 +147,9 @@ inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask,
 int __all_sync(unsigned mask, int predicate);
 
 namespace outrider::cuda_emulation {
-// Runs body() once for every thread of the grid, with threadIdx and so on set.
-cudaError_t RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
+// Enqueues body(), once for every thread of the grid, with threadIdx and so on set.
+cudaError_t LaunchGrid(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                       std::function<void()> body);
 // The block's dynamic shared memory.
 void* DynamicShared();
 // Which kernel this thread launches next, and how many bytes of that memory it may have.

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/cuda_emulation/fiber.h"
+#include "tests/support/cuda_emulation/streams.h"
 #include "tests/support/cuda_emulation/warp_exchange.h"
 
 namespace outrider::cuda_emulation {
@@ -73,7 +75,6 @@ struct Block {
 thread_local Block block;
 thread_local bool reverse_order = false;
 thread_local std::string last_failure;
-thread_local cudaError_t last_error = cudaSuccess;
 
 void RunThread() {
   AcquireOrder(&block.begin_order);
@@ -171,10 +172,9 @@ std::string WhatIsWrong(dim3 grid, dim3 shape, size_t shared_bytes) {
   return "";
 }
 
-cudaError_t Failed(cudaError_t error, const std::string& why) {
+cudaError_t FailedWith(cudaError_t error, const std::string& why) {
   last_failure = why;
-  last_error = error;
-  return error;
+  return Failed(error);
 }
 
 void WaitForWarp(const char* operation, unsigned mask) {
@@ -208,12 +208,7 @@ unsigned Exchange(const char* operation, unsigned mask, uint64_t bits) {
   return parity;
 }
 
-}  // namespace
-
 cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::function<void()>& body) {
-  if (const std::string wrong = WhatIsWrong(grid, shape, shared_bytes); !wrong.empty()) {
-    return Failed(cudaErrorInvalidConfiguration, wrong);
-  }
   block.threads = shape.x * shape.y * shape.z;
   block.shape = shape;
   block.body = &body;
@@ -229,12 +224,23 @@ cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::funct
         std::memset(block.shared.get(), 0xff, shared_bytes);
         if (const std::string failure = RunBlock(); !failure.empty()) {
           block.fibers.clear();
-          return Failed(cudaErrorLaunchFailure, failure);
+          return FailedWith(cudaErrorLaunchFailure, failure);
         }
       }
     }
   }
   return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t LaunchGrid(dim3 grid, dim3 shape, size_t shared_bytes, cudaStream_t stream,
+                       std::function<void()> body) {
+  if (const std::string wrong = WhatIsWrong(grid, shape, shared_bytes); !wrong.empty()) {
+    return FailedWith(cudaErrorInvalidConfiguration, wrong);
+  }
+  return Enqueue(stream,
+                 [=, body = std::move(body)] { return RunGrid(grid, shape, shared_bytes, body); });
 }
 
 void* DynamicShared() { return block.shared.get(); }
@@ -294,10 +300,4 @@ unsigned __ballot_sync(unsigned mask, int predicate) {
 
 int __all_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) == 0xffffffffu ? 1 : 0;
-}
-
-cudaError_t cudaGetLastError() {
-  const cudaError_t error = last_error;
-  last_error = cudaSuccess;
-  return error;
 }

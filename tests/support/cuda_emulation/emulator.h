@@ -16,10 +16,19 @@
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try
 //     SetReverseOrder: threads then run from the last to the first between two barriers.
+//   - A stream does everything at once, or with SetLate all as late as it may: what is waited for
+//     is then all that is there, and copies read their pinned memory at the end.
+//   - While a stream captures, launches, copies and memsets are recorded and do not run; a graph
+//     repeats them with the arguments of then, its copies reading the memory of now. What a device
+//     refuses in a capture (memory that comes or goes, waits) is refused and spoils the capture,
+//     and FailNext makes one of a graph's calls fail.
+//   - Memory that was freed is all NaN, and for a while nobody else's.
 // What it cannot show: memory order between blocks, bank conflicts, speed, what nvcc makes of it.
 //
 // Thread: one launch at a time per thread of the machine.
 #pragma once
+
+#include <cuda_runtime.h>
 
 #include <string>
 
@@ -29,5 +38,15 @@ namespace outrider::cuda_emulation {
 const std::string& LastFailure();
 
 void SetReverseOrder(bool reverse);
+
+// Whether this thread's streams run their work only when somebody waits.
+void SetLate(bool late);
+
+// Calls that this thread can make fail, once each, with the error.
+enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
+void FailNext(GraphCall call, cudaError_t error);
+
+// Graphs that there are, over all threads.
+int LiveGraphs();
 
 }  // namespace outrider::cuda_emulation

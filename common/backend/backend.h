@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,6 +90,12 @@ struct DeviceMemory {
   int64_t total = 0;
 };
 
+// Of the forward passes so far: those that a device ran as one graph, and the graphs made for that.
+struct GraphCounts {
+  int64_t launches = 0;
+  int64_t captures = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -111,9 +118,15 @@ class Backend {
                            std::span<const SlotCopy> copies) = 0;
   virtual void Wait() = 0;
 
-  // May be called before the ops of a batch: its arrays stay as they are until the next Wait(), so
-  // that a backend needs to move them to its device only once.
-  virtual void BeginBatch(const BatchLayout& /*batch*/) {}
+  // Calls `ops`, the ops of one forward pass over `batch`, or does the same without calling them
+  // because it has kept what they came to the last time. REQUIRES: the batch's arrays stay as they
+  // are until the next Wait(); `ops` reads no other host memory and does nothing but call ops,
+  // those of the layers with `shape` over caches of type `kv`. For equal numbers of rows and wanted rows they are the same,
+  // on the same memory and with the same numbers.
+  virtual void RunPass(const BatchLayout& /*batch*/, const AttentionShape& /*shape*/, Dtype /*kv*/,
+                       const std::function<void()>& ops) {
+    ops();
+  }
 
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
   // kInvalidArgument for another shape, kResourceExhausted when memory is out.
@@ -158,6 +171,7 @@ class Backend {
 
   // Bytes that were copied to the host so far, where that is another memory than the device's.
   virtual int64_t bytes_to_host() const { return 0; }
+  virtual GraphCounts graph_counts() const { return {}; }
 };
 
 struct CpuBackendOptions {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/backend/cuda/module.h"
+#include "common/base/log.h"
 #include "common/base/version.h"
 
 namespace outrider {
@@ -63,7 +64,7 @@ Result<void*> Find(void* module, const char* name) {
   return symbol;
 }
 
-Result<std::unique_ptr<Backend>> CreateCudaBackend(int device) {
+Result<std::unique_ptr<Backend>> CreateCudaBackend(const CudaModuleOptions& options) {
   // Never closed: the driver leaves threads behind.
   OUTRIDER_ASSIGN(void* const module, OpenModule());
   OUTRIDER_ASSIGN(void* const version_symbol, Find(module, kCudaModuleVersionName));
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device) {
   }
   Backend* backend = nullptr;
   char message[1024] = "";
-  const int code = create(device, &backend, message, sizeof(message));
+  const int code = create(options, &backend, message, sizeof(message));
   if (code != 0) return Status(static_cast<Code>(code), message);
   return std::unique_ptr<Backend>(backend);
 }
@@ -93,10 +94,14 @@ Status CheckDeviceName(const std::string& device) {
 }
 
 Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
-                                               const CpuBackendOptions& cpu) {
+                                               const CpuBackendOptions& cpu,
+                                               const CudaBackendOptions& cuda) {
   OUTRIDER_TRY(CheckDeviceName(device));
-  const std::optional<int> cuda = CudaDevice(device);
-  return cuda.has_value() ? CreateCudaBackend(*cuda) : CreateCpuBackend(cpu);
+  const std::optional<int> number = CudaDevice(device);
+  if (!number.has_value()) return CreateCpuBackend(cpu);
+  return CreateCudaBackend({.device = *number,
+                            .graphs = cuda.graphs,
+                            .warn = [](const char* message) { Log(LogLevel::kWarning, message); }});
 }
 
 }  // namespace outrider

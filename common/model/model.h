@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "common/backend/backend.h"
 #include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -91,6 +92,8 @@ class Model {
   }
   // Bytes that came from the device to the host so far; 0 where they are one.
   virtual int64_t bytes_to_host() const { return 0; }
+  // Forward passes that the device ran as one graph.
+  virtual GraphCounts graph_counts() const { return {}; }
 
   // Keeps of the tokens that the last Forward appended to `sequence` only those of `path`:
   // ascending indices from a root to a node. Moves the path's KV together; nothing else is copied.

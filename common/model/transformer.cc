@@ -63,6 +63,7 @@ class Transformer : public Model {
     return backend_->Verify(batch, {work_.logits->floats(), config_.vocab_size, allowed});
   }
   int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
+  GraphCounts graph_counts() const override { return backend_->graph_counts(); }
 
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
   Status Reserve(SequenceId sequence, int tokens) override;
@@ -90,6 +91,7 @@ class Transformer : public Model {
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
   Status CheckBatch(std::span<const ForwardSequence> batch);
+  void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   int CopyLogits(std::span<const ForwardSequence> batch);
@@ -260,11 +262,23 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   CarryOutCopies();
 
   const BatchLayout layout = batch_.layout();
-  backend_->BeginBatch(layout);
-  backend_->Embed(*weights_.embedding, layout.tokens, layout.rows, work_.residual->floats());
-  for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, layout, batch_.logit_rows());
+  backend_->RunPass(layout, shape_, options_.kv, [&] { RunLayers(layout, batch_.logit_rows()); });
   ReadOutput(batch, want_hidden, output);
   return Status();
+}
+
+// Everything from the tokens to the logits of the wanted rows.
+void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
+  backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
+  for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, batch, logit_rows);
+  const auto rows = static_cast<int>(logit_rows.size());
+  if (rows == 0) return;
+  const int hidden = config_.hidden_size;
+  float* normed = work_.normed->floats();
+  backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
+                    hidden, config_.rms_norm_eps, normed);
+  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
+                   work_.logits->floats());
 }
 
 // The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
@@ -340,12 +354,6 @@ void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_h
     backend_->Wait();
     return;
   }
-  const int hidden = config_.hidden_size;
-  float* normed = work_.normed->floats();
-  backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                    hidden, config_.rms_norm_eps, normed);
-  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
-                   work_.logits->floats());
   output->rows = CopyLogits(batch);
   if (output->rows > 0) output->logits = host_logits_->floats();
   if (output->rows < rows) {  // Verify follows and waits
@@ -353,8 +361,8 @@ void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_h
     return;
   }
   if (want_hidden) {
-    backend_->CopyOut(host_hidden_->data(), normed,
-                      static_cast<size_t>(rows) * static_cast<size_t>(hidden) * sizeof(float));
+    const size_t values = static_cast<size_t>(rows) * static_cast<size_t>(config_.hidden_size);
+    backend_->CopyOut(host_hidden_->data(), work_.normed->data(), values * sizeof(float));
     output->hidden = host_hidden_->floats();
   }
   backend_->Wait();

@@ -12,6 +12,7 @@
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/large_product.h"
 #include "common/backend/cuda/product_choice.h"
+#include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
 
 namespace outrider {
@@ -26,6 +27,7 @@ void Must(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text =
       std::string("cublasLt, ") + what + ": " + cublasLtGetStatusString(status);
+  if (StreamCapture::Spoil(text)) return;
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 

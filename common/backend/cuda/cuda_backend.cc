@@ -1,6 +1,7 @@
 #include "common/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -10,11 +11,13 @@
 #include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/device_rules.h"
+#include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
+#include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
 
 namespace outrider {
@@ -22,6 +25,8 @@ namespace {
 
 constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention cut over blocks
 constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends; to be tuned
+// Of a pass that may become a graph: the launches of a larger one are hidden behind its work.
+constexpr int kMaxGraphRows = 256;
 
 const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
@@ -31,7 +36,7 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, std::string description, int multiprocessors,
               std::unique_ptr<Stream> stream, std::unique_ptr<StagedCopy> staging,
-              std::unique_ptr<LargeProduct> product)
+              std::unique_ptr<LargeProduct> product, CudaBackendSettings settings)
       : device_(device),
         description_(std::move(description)),
         multiprocessors_(multiprocessors),
@@ -42,7 +47,8 @@ class CudaBackend final : public Backend {
         rules_(stream_.get()),
         rounded_(stream_.get()),
         padded_(stream_.get()),
-        partials_(stream_.get()) {}
+        partials_(stream_.get()),
+        graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
 
   std::string Describe() const override { return description_; }
 
@@ -71,6 +77,7 @@ class CudaBackend final : public Backend {
 
   void CopyIn(void* device, const void* host, size_t bytes) override {
     UseDevice();
+    if (StreamCapture::Spoil("a host array is copied to the device")) return;
     rounded_of_ = nullptr;
     staging_->Write(device, bytes, 1, [&](std::byte* piece, size_t first, size_t count) {
       std::memcpy(piece, static_cast<const std::byte*>(host) + first, count);
@@ -94,13 +101,29 @@ class CudaBackend final : public Backend {
 
   void Wait() override {
     UseDevice();
+    if (StreamCapture::Spoil("the host waits")) return;
     stream_->Wait();
     batch_.Forget();
   }
 
-  void BeginBatch(const BatchLayout& batch) override {
+  void RunPass(const BatchLayout& batch, const AttentionShape& shape, Dtype kv,
+               const std::function<void()>& ops) override {
     UseDevice();
-    batch_.Begin(batch);
+    const bool graph = graphs_.enabled() && batch.rows <= kMaxGraphRows;
+    batch_.BeginPass(batch, shape, Limits(shape, kv), graph);
+    // Of a graph's first pass and of any later one: a replay does not ask.
+    partials_.AtLeast(std::bit_ceil(static_cast<size_t>(
+        batch_.Attention(batch, shape, Limits(shape, kv)).partials * PartialBytes(shape))));
+    const auto run = [&] {
+      rounded_of_ = nullptr;  // no pass depends on the one before it
+      ops();
+    };
+    if (graph) {
+      graphs_.Run(batch_.key(), run);
+    } else {
+      run();
+    }
+    rounded_of_ = nullptr;  // a replay leaves the scratch as it did, but nobody told
   }
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
@@ -173,20 +196,15 @@ class CudaBackend final : public Backend {
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
                       const KvLayer& kv, float* out) override {
     OUTRIDER_CHECK(shape.head_dim <= 256 && shape.head_dim % 8 == 0);
-    const AttentionLimits limits = {
-        .blocks = multiprocessors_ * kBlocksPerMultiprocessor,
-        .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
-        .tile_queries = AttentionTileQueries(shape, kv.dtype)};
-    const AttentionPlan* plan = nullptr;
-    AttentionCall call = batch_.Attention(batch, shape, limits, &plan);
+    const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.dtype));
+    AttentionCall call = plan.call;
     call.qkv = qkv;
     call.out = out;
     call.partials = static_cast<float*>(
-        partials_.AtLeast(static_cast<size_t>(plan->partials * PartialBytes(shape))));
+        partials_.AtLeast(static_cast<size_t>(plan.partials * PartialBytes(shape))));
     call.rounded = RoundedBeside(out, batch.rows, shape.num_heads * shape.head_dim);
     MustSucceed(
-        LaunchPagedAttention(call, kv, static_cast<int>(plan->units.size()),
-                             static_cast<int>(plan->merges.size()), plan->tile_queries, stream()),
+        LaunchPagedAttention(call, kv, plan.units, plan.merges, plan.tile_queries, stream()),
         "attention");
   }
 
@@ -215,6 +233,7 @@ class CudaBackend final : public Backend {
   }
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }
+  GraphCounts graph_counts() const override { return graphs_.counts(); }
 
  private:
   // CUDA remembers the device by thread, and who loads a model need not be who runs it.
@@ -227,6 +246,12 @@ class CudaBackend final : public Backend {
   cudaStream_t stream() const {
     UseDevice();
     return stream_->get();
+  }
+
+  AttentionLimits Limits(const AttentionShape& shape, Dtype kv) const {
+    return {.blocks = multiprocessors_ * kBlocksPerMultiprocessor,
+            .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
+            .tile_queries = AttentionTileQueries(shape, kv)};
   }
 
   // Products with 16-bit weights read activations of the same type. An op whose result such a
@@ -317,6 +342,7 @@ class CudaBackend final : public Backend {
   DeviceRules rules_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
+  GraphCache graphs_;
   Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
   const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's
   RoundedRows rounded_rows_;
@@ -326,7 +352,8 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
-                                                   std::unique_ptr<LargeProduct> product) {
+                                                   std::unique_ptr<LargeProduct> product,
+                                                   CudaBackendSettings settings) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
   MustSucceed(PrepareAttention(), "preparing attention");
@@ -334,7 +361,7 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
   OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
   return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(
       device, DescribeCudaDevice(device), properties.multiProcessorCount, std::move(stream),
-      std::move(staging), std::move(product)));
+      std::move(staging), std::move(product), std::move(settings)));
 }
 
 }  // namespace outrider

@@ -1,15 +1,19 @@
 #include "common/backend/cuda/device_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
+#include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
 
 namespace outrider {
 namespace {
 
 constexpr size_t kAlignment = 256;
+
+std::atomic<int64_t> device_moves = 0;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -24,10 +28,14 @@ std::unique_ptr<CudaBuffer> MustAllocate(Place place, size_t bytes) {
 void MustSucceed(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   const std::string text = std::string("CUDA, ") + what + ": " + cudaGetErrorString(error);
+  if (StreamCapture::Spoil(text)) return;
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
+int64_t CudaBuffer::moves() { return device_moves; }
+
 Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t bytes) {
+  if (place == Place::kDevice) ++device_moves;
   void* data = nullptr;
   const cudaError_t error = place == Place::kDevice
                                 ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
@@ -46,6 +54,7 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t byt
 }
 
 CudaBuffer::~CudaBuffer() {
+  if (place_ == Place::kDevice) ++device_moves;
   MustSucceed(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_), "freeing memory");
 }
 
@@ -88,7 +97,9 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
   }
 }
 
+// A graph would copy again, from memory that holds something else by then: here and in Take.
 const void* UploadRing::AddBytes(const void* host, size_t bytes) {
+  if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
   constexpr size_t kFirstBlock = size_t{1} << 20;
   const size_t room = Aligned(bytes);
   if (blocks_.empty() || blocks_.back().used + room > blocks_.back().device->bytes()) {
@@ -120,8 +131,28 @@ void UploadRing::Reset() {
   blocks_.back().used = blocks_.back().sent = 0;
 }
 
+std::byte* PinnedStaging::Take(size_t bytes) {
+  constexpr size_t kFirstBlock = size_t{256} << 10;
+  if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
+  const size_t room = Aligned(bytes);
+  if (blocks_.empty() || used_ + room > blocks_.back()->bytes()) {
+    const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back()->bytes();
+    blocks_.push_back(MustAllocate(Place::kPinnedHost, std::max(2 * before, room)));
+    used_ = 0;
+  }
+  const size_t at = used_;
+  used_ += room;
+  return static_cast<std::byte*>(blocks_.back()->data()) + at;
+}
+
+void PinnedStaging::Reset() {
+  if (blocks_.size() > 1) blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+  used_ = 0;
+}
+
 void* Scratch::AtLeast(size_t bytes) {
   if (buffer_ == nullptr || buffer_->bytes() < bytes) {
+    if (StreamCapture::Spoil("working memory grows")) return nullptr;
     stream_.Wait();  // whoever reads the old one
     buffer_.reset();
     buffer_ = MustAllocate(Place::kDevice, bytes);

@@ -1,12 +1,14 @@
 // Memory and streams of one device, owned: what the backend is built from.
 //
 // Thread: the backend's owner. What can run out returns a Status; a device that fails at anything
-// else is beyond repair (its context is lost), and the process ends with words (MustSucceed).
+// else is beyond repair (its context is lost), and the process ends with words (MustSucceed). What
+// fails while a graph is captured (stream_capture.h), or may not be done then, spoils the capture.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -17,7 +19,8 @@
 
 namespace outrider {
 
-// Ends the process when `error` is one; `what` is what was being done.
+// Ends the process when `error` is one, or the capture that is under way; `what` is what was being
+// done.
 void MustSucceed(cudaError_t error, const char* what);
 
 enum class Place { kDevice, kPinnedHost };
@@ -32,6 +35,10 @@ class CudaBuffer final : public Buffer {
 
   void* data() override { return data_; }
   size_t bytes() const override { return bytes_; }
+
+  // How often device memory has come or gone, in this process: addresses that were right before may
+  // be wrong when it has changed.
+  static int64_t moves();
 
  private:
   CudaBuffer(Place place, void* data, size_t bytes) : place_(place), data_(data), bytes_(bytes) {}
@@ -100,6 +107,18 @@ class UploadRing {
 
   const Stream& stream_;
   std::vector<Block> blocks_;  // the last one is filled
+};
+
+// Pinned memory for what is on its way to the device: every Take is another place until Reset.
+class PinnedStaging {
+ public:
+  std::byte* Take(size_t bytes);
+  // REQUIRES: the stream that the copies are on has been waited for.
+  void Reset();
+
+ private:
+  std::vector<std::unique_ptr<CudaBuffer>> blocks_;  // the last one is filled
+  size_t used_ = 0;                                  // of it
 };
 
 // Working memory that grows to what is asked for.

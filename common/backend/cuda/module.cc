@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "common/backend/cuda/cuda_backend.h"
@@ -11,10 +12,13 @@
 namespace outrider {
 namespace {
 
-Result<std::unique_ptr<Backend>> Create(int device) {
-  OUTRIDER_TRY(UseCudaDevice(device));
+Result<std::unique_ptr<Backend>> Create(const CudaModuleOptions& options) {
+  OUTRIDER_TRY(UseCudaDevice(options.device));
   OUTRIDER_ASSIGN(std::unique_ptr<LargeProduct> product, CreateCublasProduct());
-  return CreateCudaBackend(device, std::move(product));
+  return CreateCudaBackend(
+      options.device, std::move(product),
+      {.graphs = options.graphs,
+       .warn = [warn = options.warn](const std::string& message) { warn(message.c_str()); }});
 }
 
 }  // namespace
@@ -26,9 +30,9 @@ const char* outrider_cuda_module_version() { return outrider::kVersion; }
 
 int outrider_cuda_module_interface() { return outrider::kCudaModuleInterface; }
 
-int outrider_cuda_module_create(int device, outrider::Backend** backend, char* message,
-                                size_t message_bytes) {
-  outrider::Result<std::unique_ptr<outrider::Backend>> made = outrider::Create(device);
+int outrider_cuda_module_create(const outrider::CudaModuleOptions& options,
+                                outrider::Backend** backend, char* message, size_t message_bytes) {
+  outrider::Result<std::unique_ptr<outrider::Backend>> made = outrider::Create(options);
   if (!made.ok()) {
     std::snprintf(message, message_bytes, "%s", made.status().message().c_str());
     return static_cast<int>(made.status().code());

@@ -11,7 +11,7 @@ namespace outrider {
 
 inline constexpr char kCudaModuleFile[] = "outrider_cuda_backend.so";
 // Counts up with every change of Backend or of the functions below.
-inline constexpr int kCudaModuleInterface = 2;
+inline constexpr int kCudaModuleInterface = 3;
 
 // Both are equal to the caller's own, or nothing else may be called.
 using CudaModuleVersion = const char*();
@@ -19,9 +19,16 @@ using CudaModuleInterface = int();
 inline constexpr char kCudaModuleVersionName[] = "outrider_cuda_module_version";
 inline constexpr char kCudaModuleInterfaceName[] = "outrider_cuda_module_interface";
 
-// Makes a backend on device `device`. 0, and the caller owns *backend; or a Code, and `message`
-// holds the words, cut to `message_bytes`.
-using CudaModuleCreate = int(int device, Backend** backend, char* message, size_t message_bytes);
+struct CudaModuleOptions {
+  int device = 0;
+  bool graphs = true;
+  void (*warn)(const char* message) = nullptr;  // the file has no log of its own
+};
+
+// Makes a backend. 0, and the caller owns *backend; or a Code, and `message` holds the words, cut
+// to `message_bytes`.
+using CudaModuleCreate = int(const CudaModuleOptions& options, Backend** backend, char* message,
+                             size_t message_bytes);
 inline constexpr char kCudaModuleCreateName[] = "outrider_cuda_module_create";
 
 }  // namespace outrider

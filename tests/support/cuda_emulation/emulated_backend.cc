@@ -1,13 +1,14 @@
 #include "tests/support/cuda_emulation/emulated_backend.h"
 
-#include "common/backend/cuda/cuda_backend.h"
+#include <utility>
+
 #include "common/backend/cuda/cuda_device.h"
 
 namespace outrider {
 
-Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend() {
+Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(CudaBackendSettings settings) {
   OUTRIDER_TRY(UseCudaDevice(0));
-  return CreateCudaBackend(0, nullptr);
+  return CreateCudaBackend(0, nullptr, std::move(settings));
 }
 
 }  // namespace outrider

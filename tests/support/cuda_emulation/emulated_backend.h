@@ -4,11 +4,12 @@
 #include <memory>
 
 #include "common/backend/backend.h"
+#include "common/backend/cuda/cuda_backend.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
 // Products go through the backend's own kernel, eight rows at a time.
-Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend();
+Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(CudaBackendSettings settings = {});
 
 }  // namespace outrider

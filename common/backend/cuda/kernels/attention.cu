@@ -86,6 +86,7 @@ __global__ void __launch_bounds__(kThreads)
   // Of each query: maximum and sum, of this chunk and of all so far.
   __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
 
+  if (IsIdle(call, kUnits)) return;
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
   const SharedLayout<kTile> layout{dim};
@@ -261,6 +262,7 @@ constexpr int kMergedQueries = 8;  // of a block
 
 // Result after result, as a unit that has all chunks does.
 __global__ void __launch_bounds__(kThreads) MergeKernel(AttentionCall call) {
+  if (IsIdle(call, kMerges)) return;
   const AttentionMerge merge = call.merges[blockIdx.x];
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;

@@ -24,6 +24,8 @@ struct AttentionCall {
   const int32_t* passes = nullptr;
   const AttentionUnit* units = nullptr;
   const AttentionMerge* merges = nullptr;
+  // Of units and of merges, where the grids have more blocks than that; null: they have not.
+  const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's
   float* out = nullptr;        // [rows, num_heads * head_dim]

@@ -155,6 +155,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   using Parts = Layout<kDim>;
   constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
   constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
+  if (IsIdle(call, kUnits)) return;
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   T* const steps = reinterpret_cast<T*>(shared);
 

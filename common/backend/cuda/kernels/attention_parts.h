@@ -9,6 +9,13 @@ namespace outrider {
 
 constexpr float kNothing = -INFINITY;  // the maximum of no scores
 
+// Of AttentionCall::counts.
+constexpr int kUnits = 0, kMerges = 1;
+// Whether this block is beyond the work that there is.
+__device__ inline bool IsIdle(const AttentionCall& call, int what) {
+  return call.counts != nullptr && static_cast<int>(blockIdx.x) >= call.counts[what];
+}
+
 // By 2^(q.k times this) a key is weighted.
 __device__ inline float ScoreScale(int head_dim) {
   return 1.44269504f / sqrtf(static_cast<float>(head_dim));

@@ -161,22 +161,20 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   std::vector<std::vector<float>> results;
   for (const int blocks : {1, 10000}) {
     CudaBatch batch(&stream);
-    const AttentionPlan* plan = nullptr;
-    AttentionCall call = batch.Attention(layout, shape,
-                                         {.blocks = blocks,
-                                          .max_partials = 100,
-                                          .tile_queries = AttentionTileQueries(shape, Dtype::kF32)},
-                                         &plan);
-    EXPECT_EQ(plan->merges.empty(), blocks == 1);
-    std::vector<float> partials(plan->partials * PartialBytes(shape) / sizeof(float), NAN);
+    const PlannedAttention& plan =
+        batch.Attention(layout, shape,
+                        {.blocks = blocks,
+                         .max_partials = 100,
+                         .tile_queries = AttentionTileQueries(shape, Dtype::kF32)});
+    EXPECT_EQ(plan.merges == 0, blocks == 1);
+    std::vector<float> partials(plan.partials * PartialBytes(shape) / sizeof(float), NAN);
+    AttentionCall call = plan.call;
     results.emplace_back(static_cast<size_t>(rows) * 6 * 40, NAN);
     call.qkv = qkv.data();
     call.partials = partials.data();
     call.out = results.back().data();
-    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kF32},
-                                   static_cast<int>(plan->units.size()),
-                                   static_cast<int>(plan->merges.size()), plan->tile_queries,
-                                   stream.get()),
+    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kF32}, plan.units,
+                                   plan.merges, plan.tile_queries, stream.get()),
               cudaSuccess);
   }
   EXPECT_FALSE(std::isnan(results[0][0]));

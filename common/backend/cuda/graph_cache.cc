@@ -1,0 +1,112 @@
+#include "common/backend/cuda/graph_cache.h"
+
+#include <utility>
+
+#include "common/backend/cuda/stream_capture.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kUsesBefore = 2;        // a capture
+constexpr int kSeenForEachGraph = 4;  // keys that are remembered
+
+}  // namespace
+
+GraphCache::GraphCache(const Stream* stream, GraphCacheOptions options)
+    : stream_(*stream), options_(std::move(options)) {}
+
+GraphCache::~GraphCache() { DropAll(); }
+
+void GraphCache::Run(const GraphKey& key, const std::function<void()>& ops) {
+  if (!enabled() || StreamCapture::UnderWay()) return ops();
+  if (const int64_t moves = CudaBuffer::moves(); moves != moves_) {
+    DropAll();
+    moves_ = moves;
+  }
+  Entry& entry = Look(key);
+  if (entry.graph == nullptr && (!MayCapture(entry) || !Capture(entry, ops))) return ops();
+  if (!Launch(entry)) ops();
+}
+
+GraphCache::Entry& GraphCache::Look(const GraphKey& key) {
+  auto at = entries_.find(key);
+  if (at == entries_.end()) {
+    const auto most = static_cast<size_t>(options_.max_graphs) * kSeenForEachGraph;
+    if (entries_.size() >= most) ForgetOldest(/*with_graph=*/false);
+    at = entries_.try_emplace(key).first;
+  }
+  ++at->second.uses;
+  at->second.last_use = ++clock_;
+  return at->second;
+}
+
+bool GraphCache::MayCapture(const Entry& entry) const {
+  return entry.uses > kUsesBefore &&
+         counts_.captures < options_.max_graphs + counts_.launches / options_.launches_per_capture;
+}
+
+bool GraphCache::Capture(Entry& entry, const std::function<void()>& ops) {
+  if (size_ == options_.max_graphs) ForgetOldest(/*with_graph=*/true);
+  StreamCapture capture(stream_.get());
+  if (capture.begun()) ops();
+  const cudaGraph_t graph = capture.End();
+  if (graph == nullptr) {
+    TurnOff(capture.why());
+    return false;
+  }
+  const cudaError_t error = cudaGraphInstantiate(&entry.graph, graph, 0);
+  cudaGraphDestroy(graph);
+  if (error != cudaSuccess) {
+    entry.graph = nullptr;
+    TurnOff(std::string("instantiating a graph: ") + cudaGetErrorString(error));
+    return false;
+  }
+  ++size_;
+  ++counts_.captures;
+  return true;
+}
+
+bool GraphCache::Launch(Entry& entry) {
+  const cudaError_t error = cudaGraphLaunch(entry.graph, stream_.get());
+  if (error != cudaSuccess) {
+    TurnOff(std::string("launching a graph: ") + cudaGetErrorString(error));
+    return false;
+  }
+  ++counts_.launches;
+  return true;
+}
+
+// With a graph: of those that have one. Else of those that have none. A key that is forgotten has
+// to come again as often as a new one.
+void GraphCache::ForgetOldest(bool with_graph) {
+  auto oldest = entries_.end();
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    if ((at->second.graph != nullptr) != with_graph) continue;
+    if (oldest == entries_.end() || at->second.last_use < oldest->second.last_use) oldest = at;
+  }
+  if (oldest == entries_.end()) return;
+  Drop(oldest->second);
+  entries_.erase(oldest);
+}
+
+void GraphCache::Drop(Entry& entry) {
+  if (entry.graph == nullptr) return;
+  stream_.Wait();  // it may be running
+  MustSucceed(cudaGraphExecDestroy(std::exchange(entry.graph, nullptr)), "ending a graph");
+  --size_;
+}
+
+void GraphCache::DropAll() {
+  for (auto& [key, entry] : entries_) Drop(entry);
+}
+
+void GraphCache::TurnOff(const std::string& why) {
+  cudaGetLastError();  // or the next launch would find it
+  DropAll();
+  options_.enabled = false;
+  if (options_.warn) {
+    options_.warn("CUDA graphs are off from here on, passes run without: " + why);
+  }
+}
+
+}  // namespace outrider

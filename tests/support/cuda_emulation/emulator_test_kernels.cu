@@ -27,6 +27,8 @@ __global__ void WarpIdsKernel(int* up, int* down, int* broadcast, unsigned* ball
 
 __global__ void CountKernel(int* counter) { atomicAdd(counter, 1); }
 
+__global__ void DigitKernel(int* at, int digit) { *at = *at * 10 + digit; }
+
 __global__ void DivergentBarrierKernel() {
   if (threadIdx.x < 32) __syncthreads();
 }
@@ -62,6 +64,9 @@ cudaError_t LaunchWarpIds(int* up, int* down, int* broadcast, unsigned* ballot) 
 cudaError_t LaunchCount(int blocks, int threads, int* counter) {
   return Launch(CountKernel, dim3(static_cast<unsigned>(blocks), 2, 3),
                 static_cast<unsigned>(threads), 0, nullptr, counter);
+}
+cudaError_t LaunchDigit(int* at, int digit, cudaStream_t stream) {
+  return Launch(DigitKernel, 1, 1, 0, stream, at, digit);
 }
 cudaError_t LaunchDivergentBarrier() { return Launch(DivergentBarrierKernel, 3, 64, 0, nullptr); }
 cudaError_t LaunchDivergentWarp() {

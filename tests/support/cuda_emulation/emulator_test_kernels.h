@@ -8,6 +8,8 @@ namespace outrider {
 cudaError_t LaunchBlockSum(const float* x, int n, float* sum);
 cudaError_t LaunchWarpIds(int* up, int* down, int* broadcast, unsigned* ballot);
 cudaError_t LaunchCount(int blocks, int threads, int* counter);
+// *at = *at * 10 + digit, so that the order shows.
+cudaError_t LaunchDigit(int* at, int digit, cudaStream_t stream);
 // Half of the threads call __syncthreads.
 cudaError_t LaunchDivergentBarrier();
 // Lanes of one warp at two different operations.

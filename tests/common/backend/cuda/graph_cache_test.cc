@@ -1,0 +1,236 @@
+#include "common/backend/cuda/graph_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/stream_capture.h"
+#include "tests/support/cuda_emulation/emulator.h"
+#include "tests/support/cuda_emulation/emulator_test_kernels.h"
+
+namespace outrider {
+namespace {
+
+using cuda_emulation::FailNext;
+using cuda_emulation::GraphCall;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class GraphCacheTest : public testing::Test {
+ protected:
+  GraphCacheTest() { *number_ = 0; }
+  ~GraphCacheTest() override {
+    cache_.reset();
+    EXPECT_EQ(cuda_emulation::LiveGraphs(), 0);
+  }
+
+  void Make(GraphCacheOptions options = {}) {
+    options.warn = [this](const std::string& warning) { warnings_.push_back(warning); };
+    cache_ = std::make_unique<GraphCache>(&stream_, std::move(options));
+  }
+  // One use of `key`: sets the number, by a kernel, to the key's last digit behind 7.
+  void Use(int key) {
+    *number_ = 7;
+    cache_->Run({key}, [&] {
+      ++calls_;
+      MustSucceed(LaunchDigit(number_, key % 10, stream_.get()), "launching");
+    });
+    EXPECT_EQ(*number_, 70 + key % 10);
+  }
+  int captures() const { return static_cast<int>(cache_->counts().captures); }
+  int launches() const { return static_cast<int>(cache_->counts().launches); }
+
+  Stream stream_;
+  const std::unique_ptr<CudaBuffer> buffer_ =
+      CudaBuffer::Allocate(Place::kDevice, sizeof(int)).value();
+  int* const number_ = static_cast<int*>(buffer_->data());
+  std::vector<std::string> warnings_;
+  std::unique_ptr<GraphCache> cache_;
+  int calls_ = 0;
+};
+
+TEST_F(GraphCacheTest, CapturesTheThirdUseAndReplaysFromThenOn) {
+  Make();
+  for (int use = 1; use <= 2; ++use) {
+    Use(1);
+    EXPECT_EQ(calls_, use);
+    EXPECT_EQ(cache_->size(), 0);
+  }
+  Use(1);
+  EXPECT_EQ(calls_, 3);  // recorded, not run
+  EXPECT_EQ(cache_->size(), 1);
+  for (int i = 0; i < 5; ++i) Use(1);
+  EXPECT_EQ(calls_, 3);
+  EXPECT_EQ(captures(), 1);
+  EXPECT_EQ(launches(), 6);
+  Use(2);  // another key
+  EXPECT_EQ(calls_, 4);
+  EXPECT_EQ(launches(), 6);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(GraphCacheTest, IsOffWhenToldSo) {
+  Make({.enabled = false});
+  for (int i = 0; i < 5; ++i) Use(1);
+  EXPECT_EQ(calls_, 5);
+  EXPECT_EQ(captures() + launches(), 0);
+}
+
+TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
+  Make();
+  for (int i = 0; i < 4; ++i) Use(1);
+  EXPECT_EQ(calls_, 3);
+  auto other = CudaBuffer::Allocate(Place::kDevice, 8).value();
+  Use(1);  // captured anew: it has been run as it is before
+  EXPECT_EQ(calls_, 4);
+  EXPECT_EQ(captures(), 2);
+  Use(1);
+  EXPECT_EQ(calls_, 4);
+  other.reset();
+  Use(1);
+  EXPECT_EQ(calls_, 5);
+  EXPECT_EQ(cache_->size(), 1);
+  // Graphs name no pinned memory.
+  const auto pinned = CudaBuffer::Allocate(Place::kPinnedHost, 8).value();
+  Use(1);
+  EXPECT_EQ(calls_, 5);
+}
+
+TEST_F(GraphCacheTest, TheOneNotUsedForLongestMakesRoom) {
+  Make({.max_graphs = 3, .launches_per_capture = 1});
+  for (const int key : {1, 2, 3}) {
+    for (int i = 0; i < 4; ++i) Use(key);
+  }
+  Use(1);
+  EXPECT_EQ(cache_->size(), 3);
+  calls_ = 0;
+  for (int i = 0; i < 4; ++i) Use(4);  // in place of 2
+  EXPECT_EQ(calls_, 3);
+  EXPECT_EQ(cache_->size(), 3);
+  EXPECT_EQ(cuda_emulation::LiveGraphs(), 3);
+  Use(1), Use(3);
+  EXPECT_EQ(calls_, 3);
+  Use(2);
+  EXPECT_EQ(calls_, 4);
+}
+
+TEST_F(GraphCacheTest, CapturesHaveToBeEarned) {
+  Make({.max_graphs = 4, .launches_per_capture = 8});
+  // Ten keys in turn, more than there is room for: nearly none would be replayed before it is gone.
+  for (int round = 0; round < 200; ++round) {
+    for (int key = 0; key < 10; ++key) Use(key);
+  }
+  EXPECT_LE(captures(), 4 + launches() / 8);
+  EXPECT_GT(launches(), 200);  // those that stay are of use
+}
+
+TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
+  Make({.max_graphs = 4});
+  for (int i = 0; i < 3; ++i) Use(5);
+  for (int key = 100; key < 1100; ++key) Use(key);
+  EXPECT_EQ(captures(), 1);
+  // A thousand keys later the graph is still there, and a key has to come three times in a row of
+  // not too many others.
+  calls_ = 0;
+  Use(5);
+  EXPECT_EQ(calls_, 0);
+  Use(100), Use(100);
+  EXPECT_EQ(captures(), 1);
+  Use(100);
+  EXPECT_EQ(captures(), 2);
+}
+
+class GraphFailure : public GraphCacheTest, public testing::WithParamInterface<GraphCall> {};
+
+TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
+  Make();
+  for (int i = 0; i < 4; ++i) Use(1);
+  for (int i = 0; i < 2; ++i) Use(2);
+  FailNext(GetParam(), cudaErrorMemoryAllocation);
+  if (GetParam() == GraphCall::kLaunch) Use(1);
+  for (int i = 0; i < 3; ++i) Use(2);
+  EXPECT_FALSE(cache_->enabled());
+  EXPECT_EQ(cache_->size(), 0);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("CUDA graphs are off"));
+  EXPECT_THAT(warnings_[0], HasSubstr("out of memory"));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // the next launch is not blamed
+  const int before = calls_;
+  Use(1);
+  EXPECT_EQ(calls_, before + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, GraphFailure,
+                         testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
+                                         GraphCall::kInstantiate, GraphCall::kLaunch));
+
+// What a capture does not allow: the sequence runs as it is, and the process lives.
+TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
+  UploadRing ring(&stream_);
+  PinnedStaging staging;
+  Scratch scratch(&stream_);
+  const std::vector<int> values = {1, 2, 3};
+  size_t growing = 8;
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"operation not permitted", [&] { stream_.Wait(); }},
+      {"working memory grows", [&] { scratch.AtLeast(growing *= 2); }},
+      {"a host array is sent", [&] { ring.Add(values.data(), 3); }},
+      {"a host array is sent", [&] { staging.Take(100); }},
+      {"invalid configuration",
+       [&] {
+         // Only in the capture: as it is, this would end the process.
+         if (StreamCapture::UnderWay()) {
+           MustSucceed(cudaErrorInvalidConfiguration, "launching");
+         }
+       }},
+  };
+  for (const auto& [reason, call] : calls) {
+    warnings_.clear();
+    Make();
+    for (int i = 0; i < 5; ++i) {
+      *number_ = 0;
+      cache_->Run({1}, [&] {
+        MustSucceed(LaunchDigit(number_, 4, stream_.get()), "launching");
+        call();
+        MustSucceed(LaunchDigit(number_, 2, stream_.get()), "launching");
+      });
+      EXPECT_EQ(*number_, 42) << reason;
+    }
+    ASSERT_THAT(warnings_, ElementsAre(HasSubstr(reason)));
+    EXPECT_EQ(launches(), 0);
+  }
+}
+
+TEST_F(GraphCacheTest, WithinAnotherSequenceItIsPartOfThat) {
+  Make();
+  for (int i = 0; i < 5; ++i) {
+    *number_ = 0;
+    cache_->Run({1}, [&] {
+      MustSucceed(LaunchDigit(number_, 4, stream_.get()), "launching");
+      cache_->Run({2}, [&] { MustSucceed(LaunchDigit(number_, 2, stream_.get()), "launching"); });
+    });
+    EXPECT_EQ(*number_, 42);
+  }
+  EXPECT_EQ(captures(), 1);
+  EXPECT_EQ(launches(), 3);
+}
+
+// A graph may still be running when it is thrown away.
+TEST_F(GraphCacheTest, WaitsForAGraphBeforeItIsGone) {
+  Make({.max_graphs = 1, .launches_per_capture = 1});
+  cuda_emulation::SetLate(true);
+  const auto use = [&](int key) {
+    cache_->Run({key}, [&] { MustSucceed(LaunchDigit(number_, key, stream_.get()), "launching"); });
+  };
+  for (const int key : {1, 1, 1, 2, 2, 2}) use(key);
+  EXPECT_EQ(captures(), 2);
+  stream_.Wait();
+  cuda_emulation::SetLate(false);
+  EXPECT_EQ(*number_, 111222);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -40,6 +40,12 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       batch_rows(registry.MakeHistogram("outrider_drafter_batch_rows",
                                         "Token rows of one forward pass", RowCountBuckets(),
                                         {{"model_name", model_name}})),
+      device_graph_launches_total(registry.MakeCounter(
+          "outrider_drafter_device_graph_launches_total",
+          "Forward passes that the device ran as one graph", {{"model_name", model_name}})),
+      device_graph_captures_total(
+          registry.MakeCounter("outrider_drafter_device_graph_captures_total",
+                               "Graphs that were made for that", {{"model_name", model_name}})),
       sessions(registry.MakeGauge("outrider_drafter_sessions", "Sessions mirrored",
                                   {{"model_name", model_name}})),
       reconnects_total(registry.MakeCounter("outrider_drafter_reconnects_total",

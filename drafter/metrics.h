@@ -22,7 +22,9 @@ struct DrafterMetrics {
   Gauge head_bias;
   Gauge head_threshold;
   Histogram forward_seconds;
-  Histogram batch_rows;  // token rows of one forward pass
+  Histogram batch_rows;                 // token rows of one forward pass
+  Counter device_graph_launches_total;  // of the forward passes, those run as one graph
+  Counter device_graph_captures_total;  // graphs made for that
   Gauge sessions;
   Counter reconnects_total;
   Gauge attached;   // verifiers that this drafter is attached to

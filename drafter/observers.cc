@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <utility>
 
 #include "common/base/log.h"
 
@@ -19,6 +20,11 @@ void LoopMetrics::OnStep(const StepReport& report) {
   if (report.ahead) metrics_->ahead_tokens_total.Increment(report.drafted_tokens);
   metrics_->forward_seconds.Observe(report.seconds);
   metrics_->batch_rows.Observe(report.rows);
+  const GraphCounts before = std::exchange(graphs_, report.graphs);
+  metrics_->device_graph_launches_total.Increment(
+      static_cast<double>(graphs_.launches - before.launches));
+  metrics_->device_graph_captures_total.Increment(
+      static_cast<double>(graphs_.captures - before.captures));
 }
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }

@@ -24,6 +24,7 @@ class LoopMetrics final : public DraftObserver {
 
  private:
   DrafterMetrics* metrics_;
+  GraphCounts graphs_;  // that the metrics know of
 };
 
 class Attachments final : public LinksObserver {

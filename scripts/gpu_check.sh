@@ -100,7 +100,7 @@ fi
 
 stage=benchmark
 step "benchmark"
-timeout 240 "$build/bin/gpu_bench" --json "$out/gpu_bench.json" | tee "$out/gpu_bench.log" ||
+timeout 300 "$build/bin/gpu_bench" --graphs both --json "$out/gpu_bench.json" | tee "$out/gpu_bench.log" ||
   failed+=(benchmark)
 timeout 60 "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" |
   tee "$out/verify_gpu_bench.log" || failed+=(verification)

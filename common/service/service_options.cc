@@ -66,6 +66,10 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
                  "Of a CUDA device's memory, how much may be in use in the end: what weights and "
                  "activations leave of it is the KV cache's")
       ->check(CLI::Range(0.05, 1.0));
+  app.add_option("--cuda-graphs", o->cuda_graphs,
+                 "Whether a CUDA device runs forward passes that come again as one launch each: "
+                 "true or false")
+      ->default_str(o->cuda_graphs ? "true" : "false");
   app.add_option("--threads", o->threads, "Compute threads of the CPU")->check(CLI::Range(1, 256));
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
       ->delimiter(',')
@@ -130,9 +134,11 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
                                                int max_batch_tokens) {
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateBackend(options.device, {.threads = options.threads,
-                                                 .cores = options.cores,
-                                                 .bf16_activations = options.bf16_activations}));
+                  CreateBackend(options.device,
+                                {.threads = options.threads,
+                                 .cores = options.cores,
+                                 .bf16_activations = options.bf16_activations},
+                                {.graphs = options.cuda_graphs}));
   // The CPU's attention is written for f32; half the bytes count on a GPU.
   const Dtype kv = OnCpu(options) || options.weights == WeightType::kF32 ? Dtype::kF32
                    : options.weights == WeightType::kF16                 ? Dtype::kF16

@@ -29,6 +29,7 @@ struct ServiceOptions {
   std::string metrics;           // host:port of the Prometheus endpoint; empty: none
   std::string device = "cpu";    // or cuda:N
   double memory_fraction = 0.9;  // of a CUDA device
+  bool cuda_graphs = true;
   int threads = 1;
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;

@@ -473,6 +473,7 @@ bool DraftLoop::RunStep() {
     if (!rows.empty()) Draw(share, rows, accepted, states, &report);
   }
   report.seconds = Seconds(clock_->Now() - begin);
+  report.graphs = model_->graph_counts();
   if (head_.has_value() && !ahead && !reads_prompt) head_->OnPass(report.seconds);
   // The threads that receive may share this core.
   if (ahead) std::this_thread::yield();

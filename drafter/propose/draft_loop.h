@@ -61,6 +61,7 @@ struct StepReport {
   int drafted_tokens = 0;  // nodes: what was drawn twice counts once
   bool ahead = false;      // made ahead of verdicts
   double seconds = 0;
+  GraphCounts graphs;  // of the model, so far
 };
 
 // Told by the owner thread.

@@ -1,6 +1,7 @@
 // How fast a CUDA device runs a model of Llama 3.1 8B's shape, against what its memory and its
 // matrix units allow. Weights are random: nothing of the speed depends on them.
-//   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS]
+//   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS] [--graphs both|on|off]
+// Passes run as CUDA graphs, and the smaller ones without as well (both), only so or not at all.
 // Exit code 0 and the word "skipped" without a device.
 #include <cuda_runtime.h>
 
@@ -12,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -275,22 +277,55 @@ class Bench {
   Model& model_;
 };
 
-void PrintRow(const char* what, int sessions, int rows, int context, double seconds, double floor,
-              int64_t bytes_to_host) {
-  std::printf("%-8s %8d %6d %8d %9.3f %9.3f %7.2f %10.0f %7lld B\n", what, sessions, rows, context,
-              seconds * 1e3, floor * 1e3, seconds / floor, sessions * rows / seconds,
+void PrintRow(const char* what, int sessions, int rows, int context, double seconds,
+              std::optional<double> without_graphs, double floor, int64_t bytes_to_host) {
+  char plain[32] = "-";
+  if (without_graphs) std::snprintf(plain, sizeof(plain), "%.3f", *without_graphs * 1e3);
+  std::printf("%-8s %8d %6d %8d %9.3f %9s %9.3f %7.2f %10.0f %7lld B\n", what, sessions, rows,
+              context, seconds * 1e3, plain, floor * 1e3, seconds / floor, sessions * rows / seconds,
               static_cast<long long>(bytes_to_host));
 }
 
+std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend> backend,
+                             const RandomWeights& random) {
+  Weights weights = MakeWeights(config, *backend, random);
+  return Must(BuildModel(config, std::move(weights), std::move(backend),
+                         {.weights = WeightType::kBf16,
+                          .kv = Dtype::kBf16,
+                          .memory_fraction = 0.9,
+                          .max_batch_tokens = 512}));
+}
+
+// The steps with what is open of them filled in.
+std::vector<Step> Steps(int context) {
+  std::vector<Step> steps(std::begin(kSteps), std::end(kSteps));
+  for (Step& step : steps) {
+    if (step.context == 0) step.context = context;
+  }
+  return steps;
+}
+
+// Of each step; nothing where it does not fit or has more rows than `most_rows`.
+std::vector<std::optional<Bench::Measured>> RunSteps(Bench& bench, std::span<const Step> steps,
+                                                     int most_rows) {
+  std::vector<std::optional<Bench::Measured>> all;
+  for (const Step& step : steps) {
+    all.emplace_back();
+    if (bench.Fits(step) && step.sessions * step.rows <= most_rows) all.back() = bench.Run(step);
+  }
+  return all;
+}
+
 int Main(int argc, char** argv) {
-  std::string device = "cuda:0", json_file;
+  std::string device = "cuda:0", json_file, graphs = "both";
   int context = 1024;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--device") == 0) device = argv[i + 1];
     if (std::strcmp(argv[i], "--json") == 0) json_file = argv[i + 1];
     if (std::strcmp(argv[i], "--context") == 0) context = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--graphs") == 0) graphs = argv[i + 1];
   }
-  Result<std::unique_ptr<Backend>> made = CreateBackend(device, {});
+  Result<std::unique_ptr<Backend>> made = CreateBackend(device, {}, {.graphs = graphs != "off"});
   if (!made.ok()) {
     std::printf("gpu_bench: skipped: %s\n", made.status().message().c_str());
     return 0;
@@ -303,12 +338,7 @@ int Main(int argc, char** argv) {
   std::printf("%s: copy %.2f TB/s, bf16 product %.0f TFLOP/s\n", name.c_str(),
               ceilings.bytes_per_second / 1e12, ceilings.operations_per_second / 1e12);
 
-  Weights weights = MakeWeights(config, *backend, random);
-  const auto model = Must(BuildModel(config, std::move(weights), std::move(backend),
-                                     {.weights = WeightType::kBf16,
-                                      .kv = Dtype::kBf16,
-                                      .memory_fraction = 0.9,
-                                      .max_batch_tokens = 512}));
+  auto model = Build(config, std::move(backend), random);
   Bench bench(model.get());
   json out = {{"device", name},
               {"copy_bytes_per_second", ceilings.bytes_per_second},
@@ -316,33 +346,51 @@ int Main(int argc, char** argv) {
               {"context", context},
               {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
   std::printf("Llama 3.1 8B shapes\n");
-  std::printf("%-8s %8s %6s %8s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "context",
-              "ms", "floor", "times", "rows/s", "to host");
+  std::printf("%-8s %8s %6s %8s %9s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "context",
+              "ms", "no graphs", "floor", "times", "rows/s", "to host");
   for (const int tokens : {context, kPromptTokens}) {
     const double seconds = bench.Prefill(tokens);
     const double floor = WorkOfPrompt(config, tokens, model->max_batch_tokens()).Seconds(ceilings);
-    PrintRow("prefill", 1, tokens, 0, seconds, floor, 0);
+    PrintRow("prefill", 1, tokens, 0, seconds, {}, floor, 0);
     out["prefill"].push_back({{"tokens", tokens}, {"seconds", seconds}, {"floor_seconds", floor}});
   }
-  for (Step step : kSteps) {
-    if (step.context == 0) step.context = context;
-    if (!bench.Fits(step)) {
+  const std::vector<Step> steps = Steps(context);
+  const auto measured = RunSteps(bench, steps, model->max_batch_tokens());
+  const GraphCounts counts = model->graph_counts();
+
+  std::vector<std::optional<Bench::Measured>> without(steps.size());
+  if (graphs == "both") {
+    constexpr int kMostRows = 64;  // beyond, launches are hidden behind the work
+    model.reset();                 // both do not fit
+    model = Build(config, Must(CreateBackend(device, {}, {.graphs = false})), random);
+    Bench bench_without(model.get());
+    without = RunSteps(bench_without, steps, kMostRows);
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (!measured[i].has_value()) {
       std::printf("%-8s %8d %6d %8d does not fit\n", step.what, step.sessions, step.rows,
                   step.context);
       continue;
     }
-    const Bench::Measured measured = bench.Run(step);
-    const double floor = WorkOf(config, step).Seconds(ceilings);
-    PrintRow(step.what, step.sessions, step.rows, step.context, measured.seconds, floor,
-             measured.bytes_to_host);
+    const double seconds = measured[i]->seconds, floor = WorkOf(config, step).Seconds(ceilings);
+    const std::optional<double> plain =
+        without[i].has_value() ? std::optional(without[i]->seconds) : std::nullopt;
+    PrintRow(step.what, step.sessions, step.rows, step.context, seconds, plain, floor,
+             measured[i]->bytes_to_host);
     out["steps"].push_back({{"what", step.what},
                             {"sessions", step.sessions},
                             {"rows", step.rows},
                             {"context", step.context},
-                            {"seconds", measured.seconds},
+                            {"seconds", seconds},
                             {"floor_seconds", floor},
-                            {"bytes_to_host", measured.bytes_to_host}});
+                            {"bytes_to_host", measured[i]->bytes_to_host}});
+    if (plain) out["steps"].back()["seconds_without_graphs"] = *plain;
   }
+  std::printf("CUDA graphs: %lld made, %lld passes run as one\n",
+              static_cast<long long>(counts.captures), static_cast<long long>(counts.launches));
+  out["graph_captures"] = counts.captures;
+  out["graph_launches"] = counts.launches;
   if (!json_file.empty()) std::ofstream(json_file) << out.dump(2) << "\n";
   return 0;
 }

@@ -446,6 +446,11 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     const int64_t bytes = model_->bytes_to_host();
     metrics_->device_to_host_bytes_total.Increment(
         static_cast<double>(bytes - std::exchange(bytes_to_host_, bytes)));
+    const GraphCounts now = model_->graph_counts(), before = std::exchange(graphs_, now);
+    metrics_->device_graph_launches_total.Increment(
+        static_cast<double>(now.launches - before.launches));
+    metrics_->device_graph_captures_total.Increment(
+        static_cast<double>(now.captures - before.captures));
   }
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));

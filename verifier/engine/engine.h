@@ -185,6 +185,7 @@ class Engine final : public DraftConsumer {
   uint64_t step_ = 0;
   DeviceRounds device_rounds_;
   int64_t bytes_to_host_ = 0;  // of the model's, those that the metrics know
+  GraphCounts graphs_;         // the same
   PrefixCache prefixes_;
   std::optional<Planner> planner_;
   int running_ = 0;             // sessions that hold pages; the others wait for theirs

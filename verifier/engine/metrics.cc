@@ -154,6 +154,12 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           registry.MakeCounter("outrider_device_to_host_bytes_total",
                                "Bytes that came from the device: rows of logits, verdicts",
                                {{"model_name", model_name}})),
+      device_graph_launches_total(registry.MakeCounter(
+          "outrider_device_graph_launches_total", "Forward passes that the device ran as one graph",
+          {{"model_name", model_name}})),
+      device_graph_captures_total(registry.MakeCounter("outrider_device_graph_captures_total",
+                                                       "Graphs that were made for that",
+                                                       {{"model_name", model_name}})),
       sessions_moved_total(registry.MakeCounter("outrider_sessions_moved_total",
                                                 "Sessions taken off a late drafter for another one",
                                                 {{"model_name", model_name}})),

@@ -83,14 +83,16 @@ struct VerifierMetrics {
   Gauge drafters_silent;
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
-  Counter drafters_left_closed;        // the drafter ended its stream, as one that is stopped does
-  Counter drafters_left_gone;          // its connection broke
-  Counter drafters_left_nonsense;      // we ended its stream for what it sent
-  Counter drafters_left_overload;      // too many messages waited, on either side
-  Counter rounds_total;                // plain ones included
-  Counter plain_rounds_total;          // without a draft
-  Counter device_rounds_total;         // of all, those whose rows stayed on the device
-  Counter device_to_host_bytes_total;  // of the target's: rows, verdicts
+  Counter drafters_left_closed;         // the drafter ended its stream, as one that is stopped does
+  Counter drafters_left_gone;           // its connection broke
+  Counter drafters_left_nonsense;       // we ended its stream for what it sent
+  Counter drafters_left_overload;       // too many messages waited, on either side
+  Counter rounds_total;                 // plain ones included
+  Counter plain_rounds_total;           // without a draft
+  Counter device_rounds_total;          // of all, those whose rows stayed on the device
+  Counter device_to_host_bytes_total;   // of the target's: rows, verdicts
+  Counter device_graph_launches_total;  // forward passes that the device ran as one graph
+  Counter device_graph_captures_total;  // graphs made for that
   Counter sessions_moved_total;
   Counter draft_timeouts_total;  // rounds whose draft did not come in time
   Counter arm_switches_total;

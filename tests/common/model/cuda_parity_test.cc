@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/backend/create_backend.h"
+#include "tests/common/model/graph_story.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/common/model/verify_story.h"
 
@@ -91,6 +92,15 @@ TEST_P(CudaParity, VerdictsAgree) {
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     outrider::testing::ExpectVerdictsOfTheHost(*Load("cuda:0", weights, Dtype::kBf16));
   }
+}
+
+// Passes as graphs against passes without, on the same device: the same kernels, so the same bits.
+TEST_P(CudaParity, GraphsGiveTheBitsOfPassesWithoutThem) {
+  GraphTwins twins(
+      [](bool graphs) { return CreateBackend("cuda:0", {}, {.graphs = graphs}).value(); },
+      GetParam().checkpoint,
+      {.weights = WeightType::kBf16, .kv = Dtype::kBf16, .kv_pages = 200, .max_batch_tokens = 300});
+  ExpectTheBitsOfPassesWithoutGraphs(twins, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(

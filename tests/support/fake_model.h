@@ -54,6 +54,8 @@ class FakeModel final : public Model {
   bool verifies() const override { return verify_ != nullptr; }
   DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override;
   int64_t bytes_to_host() const override { return bytes_to_host_; }
+  GraphCounts graph_counts() const override { return graph_counts_; }
+  void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
 
   // The oracle: the logits [vocab_size] behind a path of tokens.
   std::vector<float> Logits(std::span<const TokenId> path) const;
@@ -115,6 +117,7 @@ class FakeModel final : public Model {
   VerifyFn verify_;
   bool verify_follows_ = false;
   int64_t bytes_to_host_ = 0;
+  GraphCounts graph_counts_;
 };
 
 }  // namespace outrider

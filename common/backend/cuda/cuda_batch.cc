@@ -9,6 +9,8 @@
 namespace outrider {
 namespace {
 
+constexpr int32_t kPassKey = 1;  // of the sequences that there are graphs for
+
 bool Same(const AttentionShape& a, const AttentionShape& b) {
   return a.num_heads == b.num_heads && a.num_kv_heads == b.num_kv_heads &&
          a.head_dim == b.head_dim && a.page_tokens == b.page_tokens &&
@@ -66,6 +68,7 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
   // A tile that is merged has two units or more.
   const size_t units = round_up ? std::bit_ceil(plan_.units.size()) : plan_.units.size();
   const size_t merges = round_up && !plan_.merges.empty() ? units / 2 : plan_.merges.size();
+  OUTRIDER_CHECK(plan_.merges.size() <= merges);
   const int32_t counts[] = {static_cast<int32_t>(plan_.units.size()),
                             static_cast<int32_t>(plan_.merges.size())};
   // Paths are counted from the pages on: the two of them end the block, and the place of neither
@@ -137,7 +140,8 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
                 .merges = static_cast<int>(merges),
                 .tile_queries = tile_queries,
                 .partials = plan_.partials};
-  key_ = {batch.rows, batch.logit_row_count, attention_.units, attention_.merges, tile_queries};
+  key_ = {kPassKey,         batch.rows,        batch.logit_row_count,
+          attention_.units, attention_.merges, tile_queries};
 }
 
 void CudaBatch::Forget() {

@@ -227,6 +227,14 @@ TEST(DeviceRounds, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
   EXPECT_LT(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
 }
 
+TEST(DeviceRounds, PassesThatTheModelRanAsGraphsAreCountedOnce) {
+  Played device(true);
+  device.model.set_graph_counts({.launches = 7, .captures = 2});
+  device.Run(ManyRequests());
+  EXPECT_EQ(device.metrics.device_graph_launches_total.value(), 7);
+  EXPECT_EQ(device.metrics.device_graph_captures_total.value(), 2);
+}
+
 // A broken model makes bad text, not a crash, and the same text on both sides.
 TEST(DeviceRounds, TakeBrokenRowsAsTheHostDoes) {
   const std::vector<GenerationRequest> requests = ManyRequests();

@@ -162,6 +162,7 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
   EXPECT_EQ(cpu->bytes_to_host(), 0);
   EXPECT_EQ(plain_bytes, VerdictBytes(plain_on_device));
   EXPECT_EQ(device->bytes_to_host() - plain_bytes, VerdictBytes(with_drafts));
+  EXPECT_GT(device->graph_counts().launches, 10);
 }
 
 // Two tokens behind a prompt, by every token of the vocabulary: the model's law as the CPU computes

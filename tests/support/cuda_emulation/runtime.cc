@@ -1,37 +1,17 @@
-// The host's side of CUDA: memory is the host's, streams do everything at once or late.
+// The host's side of CUDA but for streams: memory is the host's.
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "tests/support/cuda_emulation/emulator.h"
 #include "tests/support/cuda_emulation/streams.h"
 
-using outrider::cuda_emulation::Enqueue;
-using outrider::cuda_emulation::Failed;
-using outrider::cuda_emulation::GraphCall;
-using outrider::cuda_emulation::Work;
-
-struct CudaStream {
-  std::deque<Work> late;
-  bool capturing = false;
-  bool spoiled = false;
-  std::vector<Work> recorded;
-};
-struct CudaEvent {};
-struct CudaGraph {
-  std::vector<Work> nodes;
-};
-struct CudaGraphExec {
-  std::vector<Work> nodes;
-};
+using namespace outrider::cuda_emulation;
 
 namespace {
 
@@ -55,41 +35,8 @@ Memory& TheMemory() {
   return memory;
 }
 
-thread_local cudaError_t last_error = cudaSuccess;
-thread_local bool is_late = false;
-thread_local std::map<GraphCall, cudaError_t> to_fail;
-// Streams of this thread that hold late work, and the one that captures.
-thread_local std::set<CudaStream*> late_streams;
-thread_local CudaStream* capturing = nullptr;
-std::atomic<int> live_graphs = 0;
-
-// What no capture allows, asked for by the thread that captures.
-cudaError_t Unsupported(cudaError_t error = cudaErrorStreamCaptureUnsupported) {
-  capturing->spoiled = true;
-  return Failed(error);
-}
-
-cudaError_t Drain(CudaStream* stream) {
-  cudaError_t first = cudaSuccess;
-  while (!stream->late.empty()) {
-    const Work work = std::move(stream->late.front());
-    stream->late.pop_front();
-    if (const cudaError_t error = work(); first == cudaSuccess) first = error;
-  }
-  late_streams.erase(stream);
-  return first;
-}
-
-cudaError_t DrainAll() {
-  cudaError_t first = cudaSuccess;
-  while (!late_streams.empty()) {
-    if (const cudaError_t error = Drain(*late_streams.begin()); first == cudaSuccess) first = error;
-  }
-  return first;
-}
-
 cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
-  if (capturing != nullptr) return Unsupported();
+  if (Capturing()) return RefuseInCapture();
   if (bytes > kDeviceBytes) return Failed(cudaErrorMemoryAllocation);
   *pointer = std::malloc(bytes);
   if (*pointer == nullptr) return Failed(cudaErrorMemoryAllocation);
@@ -103,7 +50,7 @@ cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
 // Waits for the device, as cudaFree does.
 cudaError_t GiveBack(void* pointer, bool pinned) {
   if (pointer == nullptr) return cudaSuccess;
-  if (capturing != nullptr) return Unsupported();
+  if (Capturing()) return RefuseInCapture();
   if (const cudaError_t error = DrainAll(); error != cudaSuccess) return error;
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
@@ -128,8 +75,10 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
   return cudaSuccess;
 }
 
-// Whether a device may read it at any later time; other host memory is read when a copy is asked
-// for.
+}  // namespace
+
+namespace outrider::cuda_emulation {
+
 bool IsTaken(const void* pointer) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
@@ -140,45 +89,7 @@ bool IsTaken(const void* pointer) {
   return at < next->first + next->second.bytes;
 }
 
-bool TakeFailure(GraphCall call, cudaError_t* error) {
-  const auto at = to_fail.find(call);
-  if (at == to_fail.end()) return false;
-  *error = at->second;
-  to_fail.erase(at);
-  return true;
-}
-
-}  // namespace
-
-namespace outrider::cuda_emulation {
-
-cudaError_t Failed(cudaError_t error) {
-  last_error = error;
-  return error;
-}
-
-cudaError_t Enqueue(cudaStream_t stream, Work work) {
-  if (stream == nullptr) return work();
-  if (stream->capturing) {
-    if (stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
-    stream->recorded.push_back(std::move(work));
-    return cudaSuccess;
-  }
-  if (!is_late && stream->late.empty()) return work();
-  stream->late.push_back(std::move(work));
-  late_streams.insert(stream);
-  return cudaSuccess;
-}
-
-void SetLate(bool late) { is_late = late; }
-
-void FailNext(GraphCall call, cudaError_t error) { to_fail[call] = error; }
-
-int LiveGraphs() { return live_graphs; }
-
 }  // namespace outrider::cuda_emulation
-
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
@@ -208,145 +119,6 @@ cudaError_t cudaFreeHost(void* pointer) { return GiveBack(pointer, true); }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = kDeviceBytes;
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
-}
-
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                              size_t width, size_t height, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  const auto copy = [=](const void* source) {
-    for (size_t row = 0; row < height; ++row) {
-      std::memcpy(static_cast<char*>(to) + row * to_pitch,
-                  static_cast<const char*>(source) + row * from_pitch, width);
-    }
-    return cudaSuccess;
-  };
-  if (stream != nullptr && !stream->capturing && is_late && width * height > 0) {
-    if (kind == cudaMemcpyHostToDevice && !IsTaken(from)) {
-      const char* first = static_cast<const char*>(from);
-      return Enqueue(
-          stream, [=, now = std::vector<char>(first, first + (height - 1) * from_pitch + width)] {
-            return copy(now.data());
-          });
-    }
-    if (kind == cudaMemcpyDeviceToHost && !IsTaken(to)) {
-      if (const cudaError_t error = Drain(stream); error != cudaSuccess) return error;
-      return copy(from);
-    }
-  }
-  return Enqueue(stream, [=] { return copy(from); });
-}
-
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  return Enqueue(stream, [=] {
-    std::memset(to, value, bytes);
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CudaStream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const cudaError_t error = Drain(stream);
-  if (capturing == stream) capturing = nullptr;
-  delete stream;
-  return error;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream->capturing) return Unsupported();
-  return Drain(stream);
-}
-// Events are those of one stream, or of streams that do everything at once: waiting for one is
-// waiting for all.
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
-  if (stream->capturing) return Unsupported(cudaErrorStreamCaptureIsolation);
-  return DrainAll();
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CudaEvent;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) {
-  if (stream->capturing && stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  if (capturing != nullptr) return Unsupported();
-  return DrainAll();
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  cudaError_t error = cudaSuccess;
-  if (TakeFailure(GraphCall::kBeginCapture, &error)) return Failed(error);
-  if (capturing != nullptr) return Failed(cudaErrorIllegalState);
-  capturing = stream;
-  stream->capturing = true;
-  stream->spoiled = false;
-  stream->recorded.clear();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  *graph = nullptr;
-  if (capturing != stream) return Failed(cudaErrorIllegalState);
-  capturing = nullptr;
-  stream->capturing = false;
-  cudaError_t error = cudaSuccess;
-  if (TakeFailure(GraphCall::kEndCapture, &error)) return Failed(error);
-  if (stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
-  *graph = new CudaGraph{std::move(stream->recorded)};
-  ++live_graphs;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  *status = !stream->capturing ? cudaStreamCaptureStatusNone
-            : stream->spoiled  ? cudaStreamCaptureStatusInvalidated
-                               : cudaStreamCaptureStatusActive;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  cudaError_t error = cudaSuccess;
-  if (TakeFailure(GraphCall::kInstantiate, &error)) return Failed(error);
-  *exec = new CudaGraphExec{graph->nodes};
-  ++live_graphs;
-  return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  cudaError_t error = cudaSuccess;
-  if (TakeFailure(GraphCall::kLaunch, &error)) return Failed(error);
-  if (stream->capturing) return Unsupported();
-  // The graph itself, not a copy: whoever destroys it too early is to see that.
-  return Enqueue(stream, [exec] {
-    for (const Work& node : exec->nodes) {
-      if (const cudaError_t failed = node(); failed != cudaSuccess) return failed;
-    }
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  --live_graphs;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  delete exec;
-  --live_graphs;
   return cudaSuccess;
 }
 

@@ -78,7 +78,7 @@ struct SharedLayout {
 };
 
 template <int kTile, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     AttentionKernel(AttentionCall call, const T* keys, const T* values) {
   OUTRIDER_DYNAMIC_SHARED(float, shared);
   __shared__ Query query[kTile];

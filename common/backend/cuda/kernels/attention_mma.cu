@@ -156,6 +156,8 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
   constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
   if (IsIdle(call, kUnits)) return;
+  // All lanes copy as often: shuffles name each other's positions.
+  static_assert(kStep / kMmaWarps * kColumns % kWarpSize == 0);
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   T* const steps = reinterpret_cast<T*>(shared);
 

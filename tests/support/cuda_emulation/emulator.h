@@ -12,7 +12,10 @@
 //     address sanitizer global and dynamic shared memory end where they end.
 //   - A barrier or a warp operation that not all threads reach fails the launch: Launch returns
 //     cudaErrorLaunchFailure and LastFailure() says which thread waits where.
-//   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32.
+//   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. Among
+//     them are the products and loads of kernels/tensor_core.h, whose copies into shared memory
+//     are there when they are waited for, not before.
+//   - A block has 48 KB of dynamic shared memory, 99 KB where AllowShared asked for them.
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try
 //     SetReverseOrder: threads then run from the last to the first between two barriers.

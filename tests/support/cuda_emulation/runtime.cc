@@ -58,11 +58,10 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
   if (at == memory.taken.end() || at->second.pinned != pinned) {
     return Failed(cudaErrorInvalidValue);
   }
-  const size_t bytes = at->second.bytes;
-  memory.taken.erase(at);
 #if defined(__SANITIZE_ADDRESS__)
   std::free(pointer);  // has a quarantine of its own
 #else
+  const size_t bytes = at->second.bytes;
   std::memset(pointer, 0xff, bytes);
   memory.freed.emplace_back(static_cast<char*>(pointer), bytes);
   memory.freed_bytes += bytes;
@@ -72,6 +71,7 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
     memory.freed.pop_front();
   }
 #endif
+  memory.taken.erase(at);
   return cudaSuccess;
 }
 

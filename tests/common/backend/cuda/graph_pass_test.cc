@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "common/backend/cuda/cuda_batch.h"
 #include "tests/support/cuda_emulation/emulated_backend.h"
 #include "tests/support/cuda_emulation/emulator.h"
 
@@ -18,8 +21,8 @@ constexpr int kWidth = 8;
 constexpr AttentionShape kShape = {
     .num_heads = 1, .num_kv_heads = 1, .head_dim = kWidth, .page_tokens = 16};
 
-// A batch of one chain whose ops are an embedding and a product of its rows: row r of the result is
-// the token of row r.
+// A batch of one chain whose ops are an embedding and a product of its rows: row r of the
+// result is twice the token of row r.
 class GraphPass : public testing::Test {
  protected:
   GraphPass() {
@@ -27,18 +30,19 @@ class GraphPass : public testing::Test {
     for (size_t token = 0; token < 1000; ++token) {
       table[token * kWidth] = static_cast<float>(token % 256);  // what bf16 holds
     }
-    std::vector<float> eye(kWidth * kWidth, 0.f);
-    for (size_t i = 0; i < kWidth; ++i) eye[i * kWidth + i] = 1.f;
+    std::vector<float> twice(kWidth * kWidth, 0.f);
+    for (size_t i = 0; i < kWidth; ++i) twice[i * kWidth + i] = 2.f;
     table_ = backend_->Pack({table.data(), Dtype::kF32, {1000, kWidth}}, WeightType::kF32).value();
-    eye_ = backend_->Pack({eye.data(), Dtype::kF32, {kWidth, kWidth}}, WeightType::kBf16).value();
+    twice_ =
+        backend_->Pack({twice.data(), Dtype::kF32, {kWidth, kWidth}}, WeightType::kBf16).value();
     embedded_ = backend_->Allocate(400 * kWidth * sizeof(float)).value();
     out_ = backend_->Allocate(400 * kWidth * sizeof(float)).value();
     backend_->Wait();
   }
 
-  // The first value of each row of `out`, behind a pass of `rows` rows of which the first is
-  // `first`. The sequence holds `pages` pages.
-  std::vector<float> Run(int rows, TokenId first, int pages = 1) {
+  // Enqueues a pass of `rows` rows, whose tokens count up from `first`. The sequence holds `pages`
+  // pages.
+  void Enqueue(int rows, TokenId first, int pages = 1) {
     const auto count = static_cast<size_t>(rows);
     tokens_.resize(count);
     std::iota(tokens_.begin(), tokens_.end(), first);
@@ -60,8 +64,13 @@ class GraphPass : public testing::Test {
       ++calls_;
       backend_->Embed(*table_, tokens_.data(), rows, embedded_->floats());
       if (in_pass_) in_pass_();
-      backend_->MatMul(*eye_, embedded_->floats(), rows, nullptr, false, out_->floats());
+      backend_->MatMul(*twice_, embedded_->floats(), rows, nullptr, false, out_->floats());
     });
+  }
+  // The first value of each row behind such a pass.
+  std::vector<float> Run(int rows, TokenId first, int pages = 1) {
+    Enqueue(rows, first, pages);
+    const auto count = static_cast<size_t>(rows);
     std::vector<float> values(count * kWidth), firsts;
     backend_->CopyOut(values.data(), out_->data(), values.size() * sizeof(float));
     backend_->Wait();
@@ -70,7 +79,7 @@ class GraphPass : public testing::Test {
   }
   static std::vector<float> Expected(int rows, TokenId first) {
     std::vector<float> values;
-    for (int r = 0; r < rows; ++r) values.push_back(static_cast<float>((first + r) % 256));
+    for (int r = 0; r < rows; ++r) values.push_back(static_cast<float>(2 * ((first + r) % 256)));
     return values;
   }
   int64_t captures() const { return backend_->graph_counts().captures; }
@@ -81,7 +90,7 @@ class GraphPass : public testing::Test {
       CreateEmulatedCudaBackend({.warn = [this](const std::string& warning) {
         warnings_.push_back(warning);
       }}).value();
-  std::unique_ptr<PackedMatrix> table_, eye_;
+  std::unique_ptr<PackedMatrix> table_, twice_;
   std::unique_ptr<Buffer> embedded_, out_;
   std::vector<TokenId> tokens_;
   std::vector<int32_t> positions_, slots_;
@@ -104,6 +113,23 @@ TEST_F(GraphPass, StreamsMayBeLate) {
   cuda_emulation::SetLate(true);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(Run(5, 20 * i), Expected(5, 20 * i)) << i;
   EXPECT_EQ(launches(), 8);
+  cuda_emulation::SetLate(false);
+}
+
+TEST_F(GraphPass, SeveralMayBeUnderWay) {
+  cuda_emulation::SetLate(true);
+  const auto host = backend_->AllocateHost(4 * kWidth * sizeof(float)).value();
+  for (int i = 0; i < 5; ++i) {
+    for (int pass = 0; pass < 4; ++pass) {
+      Enqueue(1, 50 * i + pass);
+      backend_->CopyOut(host->floats() + pass * kWidth, out_->data(), kWidth * sizeof(float));
+    }
+    backend_->Wait();
+    for (int pass = 0; pass < 4; ++pass) {
+      EXPECT_EQ(host->floats()[pass * kWidth], static_cast<float>(2 * (50 * i + pass)));
+    }
+  }
+  EXPECT_EQ(launches(), 18);
   cuda_emulation::SetLate(false);
 }
 
@@ -144,20 +170,108 @@ TEST_F(GraphPass, LeaveNoRoundedCopyBehind) {
     // An op outside, on the buffer that the pass rounded last.
     const std::vector<float> fives(2 * kWidth, 5.f);
     backend_->CopyIn(embedded_->data(), fives.data(), fives.size() * sizeof(float));
-    backend_->MatMul(*eye_, embedded_->floats(), 2, nullptr, false, out_->floats());
+    backend_->MatMul(*twice_, embedded_->floats(), 2, nullptr, false, out_->floats());
     float value = 0;
     backend_->CopyOut(&value, out_->data(), sizeof(float));
     backend_->Wait();
-    EXPECT_EQ(value, 5.f);
+    EXPECT_EQ(value, 10.f);
     // And one whose copy is there when the next pass replays over it.
     ASSERT_EQ(Run(2, 40 + i), Expected(2, 40 + i));
-    backend_->MatMul(*eye_, out_->floats(), 2, nullptr, false, embedded_->floats());
+    backend_->MatMul(*twice_, out_->floats(), 2, nullptr, false, embedded_->floats());
     ASSERT_EQ(Run(2, 60 + i), Expected(2, 60 + i));
-    backend_->MatMul(*eye_, out_->floats(), 2, nullptr, false, embedded_->floats());
+    backend_->MatMul(*twice_, out_->floats(), 2, nullptr, false, embedded_->floats());
     backend_->CopyOut(&value, embedded_->data(), sizeof(float));
     backend_->Wait();
-    EXPECT_EQ(value, static_cast<float>(60 + i));
+    EXPECT_EQ(value, static_cast<float>(4 * (60 + i)));
   }
+}
+
+// Nor do they take one that was there before them: a replay would not find it again.
+TEST_F(GraphPass, RoundWhatTheyReadThemselves) {
+  const auto input = backend_->Allocate(kWidth * sizeof(float)).value();
+  in_pass_ = [&] {
+    backend_->MatMul(*twice_, input->floats(), 1, nullptr, false, out_->floats() + 8 * kWidth);
+  };
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<float> values(kWidth, static_cast<float>(i));
+    backend_->CopyIn(input->data(), values.data(), kWidth * sizeof(float));
+    if (i < 3) {  // leaves a rounded copy, in front of the capture too
+      backend_->MatMul(*twice_, input->floats(), 1, nullptr, false, out_->floats());
+    }
+    ASSERT_EQ(Run(1, i), Expected(1, i));
+    float value = -1;
+    backend_->CopyOut(&value, out_->floats() + 8 * kWidth, sizeof(float));
+    backend_->Wait();
+    EXPECT_EQ(value, static_cast<float>(2 * i));
+  }
+  EXPECT_EQ(launches(), 4);
+}
+
+// Where two passes have equal keys, all that a graph names is at the same place, whatever stands
+// there: how many sequences, how long, trees or chains, on how many pages.
+TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
+  const AttentionShape shape = {
+      .num_heads = 4, .num_kv_heads = 2, .head_dim = kWidth, .page_tokens = 16};
+  const Stream stream;
+  CudaBatch batch(&stream);
+  std::mt19937 random(3);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  std::map<GraphKey, std::vector<const void*>> places;
+  int again = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int rows = 4 + below(4);
+    std::vector<int32_t> positions, slots(static_cast<size_t>(rows)), parents;
+    std::vector<int32_t> row_begin = {0}, context, page_begin = {0}, pages;
+    std::vector<int32_t> tokens(static_cast<size_t>(rows)), logit_rows = {0, 1};
+    while (row_begin.back() < rows) {
+      const int count = 1 + below(rows - row_begin.back());
+      const bool tree = below(2) == 0;
+      context.push_back(below(600));
+      for (int r = 0; r < count; ++r) {
+        parents.push_back(tree ? below(r + 1) - 1 : r - 1);
+        positions.push_back(
+            parents.back() < 0
+                ? context.back()
+                : positions[static_cast<size_t>(row_begin.back() + parents.back())] + 1);
+      }
+      row_begin.push_back(row_begin.back() + count);
+      pages.resize(pages.size() + static_cast<size_t>((context.back() + count) / 16 + 1));
+      page_begin.push_back(static_cast<int32_t>(pages.size()));
+    }
+    const BatchLayout layout = {.rows = rows,
+                                .sequences = static_cast<int>(context.size()),
+                                .tokens = tokens.data(),
+                                .positions = positions.data(),
+                                .slots = slots.data(),
+                                .row_begin = row_begin.data(),
+                                .context = context.data(),
+                                .page_begin = page_begin.data(),
+                                .pages = pages.data(),
+                                .parents = parents.data(),
+                                .logit_rows = logit_rows.data(),
+                                .logit_row_count = 1 + below(2)};
+    const AttentionLimits limits = {.blocks = 16, .max_partials = 1000};
+    batch.BeginPass(layout, shape, limits, /*round_up=*/true);
+    const BatchLayout& device = batch.Rows(layout);
+    const PlannedAttention& plan = batch.Attention(layout, shape, limits);
+    const AttentionCall& call = plan.call;
+    // The grids and the kernel stand in the key.
+    EXPECT_THAT(batch.key(), testing::IsSupersetOf({rows, layout.logit_row_count, plan.units,
+                                                    plan.merges, plan.tile_queries}));
+    ASSERT_LE(call.counts[0], plan.units);
+    ASSERT_LE(call.counts[1], plan.merges);
+    EXPECT_EQ(call.merges == nullptr || plan.merges == 0, call.counts[1] == 0);
+    const std::vector<const void*> now = {
+        device.tokens, device.positions, device.slots, device.logit_rows, call.row_begin,
+        call.context,  call.page_begin,  call.pages,   call.is_tree,      call.path_begin,
+        call.paths,    call.units,       call.merges,  call.counts,       call.positions};
+    const auto [at, is_new] = places.try_emplace(batch.key(), now);
+    EXPECT_EQ(at->second, now) << i;
+    again += !is_new;
+    stream.Wait();
+    batch.Forget();
+  }
+  EXPECT_GT(again, 1500);
 }
 
 // Whatever a pass does that no capture allows, its result is right and the process lives.

@@ -46,6 +46,14 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       device_graph_captures_total(
           registry.MakeCounter("outrider_drafter_device_graph_captures_total",
                                "Graphs that were made for that", {{"model_name", model_name}})),
+      device_rows_total(registry.MakeCounter(
+          "outrider_drafter_device_rows_total",
+          "Rows of logits that were drawn from on the GPU, none of which came to the host",
+          {{"model_name", model_name}})),
+      device_to_host_bytes_total(registry.MakeCounter(
+          "outrider_drafter_device_to_host_bytes_total",
+          "Bytes that came from the GPU: the likeliest entries of rows, hidden states",
+          {{"model_name", model_name}})),
       sessions(registry.MakeGauge("outrider_drafter_sessions", "Sessions mirrored",
                                   {{"model_name", model_name}})),
       reconnects_total(registry.MakeCounter("outrider_drafter_reconnects_total",

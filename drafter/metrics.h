@@ -25,6 +25,8 @@ struct DrafterMetrics {
   Histogram batch_rows;                 // token rows of one forward pass
   Counter device_graph_launches_total;  // of the forward passes, those run as one graph
   Counter device_graph_captures_total;  // graphs made for that
+  Counter device_rows_total;
+  Counter device_to_host_bytes_total;
   Gauge sessions;
   Counter reconnects_total;
   Gauge attached;   // verifiers that this drafter is attached to

@@ -25,6 +25,8 @@ void LoopMetrics::OnStep(const StepReport& report) {
       static_cast<double>(graphs_.launches - before.launches));
   metrics_->device_graph_captures_total.Increment(
       static_cast<double>(graphs_.captures - before.captures));
+  metrics_->device_rows_total.Increment(report.device_rows);
+  metrics_->device_to_host_bytes_total.Increment(static_cast<double>(report.device_bytes));
 }
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/draft_batch.h"
 #include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -165,6 +166,17 @@ class Backend {
   // that was enqueued before. Until the next Verify. REQUIRES: trees and laws are valid as
   // common/spec/draft_tree.h has it.
   virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, const LogitRows& /*rows*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+
+  // Whether Draft may be called for rows of `vocab` logits: what is drafted from is read on the
+  // device, and no row need come to the host.
+  virtual bool Drafts(int /*vocab*/) const { return false; }
+  // Reads the batch's rows (which are overwritten); waits for that and all that was enqueued
+  // before. By row of the batch, until the next Draft.
+  virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/, float* /*rows*/,
+                                           int /*vocab*/) {
     OUTRIDER_CHECK(false);
     return {};
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "common/backend/row_warp.h"
 #include "common/base/check.h"
 #include "common/base/types.h"
 
@@ -25,31 +26,10 @@ enum class VerifyRule : int32_t {
   kRace,    // gumbel
 };
 
-// Of all rows of a session. Meanings and ranges: SamplingParams.
-struct RowWarp {
-  float temperature = 1.f;  // above 0 but for kArgmax
-  int32_t top_k = 0;
-  float top_p = 1.f;
-  float min_p = 0.f;
-  float repetition_penalty = 1.f;
-  float presence_penalty = 0.f;
-  float frequency_penalty = 0.f;
-};
-
-// A token of the prompt or the output in front of the round.
-struct SeenToken {
-  TokenId token = 0;
-  int32_t in_output = 0;  // how often
-};
-struct TokenBias {
-  TokenId token = 0;
-  float bias = 0.f;
-};
-
 // One session's round.
 struct RoundSpec {
   VerifyRule rule = VerifyRule::kPlain;
-  RowWarp warp;
+  RowWarp warp;  // of all rows; temperature above 0 but for kArgmax
   uint64_t seed = 0;
   uint32_t round = 0;     // keys the coins
   uint32_t position = 0;  // of the round's first token in the session; keys the race

@@ -1,7 +1,7 @@
 // What the services know of a model: a forward pass over a ragged batch of sequences, each with its
 // own new tokens (a chain or a tree), on top of a paged KV cache. Both backends implement it;
 // nothing here says where the memory is but the logits, which come back to the host unless they are
-// verified where they are.
+// verified or drafted from where they are.
 //
 // Thread: one owner thread per Model (the engine thread); not synchronised.
 #pragma once
@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/backend/backend.h"
+#include "common/backend/draft_batch.h"
 #include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -35,15 +36,18 @@ struct ForwardSequence {
   // Leaves its logits on the device for the Verify that has to follow. REQUIRES: the model
   // verifies().
   bool verify = false;
+  // Likewise for the Draft that has to follow. REQUIRES: the model drafts(); no sequence of the
+  // batch has `verify`.
+  bool draft = false;
 };
 
 struct ForwardOutput {
   // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows, without
-  // those that are left for Verify. Owned by the model, valid until its next Forward, but only
-  // behind Verify where that has to follow; the caller may overwrite it.
+  // those that are left for Verify or Draft. Owned by the model, valid until its next Forward, but
+  // only behind Verify or Draft where that has to follow; the caller may overwrite it.
   float* logits = nullptr;
-  // [rows, hidden_size]: last hidden states (after the final norm) of the same rows, if asked for;
-  // not together with Verify.
+  // [.., hidden_size]: last hidden states (after the final norm), if asked for: of all logit_rows,
+  // those left for Draft too. Not together with Verify.
   const float* hidden = nullptr;
   int rows = 0;
 };
@@ -87,6 +91,16 @@ class Model {
   // from `allowed` on are never sampled. The result is valid until the next Verify. REQUIRES: trees
   // and laws are valid as common/spec/draft_tree.h has it.
   virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, int /*allowed*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+  // Whether what is drafted from can be read where the logits are: then those need not come to the
+  // host.
+  virtual bool drafts() const { return false; }
+  // Reads from the logits of the last Forward, of which those that it did not leave on the device
+  // belong to no session of the batch (DraftBatch::SkipRows). Waits for the device. The result, by
+  // row of the batch, is valid until the next Draft.
+  virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/) {
     OUTRIDER_CHECK(false);
     return {};
   }

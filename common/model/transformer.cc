@@ -36,6 +36,8 @@ struct KvBuffers {
   std::unique_ptr<Buffer> keys, values;
 };
 
+bool StaysOnDevice(const ForwardSequence& share) { return share.verify || share.draft; }
+
 class Transformer : public Model {
  public:
   Transformer(ModelConfig config, const ModelOptions& options, std::unique_ptr<Backend> backend,
@@ -61,6 +63,10 @@ class Transformer : public Model {
   bool verifies() const override { return backend_->Verifies(config_.vocab_size); }
   DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override {
     return backend_->Verify(batch, {work_.logits->floats(), config_.vocab_size, allowed});
+  }
+  bool drafts() const override { return backend_->Drafts(config_.vocab_size); }
+  std::span<const PickedRow> Draft(const DraftBatch& batch) override {
+    return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
   }
   int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
   GraphCounts graph_counts() const override { return backend_->graph_counts(); }
@@ -328,13 +334,13 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
   backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
 }
 
-// Brings the rows that are not left for Verify to the host, one behind another; how many.
+// Brings the rows that are not left on the device to the host, one behind another; how many.
 int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
   const auto vocabulary = static_cast<size_t>(config_.vocab_size);
   size_t first = 0, copied = 0;  // rows
   for (size_t i = 0; i < batch.size();) {
     size_t run = 0;
-    for (; i < batch.size() && !batch[i].verify; ++i) run += batch[i].logit_rows.size();
+    for (; i < batch.size() && !StaysOnDevice(batch[i]); ++i) run += batch[i].logit_rows.size();
     if (run > 0) {
       backend_->CopyOut(host_logits_->floats() + copied * vocabulary,
                         work_.logits->floats() + first * vocabulary,
@@ -342,7 +348,7 @@ int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
     }
     first += run;
     copied += run;
-    for (; i < batch.size() && batch[i].verify; ++i) first += batch[i].logit_rows.size();
+    for (; i < batch.size() && StaysOnDevice(batch[i]); ++i) first += batch[i].logit_rows.size();
   }
   return static_cast<int>(copied);
 }
@@ -356,16 +362,19 @@ void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_h
   }
   output->rows = CopyLogits(batch);
   if (output->rows > 0) output->logits = host_logits_->floats();
-  if (output->rows < rows) {  // Verify follows and waits
-    OUTRIDER_CHECK(verifies() && !want_hidden);
-    return;
-  }
   if (want_hidden) {
     const size_t values = static_cast<size_t>(rows) * static_cast<size_t>(config_.hidden_size);
     backend_->CopyOut(host_hidden_->data(), work_.normed->data(), values * sizeof(float));
     output->hidden = host_hidden_->floats();
   }
-  backend_->Wait();
+  if (output->rows == rows) {
+    backend_->Wait();
+    return;
+  }
+  // Verify or Draft follows and waits.
+  const bool verify = std::any_of(batch.begin(), batch.end(),
+                                  [](const ForwardSequence& share) { return share.verify; });
+  OUTRIDER_CHECK(verify ? verifies() && !want_hidden : drafts());
 }
 
 Status CheckOptions(const ModelOptions& options) {

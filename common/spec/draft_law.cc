@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-
-#include "common/math/softmax.h"
+#include <utility>
 
 namespace outrider {
+namespace {
 
-DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits) {
-  std::vector<RowEntry> entries = TopEntries(probs, limits.max_entries);
+// `entries`: in falling order.
+DraftLaw LawOf(std::vector<RowEntry> entries, const DraftLawLimits& limits) {
   double mass = 0;
   size_t kept = 0;
   while (kept < entries.size() && mass < static_cast<double>(limits.mass)) {
@@ -40,6 +40,19 @@ DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits
     law.weights.pop_back();
   }
   return law;
+}
+
+}  // namespace
+
+DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits) {
+  return LawOf(TopEntries(probs, limits.max_entries), limits);
+}
+
+DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limits) {
+  std::sort(entries.begin(), entries.end(), [](const RowEntry& a, const RowEntry& b) {
+    return a.value != b.value ? a.value > b.value : a.id < b.id;
+  });
+  return LawOf(std::move(entries), limits);
 }
 
 TokenId SampleDraftLaw(const DraftLaw& law, double coin) {

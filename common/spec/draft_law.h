@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/math/softmax.h"
 
 namespace outrider {
 
@@ -30,6 +31,8 @@ struct DraftLawLimits {
 // The top entries of `probs` [vocab] until limits, rounded by largest remainders. Deterministic;
 // ties go to the lower id.
 DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits);
+// The same from the limits.max_entries largest of them, in any order.
+DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limits);
 
 // The token at `coin` in [0, 1) of the law's cumulative weights.
 TokenId SampleDraftLaw(const DraftLaw& law, double coin);

@@ -73,4 +73,9 @@ bool Stops(const StopRule& rule, const DraftLaw& law) {
 
 bool Stops(const StopRule& rule, std::span<const float> probs) { return StopsAt(rule, probs, 1); }
 
+bool StopsAtMeasure(const StopRule& rule, float measure) {
+  if (rule.kind == StopRule::Kind::kConfidence) return measure < rule.threshold;
+  return rule.kind == StopRule::Kind::kEntropy && measure > rule.threshold;
+}
+
 }  // namespace outrider

@@ -61,5 +61,7 @@ Status Validate(const StopRule& rule);
 // rules. The row as it is drawn from and sent, or as probabilities [vocab].
 bool Stops(const StopRule& rule, const DraftLaw& law);
 bool Stops(const StopRule& rule, std::span<const float> probs);
+// The same where the row's largest probability (kConfidence) or its entropy is known.
+bool StopsAtMeasure(const StopRule& rule, float measure);
 
 }  // namespace outrider

@@ -51,6 +51,8 @@ class Warper {
   std::vector<SeenToken> Seen() const;
 
   const SamplingParams& params() const { return params_; }
+  int vocab_size() const { return vocab_size_; }
+  int allowed() const { return allowed_; }
 
  private:
   void Count(TokenId token, int change);

@@ -386,7 +386,7 @@ std::vector<DraftLoop::Share> DraftLoop::PlanAhead() {
   return shares;
 }
 
-Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) {
+Status DraftLoop::Forward(std::span<const Share> shares, bool on_device, ForwardOutput* output) {
   static constexpr int32_t kOnlyRow = 0;
   std::vector<TokenId> draft_tokens;  // spans point into these two
   std::vector<int32_t> last_rows;
@@ -394,8 +394,16 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
   last_rows.reserve(shares.size());
   std::vector<ForwardSequence> batch;
   bool want_hidden = false;
+  batch_.Clear();
   for (const Share& share : shares) {
     const DraftSession& session = share.mirror().session;
+    if (on_device && share.logit_rows > 0) {
+      if (share.guess != nullptr) {
+        share.held->ahead.AddRows(*share.guess, &batch_);
+      } else {
+        session.AddRows(&batch_);
+      }
+    }
     const DraftKv& kv = share.mirror().kv;
     want_hidden = want_hidden || session.by_head() || share.recorded();
     if (!session.Missing().empty()) {
@@ -403,7 +411,8 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
       batch.push_back({.sequence = kv.sequence(DraftTree::kRoot),
                        .tokens = session.Missing().first(static_cast<size_t>(share.tokens)),
                        .parents = {},
-                       .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)}});
+                       .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)},
+                       .draft = on_device});
       continue;
     }
     for (const int32_t node : session.frontier()) {
@@ -411,13 +420,14 @@ Status DraftLoop::Forward(std::span<const Share> shares, ForwardOutput* output) 
       batch.push_back({.sequence = kv.sequence(node),
                        .tokens = {&draft_tokens.back(), 1},
                        .parents = {},
-                       .logit_rows = {&kOnlyRow, 1}});
+                       .logit_rows = {&kOnlyRow, 1},
+                       .draft = on_device});
     }
   }
   return model_->Forward(batch, want_hidden, output);
 }
 
-void DraftLoop::Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
+void DraftLoop::Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
                      std::span<const float> states, StepReport* report) {
   Mirror& mirror = *share.held->mirror;
   const DraftSession& session = mirror.session;
@@ -434,8 +444,10 @@ bool DraftLoop::RunStep() {
   if (ahead) shares = PlanAhead();
   if (shares.empty()) return false;
   const Time begin = clock_->Now();
+  const int64_t bytes_before = model_->bytes_to_host();
+  const bool on_device = model_->drafts();
   ForwardOutput output;
-  if (const Status ran = Forward(shares, &output); !ran.ok()) {
+  if (const Status ran = Forward(shares, on_device, &output); !ran.ok()) {
     Log(LogLevel::kError, "forward pass failed", {{"reason", ran.ToString()}});
     for (const Share& share : shares) {
       Refuse(*share.connection, share.session, share.held->mirror->session.round(), ran);
@@ -447,14 +459,24 @@ bool DraftLoop::RunStep() {
   const auto row_size = static_cast<size_t>(model_->config().vocab_size);
   const auto hidden_size = static_cast<size_t>(model_->config().hidden_size);
   float* row = output.logits;
+  std::span<const PickedRow> picked;
+  if (batch_.rows() > 0) picked = model_->Draft(batch_);
+  report.device_rows = batch_.rows();
+  report.device_bytes = model_->bytes_to_host() - bytes_before;
   const float* hidden = output.hidden;
   bool reads_prompt = false;
   for (const Share& share : shares) {
     report.rows += share.tokens;
     reads_prompt = reads_prompt || share.mirror().session.Missing().size() > kCatchUpTokens;
     const auto row_count = static_cast<size_t>(share.logit_rows);
-    const std::span<float> rows(row, row_count * row_size);
-    row += rows.size();
+    DraftRows rows;
+    if (on_device) {
+      rows = DraftRows(picked.first(row_count));
+      picked = picked.subspan(row_count);
+    } else if (row_count > 0) {
+      rows = DraftRows(std::span(row, row_count * row_size));
+      row += row_count * row_size;
+    }
     std::vector<float> accepted;
     std::span<const float> states;
     if (hidden != nullptr) {

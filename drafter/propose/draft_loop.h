@@ -60,6 +60,9 @@ struct StepReport {
   int rows = 0;            // tokens fed
   int drafted_tokens = 0;  // nodes: what was drawn twice counts once
   bool ahead = false;      // made ahead of verdicts
+  // On a model's device: rows that were read there, and what came of them and all others.
+  int device_rows = 0;
+  int64_t device_bytes = 0;
   double seconds = 0;
   GraphCounts graphs;  // of the model, so far
 };
@@ -164,9 +167,10 @@ class DraftLoop final : public LinkEvents {
   // What may be done while there is nothing to do.
   std::vector<Share> PlanAhead();
   bool RunStep();
-  Status Forward(std::span<const Share> shares, ForwardOutput* output);
+  // With `on_device` the rows stay there, and what is wanted of them is put into batch_.
+  Status Forward(std::span<const Share> shares, bool on_device, ForwardOutput* output);
   // Draws the session's next depth from `rows` and puts what is due into the outbox.
-  void Draw(const Share& share, std::span<float> rows, std::span<const float> accepted,
+  void Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
             std::span<const float> states, StepReport* report);
   // What the verdict says of the head's predictions and of the session's speed.
   void Learn(Held& held, const SessionVerdict& verdict);
@@ -182,6 +186,7 @@ class DraftLoop final : public LinkEvents {
   std::atomic<bool> stopped_ = false;
   PageBudget budget_;  // outlives the sessions
   std::map<uint64_t, Connection> connections_;
+  DraftBatch batch_;
   AheadGate gate_;
   std::optional<HeadState> head_;
   int sessions_ = 0;

@@ -111,9 +111,15 @@ void DraftSession::Fed(int count) {
   OUTRIDER_CHECK(kv_length_ <= length());
 }
 
-void DraftSession::DrawDepth(std::span<float> rows, std::span<const float> accepted) {
+void DraftSession::DrawDepth(const DraftRows& rows, std::span<const float> accepted) {
   OUTRIDER_CHECK(kv_length_ == length());
   builder_.DrawDepth(rows, accepted, warper_);
+}
+
+void DraftSession::AddRows(DraftBatch* batch) const {
+  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  const DraftRowSpec spec = builder_.RowSpec(warper_);
+  for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
 DraftChunk DraftSession::TakeChunk() {
@@ -129,11 +135,24 @@ std::vector<int32_t> DraftSession::Leaves() const {
   return leaves;
 }
 
-std::vector<TokenId> DraftSession::LikelyNext(std::span<float> row, int count) {
+std::vector<TokenId> DraftSession::LikelyNext(const DraftRows& row, int count) {
+  if (row.on_device()) return TokensOf(row.Picked(0));
+  const std::span<float> logits = row.Logits(0, static_cast<size_t>(warper_.vocab_size()));
   if (kind_ == DraftKind::kRace) {
-    return warper_.Race(row, {}, count, seed_, static_cast<uint32_t>(length()));
+    return warper_.Race(logits, {}, count, seed_, static_cast<uint32_t>(length()));
   }
-  return TopTokens(row, count, {}, warper_);
+  return TopTokens(logits, count, {}, warper_);
+}
+
+void DraftSession::AddLikelyNext(int count, DraftBatch* batch) const {
+  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
+                 .count = count,
+                 .allowed = warper_.allowed(),
+                 .warp = RowWarpOf(warper_.params()),
+                 .seed = seed_,
+                 .position = static_cast<uint32_t>(length())},
+                {});
 }
 
 bool DraftSession::Ends(TokenId token) const {

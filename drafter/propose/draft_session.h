@@ -68,10 +68,11 @@ class DraftSession {
 
   // The nodes that draw next. Behind the first depth their tokens have to be fed for that.
   std::span<const int32_t> frontier() const { return builder_.frontier(); }
-  // Draws the next depth from `rows` [frontier, vocab_size], the logits behind each frontier node
-  // (overwritten), and `accepted`, as for DraftTreeBuilder. REQUIRES: drafting() and Missing() is
-  // empty.
-  void DrawDepth(std::span<float> rows, std::span<const float> accepted);
+  // Draws the next depth from `rows`, those behind each frontier node, and `accepted`, as for
+  // DraftTreeBuilder. REQUIRES: drafting() and Missing() is empty.
+  void DrawDepth(const DraftRows& rows, std::span<const float> accepted);
+  // What a device is to read from those rows, added to a step's.
+  void AddRows(DraftBatch* batch) const;
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 
@@ -84,8 +85,10 @@ class DraftSession {
   // Likely ends in front of them.
   std::span<const RoundEnd> LikelyStops() const { return builder_.likely_stops(); }
   // The `count` likeliest tokens behind what stands (fewer if the rest is ruled out), falling;
-  // `row` [vocab_size]: the logits there (overwritten).
-  std::vector<TokenId> LikelyNext(std::span<float> row, int count);
+  // `row`: the one there (overwritten).
+  std::vector<TokenId> LikelyNext(const DraftRows& row, int count);
+  // What a device is to read from that row, added to a step's.
+  void AddLikelyNext(int count, DraftBatch* batch) const;
   bool Ends(TokenId token) const;
   // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round
   // more like this one; `fed`: as Apply's result.

@@ -10,6 +10,21 @@
 #include "common/math/softmax.h"
 
 namespace outrider {
+namespace {
+
+RowMeasure MeasureFor(StopRule::Kind stop) {
+  if (stop == StopRule::Kind::kConfidence) return RowMeasure::kLargest;
+  return stop == StopRule::Kind::kEntropy ? RowMeasure::kEntropy : RowMeasure::kNone;
+}
+
+}  // namespace
+
+std::vector<TokenId> TokensOf(const PickedRow& row) {
+  std::vector<TokenId> tokens;
+  for (const RowEntry& entry : row.entries) tokens.push_back(entry.id);
+  return tokens;
+}
+
 std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
                                Warper& warper) {
   std::vector<TokenId> top;
@@ -27,8 +42,40 @@ DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
   frontier_ = {DraftTree::kRoot};
 }
 
-DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(std::span<float> row, int node,
+DraftRowSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
+  DraftRowSpec spec{.allowed = warper.allowed(),
+                    .warp = RowWarpOf(warper.params()),
+                    .seed = task_.seed,
+                    .position = static_cast<uint32_t>(task_.position + depths_)};
+  if (task_.kind == DraftKind::kSampled) {
+    spec.count = task_.law_limits.max_entries;
+    return spec;
+  }
+  spec.pick = task_.kind == DraftKind::kRace ? RowPick::kRace : RowPick::kTop;
+  spec.count = task_.shape.draws(depths_) + 1;
+  spec.measure = MeasureFor(task_.stop.kind);
+  return spec;
+}
+
+DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(const DraftRows& rows, size_t slot,
                                                       Warper& warper) const {
+  if (rows.on_device()) return SourceOfPicks(rows.Picked(slot));
+  return SourceOfLogits(rows.Logits(slot, static_cast<size_t>(warper.vocab_size())),
+                        frontier_[slot], warper);
+}
+
+DraftTreeBuilder::Source DraftTreeBuilder::SourceOfPicks(const PickedRow& row) const {
+  if (task_.kind != DraftKind::kSampled) {
+    return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
+  }
+  Source source{
+      .law = MakeDraftLaw({row.entries.begin(), row.entries.end()}, task_.law_limits)};
+  source.last = Stops(task_.stop, source.law);
+  return source;
+}
+
+DraftTreeBuilder::Source DraftTreeBuilder::SourceOfLogits(std::span<float> row, int node,
+                                                          Warper& warper) const {
   const std::vector<TokenId> path = tree_.Path(node);
   const int draws = task_.shape.draws(depths_);
   if (task_.kind == DraftKind::kSampled) {
@@ -79,16 +126,15 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
   return -1;
 }
 
-void DraftTreeBuilder::DrawDepth(std::span<float> rows, std::span<const float> accepted,
+void DraftTreeBuilder::DrawDepth(const DraftRows& rows, std::span<const float> accepted,
                                  Warper& warper) {
-  OUTRIDER_CHECK(!frontier().empty() && rows.size() % frontier_.size() == 0);
+  OUTRIDER_CHECK(!frontier().empty() &&
+                 rows.AreRows(frontier_.size(), static_cast<size_t>(warper.vocab_size())));
   const bool by_head = task_.stop.kind == StopRule::Kind::kHead;
   OUTRIDER_CHECK(accepted.size() == (by_head ? frontier_.size() : 0));
-  const size_t vocab = rows.size() / frontier_.size();
   std::vector<Source> sources;
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
-    Source& source = sources.emplace_back(
-        MakeSource(rows.subspan(slot * vocab, vocab), frontier_[slot], warper));
+    Source& source = sources.emplace_back(MakeSource(rows, slot, warper));
     if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
     predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);
     predicted_.back() = accepted[slot];

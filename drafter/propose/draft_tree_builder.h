@@ -10,12 +10,14 @@
 #include <span>
 #include <vector>
 
+#include "common/backend/draft_batch.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/stop_rule.h"
 #include "common/spec/warper.h"
+#include "drafter/propose/draft_rows.h"
 
 namespace outrider {
 
@@ -38,6 +40,8 @@ struct RoundEnd {
   friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
 };
 
+// Of a row that no law is made from.
+std::vector<TokenId> TokensOf(const PickedRow& row);
 // The `count` most likely tokens of a row of logits (overwritten) after penalties and bias,
 // falling; fewer if the rest is ruled out. `path`: tokens behind those that `warper` has observed.
 std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
@@ -68,11 +72,15 @@ class DraftTreeBuilder {
                                                          : -1.f;
   }
 
-  // Draws one depth. `rows` [frontier, vocab]: the logits behind each frontier node (overwritten).
+  // What a device is to read from the rows behind the frontier nodes, so that they can be drawn
+  // from. REQUIRES: frontier() is not empty.
+  DraftRowSpec RowSpec(const Warper& warper) const;
+
+  // Draws one depth. `rows`: those behind each frontier node, on a device as RowSpec has it.
   // `accepted` [frontier]: the chance that the head gives each frontier node behind its parent, for
   // kHead (nobody looks at the root's); empty for other rules. `warper` has observed what stands in
   // front of the draft. REQUIRES: frontier() is not empty.
-  void DrawDepth(std::span<float> rows, std::span<const float> accepted, Warper& warper);
+  void DrawDepth(const DraftRows& rows, std::span<const float> accepted, Warper& warper);
 
   // Plans another shape, equal as far as both have drawn: deeper draws are taken back as if never
   // made, missing depths are drawn by the next calls. How deep a draft goes changes no draw.
@@ -97,7 +105,9 @@ class DraftTreeBuilder {
     bool last = false;  // of their paths
   };
 
-  Source MakeSource(std::span<float> row, int node, Warper& warper) const;
+  Source MakeSource(const DraftRows& rows, size_t slot, Warper& warper) const;
+  Source SourceOfLogits(std::span<float> row, int node, Warper& warper) const;
+  Source SourceOfPicks(const PickedRow& row) const;
   // For draws that come without a law.
   bool StopsWithoutLaw(std::span<const float> row, std::span<const TokenId> path,
                        Warper& warper) const;

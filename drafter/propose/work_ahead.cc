@@ -79,7 +79,19 @@ WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
   return nullptr;
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted,
+int WorkAhead::next_tokens() const {
+  return now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;
+}
+
+void WorkAhead::AddRows(const Guess& guess, DraftBatch* batch) const {
+  if (guess.next.has_value()) {
+    guess.mirror->session.AddRows(batch);
+  } else {
+    guess.mirror->session.AddLikelyNext(next_tokens(), batch);
+  }
+}
+
+int WorkAhead::Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<const float> accepted,
                    std::span<const float> states) {
   DraftSession& session = guess->mirror->session;
   if (!session.Missing().empty()) session.Fed(tokens);
@@ -89,11 +101,10 @@ int WorkAhead::Fed(Guess* guess, int tokens, std::span<float> rows, std::span<co
     guess->mirror->DrawDepth(rows, accepted, states);
     return session.draft().size() - before;
   }
-  const int count = now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;
   const auto first_stop = std::find_if(guesses_.begin(), guesses_.end(), [](const Guess& g) {
     return g.next.has_value() && g.stem == nullptr;
   });
-  for (const TokenId next : session.LikelyNext(rows, count)) {
+  for (const TokenId next : session.LikelyNext(rows, next_tokens())) {
     if (session.Ends(next)) continue;
     guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
   }

@@ -50,9 +50,11 @@ class WorkAhead {
   // The likeliest guess behind `last` (nullptr: of all) that wants at most `rows` tokens, to be fed
   // with all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
-  // `tokens` of a guess were fed, `rows` are the logits behind the last ones, `accepted` the head's
-  // word on them where it is wanted, `states` as for Mirror::DrawDepth. Returns the nodes drawn.
-  int Fed(Guess* guess, int tokens, std::span<float> rows, std::span<const float> accepted,
+  // What a device is to read from the rows behind the guess's tokens, added to a step's.
+  void AddRows(const Guess& guess, DraftBatch* batch) const;
+  // `tokens` of a guess were fed, `rows` are those behind the last ones, `accepted` the head's word
+  // on them where it is wanted, `states` as for Mirror::DrawDepth. Returns the nodes drawn.
+  int Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<const float> accepted,
           std::span<const float> states);
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
@@ -62,6 +64,8 @@ class WorkAhead {
  private:
   // Forks the KV; sets `failed` when that cannot be.
   void Start(Guess& guess);
+  // Tokens that are guessed behind a draft that is accepted to its end.
+  int next_tokens() const;
 
   const Mirror* now_ = nullptr;
   Model* model_ = nullptr;

@@ -142,7 +142,7 @@ Status FakeModel::CheckShare(const ForwardSequence& share) const {
 
 Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                           ForwardOutput* output) {
-  OUTRIDER_CHECK(!verify_follows_);
+  OUTRIDER_CHECK(!verify_follows_ && !draft_follows_);
   if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
   int tokens = 0;
   int host_rows = 0;
@@ -176,9 +176,12 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
                       {share.tokens.begin(), share.tokens.end()},
                       {share.parents.begin(), share.parents.end()},
                       {share.logit_rows.begin(), share.logit_rows.end()},
-                      share.verify});
+                      share.verify,
+                      share.draft});
     OUTRIDER_CHECK(!share.verify || (verifies() && !want_hidden));
+    OUTRIDER_CHECK(!share.draft || (drafts() && !share.verify));
     verify_follows_ = verify_follows_ || (share.verify && !share.logit_rows.empty());
+    draft_follows_ = draft_follows_ || (share.draft && !share.logit_rows.empty());
     for (const int row : share.logit_rows) {
       std::vector<TokenId> path;
       for (int i = row; i >= 0; i = share.parents.empty() ? i - 1 : share.parents[i]) {
@@ -187,7 +190,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
       path.insert(path.begin(), s.tokens.begin(), s.tokens.end());
       std::vector<float> row_logits = Logits(path);
       if (on_row_) on_row_(row_logits);
-      if (!share.verify) {
+      if (!share.verify && !share.draft) {
         ++host_rows;
         host_logits_.insert(host_logits_.end(), row_logits.begin(), row_logits.end());
       }
@@ -203,7 +206,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
   }
   batches_.push_back(std::move(record));
-  if (verifies()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
+  if (verifies() || drafts()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
   output->logits = host_rows > 0 ? host_logits_.data() : nullptr;
   output->hidden = want_hidden ? hidden_.data() : nullptr;
   output->rows = host_rows;
@@ -213,6 +216,11 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
 DeviceVerdicts FakeModel::Verify(const VerifyBatch& batch, int allowed) {
   OUTRIDER_CHECK(std::exchange(verify_follows_, false));
   return verify_(batch, {logits_.data(), options_.vocab_size, allowed});
+}
+
+std::span<const PickedRow> FakeModel::Draft(const DraftBatch& batch) {
+  OUTRIDER_CHECK(std::exchange(draft_follows_, false));
+  return draft_(batch, logits_.data(), options_.vocab_size, &bytes_to_host_);
 }
 
 void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {

@@ -53,6 +53,8 @@ class FakeModel final : public Model {
   void Release(SequenceId sequence) override;
   bool verifies() const override { return verify_ != nullptr; }
   DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override;
+  bool drafts() const override { return draft_ != nullptr; }
+  std::span<const PickedRow> Draft(const DraftBatch& batch) override;
   int64_t bytes_to_host() const override { return bytes_to_host_; }
   GraphCounts graph_counts() const override { return graph_counts_; }
   void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
@@ -67,7 +69,7 @@ class FakeModel final : public Model {
     std::vector<TokenId> tokens;
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
-    bool verify;
+    bool verify, draft;
   };
   const std::vector<std::vector<Share>>& batches() const { return batches_; }
   int sequences() const { return static_cast<int>(sequences_.size()); }
@@ -81,6 +83,10 @@ class FakeModel final : public Model {
   // Rows that are copied to the host count as bytes from then on.
   using VerifyFn = std::function<DeviceVerdicts(const VerifyBatch& batch, const LogitRows& rows)>;
   void set_verify(VerifyFn verify) { verify_ = std::move(verify); }
+  // The same of a device that reads what is drafted from; it says how many bytes that brought.
+  using DraftFn = std::function<std::span<const PickedRow>(const DraftBatch& batch, float* rows,
+                                                           int vocab, int64_t* bytes)>;
+  void set_draft(DraftFn draft) { draft_ = std::move(draft); }
   // The next Forward fails with this, once.
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
@@ -115,7 +121,8 @@ class FakeModel final : public Model {
   std::function<void(int)> on_forward_;
   std::function<void(std::span<float>)> on_row_;
   VerifyFn verify_;
-  bool verify_follows_ = false;
+  DraftFn draft_;
+  bool verify_follows_ = false, draft_follows_ = false;
   int64_t bytes_to_host_ = 0;
   GraphCounts graph_counts_;
 };

@@ -1,6 +1,5 @@
 #include "verifier/engine/device_rounds.h"
 
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -27,16 +26,6 @@ VerifyRule RuleOf(const Session& session) {
   return VerifyRule::kPlain;
 }
 
-RowWarp WarpOf(const SamplingParams& params) {
-  return {.temperature = params.temperature,
-          .top_k = params.top_k,
-          .top_p = params.top_p,
-          .min_p = params.min_p,
-          .repetition_penalty = params.repetition_penalty,
-          .presence_penalty = params.presence_penalty,
-          .frequency_penalty = params.frequency_penalty};
-}
-
 }  // namespace
 
 bool DeviceRounds::Takes(const Session& session) const {
@@ -52,22 +41,12 @@ void DeviceRounds::Begin() {
 
 void DeviceRounds::Add(const Session& session) {
   const SamplingParams& params = session.warper->params();
-  std::vector<SeenToken> seen;
-  for (const Warper::SeenToken& token : session.warper->Seen()) {
-    seen.push_back({.token = token.token, .in_output = token.in_output});
-  }
-  // A request may name a token twice, the device adds its biases in parallel.
-  std::map<TokenId, float> sums;
-  for (const auto& [token, bias] : params.logit_bias) sums[token] += bias;
-  std::vector<TokenBias> biases;
-  for (const auto& [token, bias] : sums) biases.push_back({.token = token, .bias = bias});
-
   batch_.BeginSession({.rule = RuleOf(session),
-                       .warp = WarpOf(params),
+                       .warp = RowWarpOf(params),
                        .seed = session.seed,
                        .round = session.round,
                        .position = static_cast<uint32_t>(session.tokens.size())},
-                      seen, biases);
+                      SeenTokensOf(session.warper->Seen()), BiasesOf(params));
   const DraftTree& draft = session.draft;
   for (int node = 0; node <= draft.size(); ++node) {
     const DraftLaw& law = draft.law(node);

@@ -10,6 +10,7 @@
 #include "common/backend/cuda/cuda_device.h"
 #include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/device_picks.h"
 #include "common/backend/cuda/device_rules.h"
 #include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/attention.h"
@@ -45,6 +46,7 @@ class CudaBackend final : public Backend {
         product_(std::move(product)),
         batch_(stream_.get()),
         rules_(stream_.get()),
+        picks_(stream_.get()),
         rounded_(stream_.get()),
         padded_(stream_.get()),
         partials_(stream_.get()),
@@ -232,6 +234,17 @@ class CudaBackend final : public Backend {
     return rules_.Verdicts();
   }
 
+  bool Drafts(int vocab) const override { return vocab <= kMaxVerifiedVocab; }
+
+  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+    UseDevice();
+    Writes(rows);
+    picks_.Pick(batch, rows, vocab);
+    bytes_to_host_ += static_cast<int64_t>(picks_.bytes());
+    Wait();
+    return picks_.Picked();
+  }
+
   int64_t bytes_to_host() const override { return bytes_to_host_; }
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
@@ -340,6 +353,7 @@ class CudaBackend final : public Backend {
   const std::unique_ptr<LargeProduct> product_;
   CudaBatch batch_;
   DeviceRules rules_;
+  DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
   GraphCache graphs_;

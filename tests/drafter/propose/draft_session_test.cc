@@ -31,7 +31,7 @@ class DraftSessionTest : public ::testing::Test {
       float logit = 10.f;
       for (const TokenId token : tokens) rows[8 * row + static_cast<size_t>(token)] = logit--;
     }
-    session.DrawDepth(rows, {});
+    session.DrawDepth(DraftRows(rows), {});
   }
 
   static SessionVerdict Decision(int node, std::vector<TokenId> next) {

@@ -44,7 +44,7 @@ Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
       const std::vector<float> row = Logits(builder.tree().Path(node));
       rows.insert(rows.end(), row.begin(), row.end());
     }
-    builder.DrawDepth(rows, {}, warper);
+    builder.DrawDepth(DraftRows(rows), {}, warper);
     grown.chunks.push_back(builder.TakeChunk());
   }
   grown.tree = builder.tree();
@@ -79,7 +79,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
                             .law_limits = {.mass = 1.f, .max_entries = kWide}});
   Warper warper({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
-  builder.DrawDepth(row, {}, warper);
+  builder.DrawDepth(DraftRows(row), {}, warper);
   const DraftLaw law = builder.TakeChunk().laws.at(0);
   double sent = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
@@ -229,7 +229,7 @@ TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
     Warper warper({}, kVocab, kVocab);
     for (size_t depth = 0; !builder.frontier().empty(); ++depth) {
       std::vector<float> row = Logits(builder.tree().Path(builder.frontier()[0]));
-      builder.DrawDepth(row, std::span(accepted).subspan(depth, 1), warper);
+      builder.DrawDepth(DraftRows(row), std::span(accepted).subspan(depth, 1), warper);
     }
     return builder.depths();
   };
@@ -258,7 +258,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
       rows.insert(rows.end(), row.begin(), row.end());
       accepted.push_back(builder.tree().token(node) % 2 == 0 ? 0.9f : 0.4f);
     }
-    builder.DrawDepth(rows, accepted, warper);
+    builder.DrawDepth(DraftRows(rows), accepted, warper);
   }
   int odd = 0, even = 0;
   const DraftTree& tree = builder.tree();
@@ -291,7 +291,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
             const std::vector<float> row = Logits(builder.tree().Path(node));
             rows.insert(rows.end(), row.begin(), row.end());
           }
-          builder.DrawDepth(rows, {}, warper);
+          builder.DrawDepth(DraftRows(rows), {}, warper);
           if (builder.depths() % depths != 0 && !builder.frontier().empty()) continue;
           DraftChunk chunk = builder.TakeChunk();
           EXPECT_EQ(chunk.more, !builder.frontier().empty());

@@ -9,6 +9,7 @@
 
 #include "drafter/propose/draft_loop.h"
 #include "tests/drafter/propose/draft_oracle.h"
+#include "tests/drafter/propose/loop_device.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_verifier_link.h"
 
@@ -23,6 +24,7 @@ class LoopTest : public ::testing::Test {
   void Start(FakeModelOptions model = {}, DraftLoopOptions options = {}, int vocab_limit = kVocab) {
     loop_.reset();
     model_ = std::make_unique<FakeModel>(model);
+    testing::GiveDevice(*model_);
     head_ = options.head;
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, nullptr);
     link_ = Connect(kConnection, vocab_limit);

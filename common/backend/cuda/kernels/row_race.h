@@ -18,17 +18,37 @@ struct RaceShared {
   int id[kMaxWarps];
 };
 
-// The first to arrive, -1 if no weight is above 0. entry(i): what token i's weight grows with;
-// weight(entry): that weight. bounds [tiles] is shared memory. A step of the whole block: first a
-// bound of each tile and the least arrival of two tokens a tile, then the tiles that may beat it.
-template <class Entry, class Weight>
-__device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, uint64_t seed,
-                              uint32_t position, double* bounds, RaceShared& shared) {
+struct Arrival {
+  double time;
+  TokenId token;  // -1: nobody
+};
+
+// Who takes part in a race: all, or those behind somebody's arrival.
+struct Everybody {
+  __device__ bool operator()(double, int) const { return true; }
+};
+struct Behind {
+  Arrival last;
+  __device__ bool operator()(double time, int id) const {
+    return time > last.time || (time == last.time && id > last.token);
+  }
+};
+
+// The first to arrive of those that take part, nobody if no weight is above 0. entry(i): what token
+// i's weight grows with; weight(entry): that weight. bounds [tiles] is shared memory. A step of the
+// whole block: first a bound of each tile and the least arrival of two tokens a tile, then the
+// tiles that may beat it.
+template <class Entry, class Weight, class Runs>
+__device__ Arrival FirstArrival(const Entry& entry, const Weight& weight, int n, uint64_t seed,
+                                uint32_t position, const Runs& runs, double* bounds,
+                                RaceShared& shared) {
   constexpr int kTile = TileNoise::kTile;
   double limit = INFINITY;
   const auto arrival = [&](const TileNoise& noise, double least, int i) {
     const double w = weight(entry(i));
-    return w > 0 ? noise.Of(static_cast<uint32_t>(i), least) / w : static_cast<double>(INFINITY);
+    const double time =
+        w > 0 ? noise.Of(static_cast<uint32_t>(i), least) / w : static_cast<double>(INFINITY);
+    return runs(time, i) ? time : static_cast<double>(INFINITY);
   };
   for (int tile = Warp(); tile * kTile < n; tile += Warps()) {
     const int end = min((tile + 1) * kTile, n);
@@ -65,7 +85,13 @@ __device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, u
   }
   const double first = BlockReduce(time, shared.time, Least());
   id = BlockReduce(time == first && time < INFINITY ? id : INT32_MAX, shared.id, Least());
-  return id == INT32_MAX ? -1 : id;
+  return {first, id == INT32_MAX ? -1 : id};
+}
+
+template <class Entry, class Weight>
+__device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, uint64_t seed,
+                              uint32_t position, double* bounds, RaceShared& shared) {
+  return FirstArrival(entry, weight, n, seed, position, Everybody(), bounds, shared).token;
 }
 
 }  // namespace outrider

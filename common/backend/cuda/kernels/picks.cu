@@ -1,0 +1,184 @@
+#include "common/backend/cuda/kernels/picks.h"
+
+#include <cmath>
+
+#include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/row_race.h"
+#include "common/backend/cuda/kernels/row_warp.h"
+
+namespace outrider {
+namespace {
+
+struct PickShared {
+  WarpShared warp;
+  RaceShared race;
+  int count;
+};
+
+// A step of the whole block.
+template <class Law>
+__device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of_warp) {
+  if (measure == RowMeasure::kNone) return 0.f;
+  double part = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const auto p = static_cast<double>(law(i));
+    if (measure == RowMeasure::kLargest) {
+      part = Largest()(part, p);
+    } else if (p > 0) {
+      part -= p * log(p);
+    }
+  }
+  return static_cast<float>(measure == RowMeasure::kLargest ? BlockReduce(part, of_warp, Largest())
+                                                            : BlockReduce(part, of_warp, Plus()));
+}
+
+// The largest entry behind `last` in the order of RowBest; 0 if there is none.
+__device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
+  Bits best = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    if (!(row[i] > -INFINITY)) continue;
+    const Bits key = RankKey(row[i], i);
+    if (key < last) best = Largest()(best, key);
+  }
+  return BlockReduce(best, of_warp, Largest());
+}
+
+// Repeats the argmax without what it gave before; once only tokens that are ruled out are left, it
+// gives token 0, which counts once. Returns how many.
+__device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* of_warp,
+                       RowEntry* out) {
+  bool has_zero = false;
+  int found = 0;
+  for (; found < count && best != 0; ++found) {
+    if (threadIdx.x == 0) out[found] = {IdOf(best), 0.f};
+    has_zero = has_zero || IdOf(best) == 0;
+    if (found + 1 < count) best = NextBest(logits, n, best, of_warp);
+  }
+  if (found == count || has_zero) return found;
+  if (threadIdx.x == 0) out[found] = {0, 0.f};
+  return found + 1;
+}
+
+template <class Entry, class Weight>
+__device__ int PickWinners(const Entry& entry, const Weight& weight, const BatchedDraftRow& row,
+                           double* bounds, RaceShared& shared, RowEntry* out) {
+  const DraftRowSpec& spec = row.spec;
+  Behind runs{{-1., -1}};
+  int found = 0;
+  for (; found < spec.count; ++found) {
+    runs.last = FirstArrival(entry, weight, spec.allowed, spec.seed, spec.position, runs, bounds,
+                             shared);
+    if (runs.last.token < 0) break;
+    if (threadIdx.x == 0) out[found] = {runs.last.token, 0.f};
+  }
+  return found;
+}
+
+// The `count` largest of the row's positive entries. Returns how many there are.
+__device__ int PickLargest(const float* row, int n, int count, PickShared& shared, RowEntry* out) {
+  const auto entry = [&](int i) { return row[i]; };
+  RowCut cut = KeepAll();
+  if (count < n) {
+    cut = ShortestPrefix(entry, cut, n, CountOne(), static_cast<Bits>(count), shared.warp.cut);
+  }
+  if (threadIdx.x == 0) shared.count = 0;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const float p = row[i];
+    if (p > 0.f && cut.Keeps(p, i)) out[atomicAdd(&shared.count, 1)] = {i, p};
+  }
+  __syncthreads();
+  return shared.count;
+}
+
+// The rows of kRace or all others; apart, for the race's noise takes registers that laws would
+// spill.
+template <bool kIsRace>
+__global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
+  __shared__ PickShared shared;
+  OUTRIDER_DYNAMIC_SHARED(double, bounds);
+  const BatchedDraftRow& row = a.rows[blockIdx.x];
+  const DraftRowSpec& spec = row.spec;
+  if (kIsRace != (spec.pick == RowPick::kRace)) return;
+  const RowWarp warp = spec.warp;
+  float* logits = a.logits + int64_t{row.row} * a.vocab;
+  RowEntry* out = a.entries + row.first_entry;
+  const int n = spec.allowed;
+  double* sums = shared.warp.sum;
+  float measure = 0.f;
+  const auto finish = [&](int found) {
+    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure};
+  };
+
+  if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {
+    const SoftmaxRow law(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.warp.best), sums);
+    measure = MeasureOf(law, a.vocab, spec.measure, sums);
+  }
+  AdjustLogits({.warp = warp,
+                .seen = a.seen + row.first_seen,
+                .seen_count = row.seen,
+                .biases = a.biases + row.first_bias,
+                .bias_count = row.biases,
+                .parents = a.path_parents,
+                .tokens = a.path_tokens + row.path,
+                .node = row.depth,
+                .depth = row.depth},
+               n, logits);
+  const Bits best = RowBest(logits, n, shared.warp.best);
+  if (spec.pick == RowPick::kTop) {
+    finish(PickTop(logits, n, spec.count, best, shared.warp.best, out));
+    return;
+  }
+  if (!(warp.temperature > 0.f)) {
+    if (threadIdx.x == 0) out[0] = {best == 0 ? 0 : IdOf(best), 1.f};
+    if (spec.measure == RowMeasure::kLargest) measure = 1.f;
+    finish(1);
+    return;
+  }
+
+  if constexpr (kIsRace) {
+    const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
+    const bool of_logits = !Cuts(warp, n) && max > -INFINITY && max < INFINITY;
+    if (!of_logits || spec.measure != RowMeasure::kNone) {
+      const SoftmaxRow law(logits, n, warp.temperature, best, sums);
+      const WarpedRow probability(law, warp, n, shared.warp);
+      measure = MeasureOf(probability, n, spec.measure, sums);
+      if (!of_logits) {
+        finish(PickWinners(
+            probability, [](float p) { return static_cast<double>(p); }, row, bounds, shared.race,
+            out));
+        return;
+      }
+    }
+    const auto top = static_cast<double>(max);
+    const double inverse = 1 / static_cast<double>(warp.temperature);
+    finish(PickWinners([&](int i) { return logits[i]; },
+                       [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, row,
+                       bounds, shared.race, out));
+  } else {
+    const SoftmaxRow law(logits, n, warp.temperature, best, sums);
+    const WarpedRow probability(law, warp, n, shared.warp);
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    for (int i = thread; i < n; i += threads) logits[i] = probability(i);
+    __syncthreads();
+    finish(PickLargest(logits, n, spec.count, shared, out));
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream) {
+  const size_t tiles =
+      (static_cast<size_t>(arrays.vocab) + TileNoise::kTile - 1) / TileNoise::kTile;
+  const auto launch = [&](auto* kernel) {
+    return Launch(kernel, static_cast<unsigned>(arrays.count), ThreadsForRow(arrays.vocab),
+                  tiles * sizeof(double), stream, arrays);
+  };
+  if (arrays.races) {
+    const cudaError_t error = launch(PickRowsKernel<true>);
+    if (error != cudaSuccess || !arrays.others) return error;
+  }
+  return launch(PickRowsKernel<false>);
+}
+
+}  // namespace outrider

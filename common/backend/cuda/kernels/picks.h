@@ -1,0 +1,40 @@
+// Launcher of the kernels that read from logits rows what is drafted from.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/backend/draft_batch.h"
+
+namespace outrider {
+
+struct PickHeader {
+  int32_t entries = 0;
+  float measure = 0;
+};
+
+// A DraftBatch on the device; all pointers are device memory.
+struct PickArrays {
+  const BatchedDraftRow* rows = nullptr;
+  const SeenToken* seen = nullptr;
+  const TokenBias* biases = nullptr;
+  const TokenId* path_tokens = nullptr;
+  const int32_t* path_parents = nullptr;  // -1, 0, 1, .. as far as the longest path goes
+
+  float* logits = nullptr;  // rows of `vocab`
+  int vocab = 0;
+  int count = 0;                        // of rows
+  bool races = false, others = false;   // whether there are rows of kRace, of other picks
+
+  PickHeader* headers = nullptr;  // [count]
+  RowEntry* entries = nullptr;
+};
+
+// One block a row. Rows of kLaw become what LaunchWarpRows makes of them (up to `allowed`), those
+// of other picks are left with penalties and bias applied. kTop gives what TopTokens
+// (drafter/propose) gives, kRace what Warper::Race gives, but for arrivals within rounding of each
+// other. What is read from a row depends on that row alone.
+cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
+
+}  // namespace outrider

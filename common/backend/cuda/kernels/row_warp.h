@@ -1,0 +1,137 @@
+// What a session's sampling parameters make of a row of logits. Included by .cu only.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/row_cut.h"
+#include "common/backend/cuda/kernels/row_law.h"
+#include "common/backend/row_warp.h"
+#include "common/base/types.h"
+
+namespace outrider {
+
+// How often `token` stands on the way from the root to `node`.
+__device__ inline int CountOnPath(const int32_t* parents, const TokenId* tokens, int node, TokenId token) {
+  int count = 0;
+  for (; parents[node] >= 0; node = parents[node]) count += tokens[node] == token;
+  return count;
+}
+
+__device__ inline bool Contains(const SeenToken* seen, int n, TokenId token) {
+  int low = 0, high = n;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (seen[middle].token < token) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < n && seen[low].token == token;
+}
+
+__device__ inline void Penalise(const RowWarp& warp, int in_output, float* logit) {
+  float x = *logit;
+  x = x > 0.f ? x / warp.repetition_penalty : x * warp.repetition_penalty;
+  x -= __fmul_rn(warp.frequency_penalty, static_cast<float>(in_output));
+  if (in_output > 0) x -= warp.presence_penalty;
+  *logit = x;
+}
+
+// What is added to a row's logits, and what for: the session's, and the row's own place in its tree.
+struct RowAdjustment {
+  RowWarp warp;
+  const SeenToken* seen;
+  int seen_count;
+  const TokenBias* biases;
+  int bias_count;
+  const int32_t* parents;  // of the tree; the root's is below 0
+  const TokenId* tokens;
+  int node, depth;
+};
+
+// Penalties, then bias, in place on the first `n` logits. A step of the whole block.
+__device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
+  const RowWarp& warp = a.warp;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  if (warp.repetition_penalty != 1.f || warp.presence_penalty != 0.f ||
+      warp.frequency_penalty != 0.f) {
+    for (int i = thread; i < a.seen_count; i += threads) {
+      const TokenId token = a.seen[i].token;
+      if (token < 0 || token >= n) continue;
+      Penalise(warp, a.seen[i].in_output + CountOnPath(a.parents, a.tokens, a.node, token),
+               logits + token);
+    }
+    // The path's tokens that were not seen before, each by the thread of its first place.
+    for (int up = thread; up < a.depth; up += threads) {
+      int at = a.node;
+      for (int i = 0; i < up; ++i) at = a.parents[at];
+      const TokenId token = a.tokens[at];
+      if (token < 0 || token >= n || Contains(a.seen, a.seen_count, token)) continue;
+      if (CountOnPath(a.parents, a.tokens, a.parents[at], token) > 0) continue;
+      Penalise(warp, CountOnPath(a.parents, a.tokens, a.node, token), logits + token);
+    }
+    __syncthreads();
+  }
+  if (a.bias_count > 0) {
+    for (int i = thread; i < a.bias_count; i += threads) {
+      const TokenId token = a.biases[i].token;
+      if (token >= 0 && token < n) logits[token] += a.biases[i].bias;
+    }
+    __syncthreads();
+  }
+}
+
+struct WarpShared {
+  CutShared cut;
+  Bits best[kMaxWarps];
+  double sum[kMaxWarps];
+};
+
+// Where top-k, top-p and min-p cut.
+__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowWarp& warp, int n, WarpShared& shared) {
+  RowCut cut = KeepAll();
+  double mass = 1;
+  if (warp.top_k > 0 && warp.top_k < n) {
+    cut = ShortestPrefix(law, cut, n, CountOne(), static_cast<Bits>(warp.top_k), shared.cut);
+    if (warp.top_p < 1.f) mass = KeptMass(law, cut, n, shared.sum);
+  }
+  if (warp.top_p < 1.f) {
+    const double goal = static_cast<double>(warp.top_p) * mass;
+    cut =
+        ShortestPrefix(law, cut, n, Mass(), static_cast<Bits>(ceil(goal * Mass::kOne)), shared.cut);
+  }
+  if (warp.min_p > 0.f) cut.floor = __fmul_rn(warp.min_p, law.top());
+  return cut;
+}
+
+__device__ inline bool Cuts(const RowWarp& warp, int n) {
+  return (warp.top_k > 0 && warp.top_k < n) || warp.top_p < 1.f || warp.min_p > 0.f;
+}
+
+// The warped row's probabilities, worked out anew for every token that is asked for.
+class WarpedRow {
+ public:
+  // `law`: of the adjusted logits; outlives this. A step of the whole block.
+  __device__ WarpedRow(const SoftmaxRow& law, const RowWarp& warp, int n, WarpShared& shared)
+      : law_(law), cut_(KeepAll()), scale_(1.f) {
+    if (!Cuts(warp, n)) return;
+    cut_ = FindCut(law, warp, n, shared);
+    scale_ = static_cast<float>(1.0 / KeptMass(law, cut_, n, shared.sum));
+  }
+  __device__ float operator()(int i) const {
+    const float p = law_(i);
+    return cut_.Keeps(p, i) ? __fmul_rn(p, scale_) : 0.f;
+  }
+
+ private:
+  const SoftmaxRow& law_;
+  RowCut cut_;
+  float scale_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,22 @@
+// What the loop's tests are built with twice: once all rows come to the host (no_device.cc), once
+// the model has a device, the CUDA kernels' emulation, that reads from them what is drafted from
+// (emulated_device.cc).
+#pragma once
+
+#include <cstdint>
+
+#include "tests/support/fake_model.h"
+
+namespace outrider::testing {
+
+// Gives the model the device of this program, if it has one.
+void GiveDevice(FakeModel& model);
+
+// By how much the weights of two laws of one row may differ, one of them from the device: its
+// exponentials round otherwise.
+uint32_t WeightTolerance();
+
+// Of a test of a law: the emulation takes its time.
+uint32_t RoundsOfALaw();
+
+}  // namespace outrider::testing

@@ -24,6 +24,4 @@ void GiveDevice(FakeModel& model) {
 
 uint32_t WeightTolerance() { return 1; }
 
-uint32_t RoundsOfALaw() { return 4000; }
-
 }  // namespace outrider::testing

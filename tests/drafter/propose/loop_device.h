@@ -16,7 +16,4 @@ void GiveDevice(FakeModel& model);
 // exponentials round otherwise.
 uint32_t WeightTolerance();
 
-// Of a test of a law: the emulation takes its time.
-uint32_t RoundsOfALaw();
-
 }  // namespace outrider::testing

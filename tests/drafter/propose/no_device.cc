@@ -6,6 +6,4 @@ void GiveDevice(FakeModel& /*model*/) {}
 
 uint32_t WeightTolerance() { return 0; }
 
-uint32_t RoundsOfALaw() { return 20000; }
-
 }  // namespace outrider::testing

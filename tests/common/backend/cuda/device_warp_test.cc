@@ -8,28 +8,17 @@
 #include "common/spec/race.h"
 #include "common/spec/warper.h"
 #include "tests/common/backend/cuda/device_round.h"
+#include "tests/common/backend/cuda/random_params.h"
 
 namespace outrider {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-// As kernels/sampling.h promises.
-constexpr double kTolerance = 2e-6;
-
 Warper WarperOf(const TestRound& s, int vocab, int allowed) {
   Warper warper(s.params, vocab, allowed);
   warper.ObservePrompt(s.prompt);
   for (const TokenId token : s.output) warper.ObserveOutput(token);
   return warper;
-}
-
-void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
-                   const std::string& what) {
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto p = static_cast<double>(expected[i]), q = static_cast<double>(actual[i]);
-    ASSERT_EQ(p > 1e-35, q > 1e-35) << what << " token " << i << ": " << p << " and " << q;
-    ASSERT_NEAR(p, q, kTolerance * p + 1e-35) << what << " token " << i;
-  }
 }
 
 // Warps every row on both sides.
@@ -47,24 +36,6 @@ void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
-}
-
-SamplingParams RandomParams(Random& random, int allowed) {
-  SamplingParams p;
-  p.temperature = static_cast<float>(0.2 + 1.6 * random.Unit());
-  if (random.Below(2) == 0) p.top_k = 1 + random.Below(allowed + 2);
-  if (random.Below(2) == 0) p.top_p = static_cast<float>(0.05 + 0.95 * random.Unit());
-  if (random.Below(3) == 0) p.min_p = static_cast<float>(0.3 * random.Unit());
-  if (random.Below(2) == 0) {
-    p.repetition_penalty = static_cast<float>(0.7 + random.Unit());
-    p.presence_penalty = static_cast<float>(2 * random.Unit() - 1);
-    p.frequency_penalty = static_cast<float>(2 * random.Unit() - 1);
-  }
-  if (random.Below(3) == 0) {
-    p.logit_bias = {{0, 1.5f}, {allowed - 1, -100.f}};
-    if (allowed == 1) p.logit_bias = {{0, 3.f}};
-  }
-  return p;
 }
 
 TestRound RandomSession(Random& random, int vocab, int allowed, const DraftShape& shape) {

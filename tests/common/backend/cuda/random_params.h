@@ -1,0 +1,43 @@
+// Sampling parameters for the tests of what warps rows on a device, and how near it has to come.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/spec/sampling_params.h"
+#include "tests/support/verify_rounds.h"
+
+namespace outrider {
+
+inline SamplingParams RandomParams(testing::Random& random, int allowed) {
+  SamplingParams p;
+  p.temperature = static_cast<float>(0.2 + 1.6 * random.Unit());
+  if (random.Below(2) == 0) p.top_k = 1 + random.Below(allowed + 2);
+  if (random.Below(2) == 0) p.top_p = static_cast<float>(0.05 + 0.95 * random.Unit());
+  if (random.Below(3) == 0) p.min_p = static_cast<float>(0.3 * random.Unit());
+  if (random.Below(2) == 0) {
+    p.repetition_penalty = static_cast<float>(0.7 + random.Unit());
+    p.presence_penalty = static_cast<float>(2 * random.Unit() - 1);
+    p.frequency_penalty = static_cast<float>(2 * random.Unit() - 1);
+  }
+  if (random.Below(3) == 0) {
+    p.logit_bias = {{0, 1.5f}, {allowed - 1, -100.f}};
+    if (allowed == 1) p.logit_bias = {{0, 3.f}};
+  }
+  return p;
+}
+
+// As kernels/sampling.h promises.
+inline void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
+                   const std::string& what) {
+  constexpr double kTolerance = 2e-6;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto p = static_cast<double>(expected[i]), q = static_cast<double>(actual[i]);
+    ASSERT_EQ(p > 1e-35, q > 1e-35) << what << " token " << i << ": " << p << " and " << q;
+    ASSERT_NEAR(p, q, kTolerance * p + 1e-35) << what << " token " << i;
+  }
+}
+
+}  // namespace outrider

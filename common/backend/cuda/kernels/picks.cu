@@ -138,7 +138,9 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
 
   if constexpr (kIsRace) {
     const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
-    const bool of_logits = !Cuts(warp, n) && max > -INFINITY && max < INFINITY;
+    // As Warper::Race has it: a row that is warped has no probabilities below those of floats.
+    const bool whole = warp.top_k == 0 && !(warp.top_p < 1.f) && !(warp.min_p > 0.f);
+    const bool of_logits = whole && max > -INFINITY && max < INFINITY;
     if (!of_logits || spec.measure != RowMeasure::kNone) {
       const SoftmaxRow law(logits, n, warp.temperature, best, sums);
       const WarpedRow probability(law, warp, n, shared.warp);

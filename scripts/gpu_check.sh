@@ -51,8 +51,8 @@ cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_R
 
 stage=build
 step "build"
-tests=(conformance_test cuda_backend_test cuda_model_test cuda_parity_test device_rules_test
-       model_test math_test spec_test rules_test)
+tests=(conformance_test cuda_backend_test cuda_model_test cuda_parity_test cuda_propose_test
+       device_picks_test device_rules_test model_test math_test spec_test rules_test)
 cmake --build "$build" --target outrider_cuda_backend gpu_bench verify_gpu_bench "${tests[@]}" \
   >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -n 30; exit 1; }
 

@@ -68,8 +68,7 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOfPicks(const PickedRow& row) c
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
-  Source source{
-      .law = MakeDraftLaw({row.entries.begin(), row.entries.end()}, task_.law_limits)};
+  Source source{.law = MakeDraftLaw({row.entries.begin(), row.entries.end()}, task_.law_limits)};
   source.last = Stops(task_.stop, source.law);
   return source;
 }

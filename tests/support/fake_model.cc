@@ -206,7 +206,8 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
   }
   batches_.push_back(std::move(record));
-  if (verifies() || drafts()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
+  if (verifies() || drafts())
+    bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
   output->logits = host_rows > 0 ? host_logits_.data() : nullptr;
   output->hidden = want_hidden ? hidden_.data() : nullptr;
   output->rows = host_rows;

@@ -61,9 +61,9 @@ std::span<const PickedRow> DevicePicks::Picked() {
   const auto* headers = static_cast<const PickHeader*>(results_->data());
   const auto* entries = reinterpret_cast<const RowEntry*>(headers + rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
-    picked_.push_back({.entries = {entries + rows_[i].first_entry,
-                                   static_cast<size_t>(headers[i].entries)},
-                       .measure = headers[i].measure});
+    picked_.push_back(
+        {.entries = {entries + rows_[i].first_entry, static_cast<size_t>(headers[i].entries)},
+         .measure = headers[i].measure});
   }
   return picked_;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/backend/create_backend.h"
+#include "tests/common/model/draft_story.h"
 #include "tests/common/model/graph_story.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/common/model/verify_story.h"
@@ -101,6 +102,13 @@ TEST_P(CudaParity, GraphsGiveTheBitsOfPassesWithoutThem) {
       GetParam().checkpoint,
       {.weights = WeightType::kBf16, .kv = Dtype::kBf16, .kv_pages = 200, .max_batch_tokens = 300});
   ExpectTheBitsOfPassesWithoutGraphs(twins, 300);
+}
+
+// What is drafted from against the rows of the same device.
+TEST_P(CudaParity, DraftersReadTheirRows) {
+  for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
+    outrider::testing::ExpectReadsOfTheHostsRows(*Load("cuda:0", weights, Dtype::kBf16));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

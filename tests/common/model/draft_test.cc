@@ -2,81 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <vector>
 
-#include "common/math/softmax.h"
+#include "tests/common/model/draft_story.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider {
 namespace {
 
-// Sequences whose rows stay between such whose rows come, with hidden states of all of them: what
-// is read is of the very rows that come without it.
 TEST(Draft, ReadsTheRowsThatStayOnTheDevice) {
-  constexpr int kVocab = 80, kAllowed = 77;
   ModelOptions options = kExactOptions;
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     options.weights = weights;
-    const std::unique_ptr<Model> model = MakeModel({.vocab_size = kVocab, .num_layers = 1}, options);
+    const std::unique_ptr<Model> model = MakeModel({.vocab_size = 80, .num_layers = 1}, options);
     ASSERT_NE(model, nullptr);
-    ASSERT_TRUE(model->drafts());
-    const std::vector<TokenId> tokens = RandomTokens(6, kVocab, 3);
-    const std::vector<int32_t> rows = {1, 5};
-    const std::vector<bool> stays = {true, false, false, true, true, false};
-    const auto width = static_cast<size_t>(model->config().hidden_size);
-    std::vector<float> logits, hidden;
-    for (const bool draft : {false, true}) {
-      std::vector<ForwardSequence> shares;
-      for (size_t i = 0; i < stays.size(); ++i) {
-        shares.push_back({.sequence = model->NewSequence(),
-                          .tokens = std::span(tokens).first(6 - i % 2),
-                          .logit_rows = std::span(rows).first(1 + (i + 1) % 2),
-                          .draft = draft && stays[i]});
-      }
-      const int64_t before = model->bytes_to_host();
-      ForwardOutput output;
-      ASSERT_TRUE(model->Forward(shares, /*want_hidden=*/true, &output).ok());
-      if (!draft) {
-        logits.assign(output.logits, output.logits + output.rows * kVocab);
-        hidden.assign(output.hidden, output.hidden + 9 * width);
-        ASSERT_EQ(output.rows, 9);
-      } else {
-        DraftBatch batch;
-        size_t count = 0;
-        for (size_t i = 0; i < stays.size(); ++i) {
-          const size_t n = shares[i].logit_rows.size();
-          if (!stays[i]) batch.SkipRows(static_cast<int>(n));
-          if (stays[i]) batch.BeginSession({}, {});
-          for (size_t row = 0; stays[i] && row < n; ++row, ++count) {
-            batch.AddRow({.pick = RowPick::kTop, .count = 3, .allowed = kAllowed}, {});
-          }
-        }
-        const std::span<const PickedRow> picked = model->Draft(batch);
-        ASSERT_EQ(picked.size(), count);
-        EXPECT_EQ(output.rows, static_cast<int>(9 - count));
-        const float *expected = logits.data(), *host = output.logits;
-        size_t next = 0;
-        for (size_t i = 0; i < stays.size(); ++i) {
-          for (size_t row = 0; row < shares[i].logit_rows.size(); ++row, expected += kVocab) {
-            if (!stays[i]) {
-              EXPECT_TRUE(BitEqual({host, kVocab}, {expected, kVocab})) << i;
-              host += kVocab;
-              continue;
-            }
-            std::vector<float> left(expected, expected + kAllowed);
-            for (const RowEntry& entry : picked[next++].entries) {
-              EXPECT_EQ(entry.id, RowArgmax(left)) << i;
-              left[static_cast<size_t>(entry.id)] = -1e30f;
-            }
-          }
-        }
-        EXPECT_TRUE(BitEqual({output.hidden, hidden.size()}, hidden));
-        EXPECT_EQ(model->bytes_to_host() - before,
-                  static_cast<int64_t>(count * (8 + 3 * 8) + (9 - count) * kVocab * 4 +
-                                       9 * width * 4));
-      }
-      for (const ForwardSequence& share : shares) model->Release(share.sequence);
-    }
+    testing::ExpectReadsOfTheHostsRows(*model);
   }
 }
 

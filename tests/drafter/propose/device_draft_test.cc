@@ -123,6 +123,25 @@ TEST_F(DeviceDraftTest, BrokenRowsDraftTheSame) {
   }
 }
 
+// The ends that are guessed at come from rows as well: the same passes in the same order.
+TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
+  size_t passes = 0;
+  for (const OpenEvent& session : ManySessions()) {
+    std::vector<std::vector<TokenId>> fed[2];
+    for (const bool on_device : {false, true}) {
+      Begin(on_device, {.ahead_tokens = 24, .max_ahead_rows = 6});
+      Push(session);
+      (void)TheDraft();
+      for (const auto& batch : model_->batches()) {
+        for (const FakeModel::Share& share : batch) fed[on_device].push_back(share.tokens);
+      }
+    }
+    EXPECT_EQ(fed[1], fed[0]) << "session " << session.session;
+    passes += fed[0].size();
+  }
+  EXPECT_GT(passes, 15 * ManySessions().size());
+}
+
 TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Begin(true);
   // Sampled: 8 bytes a row and 8 an entry, of which there are no more than ids allowed.

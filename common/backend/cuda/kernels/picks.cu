@@ -1,8 +1,7 @@
-#include "common/backend/cuda/kernels/picks.h"
-
 #include <cmath>
 
 #include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/picks.h"
 #include "common/backend/cuda/kernels/row_race.h"
 #include "common/backend/cuda/kernels/row_warp.h"
 
@@ -66,8 +65,8 @@ __device__ int PickWinners(const Entry& entry, const Weight& weight, const Batch
   Behind runs{{-1., -1}};
   int found = 0;
   for (; found < spec.count; ++found) {
-    runs.last = FirstArrival(entry, weight, spec.allowed, spec.seed, spec.position, runs, bounds,
-                             shared);
+    runs.last =
+        FirstArrival(entry, weight, spec.allowed, spec.seed, spec.position, runs, bounds, shared);
     if (runs.last.token < 0) break;
     if (threadIdx.x == 0) out[found] = {runs.last.token, 0.f};
   }

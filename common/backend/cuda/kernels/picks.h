@@ -24,8 +24,8 @@ struct PickArrays {
 
   float* logits = nullptr;  // rows of `vocab`
   int vocab = 0;
-  int count = 0;                        // of rows
-  bool races = false, others = false;   // whether there are rows of kRace, of other picks
+  int count = 0;                       // of rows
+  bool races = false, others = false;  // whether there are rows of kRace, of other picks
 
   PickHeader* headers = nullptr;  // [count]
   RowEntry* entries = nullptr;

@@ -15,7 +15,8 @@
 namespace outrider {
 
 // How often `token` stands on the way from the root to `node`.
-__device__ inline int CountOnPath(const int32_t* parents, const TokenId* tokens, int node, TokenId token) {
+__device__ inline int CountOnPath(const int32_t* parents, const TokenId* tokens, int node,
+                                  TokenId token) {
   int count = 0;
   for (; parents[node] >= 0; node = parents[node]) count += tokens[node] == token;
   return count;
@@ -42,7 +43,8 @@ __device__ inline void Penalise(const RowWarp& warp, int in_output, float* logit
   *logit = x;
 }
 
-// What is added to a row's logits, and what for: the session's, and the row's own place in its tree.
+// What is added to a row's logits, and what for: the session's, and the row's own place in its
+// tree.
 struct RowAdjustment {
   RowWarp warp;
   const SeenToken* seen;
@@ -93,7 +95,8 @@ struct WarpShared {
 };
 
 // Where top-k, top-p and min-p cut.
-__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowWarp& warp, int n, WarpShared& shared) {
+__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowWarp& warp, int n,
+                                 WarpShared& shared) {
   RowCut cut = KeepAll();
   double mass = 1;
   if (warp.top_k > 0 && warp.top_k < n) {

@@ -162,9 +162,8 @@ void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
   std::vector<float> logits = row.logits;
   Warper warper = WarperOf(row, vocab, allowed);
   const std::vector<TokenId> expected =
-      row.pick == RowPick::kTop
-          ? TopTokens(logits, row.count, row.path, warper)
-          : warper.Race(logits, row.path, row.count, row.seed, row.position);
+      row.pick == RowPick::kTop ? TopTokens(logits, row.count, row.path, warper)
+                                : warper.Race(logits, row.path, row.count, row.seed, row.position);
   ASSERT_EQ(read.tokens(), expected);
   ExpectMeasure(row, read, vocab, allowed);
 }
@@ -298,7 +297,8 @@ TEST(DevicePicks, DoNotDependOnTheBatchAndLeaveOthersRows) {
       EXPECT_EQ(other->measure, alone.measure);
       ASSERT_EQ(other->entries.size(), alone.entries.size());
       if (rows[i].pick == RowPick::kLaw) {
-        EXPECT_EQ(MakeDraftLaw(other->entries, limits).ids, MakeDraftLaw(alone.entries, limits).ids);
+        EXPECT_EQ(MakeDraftLaw(other->entries, limits).ids,
+                  MakeDraftLaw(alone.entries, limits).ids);
         EXPECT_EQ(other->left, alone.left);
       } else {
         EXPECT_EQ(other->tokens(), alone.tokens());

@@ -31,7 +31,7 @@ inline SamplingParams RandomParams(testing::Random& random, int allowed) {
 
 // As kernels/sampling.h promises.
 inline void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
-                   const std::string& what) {
+                          const std::string& what) {
   constexpr double kTolerance = 2e-6;
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto p = static_cast<double>(expected[i]), q = static_cast<double>(actual[i]);

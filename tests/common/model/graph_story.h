@@ -91,7 +91,7 @@ class GraphStory {
   void Run(int steps) {
     while (sequences_.size() < 3) Open(5 + Below(20));
     Open(240);  // will pass a chunk's end, and get its attention cut
-    for (int step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
+    for (int step = 0; step < steps && !::testing::Test::HasFatalFailure(); ++step) {
       switch (Below(12)) {
         case 0: Fork(); break;
         case 1: Prompt(); break;

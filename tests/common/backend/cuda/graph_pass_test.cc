@@ -60,7 +60,7 @@ class GraphPass : public testing::Test {
                                 .context = context.data(),
                                 .page_begin = page_begin.data(),
                                 .pages = page.data()};
-    backend_->RunPass(layout, kShape, [&] {
+    backend_->RunPass(layout, kShape, Dtype::kF32, [&] {
       ++calls_;
       backend_->Embed(*table_, tokens_.data(), rows, embedded_->floats());
       if (in_pass_) in_pass_();
@@ -250,7 +250,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
                                 .parents = parents.data(),
                                 .logit_rows = logit_rows.data(),
                                 .logit_row_count = 1 + below(2)};
-    const AttentionLimits limits = {.blocks = 16, .max_partials = 1000};
+    const AttentionLimits limits = {.blocks = 16, .max_partials = 1000, .tile_queries = 8};
     batch.BeginPass(layout, shape, limits, /*round_up=*/true);
     const BatchLayout& device = batch.Rows(layout);
     const PlannedAttention& plan = batch.Attention(layout, shape, limits);

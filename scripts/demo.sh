@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # A verifier and a drafter on this machine: builds them, streams a story, then measures the same
 # prompts with and without speculation. Ends with a verdict; leaves no process behind.
-#   scripts/demo.sh [--prompts N] [--max-tokens N]
+#   scripts/demo.sh [--prompts N] [--max-tokens N] [--device cpu|cuda:N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 num_prompts=6
 max_tokens=200
+device=cpu
 while (($#)); do
   case "$1" in
     --prompts) num_prompts=$2; shift 2 ;;
     --max-tokens) max_tokens=$2; shift 2 ;;
-    *) echo "usage: scripts/demo.sh [--prompts N] [--max-tokens N]" >&2; exit 2 ;;
+    --device) device=$2; shift 2 ;;
+    *) echo "usage: scripts/demo.sh [--prompts N] [--max-tokens N] [--device cpu|cuda:N]" >&2; exit 2 ;;
   esac
 done
 
@@ -53,30 +55,36 @@ number() { sed -nE "s/.*\"$1\":([0-9.eE+-]+).*/\1/p"; }
 echo "== Build"
 scripts/setup.sh
 cmake --preset cpu >"$logs/configure.log"
-cmake --build --preset cpu --target outrider outrider-verifier outrider-drafter
+targets=(outrider outrider-verifier outrider-drafter)
+[[ $device == cpu ]] || targets+=(outrider_cuda_backend)
+cmake --build --preset cpu --target "${targets[@]}"
 bin=build/cpu/bin
 
 echo
 echo "== Start a verifier (the large model) and a drafter (the small one)"
-verifier_cores=() drafter_cores=()
+verifier_flags=() drafter_flags=()
 mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
   while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
-if ((${#cores[@]} >= 2)); then
-  verifier_cores=(--cores "${cores[0]}")
-  drafter_cores=(--cores "${cores[1]}")
+if [[ $device != cpu ]]; then
+  # Both on one device: caches of a fixed size, or the first would take what the second needs.
+  verifier_flags=(--device "$device" --kv-tokens 65536)
+  drafter_flags=("${verifier_flags[@]}")
+elif ((${#cores[@]} >= 2)); then
+  verifier_flags=(--cores "${cores[0]}")
+  drafter_flags=(--cores "${cores[1]}")
 else
   echo "only one core here: drafting and verifying take turns, so expect no gain"
 fi
 
 # Port 0: the system picks free ones; the log says which.
 "$bin/outrider-verifier" --model models/default/target --listen 127.0.0.1:0 \
-  --metrics 127.0.0.1:0 "${verifier_cores[@]}" 2>"$logs/verifier.log" &
+  --metrics 127.0.0.1:0 "${verifier_flags[@]}" 2>"$logs/verifier.log" &
 pids+=($!)
 await 60 grep -q ' serving ' "$logs/verifier.log" || fail "the verifier does not serve"
 port=$(sed -nE 's/.* serving .* port=([0-9]+).*/\1/p' "$logs/verifier.log")
 export OUTRIDER_VERIFIER=127.0.0.1:$port
 "$bin/outrider-drafter" --model models/default/drafter --verifier "$OUTRIDER_VERIFIER" \
-  --name demo --listen '' --metrics '' "${drafter_cores[@]}" 2>"$logs/drafter.log" &
+  --name demo --listen '' --metrics '' "${drafter_flags[@]}" 2>"$logs/drafter.log" &
 pids+=($!)
 attached() { "$bin/outrider" status --json 2>/dev/null | grep -q '"drafters":\[{'; }
 await 60 attached || fail "the drafter did not attach"

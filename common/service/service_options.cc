@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/model/transformer.h"
+#include "common/model/warm_up.h"
 #include "common/rpc/plaintext.h"
 
 namespace outrider {
@@ -165,6 +166,8 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
                              .page_tokens = kPageTokens,
                              .max_batch_tokens = max_batch_tokens},
                             progress));
+  // A CPU has nothing to get ready.
+  if (!OnCpu(options)) OUTRIDER_TRY(WarmUp(model.get()));
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},

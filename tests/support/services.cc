@@ -20,6 +20,20 @@ int NumberIn(const std::string& line, const std::string& key) {
   return at == std::string::npos ? 0 : atoi(line.c_str() + at + key.size() + 1);
 }
 
+// OUTRIDER_TEST_DEVICE (cuda:0) runs the services there. In f32, because expectations are worked
+// out in f32 on the host, and with a cache of a fixed size: the first one would take all memory.
+void AddDevice(const std::vector<std::string>& flags, std::vector<std::string>* argv) {
+  const char* device = std::getenv("OUTRIDER_TEST_DEVICE");
+  if (device == nullptr) return;
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    if (std::find(flags.begin(), flags.end(), flag) != flags.end()) return;
+    argv->insert(argv->end(), {flag, value});
+  };
+  add("--device", device);
+  add("--weights", "f32");
+  add("--kv-tokens", "65536");
+}
+
 }  // namespace
 
 VerifierProcess::~VerifierProcess() {
@@ -78,6 +92,7 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
   if (std::find(flags.begin(), flags.end(), "--policy") == flags.end()) {
     argv.insert(argv.end(), {"--policy", "fixed"});
   }
+  AddDevice(flags, &argv);
   argv.insert(argv.end(), flags.begin(), flags.end());
   VerifierProcess verifier;
   verifier.process = Process::Start(argv, log_path);
@@ -100,6 +115,7 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
                                    "",
                                    "--listen",
                                    ""};
+  AddDevice(flags, &argv);
   argv.insert(argv.end(), flags.begin(), flags.end());
   return Process::Start(argv, log_path);
 }

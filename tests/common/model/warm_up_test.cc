@@ -43,7 +43,7 @@ TEST(WarmUpTest, ReportsAFailureAndHoldsNothing) {
   FakeModel model({.max_batch_tokens = 16});
   model.FailNextForward(ResourceExhausted("memory"));
   const Status status = WarmUp(&model);
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(model.sequences(), 0);
 }
 

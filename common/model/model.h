@@ -79,7 +79,8 @@ class Model {
   // Runs all of the batch's tokens and appends them to their sequences (a tree in node order).
   // Takes the pages that Reserve did not. At most max_batch_tokens() tokens; each sequence at most
   // once. kInvalidArgument for ids outside of the vocabulary, a bad tree or more than
-  // max_position_embeddings; kResourceExhausted when pages are out. Nothing changes on an error.
+  // max_position_embeddings; kResourceExhausted when pages, or memory for the host's rows, are out.
+  // Nothing changes on an error.
   virtual Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                          ForwardOutput* output) = 0;
   virtual int max_batch_tokens() const = 0;

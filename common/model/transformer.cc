@@ -1,6 +1,7 @@
 #include "common/model/transformer.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -100,6 +101,7 @@ class Transformer : public Model {
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
+  Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
   int CopyLogits(std::span<const ForwardSequence> batch);
 
   int q_width() const { return config_.num_heads * config_.head_dim; }
@@ -117,7 +119,8 @@ class Transformer : public Model {
   std::vector<KvLayer> kv_;  // views of kv_buffers_
   std::unique_ptr<Buffer> rope_;
   Workspace work_;
-  std::unique_ptr<Buffer> host_logits_;  // [max_batch_tokens, vocab]
+  std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
+  size_t host_rows_ = 0;
   std::unique_ptr<Buffer> host_hidden_;  // [max_batch_tokens, hidden]
 
   PagePool pool_;
@@ -145,7 +148,6 @@ Status Transformer::Allocate() {
   OUTRIDER_TRY(floats(&work_.chosen_residual, hidden));
   OUTRIDER_TRY(floats(&work_.chosen_attention, static_cast<size_t>(q_width())));
   OUTRIDER_TRY(floats(&work_.logits, vocabulary));
-  OUTRIDER_ASSIGN(host_logits_, backend_->AllocateHost(rows * vocabulary * sizeof(float)));
   OUTRIDER_ASSIGN(host_hidden_, backend_->AllocateHost(rows * hidden * sizeof(float)));
 
   // No sequence can grow past all of the pages, whatever the model allows.
@@ -253,6 +255,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   *output = {};
   OUTRIDER_TRY(CheckBatch(batch));
   if (batch.empty()) return Status();
+  OUTRIDER_TRY(MakeRoomForLogits(batch));
 
   batch_.Begin(std::any_of(batch.begin(), batch.end(),
                            [](const ForwardSequence& share) { return !IsChain(share.parents); }));
@@ -332,6 +335,26 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
                    work_.gate_up->floats());
   backend_->SwiGlu(work_.gate_up->floats(), rows, config_.intermediate_size, work_.mlp->floats());
   backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
+}
+
+// On the host, pinned where there is a device: taken as it is needed, as most rows of a device stay
+// there, and all of the largest batch would be gigabytes.
+Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
+  constexpr size_t kLeastRows = 16;
+  size_t rows = 0;
+  for (const ForwardSequence& share : batch) {
+    if (!StaysOnDevice(share)) rows += share.logit_rows.size();
+  }
+  if (rows <= host_rows_) return Status();
+  rows = std::min(std::bit_ceil(std::max(rows, kLeastRows)),
+                  static_cast<size_t>(options_.max_batch_tokens));
+  host_logits_.reset();  // before the larger one is taken
+  host_rows_ = 0;
+  OUTRIDER_ASSIGN(
+      host_logits_,
+      backend_->AllocateHost(rows * static_cast<size_t>(config_.vocab_size) * sizeof(float)));
+  host_rows_ = rows;
+  return Status();
 }
 
 // Brings the rows that are not left on the device to the host, one behind another; how many.

@@ -17,7 +17,8 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
 }
 
 // One block a head of a row.
-__global__ void RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
+__global__ void __launch_bounds__(512)
+    RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
                               float* out, RoundedRows rounded) {
   __shared__ float of_warp[kWarpSize];
   const int64_t at =

@@ -16,7 +16,9 @@ constexpr int kCutBits = 10;
 constexpr int kCutBins = 1 << kCutBits;
 
 struct CutShared {
-  Bits bins[kCutBins];
+  // Of 64 bits each, in halves: a device adds 32 bits of shared memory in one instruction, 64 in a
+  // loop of compare and swap, which many threads at few bins keep turning.
+  unsigned low[kCutBins], high[kCutBins];
   Bits above;  // weight of the bins above the chosen one
   int bin;     // -1: all of them together fall short
   int equals[kMaxWarps];
@@ -44,11 +46,21 @@ struct Mass {
   }
 };
 
+__device__ inline void AddToBin(CutShared& shared, unsigned bin, Bits weight) {
+  const auto low = static_cast<unsigned>(weight);
+  const unsigned before = atomicAdd(&shared.low[bin], low);
+  const unsigned high = static_cast<unsigned>(weight >> 32) + (before + low < low ? 1 : 0);
+  if (high != 0) atomicAdd(&shared.high[bin], high);
+}
+__device__ inline Bits WeightOfBin(const CutShared& shared, int bin) {
+  return static_cast<Bits>(shared.high[bin]) << 32 | shared.low[bin];
+}
+
 // By warp 0: the bin, from the highest down, where `above` and the bins reach `goal`.
 __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
   Bits sum = 0;
   const int top = kCutBins - 1 - Lane() * kWarpSize;  // of this lane's bins
-  for (int j = 0; j < kWarpSize; ++j) sum += shared.bins[top - j];
+  for (int j = 0; j < kWarpSize; ++j) sum += WeightOfBin(shared, top - j);
   Bits reached = above + WarpPrefix(sum);
   unsigned who = __ballot_sync(kFullWarp, reached >= goal);
   if (who == 0) {
@@ -58,7 +70,7 @@ __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
   const int group = __ffs(static_cast<int>(who)) - 1;
   above = __shfl_sync(kFullWarp, reached - sum, group);
   const int bin = kCutBins - 1 - group * kWarpSize - Lane();
-  sum = shared.bins[bin];
+  sum = WeightOfBin(shared, bin);
   reached = above + WarpPrefix(sum);
   who = __ballot_sync(kFullWarp, reached >= goal);
   if (Lane() == __ffs(static_cast<int>(who)) - 1) {
@@ -110,14 +122,14 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
   for (int shift = 2 * kCutBits; shift >= 0; shift -= kCutBits) {
     __syncthreads();
     for (int b = static_cast<int>(threadIdx.x); b < kCutBins; b += static_cast<int>(blockDim.x)) {
-      shared.bins[b] = 0;
+      shared.low[b] = shared.high[b] = 0;
     }
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
       const float p = law(i);
       const unsigned bits = __float_as_uint(p);
       if (!(p > 0.f) || !before.Keeps(p, i) || bits >> shift >> kCutBits != prefix) continue;
-      atomicAdd(&shared.bins[bits >> shift & (kCutBins - 1)], weight(p));
+      AddToBin(shared, bits >> shift & (kCutBins - 1), weight(p));
     }
     __syncthreads();
     if (Warp() == 0) FindBin(shared, above, goal);
@@ -131,7 +143,7 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
   cut.id = INT32_MAX;
   const Bits each = weight(cut.value);
   const Bits wanted = (goal - above + each - 1) / each;
-  const Bits equal = shared.bins[shared.bin] / each;
+  const Bits equal = WeightOfBin(shared, shared.bin) / each;
   if (wanted < equal) {
     cut.id = FindEqual(law, before, n, cut.value, static_cast<int>(wanted), shared);
   } else if (before.value == cut.value) {

@@ -40,20 +40,47 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
 }
 
 // A thread moves one element of one layer's keys and values (T: as wide as it) through all copies
-// in their order: a copy may read what the one before it wrote or is about to overwrite.
+// in their order: a copy may read what the one before it wrote or is about to overwrite. Copies
+// that read nothing that one of the few in front of them writes are read together: their loads
+// wait once, not one behind the other.
 template <class T>
-__global__ void CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count,
-                                  int kv_heads, int head_dim, int page_tokens) {
+__global__ void __launch_bounds__(kThreads)
+    CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count, int kv_heads,
+                      int head_dim, int page_tokens) {
+  constexpr int kTogether = 8;
   const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (at >= kv_heads * head_dim) return;
   const int head = at / head_dim, i = at % head_dim;
   T* keys = static_cast<T*>(layers[blockIdx.y].keys);
   T* values = static_cast<T*>(layers[blockIdx.y].values);
-  for (int c = 0; c < copy_count; ++c) {
-    const int64_t from = KvOffset(copies[c].from, head, kv_heads, page_tokens, head_dim) + i;
-    const int64_t to = KvOffset(copies[c].to, head, kv_heads, page_tokens, head_dim) + i;
-    keys[to] = keys[from];
-    values[to] = values[from];
+  const auto offset = [&](int32_t slot) {
+    return KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i;
+  };
+  for (int first = 0; first < copy_count;) {
+    SlotCopy some[kTogether];
+    int count = 0;  // that may be read together
+#pragma unroll
+    for (int c = 0; c < kTogether; ++c) {
+      some[c] = copies[min(first + c, copy_count - 1)];
+      bool apart = first + c < copy_count && count == c;
+#pragma unroll
+      for (int before = 0; before < c; ++before) apart = apart && some[before].to != some[c].from;
+      if (apart) count = c + 1;
+    }
+    T key[kTogether], value[kTogether];
+#pragma unroll
+    for (int c = 0; c < kTogether; ++c) {
+      if (c >= count) break;
+      key[c] = keys[offset(some[c].from)];
+      value[c] = values[offset(some[c].from)];
+    }
+#pragma unroll
+    for (int c = 0; c < kTogether; ++c) {
+      if (c >= count) break;
+      keys[offset(some[c].to)] = key[c];
+      values[offset(some[c].to)] = value[c];
+    }
+    first += count;
   }
 }
 

@@ -22,6 +22,9 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the library's advice fo
 constexpr uint32_t kAlignment = 16;                   // of rows in the middle of a buffer
 constexpr int kCandidates = 8;
 constexpr int kTimedRuns = 3;  // behind one that does not count
+// Of weights, from which the candidates are timed. A product of less is over in some microseconds:
+// what a clock says of it is chance, and two starts would take two algorithms.
+constexpr int64_t kLeastTimedBytes = int64_t{4} << 20;
 
 void Must(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -188,7 +191,9 @@ class CublasProduct final : public LargeProduct {
   // result may be a sum. Without memory for that, the library's own choice.
   size_t Fastest(const Description& description, const ProductCall& call,
                  std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
-    if (candidates.size() == 1) return 0;
+    const int64_t weight_bytes = int64_t{call.out_features} * call.stride *
+                                 static_cast<int64_t>(DtypeBytes(call.dtype));
+    if (candidates.size() == 1 || weight_bytes < kLeastTimedBytes) return 0;
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
     const Result<std::unique_ptr<CudaBuffer>> aside = CudaBuffer::Allocate(Place::kDevice, bytes);

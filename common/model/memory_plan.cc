@@ -37,10 +37,11 @@ int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv) {
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
-  // The buffers of Transformer::Allocate, and the rounded copy of the widest input of a product.
+  // The buffers of Transformer::Allocate, and the rounded copy of the widest input of a product: 16
+  // bits each, in memory that grows by powers of two.
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
                       3 * int64_t{config.intermediate_size} + config.vocab_size +
-                      (config.intermediate_size + 1) / 2;
+                      config.intermediate_size;
   const int64_t rope = int64_t{config.max_position_embeddings} * config.head_dim;
   // Of the backend itself: partial sums of attention, the library's workspace, staging, what a
   // verification works in (some tens of KB a session).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -42,7 +43,9 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t byt
                                 : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
   if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(place, data, bytes));
   cudaGetLastError();  // an error of memory leaves the device usable, but is remembered
-  MustSucceed(error == cudaErrorMemoryAllocation ? cudaSuccess : error, "taking memory");
+  // Of a size that no memory has, some drivers say that it is no size.
+  const bool is_out = error == cudaErrorMemoryAllocation || error == cudaErrorInvalidValue;
+  MustSucceed(is_out ? cudaSuccess : error, "taking memory");
   size_t free = 0, total = 0;
   MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
   return ResourceExhausted(
@@ -155,7 +158,8 @@ void* Scratch::AtLeast(size_t bytes) {
     if (StreamCapture::Spoil("working memory grows")) return nullptr;
     stream_.Wait();  // whoever reads the old one
     buffer_.reset();
-    buffer_ = MustAllocate(Place::kDevice, bytes);
+    // By powers of two: memory that comes makes all graphs void, so it is to come seldom.
+    buffer_ = MustAllocate(Place::kDevice, std::bit_ceil(bytes));
   }
   return buffer_->data();
 }

@@ -249,13 +249,7 @@ class CudaBackend final : public Backend {
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
  private:
-  // CUDA remembers the device by thread, and who loads a model need not be who runs it.
-  void UseDevice() const {
-    thread_local int in_use = -1;
-    if (in_use == device_) return;
-    MustSucceed(cudaSetDevice(device_), "choosing the device");
-    in_use = device_;
-  }
+  void UseDevice() const { ReturnToCudaDevice(device_); }
   cudaStream_t stream() const {
     UseDevice();
     return stream_->get();
@@ -370,7 +364,15 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    CudaBackendSettings settings) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
-  MustSucceed(PrepareAttention(), "preparing attention");
+  // The first that asks for a kernel's code.
+  const cudaError_t prepared = PrepareAttention();
+  if (prepared == cudaErrorNoKernelImageForDevice || prepared == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();
+    return FailedPrecondition(DescribeCudaDevice(device) + ": " + cudaGetErrorString(prepared) +
+                              ": the backend was built for other architectures "
+                              "(OUTRIDER_CUDA_ARCHITECTURES)");
+  }
+  MustSucceed(prepared, "preparing attention");
   auto stream = std::make_unique<Stream>();
   OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
   return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(

@@ -7,6 +7,8 @@
 namespace outrider {
 namespace {
 
+thread_local int of_thread = -1;  // cudaSetDevice at every call of an op would be felt
+
 cudaDeviceProp Properties(int device) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
@@ -38,7 +40,14 @@ Status UseCudaDevice(int device) {
   if (const cudaError_t use = cudaSetDevice(device); use != cudaSuccess) {
     return FailedPrecondition("cuda:" + std::to_string(device) + ": " + cudaGetErrorString(use));
   }
+  of_thread = device;
   return Status();
+}
+
+void ReturnToCudaDevice(int device) {
+  if (of_thread == device) return;
+  MustSucceed(cudaSetDevice(device), "choosing the device");
+  of_thread = device;
 }
 
 std::string DescribeCudaDevice(int device) {

@@ -3,6 +3,9 @@
 #   scripts/gpu_check.sh [FOLDER]   FOLDER (build/gpu-results) gets the benchmarks' JSON and the logs
 #   scripts/gpu_check.sh --without-device [FOLDER]   only what needs no device: the build, and the tests
 #                                   over the kernels' emulation
+# What only a device can tell comes first, the tests that any machine can run come last; nothing that
+# fails keeps the rest from running. GPU_CHECK_SECONDS (570) is the time for all of it: what then
+# still runs is ended, and the verdict is FAILED.
 # Needs nvcc (on the PATH or in /usr/local/cuda/bin), cmake, ninja and the libraries of a build
 # without gRPC; CMAKE_PREFIX_PATH may name where they are unpacked. Without nvcc or a device it says
 # "skipped" and exits with 0.
@@ -15,6 +18,8 @@ if [[ ${1:-} == --without-device ]]; then
 fi
 out=${1:-build/gpu-results}
 build=build/gpu
+# Without a device there is nothing that is lent for a while.
+if ((without_device)); then seconds=3600; else seconds=${GPU_CHECK_SECONDS:-570}; fi
 
 skip() { echo "gpu check: skipped: $1"; exit 0; }
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
@@ -34,15 +39,65 @@ else
 fi
 mkdir -p "$out"
 
+failed=()
 verdict() {
   if (($1 == 0)); then
     printf '\ngpu check: PASSED after %d s\n' "$SECONDS"
   else
-    printf '\ngpu check: FAILED after %d s (%s)\n' "$SECONDS" "$stage"
+    printf '\ngpu check: FAILED after %d s (%s)\n' "$SECONDS" "${failed[*]:-$stage}"
   fi
 }
 stage=configure
 trap 'verdict $?' EXIT
+
+# Seconds for something that may take $1: no more than are left.
+room() {
+  local left=$((seconds - SECONDS))
+  ((left >= 1)) || left=1  # 0 would mean no limit
+  echo $(($1 < left ? $1 : left))
+}
+
+# tell NAME EXIT_CODE: how what wrote NAME.log has ended.
+tell() {
+  local name=$1 rc=$2
+  if ((rc != 0)); then
+    failed+=("$name")
+    grep -E 'Failure|FAILED|ERROR|rror:|CUDA,' -A 5 "$out/$name.log" | tail -n 40 || true
+    echo "$name: FAILED with exit code $rc$( ((rc == 124 || rc == 137)) && echo ', out of time')"
+    tail -n 3 "$out/$name.log"
+  fi
+  echo "$name: $(grep -E '^\[  (PASSED|SKIPPED|FAILED)' "$out/$name.log" | head -n 12 | tr '\n' ' ' || true)"
+}
+
+# run NAME LIMIT COMMAND...
+run() {
+  local name=$1 limit rc=0
+  limit=$(room "$2")
+  shift 2
+  timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1 || rc=$?
+  tell "$name" "$rc"
+}
+
+# run_together LIMIT TEST...: as many at a time as there are cores.
+run_together() {
+  local limit
+  limit=$(room "$1")
+  shift
+  for test in "$@"; do rm -f "$out/$test.rc"; done
+  printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c '
+    timeout -k 5 "$3" "$1/bin/$0" >"$2/$0.log" 2>&1
+    echo $? >"$2/$0.rc"' {} "$build" "$out" "$limit" || true
+  for test in "$@"; do tell "$test" "$(cat "$out/$test.rc" 2>/dev/null || echo 1)"; done
+}
+
+# build LOG TARGET...: what can be built is, whatever fails.
+build() {
+  local log=$1
+  shift
+  timeout -k 5 "$(room 3000)" cmake --build "$build" --target "$@" -- -k 0 >"$out/$log.log" 2>&1 && return
+  failed+=("$log")
+  grep -E 'error|FAILED' "$out/$log.log" | head -n 30 || true
+}
 
 step "configure"
 cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_RPC=OFF \
@@ -50,60 +105,52 @@ cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_R
   >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; exit 1; }
 
 stage=build
+host_tests=(cuda_emulator_test cuda_backend_test cuda_model_test cuda_propose_test device_picks_test
+            device_rules_test model_test math_test spec_test rules_test)
 step "build"
-tests=(conformance_test cuda_backend_test cuda_model_test cuda_parity_test cuda_propose_test
-       device_picks_test device_rules_test model_test math_test spec_test rules_test)
-cmake --build "$build" --target outrider_cuda_backend gpu_bench verify_gpu_bench "${tests[@]}" \
-  >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -n 30; exit 1; }
-
-# Every test runs before the verdict: one failure should not hide the next.
-failed=()
-run() {
-  local name=$1
-  shift
-  if ! timeout 200 "$@" >"$out/$name.log" 2>&1; then
-    failed+=("$name")
-    grep -E 'Failure|FAILED|ERROR' -A 5 "$out/$name.log" | tail -n 40 || true
-  fi
-  echo "$name: $(grep -E '^\[  (PASSED|SKIPPED|FAILED)' "$out/$name.log" | tr '\n' ' ' || true)"
-}
-stage=tests
-step "parity and tests"
-if ((!without_device)); then
-  run parity "$build/bin/cuda_parity_test"
-  run conformance "$build/bin/conformance_test" --gtest_filter='On/*/CudaDevice'
-fi
-for test in "${tests[@]}"; do
-  case $test in cuda_parity_test | conformance_test) ;; *) run "$test" "$build/bin/$test" ;; esac
+# A program of an earlier run must not stand for one that no longer builds.
+for program in gpu_bench verify_gpu_bench cuda_parity_test conformance_test "${host_tests[@]}"; do
+  rm -f "$build/bin/$program"
 done
+rm -f "$build/bin/outrider_cuda_backend.so"
+build build outrider_cuda_backend cuda_parity_test conformance_test gpu_bench verify_gpu_bench
+[[ -f $build/bin/outrider_cuda_backend.so ]] || exit 1
+
+stage=tests
+if ((!without_device)); then
+  step "parity"
+  run parity 150 "$build/bin/cuda_parity_test"
+  if grep -q 'SKIPPED' "$out/parity.log" 2>/dev/null; then
+    echo "parity: skipped though there is a device:"
+    grep -m 1 'skipped (' "$out/parity.log" || true
+    failed+=(parity-skipped)
+  fi
+  run conformance 150 "$build/bin/conformance_test" --gtest_filter='On/*/CudaDevice'
+
+  step "benchmark"
+  # To the terminal as it goes: what was measured before something fails is not lost.
+  timeout -k 5 "$(room 240)" "$build/bin/gpu_bench" --graphs both --json "$out/gpu_bench.json" 2>&1 |
+    tee "$out/gpu_bench.log" || failed+=(benchmark)
+  timeout -k 5 "$(room 60)" "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" 2>&1 |
+    tee "$out/verify_gpu_bench.log" || failed+=(verification)
+
+  if sanitizer=$(command -v compute-sanitizer); then
+    step "compute-sanitizer"
+    for tool in memcheck racecheck synccheck; do
+      run "sanitizer-$tool" 100 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+        "$build/bin/cuda_parity_test" --gtest_filter='Families/CudaParity.*/Llama'
+    done
+  else
+    echo "compute-sanitizer: not here"
+  fi
+fi
+
+step "tests on the host"
+build build-of-host-tests "${host_tests[@]}"
+run_together 250 "${host_tests[@]}"
 if ((without_device)); then
-  stage="${failed[*]:-}"
-  ((${#failed[@]} == 0))
+  run conformance 200 "$build/bin/conformance_test" --gtest_filter='-*/CudaDevice'
   echo "no device: parity, verdicts, compute-sanitizer and benchmarks did not run"
-  exit 0
-fi
-if grep -q 'SKIPPED' "$out/parity.log"; then
-  echo "parity: skipped though there is a device:"
-  grep -m 1 'skipped (' "$out/parity.log" || true
-  failed+=(parity-skipped)
 fi
 
-if sanitizer=$(command -v compute-sanitizer); then
-  step "compute-sanitizer"
-  for tool in memcheck racecheck; do
-    run "sanitizer-$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      "$build/bin/cuda_parity_test" --gtest_filter='*Llama_*:Families/CudaParity.*/Llama'
-  done
-else
-  echo "compute-sanitizer: not here"
-fi
-
-stage=benchmark
-step "benchmark"
-timeout 300 "$build/bin/gpu_bench" --graphs both --json "$out/gpu_bench.json" | tee "$out/gpu_bench.log" ||
-  failed+=(benchmark)
-timeout 60 "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" |
-  tee "$out/verify_gpu_bench.log" || failed+=(verification)
-
-stage="${failed[*]:-}"
 ((${#failed[@]} == 0))

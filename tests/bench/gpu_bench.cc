@@ -2,6 +2,7 @@
 // matrix units allow. Weights are random: nothing of the speed depends on them.
 //   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS] [--graphs both|on|off]
 // Passes run as CUDA graphs, and the smaller ones without as well (both), only so or not at all.
+// Lines and FILE are written as results come: what fails later takes nothing away.
 // Exit code 0 and the word "skipped" without a device.
 #include <cuda_runtime.h>
 
@@ -13,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -277,13 +277,17 @@ class Bench {
   Model& model_;
 };
 
-void PrintRow(const char* what, int sessions, int rows, int context, double seconds,
-              std::optional<double> without_graphs, double floor, int64_t bytes_to_host) {
-  char plain[32] = "-";
-  if (without_graphs) std::snprintf(plain, sizeof(plain), "%.3f", *without_graphs * 1e3);
-  std::printf("%-8s %8d %6d %8d %9.3f %9s %9.3f %7.2f %10.0f %7lld B\n", what, sessions, rows,
-              context, seconds * 1e3, plain, floor * 1e3, seconds / floor, sessions * rows / seconds,
+void PrintHead(const char* title) {
+  std::printf("%s\n%-8s %8s %6s %8s %9s %9s %7s %10s %9s\n", title, "step", "sessions", "rows",
+              "context", "ms", "floor", "times", "rows/s", "to host");
+}
+
+void PrintRow(const char* what, int sessions, int rows, int context, double seconds, double floor,
+              int64_t bytes_to_host) {
+  std::printf("%-8s %8d %6d %8d %9.3f %9.3f %7.2f %10.0f %7lld B\n", what, sessions, rows, context,
+              seconds * 1e3, floor * 1e3, seconds / floor, sessions * rows / seconds,
               static_cast<long long>(bytes_to_host));
+  std::fflush(stdout);
 }
 
 std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend> backend,
@@ -305,15 +309,42 @@ std::vector<Step> Steps(int context) {
   return steps;
 }
 
-// Of each step; nothing where it does not fit or has more rows than `most_rows`.
-std::vector<std::optional<Bench::Measured>> RunSteps(Bench& bench, std::span<const Step> steps,
-                                                     int most_rows) {
-  std::vector<std::optional<Bench::Measured>> all;
-  for (const Step& step : steps) {
-    all.emplace_back();
-    if (bench.Fits(step) && step.sessions * step.rows <= most_rows) all.back() = bench.Run(step);
+// What is measured, in a file that always holds all there is so far.
+class Report {
+ public:
+  explicit Report(std::string file) : file_(std::move(file)) {}
+  json& values() { return values_; }
+  void Save() const {
+    if (!file_.empty()) std::ofstream(file_) << values_.dump(2) << "\n";
   }
-  return all;
+
+ private:
+  const std::string file_;
+  json values_;
+};
+
+// The steps that fit and have at most `most_rows` rows. `name`: of their seconds in the report,
+// whose "steps" are those of the list.
+void RunSteps(Bench& bench, const ModelConfig& config, const Ceilings& ceilings,
+              std::span<const Step> steps, int most_rows, const char* name, Report* report) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.sessions * step.rows > most_rows) continue;
+    if (!bench.Fits(step)) {
+      std::printf("%-8s %8d %6d %8d does not fit\n", step.what, step.sessions, step.rows,
+                  step.context);
+      continue;
+    }
+    const Bench::Measured measured = bench.Run(step);
+    const double floor = WorkOf(config, step).Seconds(ceilings);
+    PrintRow(step.what, step.sessions, step.rows, step.context, measured.seconds, floor,
+             measured.bytes_to_host);
+    json& of_step = report->values()["steps"][i];
+    of_step[name] = measured.seconds;
+    of_step["floor_seconds"] = floor;
+    of_step["bytes_to_host"] = measured.bytes_to_host;
+    report->Save();
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -337,61 +368,48 @@ int Main(int argc, char** argv) {
   const Ceilings ceilings = {CopyRate(), ProductRate(*backend, random)};
   std::printf("%s: copy %.2f TB/s, bf16 product %.0f TFLOP/s\n", name.c_str(),
               ceilings.bytes_per_second / 1e12, ceilings.operations_per_second / 1e12);
+  std::fflush(stdout);
 
   auto model = Build(config, std::move(backend), random);
   Bench bench(model.get());
-  json out = {{"device", name},
-              {"copy_bytes_per_second", ceilings.bytes_per_second},
-              {"product_operations_per_second", ceilings.operations_per_second},
-              {"context", context},
-              {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
-  std::printf("Llama 3.1 8B shapes\n");
-  std::printf("%-8s %8s %6s %8s %9s %9s %9s %7s %10s %9s\n", "step", "sessions", "rows", "context",
-              "ms", "no graphs", "floor", "times", "rows/s", "to host");
+  Report report(json_file);
+  json& out = report.values();
+  out = {{"device", name},
+         {"copy_bytes_per_second", ceilings.bytes_per_second},
+         {"product_operations_per_second", ceilings.operations_per_second},
+         {"context", context},
+         {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
+  const std::vector<Step> steps = Steps(context);
+  for (const Step& step : steps) {
+    out["steps"].push_back({{"what", step.what},
+                            {"sessions", step.sessions},
+                            {"rows", step.rows},
+                            {"context", step.context}});
+  }
+  PrintHead("Llama 3.1 8B shapes");
   for (const int tokens : {context, kPromptTokens}) {
     const double seconds = bench.Prefill(tokens);
     const double floor = WorkOfPrompt(config, tokens, model->max_batch_tokens()).Seconds(ceilings);
-    PrintRow("prefill", 1, tokens, 0, seconds, {}, floor, 0);
+    PrintRow("prefill", 1, tokens, 0, seconds, floor, 0);
     out["prefill"].push_back({{"tokens", tokens}, {"seconds", seconds}, {"floor_seconds", floor}});
+    report.Save();
   }
-  const std::vector<Step> steps = Steps(context);
-  const auto measured = RunSteps(bench, steps, model->max_batch_tokens());
+  RunSteps(bench, config, ceilings, steps, model->max_batch_tokens(), "seconds", &report);
   const GraphCounts counts = model->graph_counts();
+  std::printf("CUDA graphs: %lld made, %lld passes run as one\n",
+              static_cast<long long>(counts.captures), static_cast<long long>(counts.launches));
+  out["graph_captures"] = counts.captures;
+  out["graph_launches"] = counts.launches;
+  report.Save();
 
-  std::vector<std::optional<Bench::Measured>> without(steps.size());
   if (graphs == "both") {
     constexpr int kMostRows = 64;  // beyond, launches are hidden behind the work
     model.reset();                 // both do not fit
     model = Build(config, Must(CreateBackend(device, {}, {.graphs = false})), random);
     Bench bench_without(model.get());
-    without = RunSteps(bench_without, steps, kMostRows);
+    PrintHead("The same without graphs");
+    RunSteps(bench_without, config, ceilings, steps, kMostRows, "seconds_without_graphs", &report);
   }
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = steps[i];
-    if (!measured[i].has_value()) {
-      std::printf("%-8s %8d %6d %8d does not fit\n", step.what, step.sessions, step.rows,
-                  step.context);
-      continue;
-    }
-    const double seconds = measured[i]->seconds, floor = WorkOf(config, step).Seconds(ceilings);
-    const std::optional<double> plain =
-        without[i].has_value() ? std::optional(without[i]->seconds) : std::nullopt;
-    PrintRow(step.what, step.sessions, step.rows, step.context, seconds, plain, floor,
-             measured[i]->bytes_to_host);
-    out["steps"].push_back({{"what", step.what},
-                            {"sessions", step.sessions},
-                            {"rows", step.rows},
-                            {"context", step.context},
-                            {"seconds", seconds},
-                            {"floor_seconds", floor},
-                            {"bytes_to_host", measured[i]->bytes_to_host}});
-    if (plain) out["steps"].back()["seconds_without_graphs"] = *plain;
-  }
-  std::printf("CUDA graphs: %lld made, %lld passes run as one\n",
-              static_cast<long long>(counts.captures), static_cast<long long>(counts.launches));
-  out["graph_captures"] = counts.captures;
-  out["graph_launches"] = counts.launches;
-  if (!json_file.empty()) std::ofstream(json_file) << out.dump(2) << "\n";
   return 0;
 }
 

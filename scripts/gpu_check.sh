@@ -84,6 +84,7 @@ run_together() {
   limit=$(room "$1")
   shift
   for test in "$@"; do rm -f "$out/$test.rc"; done
+  # shellcheck disable=SC2016
   printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c '
     timeout -k 5 "$3" "$1/bin/$0" >"$2/$0.log" 2>&1
     echo $? >"$2/$0.rc"' {} "$build" "$out" "$limit" || true

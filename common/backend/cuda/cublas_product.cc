@@ -191,8 +191,8 @@ class CublasProduct final : public LargeProduct {
   // result may be a sum. Without memory for that, the library's own choice.
   size_t Fastest(const Description& description, const ProductCall& call,
                  std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
-    const int64_t weight_bytes = int64_t{call.out_features} * call.stride *
-                                 static_cast<int64_t>(DtypeBytes(call.dtype));
+    const int64_t weight_bytes =
+        int64_t{call.out_features} * call.stride * static_cast<int64_t>(DtypeBytes(call.dtype));
     if (candidates.size() == 1 || weight_bytes < kLeastTimedBytes) return 0;
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);

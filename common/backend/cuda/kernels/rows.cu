@@ -18,8 +18,8 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
 
 // One block a head of a row.
 __global__ void __launch_bounds__(512)
-    RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
-                              float* out, RoundedRows rounded) {
+    RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, float* out,
+                  RoundedRows rounded) {
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;

@@ -234,8 +234,8 @@ __device__ void WeighFirstToken(const WarpRound& round, float* kseq_acceptance, 
   *optimal = static_cast<float>(OptimalAcceptance(entries, draft.size, k));
 }
 
-// A block a session: its first warp decides where the round ends, all of them draw. A launch of more
-// threads than its registers allow would fail: the compiler is told of the widest rows' 512.
+// A block a session: its first warp decides where the round ends, all of them draw. A launch of
+// more threads than its registers allow would fail: the compiler is told of the widest rows' 512.
 __global__ void __launch_bounds__(512) RulesKernel(RoundArrays a) {
   __shared__ DrawShared draw;
   __shared__ Stop stop;

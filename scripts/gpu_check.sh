@@ -100,7 +100,29 @@ build() {
   grep -E 'error|FAILED' "$out/$log.log" | head -n 30 || true
 }
 
+# Some installations have nvcc without cublasLt's files, and those with Python's nvidia packages: links
+# to these then stand in a folder of the build's.
+borrow_cublas() {
+  local toolkit folder
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  for folder in lib64 lib targets/x86_64-linux/lib; do
+    if [[ -e $toolkit/$folder/libcublasLt.so ]]; then return; fi
+  done
+  folder=$(python3 -c 'import glob, os, sys
+print(next((os.path.dirname(os.path.dirname(f)) for p in sys.path for f in
+            glob.glob(os.path.join(p, "nvidia", "c*", "lib", "libcublasLt.so.13"))), ""))' 2>/dev/null || true)
+  if [[ -z $folder ]]; then return; fi
+  echo "cublasLt: from $folder"
+  mkdir -p "$build/cublas/lib"
+  ln -sf "$folder/lib/libcublasLt.so.13" "$build/cublas/lib/libcublasLt.so.13"
+  ln -sf libcublasLt.so.13 "$build/cublas/lib/libcublasLt.so"
+  export CMAKE_PREFIX_PATH=$PWD/$build/cublas${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+  # Behind the toolkit's own headers.
+  export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$folder/include
+}
+
 step "configure"
+borrow_cublas
 cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_RPC=OFF \
   -D OUTRIDER_CUDA=ON -D OUTRIDER_CUDA_ARCHITECTURES="${capability}-real" \
   >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; exit 1; }

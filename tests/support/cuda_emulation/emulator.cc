@@ -48,6 +48,7 @@ struct Failure {
   // Where another lane of its warp is; null: the operation is not for a whole warp.
   const char* other = nullptr;
   unsigned other_thread = 0;
+  bool is_address = false;  // that the operation cannot take
 };
 
 // One block at a time on each thread of the machine. What the fibers touch is plain data: code of
@@ -95,6 +96,10 @@ std::string InBlock() {
 }
 
 std::string Describe(const Failure& failure) {
+  if (failure.is_address) {
+    return Name(failure.thread) + " gives " + failure.operation +
+           " an address that is not aligned to 16 bytes," + InBlock();
+  }
   if (failure.other == nullptr) {
     return Name(failure.thread) + " calls " + failure.operation +
            " for part of a warp, which is not emulated," + InBlock();
@@ -259,6 +264,11 @@ uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, in
     case Shuffle::kXor: source = (lane ^ operand) >= begin + width ? lane : lane ^ operand; break;
   }
   return block.lanes[block.current / kWarp * kWarp + static_cast<unsigned>(source)].deposit[parity];
+}
+
+void CheckAligned(const void* address, const char* operation) {
+  if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
+  Fail({.operation = operation, .is_address = true});
 }
 
 unsigned CurrentThread() { return block.current; }

@@ -14,7 +14,7 @@
 //     cudaErrorLaunchFailure and LastFailure() says which thread waits where.
 //   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. Among
 //     them are the products and loads of kernels/tensor_core.h, whose copies into shared memory
-//     are there when they are waited for, not before.
+//     are there when they are waited for, not before, and whose addresses must be multiples of 16.
 //   - A block has 48 KB of dynamic shared memory, 99 KB where AllowShared asked for them.
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try
@@ -23,7 +23,8 @@
 //     is then all that is there, and copies read their pinned memory at the end.
 //   - While a stream captures, launches, copies and memsets are recorded and do not run; a graph
 //     repeats them with the arguments of then, its copies reading the memory of now. What a device
-//     refuses in a capture (memory that comes or goes, waits) is refused and spoils the capture,
+//     refuses in a capture (memory that comes or goes, waits, copies of host memory that is not
+//     pinned) is refused and spoils the capture,
 //     and FailNext makes one of a graph's calls fail.
 //   - Memory that was freed is all NaN, and for a while nobody else's.
 // What it cannot show: memory order between blocks, bank conflicts, speed, what nvcc makes of it.

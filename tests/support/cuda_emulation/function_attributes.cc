@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr int kMaxShared = 48 << 10;            // without being told
+constexpr int kMaxShared = 48 << 10;  // without being told
 constexpr int kMaxToldOf = 99 << 10;  // the least that a device of 8.0 or later can be told
 
 std::mutex mutex;

@@ -120,6 +120,12 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
     }
     return cudaSuccess;
   };
+  if (stream != nullptr && stream->capturing) {
+    // Memory that is not pinned goes through a place of the driver's, which a graph has none of.
+    const bool pageable = (kind == cudaMemcpyHostToDevice && !IsTaken(from)) ||
+                          (kind == cudaMemcpyDeviceToHost && !IsTaken(to));
+    if (pageable) return RefuseInCapture();
+  }
   if (stream != nullptr && !stream->capturing && is_late && width * height > 0) {
     if (kind == cudaMemcpyHostToDevice && !IsTaken(from)) {
       const char* first = static_cast<const char*>(from);

@@ -74,7 +74,10 @@ TEST_F(CudaStreams, ACaptureRecordsAndAGraphRepeatsInOrder) {
 }
 
 TEST_F(CudaStreams, CopiesInAGraphReadTheHostsMemoryOfTheReplay) {
-  int host = 5, other = 0;
+  int* pinned = nullptr;
+  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&pinned), 2 * sizeof(int)), cudaSuccess);
+  int &host = pinned[0], &other = pinned[1];
+  host = 5, other = 0;
   Begin();
   ASSERT_EQ(cudaMemcpyAsync(number_, &host, sizeof(int), cudaMemcpyHostToDevice, stream_),
             cudaSuccess);
@@ -91,6 +94,7 @@ TEST_F(CudaStreams, CopiesInAGraphReadTheHostsMemoryOfTheReplay) {
   ASSERT_EQ(cudaGraphLaunch(exec, stream_), cudaSuccess);
   EXPECT_EQ(other, 61);
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
 TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
@@ -98,6 +102,7 @@ TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
   cudaEvent_t event = nullptr;
   ASSERT_EQ(cudaMalloc(&device, 8), cudaSuccess);
   ASSERT_EQ(cudaMallocHost(&pinned, 8), cudaSuccess);
+  int host = 0;
   ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
   const std::vector<std::function<cudaError_t()>> calls = {
       [&] { return cudaMalloc(&more, 8); },
@@ -107,6 +112,8 @@ TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
       [&] { return cudaStreamSynchronize(stream_); },
       [&] { return cudaEventSynchronize(event); },
       [&] { return cudaStreamWaitEvent(stream_, event, 0); },
+      [&] { return cudaMemcpyAsync(device, &host, 4, cudaMemcpyHostToDevice, stream_); },
+      [&] { return cudaMemcpyAsync(&host, device, 4, cudaMemcpyDeviceToHost, stream_); },
   };
   for (size_t i = 0; i < calls.size(); ++i) {
     Begin();

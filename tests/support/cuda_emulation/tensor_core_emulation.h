@@ -11,11 +11,15 @@ namespace outrider::cuda_emulation {
 void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1, float (*widen)(uint16_t),
                  float (&c)[4]);
 
+// Fails the launch where a device would.
+void CheckAligned(const void* address, const char* operation);
+
 // From each lane's row of eight elements, every lane's share of the four matrices.
 void ShareMatrices(const unsigned (&row)[4], bool transposed, unsigned (&out)[4]);
 
 // The sanitizers see the accesses to shared memory: they are made here, in the kernel's file.
 inline void LoadMatrices(const void* row, bool transposed, unsigned (&out)[4]) {
+  CheckAligned(row, "ldmatrix");
   unsigned words[4];
   std::memcpy(words, row, sizeof(words));
   ShareMatrices(words, transposed, out);

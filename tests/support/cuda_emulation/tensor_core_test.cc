@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "common/tensor/tensor.h"
@@ -85,6 +86,18 @@ TEST(TensorCoreEmulation, CopiesAreThereWhenTheirGroupIsWaitedFor) {
   want = from;
   want.resize(16, 0);
   EXPECT_EQ(late, want);
+}
+
+TEST(TensorCoreEmulation, AddressesOf16BytesAreAligned) {
+  alignas(16) const uint16_t from[16] = {};
+  for (const auto& [what, operation] :
+       {std::pair(Misaligned::kCopySource, "thread 0 gives cp.async"),
+        std::pair(Misaligned::kCopyTarget, "thread 0 gives cp.async"),
+        std::pair(Misaligned::kMatrixRow, "thread 9 gives ldmatrix")}) {
+    EXPECT_EQ(LaunchMisaligned(what, from), cudaErrorLaunchFailure);
+    EXPECT_THAT(LastFailure(), HasSubstr(operation));
+    EXPECT_THAT(LastFailure(), HasSubstr("not aligned to 16 bytes"));
+  }
 }
 
 TEST(TensorCoreEmulation, SharedMemoryAbove48KilobytesIsAskedFor) {

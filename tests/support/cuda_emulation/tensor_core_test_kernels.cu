@@ -76,6 +76,16 @@ __global__ void CopiesKernel(const uint16_t* from, uint16_t* early, uint16_t* la
   for (int i = 0; i < 16; ++i) late[i] = shared[i];
 }
 
+__global__ void MisalignedKernel(Misaligned what, const uint16_t* from) {
+  OUTRIDER_DYNAMIC_SHARED(uint16_t, shared);
+  unsigned out[4];
+  switch (what) {
+    case Misaligned::kCopySource: return BeginCopy(shared, from + 1, false);
+    case Misaligned::kCopyTarget: return BeginCopy(shared + 4, from, true);
+    case Misaligned::kMatrixRow: return LoadMatrices(shared + (threadIdx.x == 9 ? 4 : 0), out);
+  }
+}
+
 __global__ void SharedKernel() {}
 __global__ void AllowedSharedKernel() {}
 
@@ -90,6 +100,9 @@ cudaError_t LaunchHalfAProduct() { return Launch(HalfAProductKernel, 1, 32, 0, n
 cudaError_t LaunchHalfALoad() { return Launch(HalfALoadKernel, 1, 32, 16, nullptr); }
 cudaError_t LaunchCopies(const uint16_t* from, uint16_t* early, uint16_t* late) {
   return Launch(CopiesKernel, 1, 1, 32, nullptr, from, early, late);
+}
+cudaError_t LaunchMisaligned(Misaligned what, const uint16_t* from) {
+  return Launch(MisalignedKernel, 1, 32, 64, nullptr, what, from);
 }
 cudaError_t LaunchWithShared(int bytes, bool allow) {
   const auto size = static_cast<size_t>(bytes);

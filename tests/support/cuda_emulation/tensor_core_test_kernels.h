@@ -20,6 +20,9 @@ cudaError_t LaunchHalfALoad();
 // Two groups of 16 bytes each are begun into shared memory of 0xff; of the second, zeros. `early`
 // and `late` [16]: what stands there when one group, then both have been waited for.
 cudaError_t LaunchCopies(const uint16_t* from, uint16_t* early, uint16_t* late);
+// Where an address is no multiple of 16. `from`: 32 bytes, aligned.
+enum class Misaligned { kCopySource, kCopyTarget, kMatrixRow };
+cudaError_t LaunchMisaligned(Misaligned what, const uint16_t* from);
 // As many bytes of dynamic shared memory, allowed before or not.
 cudaError_t LaunchWithShared(int bytes, bool allow);
 

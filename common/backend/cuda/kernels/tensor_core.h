@@ -142,6 +142,8 @@ inline void LoadTransposed(const void* row, unsigned (&out)[4]) {
   cuda_emulation::LoadMatrices(row, /*transposed=*/true, out);
 }
 inline void BeginCopy(void* shared, const void* from, bool is_there) {
+  cuda_emulation::CheckAligned(shared, "cp.async");
+  cuda_emulation::CheckAligned(from, "cp.async");
   cuda_emulation::BeginCopy({shared, is_there ? from : nullptr});
 }
 inline void CloseCopies() { cuda_emulation::CloseCopies(); }

@@ -125,12 +125,11 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
       shared.low[b] = shared.high[b] = 0;
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-      const float p = law(i);
+    ForLaw(law, n, [&](float p, int i) {
       const unsigned bits = __float_as_uint(p);
-      if (!(p > 0.f) || !before.Keeps(p, i) || bits >> shift >> kCutBits != prefix) continue;
+      if (!(p > 0.f) || !before.Keeps(p, i) || bits >> shift >> kCutBits != prefix) return;
       AddToBin(shared, bits >> shift & (kCutBins - 1), weight(p));
-    }
+    });
     __syncthreads();
     if (Warp() == 0) FindBin(shared, above, goal);
     __syncthreads();
@@ -156,10 +155,9 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
 template <class Law>
 __device__ double KeptMass(const Law& law, const RowCut& cut, int n, double* of_warp) {
   double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    const float p = law(i);
+  ForLaw(law, n, [&](float p, int i) {
     if (cut.Keeps(p, i)) sum += static_cast<double>(p);
-  }
+  });
   return BlockReduce(sum, of_warp, Plus());
 }
 

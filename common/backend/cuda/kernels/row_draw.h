@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/row_law.h"
 #include "common/base/types.h"
 #include "common/math/accept.h"
 
@@ -24,9 +25,8 @@ __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, Draw
   while (goal < 0 || (range.end - range.begin > kShort && Warps() > 1)) {
     const Range mine = PartOf(range, Warp());
     double sum = 0;
-    for (int i = mine.begin + Lane(); i < mine.end; i += kWarpSize) {
-      sum += static_cast<double>(row[i]);
-    }
+    ForEntries(row, mine.begin + Lane(), mine.end, kWarpSize,
+               [&](float x, int) { sum += static_cast<double>(x); });
     ReduceWarps(sum, shared.sums, Plus());
     if (goal < 0) {
       double total = 0;

@@ -22,12 +22,45 @@ __device__ inline Bits RankKey(float value, int id) {
 }
 __device__ inline int IdOf(Bits key) { return static_cast<int>(~static_cast<unsigned>(key)); }
 
+// f(row[i], i) for i = begin, begin + step, .. below end, in this order. What a row takes is the
+// waiting for its memory, so several loads are under way at once; f may write row[i].
+template <class F>
+__device__ void ForEntries(const float* row, int begin, int end, int step, const F& f) {
+  constexpr int kAtOnce = 8;
+  int i = begin;
+  for (; i + (kAtOnce - 1) * step < end; i += kAtOnce * step) {
+    float x[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) x[k] = row[i + k * step];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) f(x[k], i + k * step);
+  }
+  for (; i < end; i += step) f(row[i], i);
+}
+// This thread's share of the first n.
+template <class F>
+__device__ void ForEntries(const float* row, int n, const F& f) {
+  ForEntries(row, static_cast<int>(threadIdx.x), n, static_cast<int>(blockDim.x), f);
+}
+// f(law(i), i) for this thread's share of a law, which may say what it is worked out from: law(i)
+// is law.Of(law.entries()[i], i).
+template <class Law, class F>
+__device__ void ForLaw(const Law& law, int n, const F& f) {
+  if constexpr (requires { law.entries(); }) {
+    ForEntries(law.entries(), n, [&](float x, int i) { f(law.Of(x, i), i); });
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+      f(law(i), i);
+    }
+  }
+}
+
 // Of the block: the largest entry, the lowest id on ties. 0 if there is none above -infinity.
 __device__ inline Bits RowBest(const float* row, int n, Bits* of_warp) {
   Bits best = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    if (row[i] > -INFINITY) best = Largest()(best, RankKey(row[i], i));
-  }
+  ForEntries(row, n, [&](float x, int i) {
+    if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
+  });
   return BlockReduce(best, of_warp, Largest());
 }
 
@@ -39,9 +72,9 @@ class SoftmaxRow {
       : logits_(logits), max_(best == 0 ? -INFINITY : logits[IdOf(best)]) {
     inverse_ = fminf(1.f / temperature, 3.402823466e+38f);
     double sum = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-      sum += static_cast<double>(finite() ? Exponent(i) : logits[i] == max_ ? 1.f : 0.f);
-    }
+    ForEntries(logits, n, [&](float x, int) {
+      sum += static_cast<double>(finite() ? Exponent(x) : x == max_ ? 1.f : 0.f);
+    });
     sum = BlockReduce(sum, of_warp, Plus());
     scale_ = static_cast<float>(1.0 / sum);
   }
@@ -50,15 +83,17 @@ class SoftmaxRow {
   __device__ float max() const { return max_; }
   // The largest probability.
   __device__ float top() const { return max_ > -INFINITY ? scale_ : 1.f; }
-  __device__ float operator()(int i) const {
-    if (finite()) return __fmul_rn(Exponent(i), scale_);
-    if (max_ > 0.f) return logits_[i] == max_ ? scale_ : 0.f;
+  __device__ float operator()(int i) const { return Of(logits_[i], i); }
+  __device__ const float* entries() const { return logits_; }
+  __device__ float Of(float logit, int i) const {
+    if (finite()) return __fmul_rn(Exponent(logit), scale_);
+    if (max_ > 0.f) return logit == max_ ? scale_ : 0.f;
     return i == 0 ? 1.f : 0.f;
   }
 
  private:
-  __device__ float Exponent(int i) const {
-    const float t = (logits_[i] - max_) * inverse_;
+  __device__ float Exponent(float logit) const {
+    const float t = (logit - max_) * inverse_;
     return t >= -103.f ? expf(t) : 0.f;  // 0 for NaN too
   }
 

@@ -126,8 +126,10 @@ class WarpedRow {
     cut_ = FindCut(law, warp, n, shared);
     scale_ = static_cast<float>(1.0 / KeptMass(law, cut_, n, shared.sum));
   }
-  __device__ float operator()(int i) const {
-    const float p = law_(i);
+  __device__ float operator()(int i) const { return Of(entries()[i], i); }
+  __device__ const float* entries() const { return law_.entries(); }
+  __device__ float Of(float logit, int i) const {
+    const float p = law_.Of(logit, i);
     return cut_.Keeps(p, i) ? __fmul_rn(p, scale_) : 0.f;
   }
 

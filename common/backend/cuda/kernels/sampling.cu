@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
         bounds, shared.race);
     if (thread == 0) a.matches[row] = winner;
   } else {
-    for (int i = thread; i < n; i += threads) logits[i] = probability(i);
+    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
     for (int i = n + thread; i < a.vocab; i += threads) logits[i] = 0.f;
   }
 }

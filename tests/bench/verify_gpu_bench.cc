@@ -82,6 +82,8 @@ Measured Measure(const RoundSpec& spec) {
   const auto rows = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
   const Stream stream;
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
+  // Memory that is not pinned may be on its way still, and the stream does not wait for that.
+  MustSucceed(cudaDeviceSynchronize(), "copying");
   DeviceRules rules(&stream);
   cudaEvent_t begin = nullptr, end = nullptr;
   MustSucceed(cudaEventCreate(&begin), "making an event");

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -48,6 +50,45 @@ TEST(CudaBackend, CopiesMoreThanAPinnedPiece) {
   backend->CopyOut(back.data(), buffer->data(), back.size() * 4);
   backend->Wait();
   EXPECT_EQ(back, values);
+}
+
+// Some of them are read together where none reads what another writes.
+TEST(CudaBackend, CopiesKvSlotsInTheirOrder) {
+  constexpr int kSlots = 24, kDim = 8;
+  const AttentionShape shape = {
+      .num_heads = 1, .num_kv_heads = 1, .head_dim = kDim, .page_tokens = 4};
+  const auto backend = Emulated();
+  std::mt19937 random(5);
+  for (const int count : {1, 7, 8, 9, 16, 100}) {
+    std::vector<float> keys(kSlots * kDim);
+    std::iota(keys.begin(), keys.end(), 0.f);
+    std::vector<float> values(keys.rbegin(), keys.rend());
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (const auto* host : {&keys, &values}) {
+      buffers.push_back(backend->Allocate(host->size() * sizeof(float)).value());
+      backend->CopyIn(buffers.back()->data(), host->data(), host->size() * sizeof(float));
+    }
+    std::vector<SlotCopy> copies;
+    for (int i = 0; i < count; ++i) {
+      // Now and then one reads what the one before it wrote, or writes over it.
+      const auto slot = [&] { return static_cast<int32_t>(random() % kSlots); };
+      const int32_t last = copies.empty() ? 0 : copies.back().to;
+      copies.push_back({random() % 4 == 0 ? last : slot(), random() % 8 == 0 ? last : slot()});
+    }
+    const KvLayer layer = {buffers[0]->data(), buffers[1]->data(), Dtype::kF32};
+    backend->CopyKvSlots({&layer, 1}, shape, copies);
+    std::vector<float> got_keys(keys.size()), got_values(keys.size());
+    backend->CopyOut(got_keys.data(), layer.keys, keys.size() * sizeof(float));
+    backend->CopyOut(got_values.data(), layer.values, keys.size() * sizeof(float));
+    backend->Wait();
+    for (const SlotCopy& copy : copies) {
+      for (auto* host : {&keys, &values}) {
+        std::copy_n(host->begin() + copy.from * kDim, kDim, host->begin() + copy.to * kDim);
+      }
+    }
+    EXPECT_EQ(got_keys, keys) << count;
+    EXPECT_EQ(got_values, values) << count;
+  }
 }
 
 TEST(CudaBackend, PacksMoreThanAPinnedPiece) {

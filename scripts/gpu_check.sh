@@ -18,7 +18,7 @@ if [[ ${1:-} == --without-device ]]; then
 fi
 out=${1:-build/gpu-results}
 build=build/gpu
-# Without a device there is nothing that is lent for a while.
+# Without a device nothing costly waits.
 if ((without_device)); then seconds=3600; else seconds=${GPU_CHECK_SECONDS:-570}; fi
 
 skip() { echo "gpu check: skipped: $1"; exit 0; }

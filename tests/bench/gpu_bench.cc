@@ -23,6 +23,7 @@
 #include "common/backend/create_backend.h"
 #include "common/model/transformer.h"
 #include "common/model/weights.h"
+#include "tests/bench/random_model.h"
 
 namespace outrider {
 namespace {
@@ -73,39 +74,10 @@ double CopyRate() {
   return 2. * static_cast<double>(bytes) / seconds;
 }
 
-// Random bits of bf16 values around 0.02; every matrix is a view of it.
-class RandomWeights {
- public:
-  explicit RandomWeights(size_t elements) : bits_(elements) {
-    uint64_t state = 1;
-    for (uint16_t& bits : bits_) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      // A sign, an exponent of 2^-7 to 2^-6, seven bits of mantissa.
-      bits = static_cast<uint16_t>((state >> 48 & 0x8000) | 0x3c00 | (state >> 40 & 0xff));
-    }
-  }
-  std::unique_ptr<PackedMatrix> Matrix(Backend& backend, int64_t out, int64_t in) const {
-    auto packed = Must(backend.Pack({bits_.data(), Dtype::kBf16, {out, in}}, WeightType::kBf16));
-    backend.Wait();
-    return packed;
-  }
-
- private:
-  std::vector<uint16_t> bits_;
-};
-
-std::unique_ptr<Buffer> Ones(Backend& backend, int n) {
-  const std::vector<float> ones(static_cast<size_t>(n), 1.f);
-  auto buffer = Must(backend.Allocate(ones.size() * sizeof(float)));
-  backend.CopyIn(buffer->data(), ones.data(), ones.size() * sizeof(float));
-  backend.Wait();
-  return buffer;
-}
-
 // Operations a second of a square bf16 product.
 double ProductRate(Backend& backend, const RandomWeights& random) {
   const int n = 8192;
-  const auto w = random.Matrix(backend, n, n);
+  const auto w = Must(random.Matrix(backend, n, n));
   const auto bytes = static_cast<size_t>(n) * n * sizeof(float);
   const auto x = Must(backend.Allocate(bytes)), y = Must(backend.Allocate(bytes));
   std::vector<float> values(static_cast<size_t>(n) * n);
@@ -120,42 +92,6 @@ double ProductRate(Backend& backend, const RandomWeights& random) {
     backend.Wait();
   });
   return 2. * n * n * n * kProducts / seconds;
-}
-
-ModelConfig Llama8B() {
-  ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 128256;
-  config.hidden_size = 4096;
-  config.intermediate_size = 14336;
-  config.num_layers = 32;
-  config.num_heads = 32;
-  config.num_kv_heads = 8;
-  config.head_dim = 128;
-  config.max_position_embeddings = 131072;
-  config.rope_theta = 500000.f;
-  config.rms_norm_eps = 1e-5f;
-  config.tied_embeddings = false;
-  return config;
-}
-
-Weights MakeWeights(const ModelConfig& c, Backend& backend, const RandomWeights& random) {
-  Weights weights;
-  weights.embedding = random.Matrix(backend, c.vocab_size, c.hidden_size);
-  weights.head = random.Matrix(backend, c.vocab_size, c.hidden_size);
-  weights.final_norm = Ones(backend, c.hidden_size);
-  for (int i = 0; i < c.num_layers; ++i) {
-    LayerWeights layer;
-    layer.attention_norm = Ones(backend, c.hidden_size);
-    layer.mlp_norm = Ones(backend, c.hidden_size);
-    layer.qkv =
-        random.Matrix(backend, (c.num_heads + 2 * c.num_kv_heads) * c.head_dim, c.hidden_size);
-    layer.attention_out = random.Matrix(backend, c.hidden_size, c.num_heads * c.head_dim);
-    layer.gate_up = random.Matrix(backend, 2 * c.intermediate_size, c.hidden_size);
-    layer.down = random.Matrix(backend, c.hidden_size, c.intermediate_size);
-    weights.layers.push_back(std::move(layer));
-  }
-  return weights;
 }
 
 struct Step {
@@ -292,7 +228,7 @@ void PrintRow(const char* what, int sessions, int rows, int context, double seco
 
 std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend> backend,
                              const RandomWeights& random) {
-  Weights weights = MakeWeights(config, *backend, random);
+  Weights weights = Must(random.Make(config, *backend));
   return Must(BuildModel(config, std::move(weights), std::move(backend),
                          {.weights = WeightType::kBf16,
                           .kv = Dtype::kBf16,
@@ -364,7 +300,7 @@ int Main(int argc, char** argv) {
   std::unique_ptr<Backend> backend = std::move(made).value();
   const std::string name = backend->Describe();
   const ModelConfig config = Llama8B();
-  const RandomWeights random(static_cast<size_t>(config.vocab_size) * 4096);
+  const RandomWeights random(config);
   const Ceilings ceilings = {CopyRate(), ProductRate(*backend, random)};
   std::printf("%s: copy %.2f TB/s, bf16 product %.0f TFLOP/s\n", name.c_str(),
               ceilings.bytes_per_second / 1e12, ceilings.operations_per_second / 1e12);

@@ -1,0 +1,129 @@
+// The pair benchmark's loop: it is built once with the CPU's backend and once with the CUDA
+// backend's sources on the host. No times.
+#include "tests/bench/pair_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/backend/backend.h"
+#include "tests/bench/draft_coins.h"
+#include "tests/bench/random_model.h"
+#include "tests/common/model/model_testing.h"
+
+namespace outrider {
+namespace {
+
+constexpr PairLoad kLoad = {.prompt_tokens = 21, .tokens = 18, .seed = 3};
+
+std::unique_ptr<Model> Random(const ModelConfig& config) {
+  Result<std::unique_ptr<Backend>> backend = CreateTestBackend();
+  EXPECT_TRUE(backend.ok());
+  Result<Weights> weights = RandomWeights(config).Make(config, **backend, WeightType::kBf16);
+  EXPECT_TRUE(weights.ok());
+  // Prompts take two passes.
+  Result<std::unique_ptr<Model>> model = BuildModel(
+      config, std::move(*weights), std::move(*backend),
+      {.weights = WeightType::kBf16, .kv = Dtype::kF32, .kv_pages = 12, .max_batch_tokens = 16});
+  EXPECT_TRUE(model.ok()) << model.status().ToString();
+  return model.ok() ? std::move(*model) : nullptr;
+}
+
+// The same family of models, less and less like the first.
+std::unique_ptr<Model> Disturbed(double noise) {
+  return MakeModel({.vocab_size = 64, .num_layers = 1, .noise = noise});
+}
+
+struct Counts {
+  int64_t rounds = 0, drafted = 0, accepted = 0;
+};
+
+// What the coins make of a text, by themselves.
+Counts Tossed(const PairLoad& load, const PairCase& c) {
+  Counts counts;
+  for (int s = 0; s < c.sessions; ++s) {
+    for (int at = 0; at < load.tokens;) {
+      const int drafted = std::min(c.draft, load.tokens - at - 1);
+      int stand = 0;
+      while (stand < drafted && DraftTokenStands(load.seed, s, at + stand, *c.acceptance)) ++stand;
+      ++counts.rounds;
+      counts.drafted += drafted;
+      counts.accepted += stand;
+      at += stand + 1;
+    }
+  }
+  return counts;
+}
+
+TEST(PairRun, KeepsWhatTheCoinsSayAndEmitsWhatWasAskedFor) {
+  const auto target = Random(TinyTarget()), drafter = Random(TinyDrafter());
+  ASSERT_TRUE(target != nullptr && drafter != nullptr);
+  const PairCase cases[] = {{.sessions = 1, .draft = 4, .acceptance = 0.},
+                            {.sessions = 1, .draft = 4, .acceptance = 1.},
+                            {.sessions = 3, .draft = 4, .acceptance = 0.6}};
+  for (const PairCase& c : cases) {
+    const Result<PairFigures> figures = RunPair(target.get(), drafter.get(), kLoad, c);
+    ASSERT_TRUE(figures.ok()) << figures.status().ToString();
+    const Counts tossed = Tossed(kLoad, c);
+    EXPECT_EQ(figures->rounds, tossed.rounds);
+    EXPECT_EQ(figures->drafted, tossed.drafted);
+    EXPECT_EQ(figures->accepted, tossed.accepted);
+    EXPECT_EQ(figures->rounds + figures->accepted, c.sessions * kLoad.tokens);
+    ASSERT_EQ(figures->texts.size(), static_cast<size_t>(c.sessions));
+    for (const auto& text : figures->texts) {
+      EXPECT_EQ(text.size(), static_cast<size_t>(kLoad.tokens));
+    }
+    // Those of the first rounds do not count.
+    EXPECT_LT(figures->tokens, c.sessions * kLoad.tokens);
+    EXPECT_GE(figures->tokens, c.sessions * (kLoad.tokens - 5));
+  }
+  EXPECT_EQ(target->free_pages(), target->total_pages());
+  EXPECT_EQ(drafter->free_pages(), drafter->total_pages());
+}
+
+TEST(PairRun, SpeaksAsPlainDecodingDoesWhereTheModelsDecide) {
+  const auto target = Disturbed(0);
+  ASSERT_NE(target, nullptr);
+  for (const int sessions : {1, 3}) {
+    const Result<PairFigures> plain = RunPair(target.get(), nullptr, kLoad, {.sessions = sessions});
+    ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+    EXPECT_EQ(plain->rounds, sessions * kLoad.tokens);
+    EXPECT_EQ(plain->tokens, sessions * (kLoad.tokens - 1));
+    for (const double noise : {0., 0.2}) {
+      const auto drafter = Disturbed(noise);
+      ASSERT_NE(drafter, nullptr);
+      const Result<PairFigures> drafted =
+          RunPair(target.get(), drafter.get(), kLoad, {.sessions = sessions, .draft = 4});
+      ASSERT_TRUE(drafted.ok()) << drafted.status().ToString();
+      EXPECT_EQ(drafted->texts, plain->texts);
+      EXPECT_GT(drafted->accepted, 0);
+      // Its own equal is always right, so that only the end cuts a draft short.
+      EXPECT_EQ(drafted->accepted == drafted->drafted, noise == 0);
+    }
+  }
+}
+
+TEST(PairRun, RefusesWhatMakesNoSense) {
+  const auto target = Random(TinyTarget()), drafter = Random(TinyDrafter());
+  const auto other = Disturbed(0);
+  ASSERT_TRUE(target != nullptr && drafter != nullptr && other != nullptr);
+  const auto code = [&](Model* second, const PairLoad& load, const PairCase& c) {
+    return RunPair(target.get(), second, load, c).status().code();
+  };
+  const PairCase drafts = {.draft = 4};
+  EXPECT_EQ(code(nullptr, kLoad, drafts), Code::kInvalidArgument);
+  EXPECT_EQ(code(drafter.get(), kLoad, {}), Code::kInvalidArgument);
+  EXPECT_EQ(code(other.get(), kLoad, drafts), Code::kInvalidArgument);
+  EXPECT_EQ(code(nullptr, kLoad, {.sessions = 0}), Code::kInvalidArgument);
+  EXPECT_EQ(code(drafter.get(), {.prompt_tokens = 21, .tokens = 5}, drafts),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code(nullptr, {.prompt_tokens = 0}, {}), Code::kInvalidArgument);
+  // More than the cache holds.
+  EXPECT_EQ(code(nullptr, {.prompt_tokens = 200, .tokens = 40}, {}), Code::kResourceExhausted);
+  EXPECT_EQ(target->free_pages(), target->total_pages());
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,40 @@
+// Models of known shapes with random weights, for benchmarks: nothing of the speed depends on what
+// the weights are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+#include "common/model/config.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+ModelConfig Llama8B();  // Llama 3.1 8B
+ModelConfig Llama1B();  // Llama 3.2 1B
+// A pair that a test can run.
+ModelConfig TinyTarget();
+ModelConfig TinyDrafter();
+
+// Random bits of bf16 values around 0.02; every matrix is a view of it.
+class RandomWeights {
+ public:
+  explicit RandomWeights(size_t elements);
+  // As many as the largest matrix of `config` has.
+  explicit RandomWeights(const ModelConfig& config);
+
+  // REQUIRES: it has as many elements.
+  Result<std::unique_ptr<PackedMatrix>> Matrix(Backend& backend, int64_t out, int64_t in,
+                                               WeightType type = WeightType::kBf16) const;
+  Result<Weights> Make(const ModelConfig& config, Backend& backend,
+                       WeightType type = WeightType::kBf16) const;
+
+ private:
+  std::vector<uint16_t> bits_;
+};
+
+}  // namespace outrider

@@ -8,7 +8,8 @@
 # still runs is ended, and the verdict is FAILED.
 # Needs nvcc (on the PATH or in /usr/local/cuda/bin), cmake, ninja and the libraries of a build
 # without gRPC; CMAKE_PREFIX_PATH may name where they are unpacked. Without nvcc or a device it says
-# "skipped" and exits with 0.
+# "skipped" and exits with 0. OUTRIDER_PYTHON (python3) names a Python; what is compared with PyTorch
+# transformers is skipped with a word if it cannot import torch and transformers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 without_device=0
@@ -38,6 +39,8 @@ else
   echo "device: $device"
 fi
 mkdir -p "$out"
+no_python=0
+python=$(command -v "${OUTRIDER_PYTHON:-python3}") || no_python=1
 
 failed=()
 verdict() {
@@ -108,7 +111,7 @@ borrow_cublas() {
   for folder in lib64 lib targets/x86_64-linux/lib; do
     if [[ -e $toolkit/$folder/libcublasLt.so ]]; then return; fi
   done
-  folder=$(python3 -c 'import glob, os, sys
+  folder=$("${python:-false}" -c 'import glob, os, sys
 print(next((os.path.dirname(os.path.dirname(f)) for p in sys.path for f in
             glob.glob(os.path.join(p, "nvidia", "c*", "lib", "libcublasLt.so.13"))), ""))' 2>/dev/null || true)
   if [[ -z $folder ]]; then return; fi
@@ -129,14 +132,15 @@ cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_R
 
 stage=build
 host_tests=(cuda_emulator_test cuda_backend_test cuda_model_test cuda_propose_test device_picks_test
-            device_rules_test model_test math_test spec_test rules_test)
+            device_rules_test model_test math_test pair_run_test spec_test rules_test)
 step "build"
 # A program of an earlier run must not stand for one that no longer builds.
-for program in gpu_bench verify_gpu_bench cuda_parity_test conformance_test "${host_tests[@]}"; do
+for program in gpu_bench pair_gpu_bench verify_gpu_bench cuda_parity_test conformance_test "${host_tests[@]}"; do
   rm -f "$build/bin/$program"
 done
 rm -f "$build/bin/outrider_cuda_backend.so"
-build build outrider_cuda_backend cuda_parity_test conformance_test gpu_bench verify_gpu_bench
+build build outrider_cuda_backend cuda_parity_test conformance_test gpu_bench pair_gpu_bench \
+  verify_gpu_bench
 [[ -f $build/bin/outrider_cuda_backend.so ]] || exit 1
 
 stage=tests
@@ -156,6 +160,18 @@ if ((!without_device)); then
     tee "$out/gpu_bench.log" || failed+=(benchmark)
   timeout -k 5 "$(room 60)" "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" 2>&1 |
     tee "$out/verify_gpu_bench.log" || failed+=(verification)
+  ((no_python)) || "$python" -B tests/bench/gpu_goals.py "$out" || failed+=(goals)
+
+  # Beside Hugging Face transformers where that Python imports them.
+  step "pair"
+  if ((no_python)); then
+    echo "transformers: skipped: no ${OUTRIDER_PYTHON:-python3}"
+    timeout -k 5 "$(room 90)" "$build/bin/pair_gpu_bench" --tokens 96 --json "$out/pair_gpu_bench.json" 2>&1 |
+      tee "$out/pair_gpu_bench.log" || failed+=(pair)
+  else
+    timeout -k 5 "$(room 90)" "$python" -B tests/bench/pair_compare.py --build "$build" --tokens 96 --seconds 45 \
+      --json "$out/pair_compare.json" 2>&1 | tee "$out/pair_compare.log" || failed+=(pair)
+  fi
 
   if sanitizer=$(command -v compute-sanitizer); then
     step "compute-sanitizer"

@@ -22,6 +22,11 @@ class Case:
         """As a request for one turn."""
         return f"{self.sessions} {self.draft} {self.chance}"
 
+    def describe(self) -> dict:
+        """For a report, as pair_gpu_bench has it."""
+        acceptance = {"acceptance": "own" if self.acceptance is None else self.acceptance}
+        return {"sessions": self.sessions, "draft": self.draft, **(acceptance if self.draft else {})}
+
 
 @dataclasses.dataclass(frozen=True)
 class Counts:

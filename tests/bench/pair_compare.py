@@ -47,6 +47,8 @@ class Half:
         return self.reply()
 
     def stop(self) -> None:
+        if self.process is None:
+            return
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         self.process.wait()
@@ -83,9 +85,7 @@ class Comparison:
     def rows(self) -> list[dict]:
         rows = []
         for case in self.cases:
-            row = {"sessions": case.sessions, "draft": case.draft}
-            if case.draft > 0:
-                row["acceptance"] = case.chance
+            row = case.describe()
             for half in self.halves:
                 rates = self.rates(half, case)
                 if rates is None:
@@ -118,7 +118,7 @@ def markdown(rows: list[dict], halves: list[Half]) -> str:
         return f"{row[name][what]:.{digits}f}" if name in row else "-"
 
     ours, theirs = (half.name for half in halves)
-    lines = [[str(row["sessions"]), str(row["draft"]) if row["draft"] else "plain", row.get("acceptance", "-"),
+    lines = [[str(row["sessions"]), str(row["draft"]) if row["draft"] else "plain", str(row.get("acceptance", "-")),
               cell(row, ours, "accepted_per_round", 2) if row["draft"] else "-",
               cell(row, ours, "tokens_per_second", 1), cell(row, theirs, "tokens_per_second", 1),
               f"{row['ratio']:.2f}" if "ratio" in row else "-",
@@ -150,7 +150,9 @@ def main() -> None:
     for half in halves:
         half.start()  # one behind the other: if memory is short, it is transformers' half that says so
         print(f"{half.name}: " + (f"skipped: {half.skipped}" if half.skipped else half.device), flush=True)
-    if halves[0].skipped is None:
+        if halves[0].skipped is not None:
+            break
+    else:
         models = args.target or {"llama": "the shapes of Llama 3.1 8B and 3.2 1B", "tiny": "tiny shapes"}[args.shape]
         print(f"{models}, {args.dtype}, prompts of {args.prompt} tokens, texts of {args.tokens}", flush=True)
         comparison = Comparison(args, halves)

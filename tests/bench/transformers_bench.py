@@ -202,10 +202,9 @@ def bench(pair: Pair, args) -> None:
         rates = [f["tokens_per_second"] for f in figures]
         plain = [f["tokens_per_second"] for f in runs[Case(case.sessions, 0)]]
         last = figures[-1]
-        report.append({"sessions": case.sessions, "draft": case.draft, "acceptance": case.chance,
-                       "tokens_per_second": statistics.median(rates), "over_plain": median_ratio(rates, plain),
-                       "all_tokens_per_second": rates, "rounds": last["rounds"], "drafted": last["drafted"],
-                       "accepted": last["accepted"], "first_seconds": last["first_seconds"]})
+        report.append({**case.describe(), "tokens_per_second": statistics.median(rates),
+                       "over_plain": median_ratio(rates, plain), "all_tokens_per_second": rates,
+                       **{name: last[name] for name in ("rounds", "drafted", "accepted", "first_seconds")}})
         rows.append([str(case.sessions), str(case.draft), case.chance if case.draft else "-",
                      f"{last['accepted'] / last['rounds']:.2f}" if case.draft else "-",
                      f"{statistics.median(rates):.1f}", f"{median_ratio(rates, plain):.2f}"])
@@ -230,9 +229,10 @@ def main() -> None:
         say_skipped(args, why)
         return
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         pair = Pair(args)
-    except torch.OutOfMemoryError as error:
+    except torch.cuda.OutOfMemoryError as error:
         say_skipped(args, str(error).split(". ", maxsplit=1)[0])
         return
     if args.turns:

@@ -100,12 +100,12 @@ struct Step {
   int rows;         // of each session
   int context = 0;  // 0: --context
 };
-constexpr Step kSteps[] = {{"decode", 1, 1},        {"decode", 8, 1},       {"decode", 32, 1},
-                           {"decode", 128, 1},      {"verify", 1, 8},       {"verify", 1, 16},
-                           {"verify", 1, 32},       {"verify", 8, 8},       {"verify", 8, 16},
-                           {"verify", 8, 32},       {"verify", 32, 8},      {"decode", 8, 1, 4096},
-                           {"verify", 1, 32, 4096}, {"verify", 8, 32, 4096}};
-constexpr int kPromptTokens = 2048;
+constexpr Step kSteps[] = {
+    {"decode", 1, 1},       {"decode", 8, 1},        {"decode", 32, 1},      {"decode", 128, 1},
+    {"verify", 1, 8},       {"verify", 1, 16},       {"verify", 1, 32},      {"verify", 8, 8},
+    {"verify", 8, 16},      {"verify", 8, 32},       {"verify", 32, 8},      {"verify", 32, 33},
+    {"decode", 8, 1, 4096}, {"verify", 1, 32, 4096}, {"verify", 8, 32, 4096}};
+constexpr int kPromptTokens = 2048, kMaxBatchTokens = 1088;
 
 struct Ceilings {
   double bytes_per_second, operations_per_second;
@@ -233,7 +233,7 @@ std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend>
                          {.weights = WeightType::kBf16,
                           .kv = Dtype::kBf16,
                           .memory_fraction = 0.9,
-                          .max_batch_tokens = 512}));
+                          .max_batch_tokens = kMaxBatchTokens}));
 }
 
 // The steps with what is open of them filled in.

@@ -37,7 +37,8 @@ def test_each_goal() -> None:
 
 
 def test_what_is_missing_is_not_met() -> None:
-    report, out = judge({"context": 1024, "steps": [step("decode", 1, 1, 5e-3, 4.9e-3)]}, None)
+    planned = {"what": "decode", "sessions": 8, "rows": 1, "context": 1024}
+    report, out = judge({"context": 1024, "steps": [step("decode", 1, 1, 5e-3, 4.9e-3), planned]}, None)
     assert [goal["met"] for goal in report.values()] == [True, None, None, None], report
     assert "goals: 1 of 4 met" in out and out.count("not measured") == 3, out
     report, out = judge(None, None)

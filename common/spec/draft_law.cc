@@ -11,10 +11,9 @@ namespace {
 // `entries`: in falling order.
 DraftLaw LawOf(std::vector<RowEntry> entries, const DraftLawLimits& limits) {
   double mass = 0;
-  size_t kept = 0;
-  while (kept < entries.size() && mass < static_cast<double>(limits.mass)) {
-    mass += static_cast<double>(entries[kept++].value);
-  }
+  const auto kept =
+      static_cast<size_t>(KeptOfLaw([&](int i) { return entries[static_cast<size_t>(i)].value; },
+                                    static_cast<int>(entries.size()), limits.mass, &mass));
   entries.resize(kept);
 
   // Largest remainders: round down, then give what is left over to the largest fractions. Weights
@@ -23,11 +22,11 @@ DraftLaw LawOf(std::vector<RowEntry> entries, const DraftLawLimits& limits) {
   std::vector<double> fractions(kept);
   uint32_t given = 0;
   for (size_t i = 0; i < kept; ++i) {
-    const double exact = static_cast<double>(entries[i].value) / mass * kDraftLawTotal;
+    const LawShare share = ShareOfLaw(entries[i].value, mass);
     law.ids.push_back(entries[i].id);
-    law.weights.push_back(static_cast<uint32_t>(exact));
-    given += law.weights.back();
-    fractions[i] = exact - law.weights.back();
+    law.weights.push_back(share.weight);
+    given += share.weight;
+    fractions[i] = share.fraction;
   }
   std::vector<size_t> order(kept);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -57,11 +56,9 @@ DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limit
 
 TokenId SampleDraftLaw(const DraftLaw& law, double coin) {
   OUTRIDER_CHECK(!law.ids.empty());
-  const auto goal = static_cast<uint32_t>(coin * kDraftLawTotal);
-  uint32_t reached = 0;
-  size_t i = 0;
-  while (i + 1 < law.ids.size() && (reached += law.weights[i]) <= goal) ++i;
-  return law.ids[i];
+  const int entry = LawEntryAt([&](int i) { return law.weights[static_cast<size_t>(i)]; },
+                               static_cast<int>(law.weights.size()), coin);
+  return law.ids[static_cast<size_t>(entry)];
 }
 
 Status Validate(const DraftLaw& law, std::span<const TokenId> tokens, int vocab_size) {

@@ -9,11 +9,10 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/math/law_rounding.h"
 #include "common/math/softmax.h"
 
 namespace outrider {
-
-inline constexpr uint32_t kDraftLawTotal = 65536;
 
 // Entries in falling order of weight as the drafter made them; every weight >= 1, ids distinct.
 // Empty: a point mass on the drafted token (greedy drafts carry no rows).

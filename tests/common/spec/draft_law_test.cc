@@ -69,6 +69,48 @@ TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
   }
 }
 
+// law_rounding.h, as a device uses it: on arrays of its own.
+TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
+  const std::vector<float> values = {0.5f, 0.25f, 0.125f, 0.125f};
+  const auto kept = [&](int n, float limit) {
+    double mass = -1;
+    const int count =
+        KeptOfLaw([&](int i) { return values[static_cast<size_t>(i)]; }, n, limit, &mass);
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sum += static_cast<double>(values[static_cast<size_t>(i)]);
+    EXPECT_EQ(mass, sum);
+    return count;
+  };
+  EXPECT_EQ(kept(4, 1.f), 4);
+  EXPECT_EQ(kept(4, 0.875f), 3);
+  EXPECT_EQ(kept(4, 0.8750001f), 4);
+  EXPECT_EQ(kept(4, 1e-9f), 1);
+  EXPECT_EQ(kept(2, 1.f), 2);
+  EXPECT_EQ(kept(0, 1.f), 0);
+}
+
+TEST(LawRounding, SharesAreRoundedDown) {
+  const LawShare third = ShareOfLaw(1.f, 3.);
+  EXPECT_EQ(third.weight, 21845u);
+  EXPECT_NEAR(third.fraction, 1. / 3, 1e-10);
+  const LawShare all = ShareOfLaw(0.25f, 0.25);
+  EXPECT_EQ(all.weight, kDraftLawTotal);
+  EXPECT_EQ(all.fraction, 0.);
+}
+
+TEST(LawRounding, NoCoinReachesAnEntryOfNoWeight) {
+  const std::vector<uint32_t> weights = {65533, 2, 1, 0, 0};
+  const auto at = [&](double coin) {
+    return LawEntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
+  };
+  EXPECT_EQ(at(0.), 0);
+  EXPECT_EQ(at(65532.999 / 65536), 0);
+  EXPECT_EQ(at(65533. / 65536), 1);
+  EXPECT_EQ(at(65534.999 / 65536), 1);
+  EXPECT_EQ(at(65535. / 65536), 2);
+  EXPECT_EQ(at(1 - 0x1p-53), 2);
+}
+
 TEST(SampleDraftLaw, GivesEachTokenItsShareOfTheInterval) {
   const DraftLaw law{{7, 2, 9}, {32768, 32767, 1}};
   EXPECT_EQ(SampleDraftLaw(law, 0.0), 7);

@@ -1,0 +1,47 @@
+// The arithmetic of a draft law (common/spec/draft_law.h), shared by host and device so that both
+// make the same integers of the same entries: where it is cut, what each entry gets, which entry a
+// coin names.
+#pragma once
+
+#include <cstdint>
+
+#include "common/math/host_device.h"
+
+namespace outrider {
+
+inline constexpr uint32_t kDraftLawTotal = 65536;
+
+// How many of the `n` entries, in falling order, are kept until they hold `limit`; `mass`: what
+// they hold. value(i): entry i.
+template <class Value>
+OUTRIDER_HD int KeptOfLaw(const Value& value, int n, float limit, double* mass) {
+  int kept = 0;
+  *mass = 0;
+  while (kept < n && *mass < static_cast<double>(limit))
+    *mass += static_cast<double>(value(kept++));
+  return kept;
+}
+
+// An entry's share, rounded down. What is left of the total goes to the largest fractions, one
+// each, the earlier entry first where two are equal.
+struct LawShare {
+  uint32_t weight;
+  double fraction;
+};
+OUTRIDER_HD inline LawShare ShareOfLaw(float value, double mass) {
+  const double exact = static_cast<double>(value) / mass * kDraftLawTotal;
+  const auto weight = static_cast<uint32_t>(exact);
+  return {weight, exact - weight};
+}
+
+// The entry at `coin` in [0, 1) of the cumulative weights. weight(i): of entry i, n of them.
+template <class Weight>
+OUTRIDER_HD int LawEntryAt(const Weight& weight, int n, double coin) {
+  const auto goal = static_cast<uint32_t>(coin * kDraftLawTotal);
+  uint32_t reached = 0;
+  int i = 0;
+  while (i + 1 < n && (reached += weight(i)) <= goal) ++i;
+  return i;
+}
+
+}  // namespace outrider

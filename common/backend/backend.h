@@ -121,9 +121,10 @@ class Backend {
 
   // Calls `ops`, the ops of one forward pass over `batch`, or does the same without calling them
   // because it has kept what they came to the last time. REQUIRES: the batch's arrays stay as they
-  // are until the next Wait(); `ops` reads no other host memory and does nothing but call ops,
-  // those of the layers with `shape` over caches of type `kv`. For equal numbers of rows and wanted rows they are the same,
-  // on the same memory and with the same numbers.
+  // are until the next RunPass or Wait(); `ops` reads no other host memory and does nothing but
+  // call ops, those of the layers with `shape` over caches of type `kv`. For equal numbers of rows
+  // and wanted rows, with tokens or without, they are the same, on the same memory and with the
+  // same numbers.
   virtual void RunPass(const BatchLayout& /*batch*/, const AttentionShape& /*shape*/, Dtype /*kv*/,
                        const std::function<void()>& ops) {
     ops();
@@ -177,6 +178,23 @@ class Backend {
   // before. By row of the batch, until the next Draft.
   virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/, float* /*rows*/,
                                            int /*vocab*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+
+  // Chains (DraftBatch::AddChain) of rows that it Drafts. The first pass makes `rows`, one of each
+  // chain in their order, and DrawChains(0) behind it draws a token of each; EmbedDrawn is the
+  // Embed of these tokens in the next pass, whose rows DrawChains(1) draws from, and so on.
+  // EndChains, behind the last depth, waits for all of it: what was read, by depth and then by
+  // chain, until the next Draft or BeginChains.
+  virtual void BeginChains(const DraftBatch& /*batch*/, float* /*rows*/, int /*vocab*/) {
+    OUTRIDER_CHECK(false);
+  }
+  virtual void DrawChains(int /*depth*/) { OUTRIDER_CHECK(false); }
+  virtual void EmbedDrawn(const PackedMatrix& /*table*/, int /*rows*/, float* /*out*/) {
+    OUTRIDER_CHECK(false);
+  }
+  virtual std::span<const PickedRow> EndChains() {
     OUTRIDER_CHECK(false);
     return {};
   }

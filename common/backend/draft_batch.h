@@ -36,11 +36,21 @@ struct DraftRowSpec {
   uint32_t position = 0;  // likewise
 };
 
+// A chain: each depth is drawn from its row where that is, and its token fed for the next one.
+struct ChainDraw {
+  int32_t depths = 0;  // of all chains of a batch; 0: no chain, nothing is drawn
+  // Sampled draws' coins: of the first depth. draft_law.h: where laws are cut.
+  uint32_t round = 0, first_depth = 0;
+  float mass = 1.f;
+};
+inline constexpr int kMaxChainEntries = 1024;  // of a law that is drawn from on a device
+
 struct PickedRow {
   // Of positive probability, at most the spec's count, ties by the lower id. kTop and kRace: the
   // ids alone.
   std::span<const RowEntry> entries;
   float measure = 0;
+  TokenId drawn = -1;  // chains
 };
 
 // A row with where its parts stand in the batch's arrays.
@@ -52,6 +62,7 @@ struct BatchedDraftRow {
   // Of the path behind the seen tokens: `depth` tokens behind the place `path`, which is empty.
   int32_t path = 0, depth = 0;
   int32_t first_entry = 0;  // where its entries go
+  ChainDraw chain;
 };
 
 // Built session by session, row by row, in the order of the step's logits; rows of sequences that
@@ -86,6 +97,16 @@ class DraftBatch {
     rows_.push_back(row);
   }
 
+  // A chain whose first row is the session's next one, `spec` that row's; later ones are those of
+  // the depths behind it. REQUIRES: all of the batch are chains of as many depths; none has more
+  // than kMaxChainEntries entries.
+  void AddChain(const DraftRowSpec& spec, std::span<const TokenId> path, const ChainDraw& chain) {
+    AddRow(spec, path);
+    rows_.back().chain = chain;
+    path_tokens_.insert(path_tokens_.end(), static_cast<size_t>(chain.depths), -1);
+  }
+
+  // Or chains.
   int rows() const { return static_cast<int>(rows_.size()); }
 
  private:

@@ -41,6 +41,12 @@ struct ForwardSequence {
   bool draft = false;
 };
 
+// A sequence that drafts several tokens in one call.
+struct DraftChain {
+  SequenceId sequence = -1;
+  std::span<const TokenId> tokens;  // [n], n >= 1: appended before the first draw
+};
+
 struct ForwardOutput {
   // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows, without
   // those that are left for Verify or Draft. Owned by the model, valid until its next Forward, but
@@ -102,6 +108,17 @@ class Model {
   // belong to no session of the batch (DraftBatch::SkipRows). Waits for the device. The result, by
   // row of the batch, is valid until the next Draft.
   virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/) {
+    OUTRIDER_CHECK(false);
+    return {};
+  }
+  // Feeds the chains' tokens, draws a token of each from the logits behind them, feeds it, and so
+  // on, all on the device: `depths` draws a chain, of which the last one is not fed. `draws` holds
+  // a chain (AddChain) of as many depths for each, in the same order. `picked`: what was read and
+  // drawn, by depth and then by chain; valid until the next Draft or DraftChains. Waits for the
+  // device. Errors are Forward's, and nothing changes on one. REQUIRES: the model drafts();
+  // depths >= 1.
+  virtual Status DraftChains(std::span<const DraftChain> /*chains*/, int /*depths*/,
+                             const DraftBatch& /*draws*/, std::span<const PickedRow>* /*picked*/) {
     OUTRIDER_CHECK(false);
     return {};
   }

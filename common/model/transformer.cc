@@ -69,6 +69,8 @@ class Transformer : public Model {
   std::span<const PickedRow> Draft(const DraftBatch& batch) override {
     return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
   }
+  Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
+                     std::span<const PickedRow>* picked) override;
   int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
   GraphCounts graph_counts() const override { return backend_->graph_counts(); }
 
@@ -97,7 +99,10 @@ class Transformer : public Model {
   }
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
-  Status CheckBatch(std::span<const ForwardSequence> batch);
+  // `behind`: tokens that each sequence takes behind those of the batch.
+  Status CheckBatch(std::span<const ForwardSequence> batch, int behind);
+  // Enqueues the pass; `drawn`: of the tokens that the device has drawn, not the batch's.
+  void RunPass(std::span<const ForwardSequence> batch, bool drawn);
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
@@ -218,7 +223,7 @@ void Transformer::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
   CarryOutCopies();
 }
 
-Status Transformer::CheckBatch(std::span<const ForwardSequence> batch) {
+Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int behind) {
   const BatchLimits limits = {config_.vocab_size, config_.max_position_embeddings};
   size_t rows = 0;
   int64_t pages = 0;
@@ -233,8 +238,8 @@ Status Transformer::CheckBatch(std::span<const ForwardSequence> batch) {
                              " tokens");
     }
     const PageTable& table = Table(share.sequence);
-    OUTRIDER_TRY(CheckShare(share, table.length(), limits));
-    pages += table.PagesNeeded(table.length() + static_cast<int>(share.tokens.size()));
+    OUTRIDER_TRY(CheckShare(share, table.length() + behind, limits));
+    pages += table.PagesNeeded(table.length() + static_cast<int>(share.tokens.size()) + behind);
     seen_.push_back(share.sequence);
   }
   std::sort(seen_.begin(), seen_.end());
@@ -253,10 +258,47 @@ Status Transformer::CheckBatch(std::span<const ForwardSequence> batch) {
 Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                             ForwardOutput* output) {
   *output = {};
-  OUTRIDER_TRY(CheckBatch(batch));
+  OUTRIDER_TRY(CheckBatch(batch, 0));
   if (batch.empty()) return Status();
   OUTRIDER_TRY(MakeRoomForLogits(batch));
+  RunPass(batch, /*drawn=*/false);
+  ReadOutput(batch, want_hidden, output);
+  return Status();
+}
 
+Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
+                                const DraftBatch& draws, std::span<const PickedRow>* picked) {
+  static constexpr int32_t kOnlyRow = 0;
+  static constexpr TokenId kDrawn = 0;  // stands for the token that only the device knows
+  OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());
+  *picked = {};
+  std::vector<int32_t> last_rows;
+  last_rows.reserve(chains.size());  // spans point into it
+  std::vector<ForwardSequence> batch;
+  for (const DraftChain& chain : chains) {
+    last_rows.push_back(static_cast<int32_t>(chain.tokens.size()) - 1);
+    batch.push_back({.sequence = chain.sequence,
+                     .tokens = chain.tokens,
+                     .parents = {},
+                     .logit_rows = {&last_rows.back(), 1},
+                     .draft = true});
+  }
+  OUTRIDER_TRY(CheckBatch(batch, depths - 1));
+  if (batch.empty()) return Status();
+  backend_->BeginChains(draws, work_.logits->floats(), config_.vocab_size);
+  for (int depth = 0; depth < depths; ++depth) {
+    RunPass(batch, /*drawn=*/depth > 0);
+    backend_->DrawChains(depth);
+    for (ForwardSequence& share : batch) {
+      share.tokens = {&kDrawn, 1};
+      share.logit_rows = {&kOnlyRow, 1};
+    }
+  }
+  *picked = backend_->EndChains();
+  return Status();
+}
+
+void Transformer::RunPass(std::span<const ForwardSequence> batch, bool drawn) {
   batch_.Begin(std::any_of(batch.begin(), batch.end(),
                            [](const ForwardSequence& share) { return !IsChain(share.parents); }));
   for (const ForwardSequence& share : batch) {
@@ -270,15 +312,19 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   }
   CarryOutCopies();
 
-  const BatchLayout layout = batch_.layout();
+  BatchLayout layout = batch_.layout();
+  if (drawn) layout.tokens = nullptr;
   backend_->RunPass(layout, shape_, options_.kv, [&] { RunLayers(layout, batch_.logit_rows()); });
-  ReadOutput(batch, want_hidden, output);
-  return Status();
 }
 
-// Everything from the tokens to the logits of the wanted rows.
+// Everything from the tokens, which the device has drawn where the batch has none, to the logits of
+// the wanted rows.
 void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
-  backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
+  if (batch.tokens == nullptr) {
+    backend_->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
+  } else {
+    backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
+  }
   for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, batch, logit_rows);
   const auto rows = static_cast<int>(logit_rows.size());
   if (rows == 0) return;

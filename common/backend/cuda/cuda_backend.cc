@@ -138,17 +138,7 @@ class CudaBackend final : public Backend {
 
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     if (rows == 0) return;
-    const CudaMatrix& matrix = Matrix(table);
-    const int32_t* ids = batch_.Indices(tokens, rows);
-    Writes(out);
-    const auto launch = [&](auto element) {
-      return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
-                         matrix.in_features(), out, stream());
-    };
-    MustSucceed(matrix.dtype() == Dtype::kF32   ? launch(float{})
-                : matrix.dtype() == Dtype::kF16 ? launch(F16{})
-                                                : launch(Bf16{}),
-                "embedding");
+    EmbedIds(Matrix(table), batch_.Indices(tokens, rows), rows, out);
   }
 
   void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
@@ -245,6 +235,27 @@ class CudaBackend final : public Backend {
     return picks_.Picked();
   }
 
+  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
+    UseDevice();
+    chain_rows_ = rows;
+    picks_.BeginChains(batch, rows, vocab);
+    bytes_to_host_ += static_cast<int64_t>(picks_.bytes());
+  }
+
+  void DrawChains(int depth) override {
+    Writes(chain_rows_);
+    picks_.Draw(depth);
+  }
+
+  void EmbedDrawn(const PackedMatrix& table, int rows, float* out) override {
+    EmbedIds(Matrix(table), picks_.drawn(), rows, out);
+  }
+
+  std::span<const PickedRow> EndChains() override {
+    Wait();
+    return picks_.Picked();
+  }
+
   int64_t bytes_to_host() const override { return bytes_to_host_; }
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
@@ -259,6 +270,18 @@ class CudaBackend final : public Backend {
     return {.blocks = multiprocessors_ * kBlocksPerMultiprocessor,
             .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
             .tile_queries = AttentionTileQueries(shape, kv)};
+  }
+
+  void EmbedIds(const CudaMatrix& matrix, const int32_t* ids, int rows, float* out) {
+    Writes(out);
+    const auto launch = [&](auto element) {
+      return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
+                         matrix.in_features(), out, stream());
+    };
+    MustSucceed(matrix.dtype() == Dtype::kF32   ? launch(float{})
+                : matrix.dtype() == Dtype::kF16 ? launch(F16{})
+                                                : launch(Bf16{}),
+                "embedding");
   }
 
   // Products with 16-bit weights read activations of the same type. An op whose result such a
@@ -348,6 +371,7 @@ class CudaBackend final : public Backend {
   CudaBatch batch_;
   DeviceRules rules_;
   DevicePicks picks_;
+  float* chain_rows_ = nullptr;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
   GraphCache graphs_;

@@ -140,8 +140,8 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
                 .merges = static_cast<int>(merges),
                 .tile_queries = tile_queries,
                 .partials = plan_.partials};
-  key_ = {kPassKey,         batch.rows,        batch.logit_row_count,
-          attention_.units, attention_.merges, tile_queries};
+  key_ = {kPassKey,          batch.rows,   batch.logit_row_count,  attention_.units,
+          attention_.merges, tile_queries, batch.tokens != nullptr};
 }
 
 void CudaBatch::Forget() {

@@ -1,6 +1,7 @@
 #include "common/backend/cuda/device_picks.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -9,17 +10,20 @@
 
 namespace outrider {
 
-DevicePicks::DevicePicks(const Stream* stream)
-    : stream_(*stream), ring_(stream), device_results_(stream) {}
+namespace {
 
-void DevicePicks::Pick(const DraftBatch& batch, float* rows, int vocab) {
+// So that what is read seldom needs more: graphs of passes are void when device memory moves.
+size_t Room(size_t bytes) { return std::max(size_t{1} << 16, std::bit_ceil(bytes)); }
+
+}  // namespace
+
+DevicePicks::DevicePicks(const Stream* stream)
+    : stream_(*stream), ring_(stream), device_results_(stream), drawn_(stream) {}
+
+void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVerifiedVocab);
   ring_.Reset();
-  rows_ = batch.rows_;
-  bytes_ = 0;
-  if (rows_.empty()) return;
-
-  PickArrays arrays{.logits = rows, .vocab = vocab, .count = batch.rows()};
+  arrays_ = {.logits = rows, .vocab = vocab, .count = static_cast<int>(rows_.size())};
   int32_t entries = 0, longest = 0;
   for (BatchedDraftRow& row : rows_) {
     OUTRIDER_CHECK(0 < row.spec.allowed && row.spec.allowed <= vocab && row.spec.count > 0);
@@ -27,31 +31,74 @@ void DevicePicks::Pick(const DraftBatch& batch, float* rows, int vocab) {
     row.first_entry = entries;
     entries += row.spec.count;
     longest = std::max(longest, row.depth);
-    (row.spec.pick == RowPick::kRace ? arrays.races : arrays.others) = true;
+    (row.spec.pick == RowPick::kRace ? arrays_.races : arrays_.others) = true;
   }
   std::vector<int32_t> parents(static_cast<size_t>(longest) + 1);
   std::iota(parents.begin(), parents.end(), -1);
   const auto send = [this](const auto& host) { return ring_.Add(host.data(), host.size()); };
-  arrays.rows = send(rows_);
-  arrays.seen = send(batch.seen_);
-  arrays.biases = send(batch.biases_);
-  arrays.path_tokens = send(batch.path_tokens_);
-  arrays.path_parents = send(parents);
+  arrays_.rows = send(rows_);
+  arrays_.seen = send(batch.seen_);
+  arrays_.biases = send(batch.biases_);
+  arrays_.path_tokens = const_cast<TokenId*>(send(batch.path_tokens_));
+  arrays_.path_parents = send(parents);
   ring_.Send();
 
   bytes_ = rows_.size() * sizeof(PickHeader) + static_cast<size_t>(entries) * sizeof(RowEntry);
-  arrays.headers = static_cast<PickHeader*>(device_results_.AtLeast(bytes_));
-  arrays.entries = reinterpret_cast<RowEntry*>(arrays.headers + rows_.size());
+  arrays_.headers = static_cast<PickHeader*>(device_results_.AtLeast(Room(bytes_)));
+  arrays_.entries = reinterpret_cast<RowEntry*>(arrays_.headers + rows_.size());
   if (results_ == nullptr || results_->bytes() < bytes_) {
     Result<std::unique_ptr<CudaBuffer>> pinned =
-        CudaBuffer::Allocate(Place::kPinnedHost, 2 * bytes_);
+        CudaBuffer::Allocate(Place::kPinnedHost, Room(bytes_));
     if (!pinned.ok()) CheckFailed(pinned.status().message().c_str(), __FILE__, __LINE__);
     results_ = std::move(pinned).value();
   }
-  MustSucceed(LaunchPickRows(arrays, stream_.get()), "reading rows");
-  MustSucceed(cudaMemcpyAsync(results_->data(), arrays.headers, bytes_, cudaMemcpyDeviceToHost,
+}
+
+void DevicePicks::CopyBack() {
+  MustSucceed(cudaMemcpyAsync(results_->data(), arrays_.headers, bytes_, cudaMemcpyDeviceToHost,
                               stream_.get()),
               "copying entries");
+}
+
+void DevicePicks::Pick(const DraftBatch& batch, float* rows, int vocab) {
+  rows_ = batch.rows_;
+  bytes_ = 0;
+  if (rows_.empty()) return;
+  Send(batch, rows, vocab);
+  MustSucceed(LaunchPickRows(arrays_, stream_.get()), "reading rows");
+  CopyBack();
+}
+
+void DevicePicks::BeginChains(const DraftBatch& batch, float* rows, int vocab) {
+  OUTRIDER_CHECK(batch.rows() > 0);
+  chains_ = batch.rows();
+  depths_ = batch.rows_[0].chain.depths;
+  rows_.clear();
+  for (int depth = 0; depth < depths_; ++depth) {
+    for (int chain = 0; chain < chains_; ++chain) {
+      BatchedDraftRow row = batch.rows_[static_cast<size_t>(chain)];
+      OUTRIDER_CHECK(row.chain.depths == depths_ && row.spec.count <= kMaxChainEntries);
+      row.row = chain;
+      row.spec.position += static_cast<uint32_t>(depth);
+      row.chain.first_depth += static_cast<uint32_t>(depth);
+      row.depth += depth;
+      rows_.push_back(row);
+    }
+  }
+  Send(batch, rows, vocab);
+  arrays_.drawn =
+      static_cast<TokenId*>(drawn_.AtLeast(Room(static_cast<size_t>(chains_) * sizeof(TokenId))));
+}
+
+void DevicePicks::Draw(int depth) {
+  OUTRIDER_CHECK(0 <= depth && depth < depths_);
+  PickArrays arrays = arrays_;
+  arrays.rows += depth * chains_;
+  arrays.headers += depth * chains_;
+  arrays.count = chains_;
+  MustSucceed(LaunchPickRows(arrays, stream_.get()), "reading rows");
+  MustSucceed(LaunchDrawRows(arrays, stream_.get()), "drawing");
+  if (depth + 1 == depths_) CopyBack();
 }
 
 std::span<const PickedRow> DevicePicks::Picked() {
@@ -63,7 +110,8 @@ std::span<const PickedRow> DevicePicks::Picked() {
   for (size_t i = 0; i < rows_.size(); ++i) {
     picked_.push_back(
         {.entries = {entries + rows_[i].first_entry, static_cast<size_t>(headers[i].entries)},
-         .measure = headers[i].measure});
+         .measure = headers[i].measure,
+         .drawn = headers[i].drawn});
   }
   return picked_;
 }

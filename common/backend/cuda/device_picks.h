@@ -25,17 +25,32 @@ class DevicePicks {
   // waited for; 0 < allowed <= vocab <= kMaxVerifiedVocab and count > 0 in every row.
   void Pick(const DraftBatch& batch, float* rows, int vocab);
 
-  // Waits for the device. By row of the batch, until the next Pick.
+  // The same of chains, of which Draw, behind the pass that has made a depth's rows [chains,
+  // vocab], reads and draws that depth, the first one first. What was read is copied behind the
+  // last one.
+  void BeginChains(const DraftBatch& batch, float* rows, int vocab);
+  void Draw(int depth);
+  // Device memory: what the last Draw has drawn, by chain.
+  const TokenId* drawn() const { return arrays_.drawn; }
+
+  // Waits for the device. By row of the batch, of chains by depth and then by chain; until the next
+  // Pick or BeginChains.
   std::span<const PickedRow> Picked();
   // What Picked brings to the host.
   size_t bytes() const { return bytes_; }
 
  private:
+  // Sends rows_ and the batch's other arrays.
+  void Send(const DraftBatch& batch, float* rows, int vocab);
+  void CopyBack();
+
   const Stream& stream_;
   UploadRing ring_;
-  Scratch device_results_;
+  Scratch device_results_, drawn_;
+  PickArrays arrays_;                    // of all rows_
+  int chains_ = 0, depths_ = 0;          // of the last BeginChains
   std::unique_ptr<CudaBuffer> results_;  // pinned; headers, then entries
-  std::vector<BatchedDraftRow> rows_;    // of the last batch
+  std::vector<BatchedDraftRow> rows_;    // of the last batch; chains: depth by depth
   std::vector<PickedRow> picked_;
   size_t bytes_ = 0;
 };

@@ -34,8 +34,8 @@ struct GraphCacheOptions {
   std::function<void(const std::string&)> warn;
 };
 
-// All that a sequence depends on but the contents of device memory: first which sequence it is, by a
-// number of its own, then sizes and counts.
+// All that a sequence depends on but the contents of device memory: first which sequence it is, by
+// a number of its own, then sizes and counts.
 using GraphKey = std::vector<int32_t>;
 
 class GraphCache {

@@ -111,6 +111,20 @@ TEST_P(CudaParity, DraftersReadTheirRows) {
   }
 }
 
+// Several depths without a wait between them against one after another, with graphs and without.
+TEST_P(CudaParity, ChainsAreTheHostsDraws) {
+  for (const bool graphs : {false, true}) {
+    ModelOptions options = kExactOptions;
+    options.weights = WeightType::kBf16;
+    options.kv = Dtype::kBf16;
+    const auto model = LoadModel(directory_.path(),
+                                 CreateBackend("cuda:0", {}, {.graphs = graphs}).value(), options)
+                           .value();
+    outrider::testing::ExpectChainsOfTheHostsDraws(*model, 12);
+    EXPECT_EQ(model->graph_counts().launches > 0, graphs);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, CudaParity,
     ::testing::Values(

@@ -144,18 +144,18 @@ TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
 
 TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Begin(true);
-  // Sampled: 8 bytes a row and 8 an entry, of which there are no more than ids allowed.
+  // Sampled: 12 bytes a row and 8 an entry, of which there are no more than ids allowed.
   Push(Session(1, 6));
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);
-  EXPECT_EQ(counts_.bytes, 6 * (8 + 8 * 27));
+  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 27));
   EXPECT_EQ(model_->bytes_to_host(), counts_.bytes);
   // The argmax and one more.
   OpenEvent greedy = Session(2, 6);
   greedy.kind = DraftKind::kArgmax;
   Push(greedy);
   (void)TheDraft();
-  EXPECT_EQ(counts_.bytes, 6 * (8 + 8 * 27) + 6 * (8 + 8 * 2));
+  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 27) + 6 * (12 + 8 * 2));
   for (const auto& batch : model_->batches()) {
     for (const FakeModel::Share& share : batch) EXPECT_TRUE(share.draft);
   }
@@ -167,7 +167,7 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   Push(Session(1, 6));
   const DraftTree draft = TheDraft();
   for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.law(node).ids.size(), 3u);
-  EXPECT_EQ(counts_.bytes, 6 * (8 + 8 * 3));
+  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 3));
 }
 
 // A long prompt is read in parts, of which only the last one has a row.

@@ -4,6 +4,8 @@
 #include "common/backend/cuda/kernels/picks.h"
 #include "common/backend/cuda/kernels/row_race.h"
 #include "common/backend/cuda/kernels/row_warp.h"
+#include "common/math/coins.h"
+#include "common/math/law_rounding.h"
 
 namespace outrider {
 namespace {
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   double* sums = shared.warp.sum;
   float measure = 0.f;
   const auto finish = [&](int found) {
-    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure};
+    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1};
   };
 
   if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {
@@ -166,6 +168,77 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   }
 }
 
+struct DrawShared {
+  double fractions[kMaxChainEntries];
+  float values[kMaxChainEntries];
+  TokenId ids[kMaxChainEntries];
+  uint32_t weights[kMaxChainEntries];
+  uint32_t sum[kMaxWarps];
+  double mass;
+  int kept;
+};
+
+// MakeDraftLaw of the `n` entries, and the token at `coin` of it, in thread 0. Weights of 0, which
+// stand at the end, are never reached. A step of the whole block.
+__device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, double coin,
+                                   DrawShared& shared) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int i = thread; i < n; i += threads) {
+    const RowEntry entry = entries[i];
+    int rank = 0;
+    for (int j = 0; j < n; ++j) {
+      const RowEntry& other = entries[j];
+      rank += other.value > entry.value || (other.value == entry.value && other.id < entry.id);
+    }
+    shared.values[rank] = entry.value;
+    shared.ids[rank] = entry.id;
+  }
+  __syncthreads();
+  if (thread == 0) {
+    shared.kept = KeptOfLaw([&](int i) { return shared.values[i]; }, n, mass, &shared.mass);
+  }
+  __syncthreads();
+  const int kept = shared.kept;
+  uint32_t given = 0;
+  for (int i = thread; i < kept; i += threads) {
+    const LawShare share = ShareOfLaw(shared.values[i], shared.mass);
+    shared.weights[i] = share.weight;
+    shared.fractions[i] = share.fraction;
+    given += share.weight;
+  }
+  given = BlockReduce(given, shared.sum, Plus());
+  for (int i = thread; i < kept; i += threads) {
+    uint32_t rank = 0;
+    for (int j = 0; j < kept; ++j) {
+      rank += shared.fractions[j] > shared.fractions[i] ||
+              (shared.fractions[j] == shared.fractions[i] && j < i);
+    }
+    if (given < kDraftLawTotal && rank < kDraftLawTotal - given) ++shared.weights[i];
+  }
+  __syncthreads();
+  if (thread != 0) return -1;
+  return shared.ids[LawEntryAt([&](int i) { return shared.weights[i]; }, kept, coin)];
+}
+
+__global__ void DrawRowsKernel(PickArrays a) {
+  __shared__ DrawShared shared;
+  const BatchedDraftRow& row = a.rows[blockIdx.x];
+  PickHeader& header = a.headers[blockIdx.x];
+  const RowEntry* entries = a.entries + row.first_entry;
+  // Where nothing was picked the host ends the draft; a token that there is has to be fed all the
+  // same.
+  TokenId drawn = header.entries > 0 ? entries[0].id : 0;
+  if (row.spec.pick == RowPick::kLaw && header.entries > 0) {
+    drawn = DrawFromEntries(
+        entries, header.entries, row.chain.mass,
+        Coin(row.spec.seed, row.chain.round, row.chain.first_depth, Purpose::kDraftToken), shared);
+  }
+  if (threadIdx.x != 0) return;
+  header.drawn = drawn;
+  a.drawn[blockIdx.x] = drawn;
+  a.path_tokens[row.path + row.depth + 1] = drawn;
+}
+
 }  // namespace
 
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream) {
@@ -180,6 +253,11 @@ cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream) {
     if (error != cudaSuccess || !arrays.others) return error;
   }
   return launch(PickRowsKernel<false>);
+}
+
+cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream) {
+  constexpr unsigned kThreads = 128;
+  return Launch(DrawRowsKernel, static_cast<unsigned>(arrays.count), kThreads, 0, stream, arrays);
 }
 
 }  // namespace outrider

@@ -12,6 +12,7 @@ namespace outrider {
 struct PickHeader {
   int32_t entries = 0;
   float measure = 0;
+  TokenId drawn = -1;
 };
 
 // A DraftBatch on the device; all pointers are device memory.
@@ -19,7 +20,7 @@ struct PickArrays {
   const BatchedDraftRow* rows = nullptr;
   const SeenToken* seen = nullptr;
   const TokenBias* biases = nullptr;
-  const TokenId* path_tokens = nullptr;
+  TokenId* path_tokens = nullptr;
   const int32_t* path_parents = nullptr;  // -1, 0, 1, .. as far as the longest path goes
 
   float* logits = nullptr;  // rows of `vocab`
@@ -29,6 +30,7 @@ struct PickArrays {
 
   PickHeader* headers = nullptr;  // [count]
   RowEntry* entries = nullptr;
+  TokenId* drawn = nullptr;  // [count], of chains
 };
 
 // One block a row. Rows of kLaw become what LaunchWarpRows makes of them (up to `allowed`), those
@@ -36,5 +38,9 @@ struct PickArrays {
 // (drafter/propose) gives, kRace what Warper::Race gives, but for arrivals within rounding of each
 // other. What is read from a row depends on that row alone.
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
+
+// Behind it, where the rows are those of chains: draws from what was picked, kLaw by MakeDraftLaw
+// and SampleDraftLaw, else the first token. Writes it as `drawn` and onto the chain's path.
+cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/math/coins.h"
 #include "common/math/softmax.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/warper.h"
@@ -75,7 +76,7 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
                  row.path);
     logits.insert(logits.end(), static_cast<size_t>(gap * vocab), kUntouched);
     logits.insert(logits.end(), row.logits.begin(), row.logits.end());
-    bytes += 8 + 8 * static_cast<size_t>(std::min(row.count, allowed));
+    bytes += 12 + 8 * static_cast<size_t>(std::min(row.count, allowed));
   }
   auto memory = CudaBuffer::Allocate(Place::kDevice, logits.size() * sizeof(float));
   EXPECT_TRUE(memory.ok());
@@ -313,6 +314,220 @@ TEST(DevicePicks, NothingOfNothing) {
   picks.Pick(DraftBatch(), nullptr, 10);
   EXPECT_TRUE(picks.Picked().empty());
   EXPECT_EQ(picks.bytes(), 0u);
+}
+
+// A chain's first row, and the rows of all its depths.
+struct TestChain {
+  TestRow first;
+  uint32_t round = 1, first_depth = 0;
+  float mass = 1.f;
+  std::vector<std::vector<float>> rows;
+};
+
+// Draws them on the device and on the host, a depth's row as both see it. `picks` may have been
+// used before.
+void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allowed,
+                      DevicePicks& picks) {
+  const int depths = static_cast<int>(chains[0].rows.size());
+  DraftBatch batch;
+  for (const TestChain& chain : chains) {
+    const TestRow& row = chain.first;
+    batch.BeginSession(SeenTokensOf(WarperOf(row, vocab, allowed).Seen()), BiasesOf(row.params));
+    batch.AddChain({.pick = row.pick,
+                    .count = row.count,
+                    .measure = row.measure,
+                    .allowed = allowed,
+                    .warp = RowWarpOf(row.params),
+                    .seed = row.seed,
+                    .position = row.position},
+                   row.path, {depths, chain.round, chain.first_depth, chain.mass});
+  }
+  const auto width = static_cast<size_t>(vocab);
+  auto memory = CudaBuffer::Allocate(Place::kDevice, chains.size() * width * sizeof(float));
+  auto* const device = static_cast<float*>(memory.value()->data());
+  std::vector<std::vector<float>> left;  // by depth, then by chain
+  std::vector<TokenId> drawn;            // likewise
+  picks.BeginChains(batch, device, vocab);
+  for (size_t depth = 0; depth < static_cast<size_t>(depths); ++depth) {
+    for (size_t i = 0; i < chains.size(); ++i) {
+      std::copy_n(chains[i].rows[depth].begin(), width, device + i * width);
+    }
+    picks.Draw(static_cast<int>(depth));
+    drawn.insert(drawn.end(), picks.drawn(), picks.drawn() + chains.size());
+    for (size_t i = 0; i < chains.size(); ++i) {
+      left.emplace_back(device + i * width, device + (i + 1) * width);
+    }
+  }
+  const std::span<const PickedRow> picked = picks.Picked();
+  ASSERT_EQ(picked.size(), drawn.size());
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const TestChain& chain = chains[i];
+    TestRow row = chain.first;
+    for (size_t depth = 0; depth < static_cast<size_t>(depths); ++depth) {
+      SCOPED_TRACE("chain " + std::to_string(i) + " depth " + std::to_string(depth) + " pick " +
+                   std::to_string(static_cast<int>(row.pick)));
+      const size_t at = depth * chains.size() + i;
+      const Read read = {
+          {picked[at].entries.begin(), picked[at].entries.end()}, picked[at].measure, left[at]};
+      row.logits = chain.rows[depth];
+      row.position = chain.first.position + static_cast<uint32_t>(depth);
+      ExpectHosts(row, read, vocab, allowed);
+      if (::testing::Test::HasFatalFailure()) return;
+      TokenId token = read.entries.empty() ? 0 : read.entries[0].id;
+      if (row.pick == RowPick::kLaw) {
+        token = SampleDraftLaw(
+            MakeDraftLaw(read.entries, {.mass = chain.mass, .max_entries = row.count}),
+            Coin(row.seed, chain.round, chain.first_depth + static_cast<uint32_t>(depth),
+                 Purpose::kDraftToken));
+      }
+      ASSERT_EQ(drawn[at], token);
+      ASSERT_EQ(picked[at].drawn, token);
+      row.path.push_back(token);
+    }
+  }
+}
+
+TestChain RandomChain(Random& random, RowPick pick, int vocab, int allowed, int depths) {
+  TestChain chain{.first = RandomRow(random, pick, vocab, allowed),
+                  .round = static_cast<uint32_t>(random.Below(1000)),
+                  .first_depth = static_cast<uint32_t>(random.Below(10))};
+  if (pick == RowPick::kLaw) {
+    const float masses[] = {1.f, 0.9995f, 0.7f, 0.01f};
+    chain.mass = masses[random.Below(4)];
+    if (random.Below(3) == 0) chain.first.count = 1 + random.Below(kMaxChainEntries);
+  }
+  for (int depth = 0; depth < depths; ++depth) {
+    chain.rows.push_back(random.Logits(vocab, random.Below(2) == 0));
+  }
+  return chain;
+}
+
+// One object for batches that grow and shrink, with rows that are only read between them.
+TEST(DeviceChains, DrawWhatTheHostDraws) {
+  Random random(50);
+  const Stream stream;
+  DevicePicks picks(&stream);
+  for (const auto& [vocab, allowed, count, depths] : {std::tuple{1, 1, 3, 2},
+                                                      {7, 5, 60, 5},
+                                                      {33, 33, 90, 1},
+                                                      {257, 250, 60, 7},
+                                                      {1500, 1499, 40, 4},
+                                                      {5001, 4999, 6, 3},
+                                                      {40, 40, 2, 16}}) {
+    std::vector<TestChain> chains;
+    for (int i = 0; i < count; ++i) {
+      chains.push_back(RandomChain(random, kPicks[random.Below(3)], vocab, allowed, depths));
+    }
+    SCOPED_TRACE("vocab " + std::to_string(vocab));
+    ExpectHostsDraws(chains, vocab, allowed, picks);
+    if (HasFatalFailure()) return;
+
+    DraftBatch batch;
+    batch.BeginSession({}, {});
+    batch.AddRow({.pick = RowPick::kTop, .allowed = 3}, {});
+    float rows[] = {1.f, 3.f, 2.f};
+    picks.Pick(batch, rows, 3);
+    ASSERT_EQ(picks.Picked().size(), 1u);
+    EXPECT_EQ(picks.Picked()[0].entries[0].id, 1);
+    EXPECT_EQ(picks.Picked()[0].drawn, -1);
+  }
+}
+
+// Entries that tie, in value or in what rounding leaves of them, and laws that are cut between
+// them.
+TEST(DeviceChains, LawsOfEqualEntries) {
+  Random random(51);
+  const Stream stream;
+  DevicePicks picks(&stream);
+  std::vector<TestChain> chains;
+  for (const int count : {1, 2, 3, 31, 32, 64, 70, 600, kMaxChainEntries}) {
+    for (const float mass : {1.f, 0.9995f, 0.5f, 1e-6f}) {
+      for (int kind = 0; kind < 4; ++kind) {
+        TestChain chain{.first = {.seed = random.Bits(), .count = count}, .mass = mass};
+        for (int depth = 0; depth < 3; ++depth) {
+          std::vector<float> row(1200, 0.f);
+          for (size_t i = 0; i < row.size() && kind > 0; ++i) {
+            if (kind == 1) row[i] = i % 3 == 0 ? 1.f : 0.f;
+            // Powers of two: their fractions are equal.
+            if (kind == 2) row[i] = -static_cast<float>(i % 20) * std::log(2.f);
+            // Far below one of 65536.
+            if (kind == 3) row[i] = i % 100 == 7 ? 30.f : static_cast<float>(i % 9);
+          }
+          chain.rows.push_back(std::move(row));
+        }
+        chains.push_back(std::move(chain));
+      }
+    }
+  }
+  ExpectHostsDraws(chains, 1200, 1200, picks);
+}
+
+// One unit of weight too many or too few shows at the coins next to where two entries meet.
+TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
+  std::vector<uint64_t> seed_of(kDraftLawTotal, 0);  // by the unit that its coin falls on
+  for (uint64_t seed = 1; seed < 20 * kDraftLawTotal; ++seed) {
+    const double coin = Coin(seed, /*round=*/1, /*row=*/0, Purpose::kDraftToken);
+    seed_of[static_cast<size_t>(coin * kDraftLawTotal)] = seed;
+  }
+  std::vector<TestChain> chains;
+  for (const int n : {2, 3, 7, 13}) {
+    for (const float step : {0.f, std::log(2.f), 0.9f}) {
+      TestChain chain{.first = {.count = n}, .rows = {{}}};
+      for (int i = 0; i < 13; ++i) chain.rows[0].push_back(-step * static_cast<float>(i / 2));
+      chain.first.logits = chain.rows[0];
+      const Read read = ReadOnDevice({chain.first}, 13, 13)[0];
+      uint32_t reached = 0;
+      for (const uint32_t weight :
+           MakeDraftLaw(read.entries, {.mass = 1.f, .max_entries = n}).weights) {
+        for (const uint32_t unit : {reached, reached + weight - 1}) {
+          chain.first.seed = seed_of[unit];
+          ASSERT_NE(chain.first.seed, 0u);
+          chains.push_back(chain);
+        }
+        reached += weight;
+      }
+    }
+  }
+  const Stream stream;
+  DevicePicks picks(&stream);
+  ExpectHostsDraws(chains, 13, 13, picks);
+}
+
+// What was drawn counts as what was said.
+TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
+  const Stream stream;
+  DevicePicks picks(&stream);
+  std::vector<TestChain> chains;
+  for (const RowPick pick : kPicks) {
+    TestChain chain{.first = {.pick = pick, .path = {4}, .count = 2}};
+    chain.first.params.temperature = 0.01f;
+    chain.first.params.presence_penalty = 2.f;
+    chain.rows.assign(5, {5.f, 4.f, 3.f, 2.f, 6.f, 1.f});
+    chains.push_back(chain);
+  }
+  ExpectHostsDraws(chains, 6, 6, picks);
+  std::vector<TokenId> likeliest;
+  for (size_t at = 1; at < 15; at += 3) likeliest.push_back(picks.Picked()[at].drawn);
+  EXPECT_EQ(likeliest, (std::vector<TokenId>{0, 1, 4, 4, 4}));
+}
+
+TEST(DeviceChains, BrokenRowsStillGiveTokens) {
+  const Stream stream;
+  DevicePicks picks(&stream);
+  std::vector<TestChain> chains;
+  for (const RowPick pick : kPicks) {
+    for (const float temperature : {1.f, 0.f}) {
+      TestChain chain{.first = {.pick = pick, .count = 3}};
+      chain.first.params.temperature = temperature;
+      chain.rows = {{-kInf, -kInf, -kInf, -kInf},
+                    {kNan, kNan, kNan, kNan},
+                    {kNan, 1.f, -kInf, 2.f},
+                    {kInf, 1.f, kInf, kNan},
+                    {-kInf, -kInf, 3.f, -kInf}};
+      chains.push_back(chain);
+    }
+  }
+  ExpectHostsDraws(chains, 4, 4, picks);
 }
 
 }  // namespace

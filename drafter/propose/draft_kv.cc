@@ -70,6 +70,11 @@ void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) 
   budget_->Promise(-taken);
 }
 
+void DraftKv::Drop(int length) {
+  const SequenceId trunk = sequence(DraftTree::kRoot);
+  if (model_->length(trunk) > length) model_->Truncate(trunk, length);
+}
+
 void DraftKv::Settle() {
   budget_->Promise(-promised_);
   promised_ = 0;

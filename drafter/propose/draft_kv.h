@@ -46,6 +46,9 @@ class DraftKv {
   // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence that holds the path
   // in front of it: its parent's own for the first child, forks of it for the others.
   void Branch(const DraftTree& draft, std::span<const int32_t> frontier);
+  // Drops what the trunk holds from `length` on: tokens that were fed ahead of knowing that the
+  // draft ends in front of them.
+  void Drop(int length);
   // The draft is complete: what it was promised and did not take is free.
   void Settle();
   // A new sequence with the first `length` tokens of the one that holds `node`, for somebody else

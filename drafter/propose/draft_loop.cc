@@ -438,8 +438,112 @@ void DraftLoop::Draw(const Share& share, const DraftRows& rows, std::span<const 
   Send(*share.connection, share.session, *share.held);
 }
 
+int DraftLoop::DepthsDue(const DraftSession& session) const {
+  const int depth = session.depths_drawn();
+  return std::min(options_.chunk_depths - depth % options_.chunk_depths,
+                  session.shape().length - depth);
+}
+
+int DraftLoop::ChainDepths(std::span<const Share> shares) const {
+  if (shares.empty() || shares.size() != static_cast<size_t>(sessions_)) return 0;
+  int depths = options_.chunk_depths;
+  for (const Share& share : shares) {
+    const DraftSession& session = share.mirror().session;
+    if (share.logit_rows != 1 || share.recorded() || !session.draws_chain()) return 0;
+    depths = std::min(depths, DepthsDue(session));
+  }
+  return depths;
+}
+
+void DraftLoop::RunChains(std::span<const Share> shares, int depths) {
+  const Time begin = clock_->Now();
+  const int64_t bytes_before = model_->bytes_to_host();
+  std::vector<DraftChain> chains;
+  std::vector<TokenId> draft_tokens;
+  draft_tokens.reserve(shares.size());  // spans point into it
+  bool reads_prompt = false;
+  batch_.Clear();
+  for (const Share& share : shares) {
+    const DraftSession& session = share.mirror().session;
+    std::span<const TokenId> tokens = session.Missing();
+    reads_prompt = reads_prompt || tokens.size() > kCatchUpTokens;
+    if (tokens.empty()) {
+      draft_tokens.push_back(session.draft().token(session.frontier()[0]));
+      tokens = {&draft_tokens.back(), 1};
+    }
+    chains.push_back({share.mirror().kv.sequence(session.frontier()[0]), tokens});
+    session.AddChain(depths, &batch_);
+  }
+  std::span<const PickedRow> picked;
+  if (const Status ran = model_->DraftChains(chains, depths, batch_, &picked); !ran.ok()) {
+    RefuseAll(shares, ran);
+    return;
+  }
+
+  // The host draws what the device has drawn, from what it was drawn from.
+  std::vector<StepReport> reports(static_cast<size_t>(depths));
+  std::vector<bool> over(shares.size(), false);
+  for (StepReport& report : reports) {
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const Share& share = shares[i];
+      const bool first = &report == &reports.front();
+      const std::span<const PickedRow> row = picked.first(1);
+      picked = picked.subspan(1);
+      ++report.sessions;
+      ++report.device_rows;
+      report.rows += first ? share.tokens : 1;
+      if (over[i]) continue;
+      DraftSession& session = share.held->mirror->session;
+      if (first && !session.Missing().empty()) session.Fed(share.tokens);
+      Draw(share, DraftRows(row), {}, {}, &report);
+      over[i] = !session.drafting() || !IsSame(session, row[0].drawn);
+    }
+  }
+  // What was fed behind the end of a draft.
+  for (const Share& share : shares) {
+    Mirror& mirror = *share.held->mirror;
+    mirror.kv.Drop(mirror.session.length() + mirror.session.depths_drawn() - 1);
+  }
+
+  const double seconds = Seconds(clock_->Now() - begin) / depths;
+  reports.front().device_bytes = model_->bytes_to_host() - bytes_before;
+  for (StepReport& report : reports) {
+    report.seconds = seconds;
+    report.graphs = model_->graph_counts();
+    if (head_.has_value() && !reads_prompt) head_->OnPass(seconds);
+    if (observer_ != nullptr) observer_->OnStep(report);
+  }
+}
+
+bool DraftLoop::IsSame(const DraftSession& session, TokenId drawn) {
+  const TokenId token = session.draft().token(session.draft().size());
+  if (token == drawn) return true;
+  // What is behind it is drafted again, so nothing is lost but time.
+  if (!std::exchange(told_of_other_token_, true)) {
+    Log(LogLevel::kError, "the device drew another token than the host, told once",
+        {{"round", session.round()},
+         {"depth", session.depths_drawn()},
+         {"device", drawn},
+         {"host", token}});
+  }
+  return false;
+}
+
+void DraftLoop::RefuseAll(std::span<const Share> shares, const Status& why) {
+  Log(LogLevel::kError, "forward pass failed", {{"reason", why.ToString()}});
+  for (const Share& share : shares) {
+    Refuse(*share.connection, share.session, share.held->mirror->session.round(), why);
+  }
+}
+
 bool DraftLoop::RunStep() {
   std::vector<Share> shares = PlanStep();
+  if (model_->drafts()) {
+    if (const int depths = ChainDepths(shares); depths > 1) {
+      RunChains(shares, depths);
+      return true;
+    }
+  }
   const bool ahead = shares.empty();
   if (ahead) shares = PlanAhead();
   if (shares.empty()) return false;
@@ -448,10 +552,7 @@ bool DraftLoop::RunStep() {
   const bool on_device = model_->drafts();
   ForwardOutput output;
   if (const Status ran = Forward(shares, on_device, &output); !ran.ok()) {
-    Log(LogLevel::kError, "forward pass failed", {{"reason", ran.ToString()}});
-    for (const Share& share : shares) {
-      Refuse(*share.connection, share.session, share.held->mirror->session.round(), ran);
-    }
+    RefuseAll(shares, ran);
     return true;
   }
 

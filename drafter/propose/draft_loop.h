@@ -54,7 +54,7 @@ struct DraftLoopOptions {
   Tracer* tracer = nullptr;  // of spans, where they are recorded; outlives the loop
 };
 
-// One forward pass, for metrics.
+// One forward pass, for metrics. Of several in one go each has the mean time, the first the bytes.
 struct StepReport {
   int sessions = 0;        // that took part
   int rows = 0;            // tokens fed
@@ -91,7 +91,8 @@ class DraftLoop final : public LinkEvents {
   bool Push(LinkEvent event) override { return inbox_.TryPush(std::move(event)); }
   void PushUrgent(LinkEvent event) override { inbox_.PushUrgent(std::move(event)); }
 
-  // Handles what has arrived, then runs one forward pass if any session needs one, then sends.
+  // Handles what has arrived, then runs one forward pass if any session needs one (on a device it
+  // may be several, RunChains), then sends.
   // False when there was nothing to do.
   bool Step();
   // Steps until Stop, waiting while there is nothing to do.
@@ -167,6 +168,16 @@ class DraftLoop final : public LinkEvents {
   // What may be done while there is nothing to do.
   std::vector<Share> PlanAhead();
   bool RunStep();
+  // Depths that the session draws until a part of its draft is due.
+  int DepthsDue(const DraftSession& session) const;
+  // How many depths the model's device can draw without the host between them: until the first part
+  // is due, so that none comes later than depth by depth. 0 unless all sessions that are held take
+  // part, each with a chain (DraftSession::draws_chain): a verdict on any other would have to wait.
+  int ChainDepths(std::span<const Share> shares) const;
+  void RunChains(std::span<const Share> shares, int depths);
+  // Whether the device drew the token that the host has drawn last.
+  bool IsSame(const DraftSession& session, TokenId drawn);
+  void RefuseAll(std::span<const Share> shares, const Status& why);
   // With `on_device` the rows stay there, and what is wanted of them is put into batch_.
   Status Forward(std::span<const Share> shares, bool on_device, ForwardOutput* output);
   // Draws the session's next depth from `rows` and puts what is due into the outbox.
@@ -192,6 +203,7 @@ class DraftLoop final : public LinkEvents {
   int sessions_ = 0;
   uint64_t opened_ = 0;
   uint64_t plans_ = 0;
+  bool told_of_other_token_ = false;
   std::optional<DrafterLoad> observed_;
 };
 

@@ -122,6 +122,12 @@ void DraftSession::AddRows(DraftBatch* batch) const {
   for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
+void DraftSession::AddChain(int depths, DraftBatch* batch) const {
+  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  batch->AddChain(builder_.RowSpec(warper_), draft().Path(frontier()[0]),
+                  builder_.ChainSpec(depths));
+}
+
 DraftChunk DraftSession::TakeChunk() {
   sent_nodes_ = draft().size();
   return builder_.TakeChunk();

@@ -73,6 +73,10 @@ class DraftSession {
   void DrawDepth(const DraftRows& rows, std::span<const float> accepted);
   // What a device is to read from those rows, added to a step's.
   void AddRows(DraftBatch* batch) const;
+  // Whether several depths can be drawn in one go on a device, and the next `depths` of them, added
+  // to a step's.
+  bool draws_chain() const { return drafting() && builder_.draws_chain(); }
+  void AddChain(int depths, DraftBatch* batch) const;
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 

@@ -57,6 +57,18 @@ DraftRowSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
   return spec;
 }
 
+bool DraftTreeBuilder::draws_chain() const {
+  return task_.stop.kind == StopRule::Kind::kLength && task_.shape.leaves() == 1 &&
+         (task_.kind != DraftKind::kSampled || task_.law_limits.max_entries <= kMaxChainEntries);
+}
+
+ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
+  return {.depths = depths,
+          .round = task_.round,
+          .first_depth = static_cast<uint32_t>(depths_),
+          .mass = task_.law_limits.mass};
+}
+
 DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(const DraftRows& rows, size_t slot,
                                                       Warper& warper) const {
   if (rows.on_device()) return SourceOfPicks(rows.Picked(slot));

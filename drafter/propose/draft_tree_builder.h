@@ -76,6 +76,12 @@ class DraftTreeBuilder {
   // from. REQUIRES: frontier() is not empty.
   DraftRowSpec RowSpec(const Warper& warper) const;
 
+  // Whether what is left to draw is one sequence that nothing but its length and ends of sequence
+  // can end, of laws that a device can draw from: then it may draw several depths in one go.
+  bool draws_chain() const;
+  // How a device draws the next `depths` of them. REQUIRES: draws_chain().
+  ChainDraw ChainSpec(int depths) const;
+
   // Draws one depth. `rows`: those behind each frontier node, on a device as RowSpec has it.
   // `accepted` [frontier]: the chance that the head gives each frontier node behind its parent, for
   // kHead (nobody looks at the root's); empty for other rules. `warper` has observed what stands in

@@ -177,7 +177,8 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
                       {share.parents.begin(), share.parents.end()},
                       {share.logit_rows.begin(), share.logit_rows.end()},
                       share.verify,
-                      share.draft});
+                      share.draft,
+                      chain_depth_});
     OUTRIDER_CHECK(!share.verify || (verifies() && !want_hidden));
     OUTRIDER_CHECK(!share.draft || (drafts() && !share.verify));
     verify_follows_ = verify_follows_ || (share.verify && !share.logit_rows.empty());
@@ -221,7 +222,50 @@ DeviceVerdicts FakeModel::Verify(const VerifyBatch& batch, int allowed) {
 
 std::span<const PickedRow> FakeModel::Draft(const DraftBatch& batch) {
   OUTRIDER_CHECK(std::exchange(draft_follows_, false));
-  return draft_(batch, logits_.data(), options_.vocab_size, &bytes_to_host_);
+  return draft_device_->Draft(batch, logits_.data(), options_.vocab_size);
+}
+
+Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
+                              const DraftBatch& draws, std::span<const PickedRow>* picked) {
+  OUTRIDER_CHECK(drafts() && depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());
+  int pages = 0;
+  for (const DraftChain& chain : chains) {
+    const Sequence& s = Get(chain.sequence);
+    const int tokens = static_cast<int>(s.tokens.size() + chain.tokens.size()) + depths - 1;
+    pages += std::max(0, PagesFor(tokens) - static_cast<int>(s.pages.size()));
+    if (tokens > options_.max_position_embeddings) {
+      return InvalidArgument("longer than the model's positions");
+    }
+  }
+  if (pages > free_pages()) return ResourceExhausted("pages are out");
+  std::vector<float> rows(chains.size() * static_cast<size_t>(options_.vocab_size));
+  draft_device_->BeginChains(draws, rows.data(), options_.vocab_size);
+  std::vector<TokenId> drawn;
+  for (int depth = 0; depth < depths; ++depth) {
+    std::vector<int32_t> last_rows(chains.size());
+    std::vector<ForwardSequence> batch;
+    for (size_t i = 0; i < chains.size(); ++i) {
+      const std::span<const TokenId> tokens =
+          depth == 0 ? chains[i].tokens : std::span<const TokenId>(drawn).subspan(i, 1);
+      last_rows[i] = static_cast<int32_t>(tokens.size()) - 1;
+      batch.push_back({.sequence = chains[i].sequence,
+                       .tokens = tokens,
+                       .parents = {},
+                       .logit_rows = {&last_rows[i], 1},
+                       .draft = true});
+    }
+    ForwardOutput output;
+    chain_depth_ = depth;
+    const Status ran = Forward(batch, /*want_hidden=*/false, &output);
+    chain_depth_ = -1;
+    if (depth == 0) OUTRIDER_TRY(ran);
+    OUTRIDER_CHECK(ran.ok() && std::exchange(draft_follows_, false));
+    std::copy(logits_.begin(), logits_.end(), rows.begin());
+    const std::span<const TokenId> tokens = draft_device_->DrawChains(depth);
+    drawn.assign(tokens.begin(), tokens.end());
+  }
+  *picked = draft_device_->EndChains();
+  return Status();
 }
 
 void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {

@@ -53,9 +53,13 @@ class FakeModel final : public Model {
   void Release(SequenceId sequence) override;
   bool verifies() const override { return verify_ != nullptr; }
   DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override;
-  bool drafts() const override { return draft_ != nullptr; }
+  bool drafts() const override { return draft_device_ != nullptr; }
   std::span<const PickedRow> Draft(const DraftBatch& batch) override;
-  int64_t bytes_to_host() const override { return bytes_to_host_; }
+  Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
+                     std::span<const PickedRow>* picked) override;
+  int64_t bytes_to_host() const override {
+    return bytes_to_host_ + (drafts() ? draft_device_->bytes_to_host() : 0);
+  }
   GraphCounts graph_counts() const override { return graph_counts_; }
   void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
 
@@ -70,6 +74,7 @@ class FakeModel final : public Model {
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
     bool verify, draft;
+    int chain_depth;  // of a pass of DraftChains; -1: of Forward
   };
   const std::vector<std::vector<Share>>& batches() const { return batches_; }
   int sequences() const { return static_cast<int>(sequences_.size()); }
@@ -83,10 +88,19 @@ class FakeModel final : public Model {
   // Rows that are copied to the host count as bytes from then on.
   using VerifyFn = std::function<DeviceVerdicts(const VerifyBatch& batch, const LogitRows& rows)>;
   void set_verify(VerifyFn verify) { verify_ = std::move(verify); }
-  // The same of a device that reads what is drafted from; it says how many bytes that brought.
-  using DraftFn = std::function<std::span<const PickedRow>(const DraftBatch& batch, float* rows,
-                                                           int vocab, int64_t* bytes)>;
-  void set_draft(DraftFn draft) { draft_ = std::move(draft); }
+  // The same of a device that drafts, as Backend has it.
+  class DraftDevice {
+   public:
+    virtual ~DraftDevice() = default;
+    virtual std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) = 0;
+    virtual void BeginChains(const DraftBatch& batch, float* rows, int vocab) = 0;
+    // The tokens that were drawn, by chain.
+    virtual std::span<const TokenId> DrawChains(int depth) = 0;
+    virtual std::span<const PickedRow> EndChains() = 0;
+    virtual int64_t bytes_to_host() const = 0;
+  };
+  void set_draft_device(std::shared_ptr<DraftDevice> device) { draft_device_ = std::move(device); }
+  const std::shared_ptr<DraftDevice>& draft_device() const { return draft_device_; }
   // The next Forward fails with this, once.
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
@@ -121,7 +135,8 @@ class FakeModel final : public Model {
   std::function<void(int)> on_forward_;
   std::function<void(std::span<float>)> on_row_;
   VerifyFn verify_;
-  DraftFn draft_;
+  std::shared_ptr<DraftDevice> draft_device_;
+  int chain_depth_ = -1;
   bool verify_follows_ = false, draft_follows_ = false;
   int64_t bytes_to_host_ = 0;
   GraphCounts graph_counts_;

@@ -2,14 +2,21 @@
 // loop whose rows come to the host, and what crosses.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/backend/draft_batch.h"
 #include "tests/drafter/propose/loop_fixture.h"
 
 namespace outrider {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -19,6 +26,7 @@ class Counts final : public DraftObserver {
   void OnStep(const StepReport& report) override {
     rows += report.device_rows;
     bytes += report.device_bytes;
+    reports.push_back(report);
   }
   void OnLoad(const DrafterLoad& /*load*/) override {}
   void OnDraftSent(int /*depth*/, double /*seconds*/) override {}
@@ -26,6 +34,7 @@ class Counts final : public DraftObserver {
   void OnHead(float /*bias*/, float /*threshold*/) override {}
 
   int64_t rows = 0, bytes = 0;
+  std::vector<StepReport> reports;
 };
 
 class DeviceDraftTest : public LoopTest {
@@ -37,6 +46,23 @@ class DeviceDraftTest : public LoopTest {
     if (on_device) testing::GiveDevice(*model_);
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &counts_);
     link_ = Connect(kConnection, 27);
+  }
+
+  // Passes so far, those of chains by their depth, others as -1.
+  std::vector<int> Passes() const {
+    std::vector<int> passes;
+    for (const auto& batch : model_->batches()) {
+      passes.push_back(batch[0].chain_depth);
+      for (const FakeModel::Share& share : batch) {
+        EXPECT_EQ(share.chain_depth, batch[0].chain_depth);
+      }
+    }
+    return passes;
+  }
+  size_t TokensSent() {
+    size_t tokens = 0;
+    for (const Draft& draft : link_->TakeDrafts()) tokens += draft.chunk.tokens.size();
+    return tokens;
   }
 
   Counts counts_;
@@ -87,6 +113,9 @@ TEST_F(DeviceDraftTest, DraftsAreTheHosts) {
       StepToRest();
       ExpectEverythingBack();
       EXPECT_EQ(counts_.rows > 0, on_device);
+      const std::vector<int> passes = Passes();
+      EXPECT_EQ(std::count(passes.begin(), passes.end(), 3) > 3, on_device);
+      EXPECT_GT(std::count(passes.begin(), passes.end(), -1), 100);
     }
     int stopped = 0;
     for (size_t i = 0; i < drafts[0].size(); ++i) {
@@ -168,6 +197,224 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   const DraftTree draft = TheDraft();
   for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.law(node).ids.size(), 3u);
   EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 3));
+}
+
+// As many depths in one go as are sent together.
+TEST_F(DeviceDraftTest, ChainsRunToTheNextPart) {
+  Begin(true);
+  Push(Session(1, 9));
+  for (const size_t tokens : {4, 4, 1}) {
+    EXPECT_TRUE(loop_->Step());
+    EXPECT_EQ(TokensSent(), tokens);
+  }
+  EXPECT_FALSE(loop_->Step());
+  EXPECT_THAT(Passes(), ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, -1));
+}
+
+TEST_F(DeviceDraftTest, EachPassIsReported) {
+  Begin(true);
+  model_->set_graph_counts({.launches = 5, .captures = 2});
+  Push(Session(1, 4, {1, 2, 3}));
+  Push(Session(2, 4, {4, 5}));
+  StepToRest();
+  ASSERT_EQ(counts_.reports.size(), 4u);
+  for (const StepReport& report : counts_.reports) {
+    const bool first = &report == &counts_.reports[0];
+    EXPECT_EQ(report.sessions, 2);
+    EXPECT_EQ(report.rows, first ? 5 : 2);
+    EXPECT_EQ(report.drafted_tokens, 2);
+    EXPECT_EQ(report.device_rows, 2);
+    EXPECT_EQ(report.device_bytes, first ? 8 * (12 + 8 * 27) : 0);
+    EXPECT_FALSE(report.ahead);
+    EXPECT_EQ(report.graphs.launches, 5);
+    EXPECT_EQ(report.graphs.captures, 2);
+  }
+}
+
+// No part of a draft comes later for another one's sake.
+TEST_F(DeviceDraftTest, ChainsEndWithTheFirstPartThatIsDue) {
+  Begin(true);
+  Push(Session(1, 2));
+  Push(Session(2, 7));
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 2u);
+  EXPECT_THAT(Passes(), ElementsAre(0, 1));
+  // The first one's verdict may come at any time now: nothing is done in one go.
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 0u);
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 4u);
+  EXPECT_THAT(Passes(), ElementsAre(0, 1, -1, -1));
+  Push(CloseEvent{1});
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 3u);
+  EXPECT_THAT(Passes(), ElementsAre(0, 1, -1, -1, 0, 1, 2));
+}
+
+TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
+  std::vector<DraftTree> drafts[2];
+  for (const bool on_device : {false, true}) {
+    Begin(on_device);
+    for (uint64_t id = 0; id < 5; ++id) {
+      OpenEvent open = Session(id, 16, {1, 2, static_cast<TokenId>(id)});
+      open.kind = static_cast<DraftKind>(id % 3);
+      open.sampling.presence_penalty = 1.f;
+      Push(open);
+      loop_->Step();
+    }
+    StepToRest();
+    std::map<uint64_t, std::vector<Draft>> parts;
+    for (Draft& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
+    for (auto& [id, of_session] : parts) {
+      drafts[on_device].push_back(Assemble(std::move(of_session)));
+    }
+  }
+  ASSERT_EQ(drafts[1].size(), 5u);
+  for (size_t i = 0; i < 5; ++i) ExpectSameDraft(drafts[1][i], drafts[0][i]);
+  size_t widest = 0;
+  for (const auto& batch : model_->batches()) {
+    if (batch[0].chain_depth == 1) widest = std::max(widest, batch.size());
+  }
+  EXPECT_EQ(widest, 4u);
+}
+
+// What cannot be drawn without the host goes depth by depth.
+TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
+  for (int kind = 0; kind < 5; ++kind) {
+    limits_.max_entries = kind == 4 ? kMaxChainEntries + 1 : kMaxChainEntries;
+    Begin(true, {.head = kind == 2 ? &Head() : nullptr});
+    OpenEvent open = Session(1, 4);
+    if (kind == 0) open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.001f};
+    if (kind == 1) open.plan.stop = {.kind = StopRule::Kind::kEntropy, .threshold = 90.f};
+    if (kind == 2) open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.999f};
+    if (kind == 3) open.plan.shape = Sequences(2, 4);
+    Push(open);
+    StepToRest();
+    for (const int depth : Passes()) EXPECT_EQ(depth, -1) << kind;
+  }
+  // The head's rule without a head is a fixed length.
+  limits_.max_entries = kMaxChainEntries;
+  Begin(true);
+  OpenEvent open = Session(1, 4);
+  open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.4f};
+  Push(open);
+  StepToRest();
+  EXPECT_THAT(Passes(), ElementsAre(0, 1, 2, 3));
+}
+
+// The KV holds then what it would hold depth by depth, and the next rounds go on from there.
+TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
+  int ended_within = 0;
+  for (uint64_t id = 0; id < 30; ++id) {
+    std::vector<DraftTree> drafts[2];
+    for (const bool on_device : {false, true}) {
+      Begin(on_device, {}, {.eos_token_ids = {2, 9, 11, 20}});
+      OpenEvent open = Session(id, 8);
+      open.kind = static_cast<DraftKind>(id % 3);
+      Push(open);
+      drafts[on_device].push_back(TheDraft());
+      const int drawn = drafts[on_device][0].size();
+      const SequenceId sequence = model_->batches()[0][0].sequence;
+      EXPECT_EQ(model_->length(sequence), 5 + drawn - 1);
+      const std::vector<int> passes = Passes();
+      ended_within += on_device && drawn < static_cast<int>(passes.size()) ? 1 : 0;
+      // All of it is refused, or stands.
+      for (uint32_t round = 1; round < 4; ++round) {
+        const int size = drafts[on_device].back().size();
+        Push({.session = id,
+              .round = round,
+              .node = round % 2 == 0 ? 0 : size,
+              .next = {7},
+              .plan = {.round = round + 1, .shape = {.length = 8, .branching = {}}}});
+        drafts[on_device].push_back(TheDraft());
+      }
+      Push(CloseEvent{id});
+      StepToRest();
+      ExpectEverythingBack();
+    }
+    for (size_t i = 0; i < 4; ++i) ExpectSameDraft(drafts[1][i], drafts[0][i]);
+  }
+  EXPECT_GT(ended_within, 8);
+}
+
+// The pages of a plan are there before its first draw, and it takes no more.
+TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
+  // 5 tokens and 11 that are fed of the draft fill 4 pages.
+  for (const int pages : {4, 3}) {
+    Begin(true, {}, {.total_pages = pages});
+    Push(Session(1, 12));
+    const DraftTree draft = TheDraft();
+    EXPECT_EQ(draft.size(), pages == 4 ? 12 : 0);
+    EXPECT_EQ(loop_->load().sessions, pages == 4 ? 1 : 0);
+  }
+}
+
+TEST_F(DeviceDraftTest, AChainThatFailsIsRefused) {
+  Begin(true);
+  Push(Session(1, 8));
+  Push(Session(2, 8));
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 8u);
+  model_->FailNextForward(Internal("lost"));
+  loop_->Step();
+  EXPECT_EQ(TokensSent(), 0u);
+  ExpectEverythingBack();
+}
+
+// A device whose token at one depth is another one than it says it drew from.
+class OtherTokens final : public FakeModel::DraftDevice {
+ public:
+  OtherTokens(std::shared_ptr<FakeModel::DraftDevice> device, int depth)
+      : device_(std::move(device)), depth_(depth) {}
+
+  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+    return device_->Draft(batch, rows, vocab);
+  }
+  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
+    device_->BeginChains(batch, rows, vocab);
+  }
+  std::span<const TokenId> DrawChains(int depth) override {
+    const std::span<const TokenId> drawn = device_->DrawChains(depth);
+    drawn_.assign(drawn.begin(), drawn.end());
+    if (depth == depth_) drawn_[0] = (drawn_[0] + 1) % 27;
+    return drawn_;
+  }
+  std::span<const PickedRow> EndChains() override {
+    const std::span<const PickedRow> picked = device_->EndChains();
+    picked_.assign(picked.begin(), picked.end());
+    PickedRow& other = picked_[static_cast<size_t>(depth_) * drawn_.size()];
+    other.drawn = (other.drawn + 1) % 27;
+    return picked_;
+  }
+  int64_t bytes_to_host() const override { return device_->bytes_to_host(); }
+
+ private:
+  const std::shared_ptr<FakeModel::DraftDevice> device_;
+  const int depth_;
+  std::vector<TokenId> drawn_;
+  std::vector<PickedRow> picked_;
+};
+
+TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
+  for (const int depth : {0, 1, 3}) {
+    std::vector<DraftTree> drafts[2];
+    for (const bool on_device : {false, true}) {
+      Begin(on_device);
+      if (on_device) {
+        model_->set_draft_device(std::make_shared<OtherTokens>(model_->draft_device(), depth));
+      }
+      Push(Session(1, 4, {1, 2}));
+      Push(Session(2, 4, {3, 4}));
+      StepToRest();
+      std::map<uint64_t, std::vector<Draft>> parts;
+      for (Draft& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
+      for (auto& [id, of_session] : parts) {
+        drafts[on_device].push_back(Assemble(std::move(of_session)));
+      }
+    }
+    ASSERT_EQ(drafts[1].size(), 2u);
+    for (size_t i = 0; i < 2; ++i) ExpectSameDraft(drafts[1][i], drafts[0][i]);
+  }
 }
 
 // A long prompt is read in parts, of which only the last one has a row.

@@ -71,8 +71,8 @@ TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
 TEST_F(DraftLoopFairness, ASessionThatGivesWayInTheMiddleOfItsDraftIsAnswered) {
   Start({}, {.max_sessions = 2});
   const auto other = Connect(kOther);
-  Push(Session(1, 4));
-  Push(Session(2, 4));
+  Push(DepthByDepth(Session(1, 4)));
+  Push(DepthByDepth(Session(2, 4)));
   loop_->Step();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty()) << "still drafting";
   Push(Session(5, 4), kOther);

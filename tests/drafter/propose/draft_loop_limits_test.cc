@@ -62,7 +62,7 @@ TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
 
 TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   Start();
-  Push(Session(1, 5));
+  Push(DepthByDepth(Session(1, 5)));
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
   Push(SessionVerdict{.session = 1,

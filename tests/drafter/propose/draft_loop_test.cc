@@ -106,7 +106,7 @@ TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
 
 TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareAForwardPass) {
   Start();
-  Push(Session(1, 8, {1, 2, 3}));
+  Push(DepthByDepth(Session(1, 8, {1, 2, 3})));
   loop_->Step();
   loop_->Step();
   Push(Session(2, 8, {9, 8, 7, 6}));
@@ -190,7 +190,7 @@ TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
 
 TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
   Start();
-  OpenEvent session = Session(1, 8);
+  OpenEvent session = DepthByDepth(Session(1, 8));
   Push(session);
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
@@ -217,7 +217,7 @@ TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
 
 TEST_F(DraftLoopTest, OpenReplacesASession) {
   Start();
-  Push(Session(1, 4));
+  Push(DepthByDepth(Session(1, 4)));
   loop_->Step();
   OpenEvent again = Session(1, 4, {8, 8, 8});
   again.plan.round = 9;

@@ -6,21 +6,38 @@
 namespace outrider::testing {
 namespace {
 
-struct Device {
-  Stream stream;
-  DevicePicks picks{&stream};
+class Device final : public FakeModel::DraftDevice {
+ public:
+  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+    picks_.Pick(batch, rows, vocab);
+    return Picked();
+  }
+  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
+    chains_ = static_cast<size_t>(batch.rows());
+    picks_.BeginChains(batch, rows, vocab);
+  }
+  std::span<const TokenId> DrawChains(int depth) override {
+    picks_.Draw(depth);
+    return {picks_.drawn(), chains_};  // the emulation's memory is the host's
+  }
+  std::span<const PickedRow> EndChains() override { return Picked(); }
+  int64_t bytes_to_host() const override { return bytes_; }
+
+ private:
+  std::span<const PickedRow> Picked() {
+    bytes_ += static_cast<int64_t>(picks_.bytes());
+    return picks_.Picked();
+  }
+
+  Stream stream_;
+  DevicePicks picks_{&stream_};
+  size_t chains_ = 0;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace
 
-void GiveDevice(FakeModel& model) {
-  const auto device = std::make_shared<Device>();
-  model.set_draft([device](const DraftBatch& batch, float* rows, int vocab, int64_t* bytes) {
-    device->picks.Pick(batch, rows, vocab);
-    *bytes += static_cast<int64_t>(device->picks.bytes());
-    return device->picks.Picked();
-  });
-}
+void GiveDevice(FakeModel& model) { model.set_draft_device(std::make_shared<Device>()); }
 
 uint32_t WeightTolerance() { return 1; }
 

@@ -84,6 +84,12 @@ class LoopTest : public ::testing::Test {
     return Session(id, Sequences(1, length), std::move(tokens));
   }
 
+  // With a stop rule that stops nothing, so that a device does not run several depths in a step.
+  static OpenEvent DepthByDepth(OpenEvent open) {
+    open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.f};
+    return open;
+  }
+
   DraftTree Oracle(const OpenEvent& session, const DraftPlan& plan, int allowed = kVocab) const {
     return OracleDraft(*model_, session, plan, allowed, limits_, head_);
   }

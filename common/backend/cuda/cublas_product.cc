@@ -4,10 +4,12 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/large_product.h"
@@ -32,6 +34,12 @@ void Must(cublasStatus_t status, const char* what) {
       std::string("cublasLt, ") + what + ": " + cublasLtGetStatusString(status);
   if (StreamCapture::Spoil(text)) return;
   CheckFailed(text.c_str(), __FILE__, __LINE__);
+}
+
+// The library cannot do what it is asked for, which is no reason to end: others can, if slower.
+bool IsNoWay(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 // What the library is told of one shape.
@@ -66,7 +74,7 @@ class Description {
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
-  // The library's candidates, the one that it would take first.
+  // The library's candidates, the one that it would take first; none where it knows of none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Must(cublasLtMatmulPreferenceCreate(&preference), "asking for an algorithm");
@@ -82,15 +90,14 @@ class Description {
     }
     std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results = {};
     int found = 0;
-    Must(cublasLtMatmulAlgoGetHeuristic(handle, operation_, w_, x_, y_, y_, preference, kCandidates,
-                                        results.data(), &found),
-         "asking for an algorithm");
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, operation_, w_, x_, y_, y_, preference, kCandidates, results.data(), &found);
+    if (!IsNoWay(status)) Must(status, "asking for an algorithm");
     Must(cublasLtMatmulPreferenceDestroy(preference), "asking for an algorithm");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < found; ++i) {
       if (results[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(results[i].algo);
     }
-    OUTRIDER_CHECK(!algorithms.empty());
     return algorithms;
   }
 
@@ -152,7 +159,7 @@ class CublasProduct final : public LargeProduct {
     cublasLtDestroy(handle_);
   }
 
-  void Run(const ProductCall& call, cudaStream_t stream) override {
+  bool Run(const ProductCall& call, cudaStream_t stream) override {
     const Shape shape(call.out_features, call.stride, call.rows, call.dtype);
     auto plan = plans_.find(shape);
     if (plan == plans_.end()) plan = plans_.try_emplace(shape, call).first;
@@ -161,9 +168,15 @@ class CublasProduct final : public LargeProduct {
       chosen.algorithm = Choose(chosen.description, call, stream);
       chosen.decided = true;
     }
-    Must(
-        chosen.description.Run(handle_, call, chosen.algorithm, call.y, workspace_->data(), stream),
-        "multiplying");
+    if (!chosen.algorithm) return false;
+    const cublasStatus_t status = chosen.description.Run(handle_, call, *chosen.algorithm, call.y,
+                                                         workspace_->data(), stream);
+    if (IsNoWay(status)) {
+      chosen.algorithm.reset();
+      return false;
+    }
+    Must(status, "multiplying");
+    return true;
   }
 
  private:
@@ -172,16 +185,17 @@ class CublasProduct final : public LargeProduct {
     explicit Plan(const ProductCall& call) : description(call, call.rows) {}
     Description description;
     bool decided = false;
-    cublasLtMatmulAlgo_t algorithm = {};
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
   };
 
   // The bucket's algorithm, found with the first product that falls into it.
-  cublasLtMatmulAlgo_t Choose(const Description& description, const ProductCall& call,
-                              cudaStream_t stream) {
+  std::optional<cublasLtMatmulAlgo_t> Choose(const Description& description,
+                                             const ProductCall& call, cudaStream_t stream) {
     const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), call.dtype);
     const auto known = chosen_.find(bucket);
     if (known != chosen_.end() && description.Takes(handle_, known->second)) return known->second;
     const std::vector<cublasLtMatmulAlgo_t> candidates = description.Candidates(handle_);
+    if (candidates.empty()) return std::nullopt;
     const cublasLtMatmulAlgo_t best = candidates[Fastest(description, call, candidates, stream)];
     if (known == chosen_.end()) chosen_.emplace(bucket, best);
     return best;

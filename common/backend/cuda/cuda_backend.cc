@@ -95,6 +95,7 @@ class CudaBackend final : public Backend {
   void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
                    std::span<const SlotCopy> copies) override {
     if (layers.empty() || copies.empty()) return;
+    UseDevice();  // before memory that the arrays may take
     MustSucceed(
         LaunchCopyKvSlots(batch_.Send(layers), static_cast<int>(layers.size()), layers[0].dtype,
                           batch_.Send(copies), static_cast<int>(copies.size()), shape, stream()),
@@ -333,17 +334,19 @@ class CudaBackend final : public Backend {
     if (product_ != nullptr && rows > kFewRows) {
       if (bias != nullptr) {
         MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
+        bias = nullptr;
+        accumulate = true;
       }
-      product_->Run({.w = w.values<T>(),
-                     .x = x,
-                     .dtype = w.dtype(),
-                     .out_features = width,
-                     .stride = w.stride(),
-                     .rows = rows,
-                     .accumulate = accumulate || bias != nullptr,
-                     .y = out},
-                    stream());
-      return;
+      const bool done = product_->Run({.w = w.values<T>(),
+                                       .x = x,
+                                       .dtype = w.dtype(),
+                                       .out_features = width,
+                                       .stride = w.stride(),
+                                       .rows = rows,
+                                       .accumulate = accumulate,
+                                       .y = out},
+                                      stream());
+      if (done) return;
     }
     for (int first = 0; first < rows; first += kFewRows) {
       const int count = std::min(kFewRows, rows - first);

@@ -26,7 +26,8 @@ struct ProductCall {
 class LargeProduct {
  public:
   virtual ~LargeProduct() = default;
-  virtual void Run(const ProductCall& call, cudaStream_t stream) = 0;
+  // False: it has no way to do that, and y is as it was; the same then for every such call.
+  virtual bool Run(const ProductCall& call, cudaStream_t stream) = 0;
 };
 
 // kInternal or kResourceExhausted in cublasLt's words.

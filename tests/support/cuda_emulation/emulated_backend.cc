@@ -6,9 +6,10 @@
 
 namespace outrider {
 
-Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(CudaBackendSettings settings) {
+Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(CudaBackendSettings settings,
+                                                           std::unique_ptr<LargeProduct> product) {
   OUTRIDER_TRY(UseCudaDevice(0));
-  return CreateCudaBackend(0, nullptr, std::move(settings));
+  return CreateCudaBackend(0, std::move(product), std::move(settings));
 }
 
 }  // namespace outrider

@@ -9,7 +9,8 @@
 
 namespace outrider {
 
-// Products go through the backend's own kernel, eight rows at a time.
-Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(CudaBackendSettings settings = {});
+// Products go through the backend's own kernels, but for those of many rows that `product` takes.
+Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(
+    CudaBackendSettings settings = {}, std::unique_ptr<LargeProduct> product = nullptr);
 
 }  // namespace outrider

@@ -107,6 +107,39 @@ TEST(CudaBackend, PacksMoreThanAPinnedPiece) {
   for (int o = 0; o < out; ++o) ASSERT_EQ(y[o], static_cast<float>(o % 100));
 }
 
+class NoProduct final : public LargeProduct {
+ public:
+  explicit NoProduct(int* calls) : calls_(*calls) {}
+  bool Run(const ProductCall&, cudaStream_t) override { return ++calls_ < 0; }
+
+ private:
+  int& calls_;
+};
+
+// The sum so far and the bias count once, whoever multiplies in the end.
+TEST(CudaBackend, MultipliesWhatTheLibraryHasNoWayFor) {
+  int calls = 0;
+  const auto backend = CreateEmulatedCudaBackend({}, std::make_unique<NoProduct>(&calls)).value();
+  const int rows = 40, in = 16, out = 24;
+  const std::vector<float> w(out * in, 0.5f), ones(rows * in, 1.f), bias(out, 3.f);
+  const auto packed = backend->Pack({w.data(), Dtype::kF32, {out, in}}, WeightType::kBf16).value();
+  const auto upload = [&](const std::vector<float>& host) {
+    auto buffer = backend->Allocate(host.size() * sizeof(float)).value();
+    backend->CopyIn(buffer->data(), host.data(), host.size() * sizeof(float));
+    return buffer;
+  };
+  const auto x = upload(ones), of_bias = upload(bias);
+  for (const bool accumulate : {false, true}) {
+    const auto y = upload(std::vector<float>(rows * out, 100.f));
+    backend->MatMul(*packed, x->floats(), rows, of_bias->floats(), accumulate, y->floats());
+    std::vector<float> got(rows * out);
+    backend->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
+    backend->Wait();
+    EXPECT_EQ(got, std::vector<float>(rows * out, 8.f + 3.f + (accumulate ? 100.f : 0.f)));
+  }
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(CudaBackend, RefusesInt8WithWords) {
   const std::vector<float> w(64);
   const auto packed = Emulated()->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kInt8);

@@ -153,6 +153,9 @@ if ((!without_device)); then
     failed+=(parity-skipped)
   fi
   run conformance 150 "$build/bin/conformance_test" --gtest_filter='On/*/CudaDevice'
+  if grep -q 'does not run here: skipped' "$out/conformance.log" 2>/dev/null; then
+    failed+=(conformance-skipped)
+  fi
 
   step "benchmark"
   # To the terminal as it goes: what was measured before something fails is not lost.
@@ -160,6 +163,9 @@ if ((!without_device)); then
     tee "$out/gpu_bench.log" || failed+=(benchmark)
   timeout -k 5 "$(room 60)" "$build/bin/verify_gpu_bench" --json "$out/verify_gpu_bench.json" 2>&1 |
     tee "$out/verify_gpu_bench.log" || failed+=(verification)
+  for log in gpu_bench verify_gpu_bench; do
+    if grep -q 'skipped' "$out/$log.log"; then failed+=("$log-skipped"); fi
+  done
   ((no_python)) || "$python" -B tests/bench/gpu_goals.py "$out" || failed+=(goals)
 
   # Beside Hugging Face transformers where that Python imports them.

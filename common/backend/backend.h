@@ -105,6 +105,8 @@ class Backend {
   virtual std::string Describe() const = 0;
 
   virtual DeviceMemory Memory() const { return {}; }
+  // kUnimplemented for attention that it has no kernel for.
+  virtual Status CheckShape(const AttentionShape& /*shape*/) const { return {}; }
   // kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   // Host memory that CopyOut fills fastest; not filled with anything. kResourceExhausted when

@@ -39,17 +39,21 @@ struct KvBuffers {
 
 bool StaysOnDevice(const ForwardSequence& share) { return share.verify || share.draft; }
 
+AttentionShape ShapeOf(const ModelConfig& config, const ModelOptions& options) {
+  return {.num_heads = config.num_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .page_tokens = options.page_tokens,
+          .sliding_window = config.sliding_window};
+}
+
 class Transformer : public Model {
  public:
   Transformer(ModelConfig config, const ModelOptions& options, std::unique_ptr<Backend> backend,
               Weights weights, int pages)
       : config_(std::move(config)),
         options_(options),
-        shape_{.num_heads = config_.num_heads,
-               .num_kv_heads = config_.num_kv_heads,
-               .head_dim = config_.head_dim,
-               .page_tokens = options.page_tokens,
-               .sliding_window = config_.sliding_window},
+        shape_(ShapeOf(config_, options)),
         backend_(std::move(backend)),
         weights_(std::move(weights)),
         pool_(pages) {}
@@ -510,6 +514,7 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
     return Unimplemented(directory.string() + ": head_dim " + std::to_string(config.head_dim) +
                          " is no multiple of 8");
   }
+  OUTRIDER_TRY(backend->CheckShape(ShapeOf(config, options)));
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));

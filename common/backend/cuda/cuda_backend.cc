@@ -61,6 +61,14 @@ class CudaBackend final : public Backend {
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
 
+  Status CheckShape(const AttentionShape& shape) const override {
+    constexpr int kMaxHeadDim = 256;
+    if (shape.head_dim <= kMaxHeadDim && shape.head_dim % 8 == 0) return {};
+    return Unimplemented("heads of " + std::to_string(shape.head_dim) +
+                         " elements on a CUDA device: multiples of 8 up to " +
+                         std::to_string(kMaxHeadDim) + " have kernels; --device cpu takes others");
+  }
+
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
@@ -188,7 +196,7 @@ class CudaBackend final : public Backend {
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
                       const KvLayer& kv, float* out) override {
-    OUTRIDER_CHECK(shape.head_dim <= 256 && shape.head_dim % 8 == 0);
+    OUTRIDER_CHECK(CheckShape(shape).ok());
     const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.dtype));
     AttentionCall call = plan.call;
     call.qkv = qkv;

@@ -21,14 +21,14 @@ template <class Law>
 __device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of_warp) {
   if (measure == RowMeasure::kNone) return 0.f;
   double part = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    const auto p = static_cast<double>(law(i));
+  ForLaw(law, n, [&](float probability, int) {
+    const auto p = static_cast<double>(probability);
     if (measure == RowMeasure::kLargest) {
       part = Largest()(part, p);
     } else if (p > 0) {
       part -= p * log(p);
     }
-  }
+  });
   return static_cast<float>(measure == RowMeasure::kLargest ? BlockReduce(part, of_warp, Largest())
                                                             : BlockReduce(part, of_warp, Plus()));
 }
@@ -36,11 +36,11 @@ __device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of
 // The largest entry behind `last` in the order of RowBest; 0 if there is none.
 __device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
   Bits best = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    if (!(row[i] > -INFINITY)) continue;
-    const Bits key = RankKey(row[i], i);
+  ForEntries(row, n, [&](float x, int i) {
+    if (!(x > -INFINITY)) return;
+    const Bits key = RankKey(x, i);
     if (key < last) best = Largest()(best, key);
-  }
+  });
   return BlockReduce(best, of_warp, Largest());
 }
 
@@ -75,19 +75,26 @@ __device__ int PickWinners(const Entry& entry, const Weight& weight, const Batch
   return found;
 }
 
+// A law that stands in the row.
+struct RowLaw {
+  const float* row;
+  __device__ float operator()(int i) const { return row[i]; }
+  __device__ const float* entries() const { return row; }
+  __device__ float Of(float p, int) const { return p; }
+};
+
 // The `count` largest of the row's positive entries. Returns how many there are.
 __device__ int PickLargest(const float* row, int n, int count, PickShared& shared, RowEntry* out) {
-  const auto entry = [&](int i) { return row[i]; };
   RowCut cut = KeepAll();
   if (count < n) {
-    cut = ShortestPrefix(entry, cut, n, CountOne(), static_cast<Bits>(count), shared.warp.cut);
+    cut =
+        ShortestPrefix(RowLaw{row}, cut, n, CountOne(), static_cast<Bits>(count), shared.warp.cut);
   }
   if (threadIdx.x == 0) shared.count = 0;
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    const float p = row[i];
+  ForEntries(row, n, [&](float p, int i) {
     if (p > 0.f && cut.Keeps(p, i)) out[atomicAdd(&shared.count, 1)] = {i, p};
-  }
+  });
   __syncthreads();
   return shared.count;
 }
@@ -161,8 +168,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   } else {
     const SoftmaxRow law(logits, n, warp.temperature, best, sums);
     const WarpedRow probability(law, warp, n, shared.warp);
-    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-    for (int i = thread; i < n; i += threads) logits[i] = probability(i);
+    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();
     finish(PickLargest(logits, n, spec.count, shared, out));
   }

@@ -1,4 +1,5 @@
-// Weights, cache and rounded activations in f16, which only a GPU keeps.
+// What only a GPU keeps: weights, cache and rounded activations in f16; and what it has no kernels
+// for.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,6 +47,18 @@ TEST(ModelInF16, ACacheInF16NeedsSuchWeights) {
   const auto model = LoadModel(directory.path(), CreateTestBackend().value(), options);
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
+}
+
+TEST(ModelOnADevice, HeadsWithoutAKernelAreAnErrorOfLoading) {
+  for (const int head_dim : {256, 264}) {
+    const TempDirectory directory;
+    ASSERT_TRUE(MakeCheckpoint(directory.path(), {.head_dim = head_dim}).ok());
+    const auto model =
+        LoadModel(directory.path(), CreateTestBackend().value(),
+                  {.weights = WeightType::kF32, .kv_pages = 4, .max_batch_tokens = 16});
+    EXPECT_EQ(model.status().code(), head_dim == 256 ? Code::kOk : Code::kUnimplemented)
+        << model.status().ToString();
+  }
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ finish() {
   if ((code > 128)); then
     echo "demo: interrupted" >&2
   elif ((code != 0)); then
-    tail -n 5 "$logs"/*.log 2>/dev/null >&2 || true
+    tail -n 5 "$logs"/*.log >&2 2>/dev/null || true
     echo "demo: FAILED" >&2
   fi
   rm -rf "$logs"

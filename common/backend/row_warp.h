@@ -50,6 +50,7 @@ std::vector<TokenBias> BiasesOf(const Params& params) {
   std::map<TokenId, float> sums;
   for (const auto& [token, bias] : params.logit_bias) sums[token] += bias;
   std::vector<TokenBias> biases;
+  biases.reserve(sums.size());
   for (const auto& [token, bias] : sums) biases.push_back({.token = token, .bias = bias});
   return biases;
 }
@@ -58,6 +59,7 @@ std::vector<TokenBias> BiasesOf(const Params& params) {
 template <class Seen>
 std::vector<SeenToken> SeenTokensOf(const Seen& seen) {
   std::vector<SeenToken> tokens;
+  tokens.reserve(seen.size());
   for (const auto& [token, in_output] : seen) {
     tokens.push_back({.token = token, .in_output = in_output});
   }

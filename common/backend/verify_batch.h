@@ -106,7 +106,9 @@ class VerifyBatch {
     BatchedRound& round = rounds_.back();
     OUTRIDER_CHECK(parent < round.nodes && (parent >= 0) == (round.nodes > 0));
     const int32_t depth =
-        parent < 0 ? 0 : depths_[static_cast<size_t>(round.first_node + parent)] + 1;
+        parent < 0
+            ? 0
+            : depths_[static_cast<size_t>(round.first_node) + static_cast<size_t>(parent)] + 1;
     ++round.nodes;
     ++next_row_;
     round.max_depth = std::max(round.max_depth, depth);

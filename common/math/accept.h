@@ -46,6 +46,7 @@ OUTRIDER_HD double AcceptedMass(double p, const Real* target, const SparseRow<We
 
 // min(1, p / q) of one token in steps of 1/255, as verdicts carry it to the drafter's head.
 OUTRIDER_HD inline uint8_t AcceptanceByte(double p, double q) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative; host and device alike
   return static_cast<uint8_t>(255 * (p < q ? p / q : 1.0) + 0.5);
 }
 

@@ -14,7 +14,7 @@ Status RunPass(Model* model, int rows) {
   const ForwardSequence share = {
       .sequence = sequence, .tokens = tokens, .logit_rows = {&last_row, 1}};
   ForwardOutput output;
-  const Status ran = model->Forward({&share, 1}, /*want_hidden=*/false, &output);
+  Status ran = model->Forward({&share, 1}, /*want_hidden=*/false, &output);
   model->Release(sequence);
   return ran;
 }

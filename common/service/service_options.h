@@ -15,7 +15,7 @@
 #include "common/model/model.h"
 #include "common/rpc/tls_files.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's
 class App;
 }
 

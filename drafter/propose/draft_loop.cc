@@ -305,6 +305,7 @@ void DraftLoop::TakeTurns(std::vector<Share>& shares) {
             [](const Share& a, const Share& b) { return a.held->plan_order < b.held->plan_order; });
   std::map<const Connection*, int> turns;
   std::vector<std::pair<int, Share>> by_turn;
+  by_turn.reserve(shares.size());
   for (const Share& share : shares) by_turn.emplace_back(turns[share.connection]++, share);
   std::stable_sort(by_turn.begin(), by_turn.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
@@ -141,7 +142,7 @@ Work WorkOf(const ModelConfig& c, const Step& step) {
 
 // A prompt, in passes of `batch` tokens, without logits.
 Work WorkOfPrompt(const ModelConfig& c, int tokens, int batch) {
-  const double passes = (tokens + batch - 1) / batch;
+  const auto passes = static_cast<double>((tokens + batch - 1) / batch);
   return {2. * LayerWeights(c) * passes,
           2. * LayerWeights(c) * tokens + AttentionOperations(c, tokens, 0)};
 }
@@ -163,10 +164,11 @@ class Bench {
   // As the verifier's engine runs it: the logits are verified where they are, at temperature 0.
   Measured Run(const Step& step) {
     std::vector<SequenceId> sequences;
+    sequences.reserve(static_cast<size_t>(step.sessions));
     for (int s = 0; s < step.sessions; ++s) sequences.push_back(Prefilled(step.context));
     const std::vector<TokenId> tokens(static_cast<size_t>(step.rows), 17);
-    std::vector<int32_t> all;
-    for (int i = 0; i < step.rows; ++i) all.push_back(i);
+    std::vector<int32_t> all(static_cast<size_t>(step.rows));
+    std::iota(all.begin(), all.end(), 0);
     std::vector<ForwardSequence> batch;
     VerifyBatch rounds;
     for (const SequenceId s : sequences) {
@@ -202,6 +204,7 @@ class Bench {
     for (int held = 0; held < context;) {
       const int count = std::min(model_.max_batch_tokens(), context - held);
       std::vector<TokenId> tokens;
+      tokens.reserve(static_cast<size_t>(count));
       for (int i = 0; i < count; ++i) tokens.push_back((held + i) * 37 % 100000);
       const ForwardSequence share = {sequence, tokens, {}, {}};
       Must(model_.Forward({&share, 1}, false, &output));

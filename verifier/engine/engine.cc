@@ -75,6 +75,7 @@ void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seco
 // Parents of a forward pass's tokens: `pending` in a chain, the draft behind the last of them.
 std::vector<int32_t> TreeParents(const DraftTree& draft, int pending) {
   std::vector<int32_t> parents;
+  parents.reserve(static_cast<size_t>(pending + draft.size()));
   for (int row = 0; row < pending; ++row) parents.push_back(row - 1);
   for (int node = 1; node <= draft.size(); ++node) {
     parents.push_back(pending - 1 + draft.parent(node));
@@ -351,6 +352,7 @@ bool Engine::Step() {
     if (const Status status = RunBatch(running, shares); !status.ok()) {
       Log(LogLevel::kError, "forward pass failed", {{"status", status.ToString()}});
       std::vector<uint64_t> ids;
+      ids.reserve(shares.size());
       for (const Share& share : shares) {
         ids.push_back(running[static_cast<size_t>(share.index)]->id);
       }

@@ -90,6 +90,7 @@ Verdict VerifyMultiPathBlock(Round& round, Coins& coins) {
     laws.push_back(std::move(choice.law));
   }
   std::vector<SparseRow<double>> rows;
+  rows.reserve(laws.size());
   for (const OwnedRow& law : laws) rows.push_back(law.row());
   return VerifyPath(round, std::span<const int>(nodes), std::span<const SparseRow<double>>(rows),
                     coins);

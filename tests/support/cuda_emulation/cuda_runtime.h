@@ -18,6 +18,9 @@
 
 #define OUTRIDER_CUDA_EMULATION 1
 
+// The names are CUDA's.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
+
 #define __global__
 #define __device__
 #define __host__
@@ -246,3 +249,4 @@ inline float rsqrtf(float x) { return 1.f / std::sqrt(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(uint64_t{a} * b >> 32);
 }
+// NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)

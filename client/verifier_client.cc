@@ -59,7 +59,9 @@ v1::GenerateRequest MakeRequest(const RequestOptions& options) {
 Result<VerifierClient> VerifierClient::Create(const ConnectionOptions& options) {
   OUTRIDER_ASSIGN(std::string token, TokenOf(options));
   ChannelOptions channel{.tls_server_name = options.tls_server_name};
-  if (options.balanced && HasScheme(options.verifier)) channel.balanced_service = kGenerationService;
+  if (options.balanced && HasScheme(options.verifier)) {
+    channel.balanced_service = kGenerationService;
+  }
   if (!options.tls.ca.empty()) {
     OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> files, TlsFiles::Open(options.tls));
     channel.tls = files->Current();

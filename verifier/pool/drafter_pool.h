@@ -137,7 +137,7 @@ class DrafterPool final : public DraftSource {
     uint64_t accepted_tokens = 0;
     int reported_sessions = 0;
     std::optional<int> session_limit;  // as it says
-    Time heard;  // something came from it
+    Time heard;                        // something came from it
     // Times that a draft was late and nothing at all had come meanwhile, since it was last heard. A
     // silent drafter gets no sessions but, now and then, one to try it.
     int silences = 0;

@@ -142,7 +142,7 @@ Work WorkOf(const ModelConfig& c, const Step& step) {
 
 // A prompt, in passes of `batch` tokens, without logits.
 Work WorkOfPrompt(const ModelConfig& c, int tokens, int batch) {
-  const auto passes = static_cast<double>((tokens + batch - 1) / batch);
+  const int passes = (tokens + batch - 1) / batch;
   return {2. * LayerWeights(c) * passes,
           2. * LayerWeights(c) * tokens + AttentionOperations(c, tokens, 0)};
 }

@@ -75,7 +75,7 @@ void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seco
 // Parents of a forward pass's tokens: `pending` in a chain, the draft behind the last of them.
 std::vector<int32_t> TreeParents(const DraftTree& draft, int pending) {
   std::vector<int32_t> parents;
-  parents.reserve(static_cast<size_t>(pending + draft.size()));
+  parents.reserve(static_cast<size_t>(pending) + static_cast<size_t>(draft.size()));
   for (int row = 0; row < pending; ++row) parents.push_back(row - 1);
   for (int node = 1; node <= draft.size(); ++node) {
     parents.push_back(pending - 1 + draft.parent(node));

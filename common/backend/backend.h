@@ -106,7 +106,10 @@ class Backend {
 
   virtual DeviceMemory Memory() const { return {}; }
   // kUnimplemented for attention that it has no kernel for.
-  virtual Status CheckShape(const AttentionShape& /*shape*/) const { return {}; }
+  virtual Status CheckShape(const AttentionShape& shape) const {
+    if (shape.head_dim % 8 == 0) return {};
+    return Unimplemented("head_dim " + std::to_string(shape.head_dim) + " is no multiple of 8");
+  }
   // kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   // Host memory that CopyOut fills fastest; not filled with anything. kResourceExhausted when

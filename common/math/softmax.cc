@@ -236,11 +236,7 @@ void Softmax(std::span<float> row, float temperature) {
 
 namespace {
 
-bool Before(const RowEntry& a, const RowEntry& b) {
-  return a.value != b.value ? a.value > b.value : a.id < b.id;
-}
-
-// The `wanted` first entries in the order of Before; only the last one stands in its place.
+// The `wanted` first entries in the order of LargerFirst; only the last one stands in its place.
 std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
   std::vector<RowEntry> held;
   if (wanted == 0) return held;
@@ -252,7 +248,7 @@ std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
     if (held.size() < wanted) continue;
     // Later entries have higher ids, so one that only equals the last kept value has lost the tie.
     std::nth_element(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(wanted) - 1,
-                     held.end(), Before);
+                     held.end(), LargerFirst);
     held.resize(wanted);
     threshold = held.back().value;
   }
@@ -264,7 +260,7 @@ std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
   const auto wanted = static_cast<size_t>(std::max(count, 0));
   std::vector<RowEntry> top = SelectTop(row, std::min(wanted, row.size()));
-  std::sort(top.begin(), top.end(), Before);
+  std::sort(top.begin(), top.end(), LargerFirst);
   return top;
 }
 

@@ -42,8 +42,13 @@ struct RowEntry {
   float value = 0;
 };
 
-// The `count` largest positive entries (fewer if there are not as many) in falling order, ties by
-// rising id. One vectorised scan against a rising threshold; few entries reach the sort.
+// The order of the largest first, ties by rising id.
+inline bool LargerFirst(const RowEntry& a, const RowEntry& b) {
+  return a.value != b.value ? a.value > b.value : a.id < b.id;
+}
+
+// The `count` largest positive entries (fewer if there are not as many) in the order of
+// LargerFirst. One vectorised scan against a rising threshold; few entries reach the sort.
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
 
 // Appends the entries above `threshold`, by rising id.

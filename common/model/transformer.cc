@@ -510,11 +510,7 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          const LoadProgress& progress) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
-  if (config.head_dim % 8 != 0) {
-    return Unimplemented(directory.string() + ": head_dim " + std::to_string(config.head_dim) +
-                         " is no multiple of 8");
-  }
-  OUTRIDER_TRY(backend->CheckShape(ShapeOf(config, options)));
+  OUTRIDER_TRY(backend->CheckShape(ShapeOf(config, options)).Annotate(directory.string()));
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));

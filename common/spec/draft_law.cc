@@ -48,9 +48,7 @@ DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits
 }
 
 DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limits) {
-  std::sort(entries.begin(), entries.end(), [](const RowEntry& a, const RowEntry& b) {
-    return a.value != b.value ? a.value > b.value : a.id < b.id;
-  });
+  std::sort(entries.begin(), entries.end(), LargerFirst);
   return LawOf(std::move(entries), limits);
 }
 

@@ -40,9 +40,7 @@ RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
       entries.push_back({static_cast<TokenId>(i), probs[i]});
     }
   }
-  std::sort(entries.begin(), entries.end(), [](const RowEntry& a, const RowEntry& b) {
-    return a.value != b.value ? a.value > b.value : a.id < b.id;
-  });
+  std::sort(entries.begin(), entries.end(), LargerFirst);
   RowEntry cut;
   for (const RowEntry& entry : entries) {
     cut = entry;

@@ -19,6 +19,11 @@ Status CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
   return Status();
 }
 
+// The session of the rows that are added next.
+void BeginRows(const Warper& warper, DraftBatch* batch) {
+  batch->BeginSession(SeenTokensOf(warper.Seen()), BiasesOf(warper.params()));
+}
+
 Status CheckContext(size_t tokens, int max_context) {
   if (tokens <= static_cast<size_t>(max_context)) return Status();
   return InvalidArgument(std::to_string(tokens) + " tokens, the drafter's context holds " +
@@ -117,13 +122,13 @@ void DraftSession::DrawDepth(const DraftRows& rows, std::span<const float> accep
 }
 
 void DraftSession::AddRows(DraftBatch* batch) const {
-  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  BeginRows(warper_, batch);
   const DraftRowSpec spec = builder_.RowSpec(warper_);
   for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
 void DraftSession::AddChain(int depths, DraftBatch* batch) const {
-  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  BeginRows(warper_, batch);
   batch->AddChain(builder_.RowSpec(warper_), draft().Path(frontier()[0]),
                   builder_.ChainSpec(depths));
 }
@@ -151,7 +156,7 @@ std::vector<TokenId> DraftSession::LikelyNext(const DraftRows& row, int count) {
 }
 
 void DraftSession::AddLikelyNext(int count, DraftBatch* batch) const {
-  batch->BeginSession(SeenTokensOf(warper_.Seen()), BiasesOf(warper_.params()));
+  BeginRows(warper_, batch);
   batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
                  .count = count,
                  .allowed = warper_.allowed(),

@@ -1,7 +1,6 @@
 #include "common/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -63,10 +62,11 @@ class CudaBackend final : public Backend {
 
   Status CheckShape(const AttentionShape& shape) const override {
     constexpr int kMaxHeadDim = 256;
-    if (shape.head_dim <= kMaxHeadDim && shape.head_dim % 8 == 0) return {};
-    return Unimplemented("heads of " + std::to_string(shape.head_dim) +
-                         " elements on a CUDA device: multiples of 8 up to " +
-                         std::to_string(kMaxHeadDim) + " have kernels; --device cpu takes others");
+    OUTRIDER_TRY(Backend::CheckShape(shape));
+    if (shape.head_dim <= kMaxHeadDim) return {};
+    return Unimplemented("head_dim " + std::to_string(shape.head_dim) +
+                         " on a CUDA device: there are kernels up to " +
+                         std::to_string(kMaxHeadDim) + "; --device cpu takes more");
   }
 
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
@@ -121,10 +121,11 @@ class CudaBackend final : public Backend {
                const std::function<void()>& ops) override {
     UseDevice();
     const bool graph = graphs_.enabled() && batch.rows <= kMaxGraphRows;
-    batch_.BeginPass(batch, shape, Limits(shape, kv), graph);
+    const AttentionLimits limits = Limits(shape, kv);
+    batch_.BeginPass(batch, shape, limits, graph);
     // Of a graph's first pass and of any later one: a replay does not ask.
-    partials_.AtLeast(std::bit_ceil(static_cast<size_t>(
-        batch_.Attention(batch, shape, Limits(shape, kv)).partials * PartialBytes(shape))));
+    partials_.AtLeast(
+        static_cast<size_t>(batch_.Attention(batch, shape, limits).partials * PartialBytes(shape)));
     const auto run = [&] {
       rounded_of_ = nullptr;  // no pass depends on the one before it
       ops();

@@ -59,7 +59,7 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
   host_ = batch;
   shape_ = shape;
   tile_queries_ = limits.tile_queries;
-  begun_ = planned_ = true;
+  begun_ = true;
   PlanAttention(batch, shape, limits, &plan_);
 
   const auto rows = static_cast<size_t>(batch.rows);
@@ -96,8 +96,7 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
   const size_t at_pages = packing.Add(batch.pages, pages, pages);
   const size_t bytes = at_pages + (pages + plan_.paths.size()) * sizeof(int32_t);
 
-  auto* device =
-      static_cast<std::byte*>(pass_.AtLeast(std::max(kLeastBytes, std::bit_ceil(bytes))));
+  auto* device = static_cast<std::byte*>(pass_.AtLeast(std::max(kLeastBytes, bytes)));
   std::byte* staged = staging_.Take(bytes);
   if (staged == nullptr) return;  // in a capture, which is spoiled by that
   packing.Write(staged);
@@ -145,14 +144,13 @@ void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
 }
 
 void CudaBatch::Forget() {
-  begun_ = planned_ = false;
+  begun_ = false;
   ring_.Reset();
   staging_.Reset();
 }
 
 void CudaBatch::SendRows(const BatchLayout& batch) {
   host_ = device_ = batch;
-  planned_ = false;
   const auto rows = static_cast<size_t>(batch.rows);
   const auto sequences = static_cast<size_t>(batch.sequences);
   device_.tokens = batch.tokens == nullptr ? nullptr : ring_.Add(batch.tokens, rows);
@@ -178,29 +176,11 @@ const BatchLayout& CudaBatch::Rows(const BatchLayout& batch) {
 
 const PlannedAttention& CudaBatch::Attention(const BatchLayout& batch, const AttentionShape& shape,
                                              const AttentionLimits& limits) {
-  Rows(batch);
-  if (planned_ && Same(shape, shape_) && limits.tile_queries == tile_queries_) return attention_;
-  PlanAttention(batch, shape, limits, &plan_);
-  shape_ = shape;
-  tile_queries_ = limits.tile_queries;
-  planned_ = true;
-  attention_ = {.call = {.positions = device_.positions,
-                         .row_begin = device_.row_begin,
-                         .context = device_.context,
-                         .page_begin = device_.page_begin,
-                         .pages = device_.pages,
-                         .is_tree = ring_.Add(plan_.is_tree.data(), plan_.is_tree.size()),
-                         .path_begin = ring_.Add(plan_.path_begin.data(), plan_.path_begin.size()),
-                         .paths = ring_.Add(plan_.paths.data(), plan_.paths.size()),
-                         .passes = ring_.Add(plan_.passes.data(), plan_.passes.size()),
-                         .units = ring_.Add(plan_.units.data(), plan_.units.size()),
-                         .merges = ring_.Add(plan_.merges.data(), plan_.merges.size()),
-                         .shape = shape},
-                .units = static_cast<int>(plan_.units.size()),
-                .merges = static_cast<int>(plan_.merges.size()),
-                .tile_queries = plan_.tile_queries,
-                .partials = plan_.partials};
-  ring_.Send();
+  const bool held = Holds(batch);
+  if (!held || !Same(shape, shape_) || limits.tile_queries != tile_queries_) {
+    BeginPass(batch, shape, limits, /*round_up=*/false);
+    begun_ = held;
+  }
   return attention_;
 }
 

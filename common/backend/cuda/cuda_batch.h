@@ -40,6 +40,7 @@ class CudaBatch {
 
   // The device's copy of a batch's arrays.
   const BatchLayout& Rows(const BatchLayout& batch);
+  // Of the last pass, or of a batch, a shape or tiles that it was not begun with.
   const PlannedAttention& Attention(const BatchLayout& batch, const AttentionShape& shape,
                                     const AttentionLimits& limits);
   // The device's copy of an index array, which may be one of the batch's.
@@ -63,8 +64,7 @@ class CudaBatch {
   PinnedStaging staging_;  // of passes; their arrays go to pass_
   Scratch pass_;
   GraphKey key_;
-  bool begun_ = false;    // host_ was announced by BeginPass
-  bool planned_ = false;  // plan_ and attention_ are of host_, shape_ and tile_queries_
+  bool begun_ = false;  // host_ was announced by BeginPass
   BatchLayout host_, device_;
   AttentionShape shape_;
   int tile_queries_ = 0;

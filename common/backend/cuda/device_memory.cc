@@ -158,8 +158,7 @@ void* Scratch::AtLeast(size_t bytes) {
     if (StreamCapture::Spoil("working memory grows")) return nullptr;
     stream_.Wait();  // whoever reads the old one
     buffer_.reset();
-    // By powers of two: memory that comes makes all graphs void, so it is to come seldom.
-    buffer_ = MustAllocate(Place::kDevice, std::bit_ceil(bytes));
+    buffer_ = MustAllocate(place_, std::bit_ceil(bytes));
   }
   return buffer_->data();
 }

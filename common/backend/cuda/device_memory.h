@@ -121,16 +121,21 @@ class PinnedStaging {
   size_t used_ = 0;                                  // of it
 };
 
-// Working memory that grows to what is asked for.
+// Working memory that grows to what is asked for, by powers of two: device memory that comes makes
+// all graphs void, so it is to come seldom.
 class Scratch {
  public:
-  explicit Scratch(const Stream* stream) : stream_(*stream) {}
+  explicit Scratch(const Stream* stream, Place place = Place::kDevice)
+      : stream_(*stream), place_(place) {}
   // At least `bytes`; what was there may be gone. Ends the process when memory is out: the memory
   // plan (model/memory_plan.h) leaves room for it.
   void* AtLeast(size_t bytes);
+  // What AtLeast gave last.
+  void* data() const { return buffer_->data(); }
 
  private:
   const Stream& stream_;
+  const Place place_;
   std::unique_ptr<CudaBuffer> buffer_;
 };
 

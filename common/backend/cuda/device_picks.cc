@@ -1,24 +1,24 @@
 #include "common/backend/cuda/device_picks.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-#include <utility>
 
 #include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 
 namespace outrider {
-
 namespace {
 
-// So that what is read seldom needs more: graphs of passes are void when device memory moves.
-size_t Room(size_t bytes) { return std::max(size_t{1} << 16, std::bit_ceil(bytes)); }
+constexpr size_t kLeastBytes = size_t{1} << 16;  // so that it seldom grows
 
 }  // namespace
 
 DevicePicks::DevicePicks(const Stream* stream)
-    : stream_(*stream), ring_(stream), device_results_(stream), drawn_(stream) {}
+    : stream_(*stream),
+      ring_(stream),
+      device_results_(stream),
+      results_(stream, Place::kPinnedHost),
+      drawn_(stream) {}
 
 void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVerifiedVocab);
@@ -44,18 +44,14 @@ void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
   ring_.Send();
 
   bytes_ = rows_.size() * sizeof(PickHeader) + static_cast<size_t>(entries) * sizeof(RowEntry);
-  arrays_.headers = static_cast<PickHeader*>(device_results_.AtLeast(Room(bytes_)));
+  const size_t room = std::max(kLeastBytes, bytes_);
+  arrays_.headers = static_cast<PickHeader*>(device_results_.AtLeast(room));
   arrays_.entries = reinterpret_cast<RowEntry*>(arrays_.headers + rows_.size());
-  if (results_ == nullptr || results_->bytes() < bytes_) {
-    Result<std::unique_ptr<CudaBuffer>> pinned =
-        CudaBuffer::Allocate(Place::kPinnedHost, Room(bytes_));
-    if (!pinned.ok()) CheckFailed(pinned.status().message().c_str(), __FILE__, __LINE__);
-    results_ = std::move(pinned).value();
-  }
+  results_.AtLeast(room);
 }
 
 void DevicePicks::CopyBack() {
-  MustSucceed(cudaMemcpyAsync(results_->data(), arrays_.headers, bytes_, cudaMemcpyDeviceToHost,
+  MustSucceed(cudaMemcpyAsync(results_.data(), arrays_.headers, bytes_, cudaMemcpyDeviceToHost,
                               stream_.get()),
               "copying entries");
 }
@@ -86,8 +82,8 @@ void DevicePicks::BeginChains(const DraftBatch& batch, float* rows, int vocab) {
     }
   }
   Send(batch, rows, vocab);
-  arrays_.drawn =
-      static_cast<TokenId*>(drawn_.AtLeast(Room(static_cast<size_t>(chains_) * sizeof(TokenId))));
+  arrays_.drawn = static_cast<TokenId*>(
+      drawn_.AtLeast(std::max(kLeastBytes, static_cast<size_t>(chains_) * sizeof(TokenId))));
 }
 
 void DevicePicks::Draw(int depth) {
@@ -105,7 +101,7 @@ std::span<const PickedRow> DevicePicks::Picked() {
   picked_.clear();
   if (rows_.empty()) return {};
   stream_.Wait();
-  const auto* headers = static_cast<const PickHeader*>(results_->data());
+  const auto* headers = static_cast<const PickHeader*>(results_.data());
   const auto* entries = reinterpret_cast<const RowEntry*>(headers + rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
     picked_.push_back(

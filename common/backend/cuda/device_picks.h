@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -46,11 +45,11 @@ class DevicePicks {
 
   const Stream& stream_;
   UploadRing ring_;
-  Scratch device_results_, drawn_;
-  PickArrays arrays_;                    // of all rows_
-  int chains_ = 0, depths_ = 0;          // of the last BeginChains
-  std::unique_ptr<CudaBuffer> results_;  // pinned; headers, then entries
-  std::vector<BatchedDraftRow> rows_;    // of the last batch; chains: depth by depth
+  Scratch device_results_, results_;  // headers, then entries; results_ pinned
+  Scratch drawn_;
+  PickArrays arrays_;                  // of all rows_
+  int chains_ = 0, depths_ = 0;        // of the last BeginChains
+  std::vector<BatchedDraftRow> rows_;  // of the last batch; chains: depth by depth
   std::vector<PickedRow> picked_;
   size_t bytes_ = 0;
 };

@@ -13,7 +13,8 @@ DeviceRules::DeviceRules(const Stream* stream)
       ring_(stream),
       scratch_(stream),
       matches_(stream),
-      device_results_(stream) {}
+      device_results_(stream),
+      results_(stream, Place::kPinnedHost) {}
 
 void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
   OUTRIDER_CHECK(0 < rows.allowed && rows.allowed <= rows.vocab && rows.vocab <= kMaxVerifiedVocab);
@@ -56,15 +57,10 @@ void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
       static_cast<unsigned char*>(scratch_.AtLeast(static_cast<size_t>(scratch_bytes)));
   arrays.verdicts = static_cast<DeviceVerdict*>(device_results_.AtLeast(bytes()));
   arrays.acceptance = reinterpret_cast<uint8_t*>(arrays.verdicts + sessions_);
-  if (results_ == nullptr || results_->bytes() < bytes()) {
-    Result<std::unique_ptr<CudaBuffer>> pinned =
-        CudaBuffer::Allocate(Place::kPinnedHost, 2 * bytes());
-    if (!pinned.ok()) CheckFailed(pinned.status().message().c_str(), __FILE__, __LINE__);
-    results_ = std::move(pinned).value();
-  }
+  results_.AtLeast(bytes());
   MustSucceed(LaunchWarpRows(arrays, stream_.get()), "warping rows");
   MustSucceed(LaunchRules(arrays, stream_.get()), "verifying");
-  MustSucceed(cudaMemcpyAsync(results_->data(), arrays.verdicts, bytes(), cudaMemcpyDeviceToHost,
+  MustSucceed(cudaMemcpyAsync(results_.data(), arrays.verdicts, bytes(), cudaMemcpyDeviceToHost,
                               stream_.get()),
               "copying verdicts");
 }
@@ -72,7 +68,7 @@ void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
 DeviceVerdicts DeviceRules::Verdicts() {
   if (sessions_ == 0) return {};
   stream_.Wait();
-  const auto* verdicts = static_cast<const DeviceVerdict*>(results_->data());
+  const auto* verdicts = static_cast<const DeviceVerdict*>(results_.data());
   return {{verdicts, sessions_}, {reinterpret_cast<const uint8_t*>(verdicts + sessions_), rows_}};
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "common/backend/cuda/device_memory.h"
@@ -35,9 +34,9 @@ class DeviceRules {
 
   const Stream& stream_;
   UploadRing ring_;
-  Scratch scratch_, matches_, device_results_;
-  std::unique_ptr<CudaBuffer> results_;  // pinned; verdicts, then the acceptance of nodes
-  size_t sessions_ = 0, rows_ = 0;       // of the last batch
+  Scratch scratch_, matches_;
+  Scratch device_results_, results_;  // verdicts, then the acceptance of nodes; results_ pinned
+  size_t sessions_ = 0, rows_ = 0;    // of the last batch
 };
 
 }  // namespace outrider

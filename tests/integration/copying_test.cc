@@ -1,5 +1,6 @@
-// A text that repeats its prompt, through two processes: the controller finds the drafts that the
-// text itself holds, with a drafter in competition, and the text stays plain decoding's.
+// A text that repeats its prompt, through two processes: the drafts that the text itself holds are
+// made before a drafter is asked, and the text stays plain decoding's. Which of them the controller
+// finds worth their time is the machine's; engine_test.cc has that with a clock of its own.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "tests/support/copying_checkpoint.h"
-#include "tests/support/deepened_checkpoint.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -42,28 +42,23 @@ TEST(Copying, DraftsComeFromTheTextItself) {
           dir / "copying", DefaultModel("target"),
           {.renames = {{"line", "text"}, {"items", "values"}, {"index", "pos"}, {"size", "count"}}})
           .ok());
-  // Deep enough that a step takes its time to read the weights, whatever its rows.
-  ASSERT_TRUE(DeepenCheckpoint(dir / "copying", dir / "deep", 12).ok());
-  const auto verifier = StartVerifier(dir / "deep", dir / "verifier.log",
-                                      {"--policy", "adaptive", "--bf16-activations"});
+  const auto verifier =
+      StartVerifier(dir / "copying", dir / "verifier.log",
+                    {"--policy", "fixed:suffix-strong-8,lookup-strong-8,lookup-8,draft-1x2"});
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
       StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
   TestClient client(verifier.address());
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
-  const std::vector<v1::GenerateRequest> edits = GreedyEdits(7);
-  constexpr size_t kLearning = 3;  // requests
-  std::map<std::string, int> arms;
+  std::map<std::string, int> arms;  // rounds, by proposer
   int rounds = 0, tokens = 0;
-  for (size_t i = 0; i < edits.size(); ++i) {
-    const TestClient::Outcome drafted = client.Generate(edits[i]);
-    v1::GenerateRequest request = edits[i];
+  for (v1::GenerateRequest& request : GreedyEdits(7)) {
+    const TestClient::Outcome drafted = client.Generate(request);
     request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
     const TestClient::Outcome plain = client.Generate(request);
     ASSERT_TRUE(drafted.status.ok() && plain.status.ok());
-    EXPECT_EQ(drafted.tokens, plain.tokens) << edits[i].text();
-    if (i < kLearning) continue;
+    EXPECT_EQ(drafted.tokens, plain.tokens) << request.text();
     for (const v1::ArmRounds& arm : drafted.finished.speculation().arms()) {
       arms[arm.arm().substr(0, arm.arm().find('-'))] += static_cast<int>(arm.rounds());
       rounds += static_cast<int>(arm.rounds());
@@ -71,10 +66,9 @@ TEST(Copying, DraftsComeFromTheTextItself) {
     tokens += static_cast<int>(drafted.tokens.size());
   }
   const std::string shares = ::testing::PrintToString(arms);
-  RecordProperty("rounds", shares);
-  // In the others the text holds nothing; whether a drafter is worth its time there is the
-  // machine's.
-  EXPECT_GT(arms["lookup"] + arms["suffix"], rounds / 3) << shares;
+  EXPECT_GT(arms["suffix"], 0) << shares;
+  EXPECT_GT(arms["lookup"], 0) << shares;
+  EXPECT_GT(arms["draft"], 0) << shares;
   EXPECT_GT(tokens, 2 * rounds) << shares;
 }
 

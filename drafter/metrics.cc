@@ -42,7 +42,8 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
                                         {{"model_name", model_name}})),
       device_graph_launches_total(registry.MakeCounter(
           "outrider_drafter_device_graph_launches_total",
-          "Forward passes that the device ran as one graph", {{"model_name", model_name}})),
+          "Forward passes, and depths behind a draft's first, that the device ran as one graph",
+          {{"model_name", model_name}})),
       device_graph_captures_total(
           registry.MakeCounter("outrider_drafter_device_graph_captures_total",
                                "Graphs that were made for that", {{"model_name", model_name}})),

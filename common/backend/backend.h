@@ -91,7 +91,8 @@ struct DeviceMemory {
   int64_t total = 0;
 };
 
-// Of the forward passes so far: those that a device ran as one graph, and the graphs made for that.
+// What a device ran as one graph so far, a forward pass or the depths of a draft behind its first,
+// and the graphs made for that.
 struct GraphCounts {
   int64_t launches = 0;
   int64_t captures = 0;
@@ -187,21 +188,22 @@ class Backend {
     return {};
   }
 
-  // Chains (DraftBatch::AddChain) of rows that it Drafts. The first pass makes `rows`, one of each
-  // chain in their order, and DrawChains(0) behind it draws a token of each; EmbedDrawn is the
-  // Embed of these tokens in the next pass, whose rows DrawChains(1) draws from, and so on.
-  // EndChains, behind the last depth, waits for all of it: what was read, by depth and then by
-  // chain, until the next Draft or BeginChains.
-  virtual void BeginChains(const DraftBatch& /*batch*/, float* /*rows*/, int /*vocab*/) {
-    OUTRIDER_CHECK(false);
-  }
-  virtual void DrawChains(int /*depth*/) { OUTRIDER_CHECK(false); }
-  virtual void EmbedDrawn(const PackedMatrix& /*table*/, int /*rows*/, float* /*out*/) {
-    OUTRIDER_CHECK(false);
-  }
-  virtual std::span<const PickedRow> EndChains() {
+  // A draft of several depths in one go, where it Drafts rows of `vocab` logits. The ops(d) of
+  // passes[d], as RunPass has them, make `rows`, one of each chain (DraftBatch::AddChain) in their
+  // order; behind them a token of each is drawn, which EmbedDrawn feeds to the next pass, whose
+  // layout has no tokens. Waits for all of it: what was read, by depth and then by chain, until
+  // the next Draft or RunChains.
+  virtual std::span<const PickedRow> RunChains(std::span<const BatchLayout> /*passes*/,
+                                               const AttentionShape& /*shape*/, Dtype /*kv*/,
+                                               const DraftBatch& /*draws*/, float* /*rows*/,
+                                               int /*vocab*/,
+                                               const std::function<void(int depth)>& /*ops*/) {
     OUTRIDER_CHECK(false);
     return {};
+  }
+  // The Embed of the tokens that the depth before has drawn.
+  virtual void EmbedDrawn(const PackedMatrix& /*table*/, int /*rows*/, float* /*out*/) {
+    OUTRIDER_CHECK(false);
   }
 
   // Bytes that were copied to the host so far, where that is another memory than the device's.

@@ -124,7 +124,7 @@ class Model {
   }
   // Bytes that came from the device to the host so far; 0 where they are one.
   virtual int64_t bytes_to_host() const { return 0; }
-  // Forward passes that the device ran as one graph.
+  // What the device ran as one graph.
   virtual GraphCounts graph_counts() const { return {}; }
 
   // Keeps of the tokens that the last Forward appended to `sequence` only those of `path`:

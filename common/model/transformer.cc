@@ -105,8 +105,7 @@ class Transformer : public Model {
   void CarryOutCopies();
   // `behind`: tokens that each sequence takes behind those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int behind);
-  // Enqueues the pass; `drawn`: of the tokens that the device has drawn, not the batch's.
-  void RunPass(std::span<const ForwardSequence> batch, bool drawn);
+  void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
@@ -135,7 +134,8 @@ class Transformer : public Model {
   PagePool pool_;
   std::vector<std::optional<PageTable>> tables_;  // indexed by SequenceId
   std::vector<SequenceId> free_ids_;
-  RaggedBatch batch_;
+  // Of the last Forward the first one; of the last DraftChains by depth.
+  std::vector<RaggedBatch> batches_{1};
   std::vector<SlotCopy> copies_;
   std::vector<SequenceId> seen_;  // scratch of CheckBatch
 };
@@ -265,7 +265,11 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   OUTRIDER_TRY(CheckBatch(batch, 0));
   if (batch.empty()) return Status();
   OUTRIDER_TRY(MakeRoomForLogits(batch));
-  RunPass(batch, /*drawn=*/false);
+  Flatten(batch, &batches_[0]);
+  CarryOutCopies();
+  const BatchLayout layout = batches_[0].layout();
+  backend_->RunPass(layout, shape_, options_.kv,
+                    [&] { RunLayers(layout, batches_[0].logit_rows()); });
   ReadOutput(batch, want_hidden, output);
   return Status();
 }
@@ -289,36 +293,41 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   }
   OUTRIDER_TRY(CheckBatch(batch, depths - 1));
   if (batch.empty()) return Status();
-  backend_->BeginChains(draws, work_.logits->floats(), config_.vocab_size);
+  batches_.resize(std::max(batches_.size(), static_cast<size_t>(depths)));
+  std::vector<BatchLayout> passes;
   for (int depth = 0; depth < depths; ++depth) {
-    RunPass(batch, /*drawn=*/depth > 0);
-    backend_->DrawChains(depth);
+    RaggedBatch& flat = batches_[static_cast<size_t>(depth)];
+    Flatten(batch, &flat);
+    passes.push_back(flat.layout());
+    if (depth > 0) passes.back().tokens = nullptr;
     for (ForwardSequence& share : batch) {
       share.tokens = {&kDrawn, 1};
       share.logit_rows = {&kOnlyRow, 1};
     }
   }
-  *picked = backend_->EndChains();
+  CarryOutCopies();
+  *picked = backend_->RunChains(passes, shape_, options_.kv, draws, work_.logits->floats(),
+                                config_.vocab_size, [&](int depth) {
+                                  const auto at = static_cast<size_t>(depth);
+                                  RunLayers(passes[at], batches_[at].logit_rows());
+                                });
   return Status();
 }
 
-void Transformer::RunPass(std::span<const ForwardSequence> batch, bool drawn) {
-  batch_.Begin(std::any_of(batch.begin(), batch.end(),
-                           [](const ForwardSequence& share) { return !IsChain(share.parents); }));
+// The batch's tokens become the sequences' own. Copies wait for CarryOutCopies: all of them are of
+// what stood before, as a sequence that has written to a page shares it with nobody.
+void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat) {
+  flat->Begin(std::any_of(batch.begin(), batch.end(),
+                          [](const ForwardSequence& share) { return !IsChain(share.parents); }));
   for (const ForwardSequence& share : batch) {
     PageTable& table = Table(share.sequence);
     const auto count = static_cast<int>(share.tokens.size());
     // CheckBatch has counted the pages of all sequences together.
     OUTRIDER_CHECK(table.Reserve(table.length() + count, &copies_).ok());
-    batch_.Add(share, table);
+    flat->Add(share, table);
     const bool chain = IsChain(share.parents);
     table.Append(count, chain ? std::span<const int32_t>() : share.parents);
   }
-  CarryOutCopies();
-
-  BatchLayout layout = batch_.layout();
-  if (drawn) layout.tokens = nullptr;
-  backend_->RunPass(layout, shape_, options_.kv, [&] { RunLayers(layout, batch_.logit_rows()); });
 }
 
 // Everything from the tokens, which the device has drawn where the batch has none, to the logits of
@@ -428,7 +437,7 @@ int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
 
 void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden,
                              ForwardOutput* output) {
-  const auto rows = static_cast<int>(batch_.logit_rows().size());
+  const auto rows = static_cast<int>(batches_[0].logit_rows().size());
   if (rows == 0) {
     backend_->Wait();
     return;

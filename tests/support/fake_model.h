@@ -88,7 +88,7 @@ class FakeModel final : public Model {
   // Rows that are copied to the host count as bytes from then on.
   using VerifyFn = std::function<DeviceVerdicts(const VerifyBatch& batch, const LogitRows& rows)>;
   void set_verify(VerifyFn verify) { verify_ = std::move(verify); }
-  // The same of a device that drafts, as Backend has it.
+  // The same of a device that drafts; chains as DevicePicks has them.
   class DraftDevice {
    public:
     virtual ~DraftDevice() = default;

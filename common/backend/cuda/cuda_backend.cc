@@ -27,6 +27,8 @@ constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention cut over b
 constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends; to be tuned
 // Of a pass that may become a graph: the launches of a larger one are hidden behind its work.
 constexpr int kMaxGraphRows = 256;
+// What there are graphs for.
+constexpr int32_t kPassGraph = 1, kDraftGraph = 2;
 
 const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
@@ -120,22 +122,10 @@ class CudaBackend final : public Backend {
   void RunPass(const BatchLayout& batch, const AttentionShape& shape, Dtype kv,
                const std::function<void()>& ops) override {
     UseDevice();
-    const bool graph = graphs_.enabled() && batch.rows <= kMaxGraphRows;
-    const AttentionLimits limits = Limits(shape, kv);
-    batch_.BeginPass(batch, shape, limits, graph);
-    // Of a graph's first pass and of any later one: a replay does not ask.
-    partials_.AtLeast(
-        static_cast<size_t>(batch_.Attention(batch, shape, limits).partials * PartialBytes(shape)));
-    const auto run = [&] {
+    RunAsGraph(BeginPasses(kPassGraph, {&batch, 1}, shape, kv), [&] {
       rounded_of_ = nullptr;  // no pass depends on the one before it
       ops();
-    };
-    if (graph) {
-      graphs_.Run(batch_.key(), run);
-    } else {
-      run();
-    }
-    rounded_of_ = nullptr;  // a replay leaves the scratch as it did, but nobody told
+    });
   }
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
@@ -245,25 +235,32 @@ class CudaBackend final : public Backend {
     return picks_.Picked();
   }
 
-  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
-    UseDevice();
-    chain_rows_ = rows;
-    picks_.BeginChains(batch, rows, vocab);
+  // The first pass is one like others, for it takes in all tokens since the last draft; those
+  // behind it are alike, so they and all draws are one graph. Their arrays are planned while the
+  // device runs the first pass.
+  std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
+                                       const AttentionShape& shape, Dtype kv,
+                                       const DraftBatch& draws, float* rows, int vocab,
+                                       const std::function<void(int)>& ops) override {
+    RunPass(passes[0], shape, kv, [&] { ops(0); });
+    picks_.BeginChains(draws, rows, vocab);
+    GraphKey key = BeginPasses(kDraftGraph, passes.subspan(1), shape, kv);
+    if (!key.empty()) key.insert(key.end(), picks_.key().begin(), picks_.key().end());
+    RunAsGraph(key, [&] {
+      for (int depth = 0; depth < static_cast<int>(passes.size()); ++depth) {
+        rounded_of_ = nullptr;
+        if (depth > 0) ops(depth);
+        picks_.Draw(depth);
+      }
+    });
+    picks_.CopyBack();
     bytes_to_host_ += static_cast<int64_t>(picks_.bytes());
-  }
-
-  void DrawChains(int depth) override {
-    Writes(chain_rows_);
-    picks_.Draw(depth);
+    Wait();
+    return picks_.Picked();
   }
 
   void EmbedDrawn(const PackedMatrix& table, int rows, float* out) override {
     EmbedIds(Matrix(table), picks_.drawn(), rows, out);
-  }
-
-  std::span<const PickedRow> EndChains() override {
-    Wait();
-    return picks_.Picked();
   }
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }
@@ -280,6 +277,31 @@ class CudaBackend final : public Backend {
     return {.blocks = multiprocessors_ * kBlocksPerMultiprocessor,
             .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
             .tile_queries = AttentionTileQueries(shape, kv)};
+  }
+
+  // The key of the graph of `kind` that they may be; empty: they are not to be one.
+  GraphKey BeginPasses(int32_t kind, std::span<const BatchLayout> passes,
+                       const AttentionShape& shape, Dtype kv) {
+    const AttentionLimits limits = Limits(shape, kv);
+    const bool graph = graphs_.enabled() && !passes.empty() && passes[0].rows <= kMaxGraphRows;
+    batch_.BeginPasses(passes, shape, limits, graph);
+    // Of a graph's first run and of any later one: a replay does not ask.
+    for (const BatchLayout& pass : passes) {
+      partials_.AtLeast(static_cast<size_t>(batch_.Attention(pass, shape, limits).partials *
+                                            PartialBytes(shape)));
+    }
+    if (!graph) return {};
+    GraphKey key = {kind};
+    key.insert(key.end(), batch_.key().begin(), batch_.key().end());
+    return key;
+  }
+  void RunAsGraph(const GraphKey& key, const std::function<void()>& ops) {
+    if (key.empty()) {
+      ops();
+    } else {
+      graphs_.Run(key, ops);
+    }
+    rounded_of_ = nullptr;  // a replay leaves the scratch as it did, but nobody told
   }
 
   void EmbedIds(const CudaMatrix& matrix, const int32_t* ids, int rows, float* out) {
@@ -383,7 +405,6 @@ class CudaBackend final : public Backend {
   CudaBatch batch_;
   DeviceRules rules_;
   DevicePicks picks_;
-  float* chain_rows_ = nullptr;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
   GraphCache graphs_;

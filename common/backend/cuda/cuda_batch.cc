@@ -1,6 +1,7 @@
 #include "common/backend/cuda/cuda_batch.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -8,8 +9,6 @@
 
 namespace outrider {
 namespace {
-
-constexpr int32_t kPassKey = 1;  // of the sequences that there are graphs for
 
 bool Same(const AttentionShape& a, const AttentionShape& b) {
   return a.num_heads == b.num_heads && a.num_kv_heads == b.num_kv_heads &&
@@ -26,7 +25,7 @@ class Packing {
   size_t Add(const T* host, size_t count, size_t room) {
     constexpr size_t kAlignment = 64;
     const size_t at = bytes_;
-    arrays_[count_++] = {host, count * sizeof(T), at};
+    arrays_.push_back({host, count * sizeof(T), at});
     bytes_ = (at + room * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     return at;
   }
@@ -36,7 +35,7 @@ class Packing {
   }
   size_t bytes() const { return bytes_; }
   void Write(std::byte* to) const {
-    for (const Array& array : std::span(arrays_).first(count_)) {
+    for (const Array& array : arrays_) {
       if (array.bytes > 0) std::memcpy(to + array.at, array.host, array.bytes);
     }
   }
@@ -46,147 +45,219 @@ class Packing {
     const void* host = nullptr;
     size_t bytes = 0, at = 0;
   };
-  Array arrays_[16];
-  size_t count_ = 0, bytes_ = 0;
+  std::vector<Array> arrays_;
+  size_t bytes_ = 0;
 };
+
+// Where a pass's arrays stand in the block; pages and paths of all passes are one list.
+struct Places {
+  size_t counts, tokens, positions, slots, logit_rows, row_begin, context, page_begin, is_tree,
+      path_begin, passes, units, merges, lists;
+};
+
+// What attention launches, of the largest plan: one for all of them.
+struct Grid {
+  size_t units = 0, merges = 0;
+  int tile_queries = 0;
+};
+
+Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
+  Grid grid;
+  for (const AttentionPlan& plan : plans) {
+    grid.units = std::max(grid.units, plan.units.size());
+    grid.merges = std::max(grid.merges, plan.merges.size());
+    grid.tile_queries = std::max(grid.tile_queries, plan.tile_queries);
+  }
+  if (round_up) {
+    grid.units = std::bit_ceil(grid.units);
+    if (grid.merges > 0) grid.merges = grid.units / 2;  // a merged tile has two units or more
+  }
+  // As for the launch: one kernel takes all tiles up to a power of two.
+  grid.tile_queries = static_cast<int>(std::bit_ceil(static_cast<unsigned>(grid.tile_queries)));
+  return grid;
+}
+
+const int32_t* Ints(const std::byte* device, size_t at) {
+  return reinterpret_cast<const int32_t*>(device + at);
+}
+
+BatchLayout LayoutAt(const std::byte* device, const Places& at, const BatchLayout& batch) {
+  return {.rows = batch.rows,
+          .sequences = batch.sequences,
+          .tokens = Ints(device, at.tokens),
+          .positions = Ints(device, at.positions),
+          .slots = Ints(device, at.slots),
+          .row_begin = Ints(device, at.row_begin),
+          .context = Ints(device, at.context),
+          .page_begin = Ints(device, at.page_begin),
+          .pages = Ints(device, at.lists),
+          .logit_rows = Ints(device, at.logit_rows),
+          .logit_row_count = batch.logit_row_count};
+}
+
+AttentionCall CallAt(const std::byte* device, const Places& at, const AttentionShape& shape) {
+  return {.positions = Ints(device, at.positions),
+          .row_begin = Ints(device, at.row_begin),
+          .context = Ints(device, at.context),
+          .page_begin = Ints(device, at.page_begin),
+          .pages = Ints(device, at.lists),
+          .is_tree = Ints(device, at.is_tree),
+          .path_begin = Ints(device, at.path_begin),
+          .paths = Ints(device, at.lists),
+          .passes = Ints(device, at.passes),
+          .units = reinterpret_cast<const AttentionUnit*>(device + at.units),
+          .merges = reinterpret_cast<const AttentionMerge*>(device + at.merges),
+          .counts = Ints(device, at.counts),
+          .shape = shape};
+}
 
 }  // namespace
 
-void CudaBatch::BeginPass(const BatchLayout& batch, const AttentionShape& shape,
-                          const AttentionLimits& limits, bool round_up) {
+// First the arrays of all batches whose rooms follow from the key, then the pages and paths, whose
+// numbers change from pass to pass: they are counted from where the first of them stands.
+GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionShape& shape,
+                          const AttentionLimits& limits, bool round_up, Scratch* block,
+                          std::vector<Pass>* passes) {
   constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it seldom grows
-  OUTRIDER_CHECK(batch.sequences <= batch.rows);
-  host_ = batch;
-  shape_ = shape;
-  tile_queries_ = limits.tile_queries;
-  begun_ = true;
-  PlanAttention(batch, shape, limits, &plan_);
-
-  const auto rows = static_cast<size_t>(batch.rows);
-  const auto sequences = static_cast<size_t>(batch.sequences);
-  const auto pages = static_cast<size_t>(batch.page_begin[sequences]);
-  // A tile that is merged has two units or more.
-  const size_t units = round_up ? std::bit_ceil(plan_.units.size()) : plan_.units.size();
-  const size_t merges = round_up && !plan_.merges.empty() ? units / 2 : plan_.merges.size();
-  OUTRIDER_CHECK(plan_.merges.size() <= merges);
-  const int32_t counts[] = {static_cast<int32_t>(plan_.units.size()),
-                            static_cast<int32_t>(plan_.merges.size())};
-  // Paths are counted from the pages on: the two of them end the block, and the place of neither
-  // depends on how many there are.
-  for (int32_t& begin : plan_.path_begin) begin += static_cast<int32_t>(pages);
-  // A tile has no more passes than rows, and a row that two tiles share counts twice.
-  const size_t passes = rows + units;
-  OUTRIDER_CHECK(plan_.passes.size() <= passes);
+  passes->clear();
+  if (batches.empty()) return {};
+  plans_.resize(std::max(plans_.size(), batches.size()));
+  for (size_t i = 0; i < batches.size(); ++i) {
+    OUTRIDER_CHECK(batches[i].sequences <= batches[i].rows);
+    PlanAttention(batches[i], shape, limits, &plans_[i]);
+  }
+  const Grid grid = GridOf(std::span(plans_).first(batches.size()), round_up);
+  GraphKey key = {static_cast<int32_t>(grid.units), static_cast<int32_t>(grid.merges),
+                  grid.tile_queries};
 
   Packing packing;
-  const size_t at_counts = packing.Add(counts, 2, 2);
-  const size_t at_tokens = packing.Add(batch.tokens, batch.tokens == nullptr ? 0 : rows, rows);
-  const size_t at_positions = packing.Add(batch.positions, rows, rows);
-  const size_t at_slots = packing.Add(batch.slots, rows, rows);
-  const size_t at_logit_rows =
-      packing.Add(batch.logit_rows, static_cast<size_t>(batch.logit_row_count), rows);
-  const size_t at_row_begin = packing.Add(batch.row_begin, sequences + 1, rows + 1);
-  const size_t at_context = packing.Add(batch.context, sequences, rows);
-  const size_t at_page_begin = packing.Add(batch.page_begin, sequences + 1, rows + 1);
-  const size_t at_is_tree = packing.Add(plan_.is_tree, rows);
-  const size_t at_path_begin = packing.Add(plan_.path_begin, rows);
-  const size_t at_passes = packing.Add(plan_.passes, passes);
-  const size_t at_units = packing.Add(plan_.units, units);
-  const size_t at_merges = packing.Add(plan_.merges, merges);
-  const size_t at_pages = packing.Add(batch.pages, pages, pages);
-  const size_t bytes = at_pages + (pages + plan_.paths.size()) * sizeof(int32_t);
+  std::vector<Places> places;
+  std::vector<std::array<int32_t, 2>> counts(batches.size());
+  std::vector<std::vector<int32_t>> page_begin(batches.size());
+  size_t listed = 0;  // pages and paths
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const BatchLayout& batch = batches[i];
+    AttentionPlan& plan = plans_[i];
+    const auto rows = static_cast<size_t>(batch.rows);
+    const auto sequences = static_cast<size_t>(batch.sequences);
+    OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
+    counts[i] = {static_cast<int32_t>(plan.units.size()), static_cast<int32_t>(plan.merges.size())};
+    page_begin[i].assign(batch.page_begin, batch.page_begin + sequences + 1);
+    for (int32_t& begin : page_begin[i]) begin += static_cast<int32_t>(listed);
+    listed += static_cast<size_t>(batch.page_begin[sequences]);
+    for (int32_t& begin : plan.path_begin) begin += static_cast<int32_t>(listed);
+    listed += plan.paths.size();
+    // A tile has no more passes than rows, and a row that two tiles share counts twice.
+    const size_t row_passes = rows + grid.units;
+    OUTRIDER_CHECK(plan.passes.size() <= row_passes);
+    places.push_back({.counts = packing.Add(counts[i].data(), 2, 2),
+                      .tokens = packing.Add(batch.tokens, batch.tokens == nullptr ? 0 : rows, rows),
+                      .positions = packing.Add(batch.positions, rows, rows),
+                      .slots = packing.Add(batch.slots, rows, rows),
+                      .logit_rows = packing.Add(batch.logit_rows,
+                                                static_cast<size_t>(batch.logit_row_count), rows),
+                      .row_begin = packing.Add(batch.row_begin, sequences + 1, rows + 1),
+                      .context = packing.Add(batch.context, sequences, rows),
+                      .page_begin = packing.Add(page_begin[i], rows + 1),
+                      .is_tree = packing.Add(plan.is_tree, rows),
+                      .path_begin = packing.Add(plan.path_begin, rows),
+                      .passes = packing.Add(plan.passes, row_passes),
+                      .units = packing.Add(plan.units, grid.units),
+                      .merges = packing.Add(plan.merges, grid.merges),
+                      .lists = 0});
+    key.insert(key.end(), {batch.rows, batch.logit_row_count, batch.tokens != nullptr});
+  }
+  const size_t at_lists = packing.bytes();
+  for (Places& at : places) at.lists = at_lists;
+  const size_t bytes = at_lists + listed * sizeof(int32_t);
 
-  auto* device = static_cast<std::byte*>(pass_.AtLeast(std::max(kLeastBytes, bytes)));
+  auto* device = static_cast<std::byte*>(block->AtLeast(std::max(kLeastBytes, bytes)));
   std::byte* staged = staging_.Take(bytes);
-  if (staged == nullptr) return;  // in a capture, which is spoiled by that
+  if (device == nullptr || staged == nullptr) {  // in a capture, which is spoiled by that
+    passes->resize(batches.size());
+    return key;
+  }
   packing.Write(staged);
-  if (!plan_.paths.empty()) {
-    std::memcpy(staged + at_pages + pages * sizeof(int32_t), plan_.paths.data(),
-                plan_.paths.size() * sizeof(int32_t));
+  auto* lists = reinterpret_cast<int32_t*>(staged + at_lists);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const int32_t* pages = batches[i].pages;
+    lists = std::copy(pages, pages + batches[i].page_begin[batches[i].sequences], lists);
+    lists = std::copy(plans_[i].paths.begin(), plans_[i].paths.end(), lists);
   }
   MustSucceed(cudaMemcpyAsync(device, staged, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "copying to the device");
 
-  const auto ints = [device](size_t at) { return reinterpret_cast<const int32_t*>(device + at); };
-  device_ = {.rows = batch.rows,
-             .sequences = batch.sequences,
-             .tokens = ints(at_tokens),
-             .positions = ints(at_positions),
-             .slots = ints(at_slots),
-             .row_begin = ints(at_row_begin),
-             .context = ints(at_context),
-             .page_begin = ints(at_page_begin),
-             .pages = ints(at_pages),
-             .logit_rows = ints(at_logit_rows),
-             .logit_row_count = batch.logit_row_count};
-  // As for the launch: one kernel takes all tiles up to a power of two.
-  const int tile_queries =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>(plan_.tile_queries)));
-  attention_ = {.call = {.positions = device_.positions,
-                         .row_begin = device_.row_begin,
-                         .context = device_.context,
-                         .page_begin = device_.page_begin,
-                         .pages = device_.pages,
-                         .is_tree = ints(at_is_tree),
-                         .path_begin = ints(at_path_begin),
-                         .paths = device_.pages,
-                         .passes = ints(at_passes),
-                         .units = reinterpret_cast<const AttentionUnit*>(device + at_units),
-                         .merges = reinterpret_cast<const AttentionMerge*>(device + at_merges),
-                         .counts = ints(at_counts),
-                         .shape = shape},
-                .units = static_cast<int>(units),
-                .merges = static_cast<int>(merges),
-                .tile_queries = tile_queries,
-                .partials = plan_.partials};
-  key_ = {kPassKey,          batch.rows,   batch.logit_row_count,  attention_.units,
-          attention_.merges, tile_queries, batch.tokens != nullptr};
+  for (size_t i = 0; i < batches.size(); ++i) {
+    passes->push_back({.host = batches[i],
+                       .device = LayoutAt(device, places[i], batches[i]),
+                       .attention = {.call = CallAt(device, places[i], shape),
+                                     .units = static_cast<int>(grid.units),
+                                     .merges = static_cast<int>(grid.merges),
+                                     .tile_queries = grid.tile_queries,
+                                     .partials = plans_[i].partials},
+                       .tile_limit = limits.tile_queries});
+  }
+  return key;
+}
+
+void CudaBatch::BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
+                            const AttentionLimits& limits, bool round_up) {
+  key_ = Place(batches, shape, limits, round_up, &block_, &passes_);
 }
 
 void CudaBatch::Forget() {
-  begun_ = false;
+  passes_.clear();
   ring_.Reset();
   staging_.Reset();
 }
 
-void CudaBatch::SendRows(const BatchLayout& batch) {
-  host_ = device_ = batch;
+const CudaBatch::Pass* CudaBatch::Find(const BatchLayout& batch) const {
+  for (const Pass& pass : passes_) {
+    if (pass.host.positions == batch.positions) return &pass;
+  }
+  return nullptr;
+}
+
+BatchLayout CudaBatch::SendRows(const BatchLayout& batch) {
+  BatchLayout device = batch;
   const auto rows = static_cast<size_t>(batch.rows);
   const auto sequences = static_cast<size_t>(batch.sequences);
-  device_.tokens = batch.tokens == nullptr ? nullptr : ring_.Add(batch.tokens, rows);
-  device_.positions = ring_.Add(batch.positions, rows);
-  device_.slots = ring_.Add(batch.slots, rows);
-  device_.row_begin = ring_.Add(batch.row_begin, sequences + 1);
-  device_.context = ring_.Add(batch.context, sequences);
-  device_.page_begin = ring_.Add(batch.page_begin, sequences + 1);
-  device_.pages = ring_.Add(batch.pages, static_cast<size_t>(batch.page_begin[sequences]));
-  device_.logit_rows = ring_.Add(batch.logit_rows, static_cast<size_t>(batch.logit_row_count));
-  device_.row_sequence = nullptr;
-  device_.parents = nullptr;
+  device.tokens = batch.tokens == nullptr ? nullptr : ring_.Add(batch.tokens, rows);
+  device.positions = ring_.Add(batch.positions, rows);
+  device.slots = ring_.Add(batch.slots, rows);
+  device.row_begin = ring_.Add(batch.row_begin, sequences + 1);
+  device.context = ring_.Add(batch.context, sequences);
+  device.page_begin = ring_.Add(batch.page_begin, sequences + 1);
+  device.pages = ring_.Add(batch.pages, static_cast<size_t>(batch.page_begin[sequences]));
+  device.logit_rows = ring_.Add(batch.logit_rows, static_cast<size_t>(batch.logit_row_count));
+  device.row_sequence = nullptr;
+  device.parents = nullptr;
   ring_.Send();
+  return device;
 }
 
 const BatchLayout& CudaBatch::Rows(const BatchLayout& batch) {
-  if (!Holds(batch)) {
-    begun_ = false;
-    SendRows(batch);
-  }
-  return device_;
+  if (const Pass* pass = Find(batch)) return pass->device;
+  outside_rows_ = SendRows(batch);
+  return outside_rows_;
 }
 
 const PlannedAttention& CudaBatch::Attention(const BatchLayout& batch, const AttentionShape& shape,
                                              const AttentionLimits& limits) {
-  const bool held = Holds(batch);
-  if (!held || !Same(shape, shape_) || limits.tile_queries != tile_queries_) {
-    BeginPass(batch, shape, limits, /*round_up=*/false);
-    begun_ = held;
+  const Pass* pass = Find(batch);
+  if (pass != nullptr && Same(shape, pass->attention.call.shape) &&
+      limits.tile_queries == pass->tile_limit) {
+    return pass->attention;
   }
-  return attention_;
+  Place({&batch, 1}, shape, limits, /*round_up=*/false, &outside_block_, &outside_);
+  return outside_[0].attention;
 }
 
 const int32_t* CudaBatch::Indices(const int32_t* host, int count) {
-  if (begun_ && host == host_.tokens) return device_.tokens;
-  if (begun_ && host == host_.logit_rows) return device_.logit_rows;
+  for (const Pass& pass : passes_) {
+    if (host == pass.host.tokens) return pass.device.tokens;
+    if (host == pass.host.logit_rows) return pass.device.logit_rows;
+  }
   return Send(std::span(host, static_cast<size_t>(count)));
 }
 

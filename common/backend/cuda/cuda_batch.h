@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/backend/backend.h"
 #include "common/backend/cuda/attention_plan.h"
@@ -25,25 +26,28 @@ struct PlannedAttention {
 class CudaBatch {
  public:
   explicit CudaBatch(const Stream* stream)
-      : stream_(*stream), ring_(stream), pass_(stream), shape_() {}
+      : stream_(*stream),
+        ring_(stream),
+        block_(stream),
+        outside_block_(stream) {}
 
-  // Sends all that the ops of a pass read, in one copy. With `round_up`, passes of an equal key()
-  // have their arrays at equal places and launch the same grids: those of attention are rounded up,
-  // and how many of their blocks have work stands on the device. Keeps `batch` until Forget: its
-  // arrays do not change until then.
-  void BeginPass(const BatchLayout& batch, const AttentionShape& shape,
-                 const AttentionLimits& limits, bool round_up);
-  // What the work of the last pass depends on, beside the contents of its arrays.
+  // Sends all that the ops of some passes read, in one copy behind what was enqueued before. With
+  // `round_up`, those of an equal key() have their arrays at equal places and launch the same grids:
+  // those of attention are rounded up, and how many of their blocks have work stands on the device.
+  // Keeps `batches` until Forget or the next call: their arrays do not change until then.
+  void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
+                   const AttentionLimits& limits, bool round_up);
+  // What the work of these passes depends on, beside the contents of their arrays.
   const GraphKey& key() const { return key_; }
   // REQUIRES: the stream has been waited for.
   void Forget();
 
   // The device's copy of a batch's arrays.
   const BatchLayout& Rows(const BatchLayout& batch);
-  // Of the last pass, or of a batch, a shape or tiles that it was not begun with.
+  // The plan of a pass's attention, or of a batch, a shape or tiles that were not announced.
   const PlannedAttention& Attention(const BatchLayout& batch, const AttentionShape& shape,
                                     const AttentionLimits& limits);
-  // The device's copy of an index array, which may be one of the batch's.
+  // The device's copy of an index array, which may be one of a pass's.
   const int32_t* Indices(const int32_t* host, int count);
   // Any other small array, until Forget.
   template <class T>
@@ -54,22 +58,27 @@ class CudaBatch {
   }
 
  private:
-  bool Holds(const BatchLayout& batch) const {
-    return begun_ && batch.positions == host_.positions;
-  }
-  void SendRows(const BatchLayout& batch);
+  struct Pass {
+    BatchLayout host, device;
+    PlannedAttention attention;
+    int tile_limit = 0;  // that it was planned for
+  };
+
+  const Pass* Find(const BatchLayout& batch) const;
+  // Plans the batches, sends them to `block` and makes passes of them; the key.
+  GraphKey Place(std::span<const BatchLayout> batches, const AttentionShape& shape,
+                 const AttentionLimits& limits, bool round_up, Scratch* block,
+                 std::vector<Pass>* passes);
+  BatchLayout SendRows(const BatchLayout& batch);
 
   const Stream& stream_;
-  UploadRing ring_;        // of ops outside of a pass
-  PinnedStaging staging_;  // of passes; their arrays go to pass_
-  Scratch pass_;
+  UploadRing ring_;  // of ops outside of passes
+  PinnedStaging staging_;
+  Scratch block_, outside_block_;  // arrays of passes, of attention outside of them
   GraphKey key_;
-  bool begun_ = false;  // host_ was announced by BeginPass
-  BatchLayout host_, device_;
-  AttentionShape shape_;
-  int tile_queries_ = 0;
-  AttentionPlan plan_;
-  PlannedAttention attention_;
+  std::vector<Pass> passes_, outside_;
+  BatchLayout outside_rows_;
+  std::vector<AttentionPlan> plans_;  // of Place
 };
 
 }  // namespace outrider

@@ -101,10 +101,10 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
 }
 
 // A graph would copy again, from memory that holds something else by then: here and in Take.
-const void* UploadRing::AddBytes(const void* host, size_t bytes) {
+const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
   if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
   constexpr size_t kFirstBlock = size_t{1} << 20;
-  const size_t room = Aligned(bytes);
+  room = Aligned(room);
   if (blocks_.empty() || blocks_.back().used + room > blocks_.back().device->bytes()) {
     Send();
     const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back().device->bytes();

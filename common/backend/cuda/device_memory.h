@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -90,9 +91,11 @@ class UploadRing {
  public:
   explicit UploadRing(const Stream* stream) : stream_(*stream) {}
 
+  // With room for `room` of them: where the next array stands follows from the rooms.
   template <class T>
-  const T* Add(const T* host, size_t count) {
-    return static_cast<const T*>(AddBytes(host, count * sizeof(T)));
+  const T* Add(const T* host, size_t count, size_t room = 0) {
+    return static_cast<const T*>(
+        AddBytes(host, count * sizeof(T), std::max(count, room) * sizeof(T)));
   }
   void Send();
   // REQUIRES: the stream has been waited for.
@@ -103,7 +106,7 @@ class UploadRing {
     std::unique_ptr<CudaBuffer> device, host;
     size_t used = 0, sent = 0;
   };
-  const void* AddBytes(const void* host, size_t bytes);
+  const void* AddBytes(const void* host, size_t bytes, size_t room);
 
   const Stream& stream_;
   std::vector<Block> blocks_;  // the last one is filled

@@ -1,6 +1,7 @@
 #include "common/backend/cuda/device_picks.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "common/backend/verify_batch.h"
@@ -35,7 +36,12 @@ void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
   }
   std::vector<int32_t> parents(static_cast<size_t>(longest) + 1);
   std::iota(parents.begin(), parents.end(), -1);
-  const auto send = [this](const auto& host) { return ring_.Add(host.data(), host.size()); };
+  key_ = {vocab, arrays_.count, arrays_.races, arrays_.others};
+  const auto send = [this](const auto& host) {
+    const size_t room = std::bit_ceil(host.size());
+    key_.push_back(static_cast<int32_t>(room));
+    return ring_.Add(host.data(), host.size(), room);
+  };
   arrays_.rows = send(rows_);
   arrays_.seen = send(batch.seen_);
   arrays_.biases = send(batch.biases_);
@@ -94,7 +100,6 @@ void DevicePicks::Draw(int depth) {
   arrays.count = chains_;
   MustSucceed(LaunchPickRows(arrays, stream_.get()), "reading rows");
   MustSucceed(LaunchDrawRows(arrays, stream_.get()), "drawing");
-  if (depth + 1 == depths_) CopyBack();
 }
 
 std::span<const PickedRow> DevicePicks::Picked() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/picks.h"
 #include "common/backend/draft_batch.h"
 
@@ -25,10 +26,12 @@ class DevicePicks {
   void Pick(const DraftBatch& batch, float* rows, int vocab);
 
   // The same of chains, of which Draw, behind the pass that has made a depth's rows [chains,
-  // vocab], reads and draws that depth, the first one first. What was read is copied behind the
-  // last one.
+  // vocab], reads and draws that depth, the first one first, and CopyBack, behind the last one,
+  // copies what was read. With equal keys, Draw launches the same.
   void BeginChains(const DraftBatch& batch, float* rows, int vocab);
+  const GraphKey& key() const { return key_; }
   void Draw(int depth);
+  void CopyBack();
   // Device memory: what the last Draw has drawn, by chain.
   const TokenId* drawn() const { return arrays_.drawn; }
 
@@ -41,7 +44,6 @@ class DevicePicks {
  private:
   // Sends rows_ and the batch's other arrays.
   void Send(const DraftBatch& batch, float* rows, int vocab);
-  void CopyBack();
 
   const Stream& stream_;
   UploadRing ring_;
@@ -52,6 +54,7 @@ class DevicePicks {
   std::vector<BatchedDraftRow> rows_;  // of the last batch; chains: depth by depth
   std::vector<PickedRow> picked_;
   size_t bytes_ = 0;
+  GraphKey key_;
 };
 
 }  // namespace outrider

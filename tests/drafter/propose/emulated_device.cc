@@ -20,7 +20,10 @@ class Device final : public FakeModel::DraftDevice {
     picks_.Draw(depth);
     return {picks_.drawn(), chains_};  // the emulation's memory is the host's
   }
-  std::span<const PickedRow> EndChains() override { return Picked(); }
+  std::span<const PickedRow> EndChains() override {
+    picks_.CopyBack();
+    return Picked();
+  }
   int64_t bytes_to_host() const override { return bytes_; }
 
  private:

@@ -358,6 +358,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
       left.emplace_back(device + i * width, device + (i + 1) * width);
     }
   }
+  picks.CopyBack();
   const std::span<const PickedRow> picked = picks.Picked();
   ASSERT_EQ(picked.size(), drawn.size());
   for (size_t i = 0; i < chains.size(); ++i) {

@@ -207,64 +207,98 @@ TEST_F(GraphPass, RoundWhatTheyReadThemselves) {
   EXPECT_EQ(launches(), 4);
 }
 
-// Where two passes have equal keys, all that a graph names is at the same place, whatever stands
-// there: how many sequences, how long, trees or chains, on how many pages.
+// Sequences of any number and length, trees and chains.
+class RandomBatch {
+ public:
+  RandomBatch(int rows, int logit_rows, std::mt19937& random)
+      : tokens_(static_cast<size_t>(rows)), slots_(tokens_.size()) {
+    const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    while (row_begin_.back() < rows) {
+      const int count = 1 + below(rows - row_begin_.back());
+      const bool tree = below(2) == 0;
+      context_.push_back(below(600));
+      for (int r = 0; r < count; ++r) {
+        parents_.push_back(tree ? below(r + 1) - 1 : r - 1);
+        positions_.push_back(
+            parents_.back() < 0
+                ? context_.back()
+                : positions_[static_cast<size_t>(row_begin_.back() + parents_.back())] + 1);
+      }
+      row_begin_.push_back(row_begin_.back() + count);
+      for (int page = 0; page <= (context_.back() + count) / 16; ++page) {
+        pages_.push_back(below(1000));
+      }
+      page_begin_.push_back(static_cast<int32_t>(pages_.size()));
+    }
+    layout = {.rows = rows,
+              .sequences = static_cast<int>(context_.size()),
+              .tokens = tokens_.data(),
+              .positions = positions_.data(),
+              .slots = slots_.data(),
+              .row_begin = row_begin_.data(),
+              .context = context_.data(),
+              .page_begin = page_begin_.data(),
+              .pages = pages_.data(),
+              .parents = parents_.data(),
+              .logit_rows = logit_rows_.data(),
+              .logit_row_count = logit_rows};
+  }
+  RandomBatch(const RandomBatch&) = delete;
+  RandomBatch& operator=(const RandomBatch&) = delete;
+
+  BatchLayout layout;
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> slots_, positions_, parents_, row_begin_ = {0}, context_, page_begin_ = {0},
+                                                     pages_, logit_rows_ = {0, 1};
+};
+
+// Where passes have equal keys, all that a graph names is at the same place, whatever stands there:
+// how many sequences, how long, trees or chains, on how many pages.
 TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
   const AttentionShape shape = {
       .num_heads = 4, .num_kv_heads = 2, .head_dim = kWidth, .page_tokens = 16};
+  const AttentionLimits limits = {.blocks = 16, .max_partials = 1000, .tile_queries = 8};
   const Stream stream;
   CudaBatch batch(&stream);
   std::mt19937 random(3);
-  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   std::map<GraphKey, std::vector<const void*>> places;
   int again = 0;
   for (int i = 0; i < 2000; ++i) {
-    const int rows = 4 + below(4);
-    std::vector<int32_t> positions, slots(static_cast<size_t>(rows)), parents;
-    std::vector<int32_t> row_begin = {0}, context, page_begin = {0}, pages;
-    std::vector<int32_t> tokens(static_cast<size_t>(rows)), logit_rows = {0, 1};
-    while (row_begin.back() < rows) {
-      const int count = 1 + below(rows - row_begin.back());
-      const bool tree = below(2) == 0;
-      context.push_back(below(600));
-      for (int r = 0; r < count; ++r) {
-        parents.push_back(tree ? below(r + 1) - 1 : r - 1);
-        positions.push_back(
-            parents.back() < 0
-                ? context.back()
-                : positions[static_cast<size_t>(row_begin.back() + parents.back())] + 1);
-      }
-      row_begin.push_back(row_begin.back() + count);
-      pages.resize(pages.size() + static_cast<size_t>((context.back() + count) / 16 + 1));
-      page_begin.push_back(static_cast<int32_t>(pages.size()));
+    const int rows = 4 + static_cast<int>(random() % 4), logit_rows = 1 + i % 2;
+    std::vector<std::unique_ptr<RandomBatch>> batches;
+    std::vector<BatchLayout> layouts;
+    for (int pass = 0; pass <= i % 3; ++pass) {
+      batches.push_back(std::make_unique<RandomBatch>(rows, logit_rows, random));
+      layouts.push_back(batches.back()->layout);
     }
-    const BatchLayout layout = {.rows = rows,
-                                .sequences = static_cast<int>(context.size()),
-                                .tokens = tokens.data(),
-                                .positions = positions.data(),
-                                .slots = slots.data(),
-                                .row_begin = row_begin.data(),
-                                .context = context.data(),
-                                .page_begin = page_begin.data(),
-                                .pages = pages.data(),
-                                .parents = parents.data(),
-                                .logit_rows = logit_rows.data(),
-                                .logit_row_count = 1 + below(2)};
-    const AttentionLimits limits = {.blocks = 16, .max_partials = 1000, .tile_queries = 8};
-    batch.BeginPass(layout, shape, limits, /*round_up=*/true);
-    const BatchLayout& device = batch.Rows(layout);
-    const PlannedAttention& plan = batch.Attention(layout, shape, limits);
-    const AttentionCall& call = plan.call;
-    // The grids and the kernel stand in the key.
-    EXPECT_THAT(batch.key(), testing::IsSupersetOf({rows, layout.logit_row_count, plan.units,
-                                                    plan.merges, plan.tile_queries}));
-    ASSERT_LE(call.counts[0], plan.units);
-    ASSERT_LE(call.counts[1], plan.merges);
-    EXPECT_EQ(call.merges == nullptr || plan.merges == 0, call.counts[1] == 0);
-    const std::vector<const void*> now = {
-        device.tokens, device.positions, device.slots, device.logit_rows, call.row_begin,
-        call.context,  call.page_begin,  call.pages,   call.is_tree,      call.path_begin,
-        call.paths,    call.units,       call.merges,  call.counts,       call.positions};
+    batch.BeginPasses(layouts, shape, limits, /*round_up=*/true);
+    std::vector<const void*> now;
+    for (const BatchLayout& layout : layouts) {
+      const BatchLayout& device = batch.Rows(layout);
+      const PlannedAttention& plan = batch.Attention(layout, shape, limits);
+      const AttentionCall& call = plan.call;
+      // The grids and the kernel stand in the key.
+      EXPECT_THAT(batch.key(), testing::IsSupersetOf(
+                                   {rows, logit_rows, plan.units, plan.merges, plan.tile_queries}));
+      ASSERT_LE(call.counts[0], plan.units);
+      ASSERT_LE(call.counts[1], plan.merges);
+      if (layouts.size() == 1) {
+        EXPECT_EQ(plan.merges == 0, call.counts[1] == 0);
+      }
+      for (int sequence = 0; sequence < layout.sequences; ++sequence) {
+        const int32_t* host = layout.pages + layout.page_begin[sequence];
+        const int32_t* sent = call.pages + call.page_begin[sequence];
+        for (int page = 0; page <= layout.context[sequence] / 16; ++page) {
+          ASSERT_EQ(sent[page], host[page]);
+        }
+      }
+      now.insert(now.end(),
+                 {device.tokens, device.positions, device.slots, device.logit_rows, call.row_begin,
+                  call.context, call.page_begin, call.pages, call.is_tree, call.path_begin,
+                  call.paths, call.units, call.merges, call.counts, call.positions});
+    }
     const auto [at, is_new] = places.try_emplace(batch.key(), now);
     EXPECT_EQ(at->second, now) << i;
     again += !is_new;

@@ -99,7 +99,8 @@ double RelativeError(std::span<const float> a, std::span<const double> b) {
 }
 
 bool BitEqual(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 }  // namespace outrider

@@ -95,12 +95,13 @@ BatchLayout LayoutAt(const std::byte* device, const Places& at, const BatchLayou
           .logit_row_count = batch.logit_row_count};
 }
 
-AttentionCall CallAt(const std::byte* device, const Places& at, const AttentionShape& shape) {
-  return {.positions = Ints(device, at.positions),
-          .row_begin = Ints(device, at.row_begin),
-          .context = Ints(device, at.context),
-          .page_begin = Ints(device, at.page_begin),
-          .pages = Ints(device, at.lists),
+AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayout& placed,
+                     const AttentionShape& shape) {
+  return {.positions = placed.positions,
+          .row_begin = placed.row_begin,
+          .context = placed.context,
+          .page_begin = placed.page_begin,
+          .pages = placed.pages,
           .is_tree = Ints(device, at.is_tree),
           .path_begin = Ints(device, at.path_begin),
           .paths = Ints(device, at.lists),
@@ -188,9 +189,10 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
               "copying to the device");
 
   for (size_t i = 0; i < batches.size(); ++i) {
+    const BatchLayout placed = LayoutAt(device, places[i], batches[i]);
     passes->push_back({.host = batches[i],
-                       .device = LayoutAt(device, places[i], batches[i]),
-                       .attention = {.call = CallAt(device, places[i], shape),
+                       .device = placed,
+                       .attention = {.call = CallAt(device, places[i], placed, shape),
                                      .units = static_cast<int>(grid.units),
                                      .merges = static_cast<int>(grid.merges),
                                      .tile_queries = grid.tile_queries,

@@ -26,15 +26,12 @@ struct PlannedAttention {
 class CudaBatch {
  public:
   explicit CudaBatch(const Stream* stream)
-      : stream_(*stream),
-        ring_(stream),
-        block_(stream),
-        outside_block_(stream) {}
+      : stream_(*stream), ring_(stream), block_(stream), outside_block_(stream) {}
 
   // Sends all that the ops of some passes read, in one copy behind what was enqueued before. With
-  // `round_up`, those of an equal key() have their arrays at equal places and launch the same grids:
-  // those of attention are rounded up, and how many of their blocks have work stands on the device.
-  // Keeps `batches` until Forget or the next call: their arrays do not change until then.
+  // `round_up`, those of an equal key() have their arrays at equal places and launch the same
+  // grids: those of attention are rounded up, and how many of their blocks have work stands on the
+  // device. Keeps `batches` until Forget or the next call: their arrays do not change until then.
   void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
                    const AttentionLimits& limits, bool round_up);
   // What the work of these passes depends on, beside the contents of their arrays.

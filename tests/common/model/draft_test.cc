@@ -100,11 +100,11 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       const std::vector<TokenId> missing = {i % 5};
       const DraftChain chains[] = {{sequence, missing}};
       // Of sizes that differ within a room, and now and then in that.
-      std::vector<SeenToken> seen;
-      for (TokenId token = 0; token < 56 + i % 4 * 20; ++token) seen.push_back({token + i, 1});
+      std::vector<SeenToken> seen(static_cast<size_t>(56 + i % 4 * 20));
+      for (TokenId token = i; SeenToken & entry : seen) entry = {token++, 1};
       const std::vector<TokenBias> biases = {{20 + i, 4.f}, {90 - i, -1.f}};
-      std::vector<TokenId> path;
-      for (TokenId token = 0; token < 40 + i % 5; ++token) path.push_back(17 * (token + i) % 200);
+      std::vector<TokenId> path(static_cast<size_t>(40 + i % 5));
+      for (TokenId token = i; TokenId & entry : path) entry = 17 * token++ % 200;
       DraftBatch batch;
       batch.BeginSession(seen, biases);
       batch.AddChain(

@@ -219,10 +219,11 @@ class RandomBatch {
       context_.push_back(below(600));
       for (int r = 0; r < count; ++r) {
         parents_.push_back(tree ? below(r + 1) - 1 : r - 1);
-        positions_.push_back(
-            parents_.back() < 0
-                ? context_.back()
-                : positions_[static_cast<size_t>(row_begin_.back() + parents_.back())] + 1);
+        positions_.push_back(parents_.back() < 0
+                                 ? context_.back()
+                                 : positions_[static_cast<size_t>(row_begin_.back()) +
+                                              static_cast<size_t>(parents_.back())] +
+                                       1);
       }
       row_begin_.push_back(row_begin_.back() + count);
       for (int page = 0; page <= (context_.back() + count) / 16; ++page) {

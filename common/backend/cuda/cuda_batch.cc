@@ -134,20 +134,15 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
   Packing packing;
   std::vector<Places> places;
   std::vector<std::array<int32_t, 2>> counts(batches.size());
-  std::vector<std::vector<int32_t>> page_begin(batches.size());
   size_t listed = 0;  // pages and paths
   for (size_t i = 0; i < batches.size(); ++i) {
     const BatchLayout& batch = batches[i];
-    AttentionPlan& plan = plans_[i];
+    const AttentionPlan& plan = plans_[i];
     const auto rows = static_cast<size_t>(batch.rows);
     const auto sequences = static_cast<size_t>(batch.sequences);
     OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
     counts[i] = {static_cast<int32_t>(plan.units.size()), static_cast<int32_t>(plan.merges.size())};
-    page_begin[i].assign(batch.page_begin, batch.page_begin + sequences + 1);
-    for (int32_t& begin : page_begin[i]) begin += static_cast<int32_t>(listed);
-    listed += static_cast<size_t>(batch.page_begin[sequences]);
-    for (int32_t& begin : plan.path_begin) begin += static_cast<int32_t>(listed);
-    listed += plan.paths.size();
+    listed += static_cast<size_t>(batch.page_begin[sequences]) + plan.paths.size();
     // A tile has no more passes than rows, and a row that two tiles share counts twice.
     const size_t row_passes = rows + grid.units;
     OUTRIDER_CHECK(plan.passes.size() <= row_passes);
@@ -159,7 +154,7 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
                                                 static_cast<size_t>(batch.logit_row_count), rows),
                       .row_begin = packing.Add(batch.row_begin, sequences + 1, rows + 1),
                       .context = packing.Add(batch.context, sequences, rows),
-                      .page_begin = packing.Add(page_begin[i], rows + 1),
+                      .page_begin = packing.Add(batch.page_begin, sequences + 1, rows + 1),
                       .is_tree = packing.Add(plan.is_tree, rows),
                       .path_begin = packing.Add(plan.path_begin, rows),
                       .passes = packing.Add(plan.passes, row_passes),
@@ -179,11 +174,20 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
     return key;
   }
   packing.Write(staged);
-  auto* lists = reinterpret_cast<int32_t*>(staged + at_lists);
+  auto* const lists = reinterpret_cast<int32_t*>(staged + at_lists);
+  int32_t* next = lists;
+  // Appends a list, and counts from `lists` what was counted from its own beginning.
+  const auto append = [&](const int32_t* list, size_t count, size_t at_begins, size_t begins) {
+    auto* const begin = reinterpret_cast<int32_t*>(staged + at_begins);
+    for (size_t j = 0; j < begins; ++j) begin[j] += static_cast<int32_t>(next - lists);
+    next = std::copy_n(list, count, next);
+  };
   for (size_t i = 0; i < batches.size(); ++i) {
-    const int32_t* pages = batches[i].pages;
-    lists = std::copy(pages, pages + batches[i].page_begin[batches[i].sequences], lists);
-    lists = std::copy(plans_[i].paths.begin(), plans_[i].paths.end(), lists);
+    const auto sequences = static_cast<size_t>(batches[i].sequences);
+    append(batches[i].pages, static_cast<size_t>(batches[i].page_begin[sequences]),
+           places[i].page_begin, sequences + 1);
+    append(plans_[i].paths.data(), plans_[i].paths.size(), places[i].path_begin,
+           plans_[i].path_begin.size());
   }
   MustSucceed(cudaMemcpyAsync(device, staged, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "copying to the device");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/file_limit.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/metrics/exporter.h"
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
   if (const auto code = outrider::ParseDrafterOptions(argc, argv, &options)) return *code;
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
+  outrider::RaiseFileLimit();
   outrider::SignalWaiter signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {

@@ -1,6 +1,7 @@
 // outrider-verifier: parses flags and serves.
 #include <cstdio>
 
+#include "common/base/file_limit.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "verifier/options.h"
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   if (const auto code = outrider::ParseVerifierOptions(argc, argv, &options)) return *code;
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
+  outrider::RaiseFileLimit();
   outrider::SignalWaiter signals;  // before any thread starts
   if (const outrider::Status status = outrider::Serve(options, signals); !status.ok()) {
     std::fprintf(stderr, "outrider-verifier: %s\n", status.ToString().c_str());

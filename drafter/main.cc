@@ -19,6 +19,7 @@
 #include "common/metrics/registry.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/model_fingerprint.h"
+#include "common/rpc/library_logs.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
@@ -178,6 +179,7 @@ int main(int argc, char** argv) {
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
   outrider::RaiseFileLimit();
+  outrider::TakeLibraryLogs();
   outrider::SignalWaiter signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {

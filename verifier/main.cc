@@ -4,6 +4,7 @@
 #include "common/base/file_limit.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
+#include "common/rpc/library_logs.h"
 #include "verifier/options.h"
 #include "verifier/serve.h"
 
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
   outrider::RaiseFileLimit();
+  outrider::TakeLibraryLogs();
   outrider::SignalWaiter signals;  // before any thread starts
   if (const outrider::Status status = outrider::Serve(options, signals); !status.ok()) {
     std::fprintf(stderr, "outrider-verifier: %s\n", status.ToString().c_str());

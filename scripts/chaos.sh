@@ -6,6 +6,7 @@
 #   scripts/chaos.sh [SECONDS [SEED]]      600 seconds
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/verdict.sh
 
 export OUTRIDER_CHAOS_SECONDS=${1:-600} OUTRIDER_CHAOS_SEED=${2:-1} OUTRIDER_CHAOS_MAX_WAIT_MS=2000
 if [[ ! $OUTRIDER_CHAOS_SECONDS =~ ^[0-9]+$ || ! $OUTRIDER_CHAOS_SEED =~ ^[0-9]+$ ]]; then
@@ -13,10 +14,7 @@ if [[ ! $OUTRIDER_CHAOS_SECONDS =~ ^[0-9]+$ || ! $OUTRIDER_CHAOS_SEED =~ ^[0-9]+
   exit 2
 fi
 
+verdict_for "chaos of $OUTRIDER_CHAOS_SECONDS s, seed $OUTRIDER_CHAOS_SEED"
 cmake --preset cpu
-cmake --build --preset cpu --target chaos_test
-if ! build/cpu/bin/chaos_test; then
-  printf '\nchaos: FAILED\n'
-  exit 1
-fi
-printf '\nchaos: PASSED: %d s, seed %d\n' "$OUTRIDER_CHAOS_SECONDS" "$OUTRIDER_CHAOS_SEED"
+run cmake --build --preset cpu --target chaos_test
+run build/cpu/bin/chaos_test

@@ -21,9 +21,10 @@ allow(common/model common/base common/math common/tensor common/backend common/k
 allow(common/spec common/base common/math)
 allow(common/text common/base)
 allow(common/trace common/base)
+allow(common/command_line common/base)
 allow(common/metrics common/base)
 allow(common/rpc common/base common/spec)
-allow(common/service common/base common/backend common/metrics common/model common/rpc common/tensor
+allow(common/service common/base common/backend common/command_line common/metrics common/model common/rpc common/tensor
       common/trace)
 allow(drafter common)
 allow(drafter/propose ${ENGINE_PARTS})

@@ -31,7 +31,7 @@ struct VerifierOptions {
   double trace_sample_ratio = 1;
 };
 
-// As ParseCommandLine of service_options.h.
+// As ParseCommandLine of command_line.h.
 std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* options);
 
 }  // namespace outrider

@@ -80,7 +80,13 @@ void ToWire(const StopRule& rule, v1::StopRule* wire) {
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
   StopRule rule{.threshold = wire.threshold()};
   switch (wire.kind()) {
-    case v1::StopRule::KIND_DEFAULT: return std::optional<StopRule>();
+    case v1::StopRule::KIND_DEFAULT:
+      // A threshold without a kind would be ignored. A NaN is not 0 either.
+      if (wire.threshold() != 0.f) {
+        return InvalidArgument("stop rule: threshold " + std::to_string(wire.threshold()) +
+                               " without a kind; name the kind that it belongs to");
+      }
+      return std::optional<StopRule>();
     case v1::StopRule::KIND_LENGTH: break;
     case v1::StopRule::KIND_CONFIDENCE: rule.kind = StopRule::Kind::kConfidence; break;
     case v1::StopRule::KIND_ENTROPY: rule.kind = StopRule::Kind::kEntropy; break;

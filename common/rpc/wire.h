@@ -26,7 +26,8 @@ v1::SpeculationOptions::Rule ToWire(Rule rule);
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
 
 void ToWire(const StopRule& rule, v1::StopRule* wire);
-// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, or a threshold out of range.
+// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, a threshold out of range, or one for a
+// kind that takes none.
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire);
 
 void ToWire(const DraftShape& shape, uint32_t round, const StopRule& stop, v1::Plan* wire);

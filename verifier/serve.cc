@@ -12,6 +12,7 @@
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/model/model_directory.h"
 #include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
@@ -78,6 +79,8 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   const ClientTokens clients(std::move(client_tokens));
   const ClientAuthorization client_authorization(&clients);
   const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
+  // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
+  OUTRIDER_TRY(CheckModelDirectory(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,

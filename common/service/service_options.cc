@@ -48,8 +48,7 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
 
   app.add_option("--model", o->model,
                  "Directory of the model: config.json, *.safetensors, tokenizer.json")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+      ->required();
   app.add_option("--listen", o->listen,
                  "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
   app.add_option("--tls-cert", o->tls.cert,

@@ -135,6 +135,13 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--http-model", o->http_model,
                  "Name of the model there; empty: that of its directory");
   app.add_option_function<std::string>(
+         "--generation-config",
+         [o](const std::string& from) { o->generation_config = from == "auto"; },
+         "Where the sampling of requests that leave it out comes from: auto (the model's "
+         "generation_config.json) or none (temperature 1, all else off)")
+      ->default_str("auto")
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "none"}));
+  app.add_option_function<std::string>(
          "--chat-template",
          [o](const std::string& name) { o->chat_template = ParseChatFamily(name).value(); },
          "Format of chats in place of the checkpoint's own: plain, chatml, llama2, llama3, mistral "

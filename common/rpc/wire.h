@@ -18,8 +18,9 @@ namespace outrider {
 int ToInt(uint32_t value);
 
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
-// Values are not judged here (Validate of sampling_params.h does), only types.
-SamplingParams FromWire(const v1::SamplingParams& wire);
+// Fields that are not set keep what `defaults` has. Values are not judged here (Validate of
+// sampling_params.h does), only types.
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults = {});
 
 v1::SpeculationOptions::Rule ToWire(Rule rule);
 // No value: the server's choice.

@@ -101,7 +101,8 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_draft_length = options.max_draft_length,
           .max_paths = options.max_paths,
           .max_draft_tokens = options.max_draft_tokens,
-          .untrusted_drafters = options.untrusted_drafters};
+          .untrusted_drafters = options.untrusted_drafters,
+          .defaults = options.defaults};
 }
 
 Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,

@@ -46,6 +46,7 @@ struct EngineOptions {
   int max_paths = 8;
   int max_draft_tokens = 128;  // draws of a round
   bool untrusted_drafters = false;
+  GenerationDefaults defaults = {};
   // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
   double step_target_seconds = 0;
   SchedulerOptions scheduler;

@@ -1,7 +1,6 @@
 #include "client/generate.h"
 
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,19 +10,15 @@
 #include "client/draft_marks.h"
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
+#include "common/base/input_file.h"
 
 namespace outrider {
 namespace {
 
 Result<std::string> ReadPrompt(const std::string& path, std::istream& in) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file) return NotFound(path + ": cannot be read");
-  }
-  std::istream& source = path == "-" ? in : file;
-  std::string text(std::istreambuf_iterator<char>(source), {});
-  if (source.bad()) return DataLoss(path + ": reading failed");
+  if (path != "-") return ReadFile(path, kMaxPromptFileBytes);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) return DataLoss("standard input: reading failed");
   return text;
 }
 

@@ -39,7 +39,7 @@ Result<std::string> TokenOf(const ConnectionOptions& options) {
 
 v1::GenerateRequest MakeRequest(const RequestOptions& options) {
   v1::GenerateRequest request;
-  ToWire(options.sampling, request.mutable_sampling());
+  *request.mutable_sampling() = options.sampling;
   v1::StopConditions* stop = request.mutable_stop();
   if (options.max_tokens.has_value()) stop->set_max_tokens(*options.max_tokens);
   for (const std::string& text : options.stop_strings) stop->add_stop_strings(text);

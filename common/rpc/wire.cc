@@ -26,13 +26,13 @@ void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
   }
 }
 
-SamplingParams FromWire(const v1::SamplingParams& wire) {
-  SamplingParams params;
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults) {
+  SamplingParams params = defaults;
   if (wire.has_temperature()) params.temperature = wire.temperature();
   constexpr auto kMax = static_cast<uint32_t>(std::numeric_limits<int>::max());
-  params.top_k = static_cast<int>(std::min(wire.top_k(), kMax));
+  if (wire.has_top_k()) params.top_k = static_cast<int>(std::min(wire.top_k(), kMax));
   if (wire.has_top_p()) params.top_p = wire.top_p();
-  params.min_p = wire.min_p();
+  if (wire.has_min_p()) params.min_p = wire.min_p();
   if (wire.has_repetition_penalty()) params.repetition_penalty = wire.repetition_penalty();
   params.presence_penalty = wire.presence_penalty();
   params.frequency_penalty = wire.frequency_penalty();
@@ -80,7 +80,13 @@ void ToWire(const StopRule& rule, v1::StopRule* wire) {
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
   StopRule rule{.threshold = wire.threshold()};
   switch (wire.kind()) {
-    case v1::StopRule::KIND_DEFAULT: return std::optional<StopRule>();
+    case v1::StopRule::KIND_DEFAULT:
+      // A threshold without a kind would be ignored. A NaN is not 0 either.
+      if (wire.threshold() != 0.f) {
+        return InvalidArgument("stop rule: threshold " + std::to_string(wire.threshold()) +
+                               " without a kind; name the kind that it belongs to");
+      }
+      return std::optional<StopRule>();
     case v1::StopRule::KIND_LENGTH: break;
     case v1::StopRule::KIND_CONFIDENCE: rule.kind = StopRule::Kind::kConfidence; break;
     case v1::StopRule::KIND_ENTROPY: rule.kind = StopRule::Kind::kEntropy; break;

@@ -18,15 +18,17 @@ namespace outrider {
 int ToInt(uint32_t value);
 
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
-// Values are not judged here (Validate of sampling_params.h does), only types.
-SamplingParams FromWire(const v1::SamplingParams& wire);
+// Fields that are not set keep what `defaults` has. Values are not judged here (Validate of
+// sampling_params.h does), only types.
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults = {});
 
 v1::SpeculationOptions::Rule ToWire(Rule rule);
 // No value: the server's choice.
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
 
 void ToWire(const StopRule& rule, v1::StopRule* wire);
-// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, or a threshold out of range.
+// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, a threshold out of range, or one for a
+// kind that takes none.
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire);
 
 void ToWire(const DraftShape& shape, uint32_t round, const StopRule& stop, v1::Plan* wire);

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/math/accept.h"
 #include "common/math/coins.h"
+#include "common/math/softmax.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {
@@ -91,6 +92,12 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
   return stops;
 }
 
+// `depth`: of the row, behind the session's tokens.
+Status NotFinite(const Session& session, int depth) {
+  const size_t position = session.tokens.size() + static_cast<size_t>(depth);
+  return Internal("the model's logits are not finite at position " + std::to_string(position));
+}
+
 }  // namespace
 
 RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
@@ -101,7 +108,8 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_draft_length = options.max_draft_length,
           .max_paths = options.max_paths,
           .max_draft_tokens = options.max_draft_tokens,
-          .untrusted_drafters = options.untrusted_drafters};
+          .untrusted_drafters = options.untrusted_drafters,
+          .defaults = options.defaults};
 }
 
 Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
@@ -432,16 +440,16 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
-    if (w.on_device) {
-      Advance(s, TakeVerdict(s), w.pending, {});
-      continue;
-    }
-    const size_t entries = w.logit_rows.size() * vocab;
+    const size_t entries = w.on_device ? 0 : w.logit_rows.size() * vocab;
     std::vector<float> raw_rows;
     if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
-    const Verdict verdict = Verify(s, logits);
+    const Result<Verdict> verdict = w.on_device ? TakeVerdict(s) : Verify(s, logits);
     logits += entries;
-    Advance(s, verdict, w.pending, raw_rows);
+    if (verdict.ok()) {
+      Advance(s, *verdict, w.pending, raw_rows);
+    } else {
+      EndBroken(s, verdict.status());
+    }
   }
   if (metrics_ != nullptr) {
     metrics_->device_rounds_total.Increment(device_rounds_.size());
@@ -475,19 +483,50 @@ void Engine::AdjustBudget(int rows, double seconds) {
   row_budget_ = std::clamp(static_cast<int>(budget), least, most);
 }
 
-Verdict Engine::Verify(Session& session, float* rows) {
+Result<Verdict> Engine::Verify(Session& session, float* rows) {
+  const DraftTree& draft = session.draft;
+  std::vector<bool> is_broken(static_cast<size_t>(draft.size()) + 1, false);
+  const Verdict verdict = Decide(session, rows, &is_broken);
+  // Only the rows that plain decoding would have read count. A rule takes a broken row as the
+  // distribution that the logits processors make of it, so a draft cannot end a request by leading
+  // elsewhere, and what it changes of the text's distribution is nothing.
+  int first_broken = -1;
+  for (int node = verdict.node; node >= 0;
+       node = node == DraftTree::kRoot ? -1 : draft.parent(node)) {
+    if (is_broken[static_cast<size_t>(node)]) first_broken = node;
+  }
+  if (first_broken < 0) return verdict;
+  return NotFinite(session, draft.depth(first_broken));
+}
+
+void Engine::EndBroken(Session& session, const Status& status) {
+  Log(LogLevel::kError, "request ended: its logits are NaN or infinite",
+      {{"session", session.id}, {"reason", status.message()}});
+  if (metrics_ != nullptr) metrics_->requests_not_finite.Increment();
+  Cancel(session.id, status);
+}
+
+Verdict Engine::Decide(Session& session, float* rows, std::vector<bool>* is_broken) {
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   const DraftTree& draft = session.draft;
   const auto row = [&](int node) {
     return std::span<float>(rows + static_cast<size_t>(node) * vocab, vocab);
   };
+  // Before it is overwritten.
+  const auto judge = [&](int node) {
+    (*is_broken)[static_cast<size_t>(node)] =
+        !IsFinite(row(node).first(static_cast<size_t>(limits_.vocab_size)));
+  };
   if (session.request.sampling.greedy()) {
-    return VerifyMatch(
-        draft, [&](int node) { return session.warper->Argmax(row(node), draft.Path(node)); });
+    return VerifyMatch(draft, [&](int node) {
+      judge(node);
+      return session.warper->Argmax(row(node), draft.Path(node));
+    });
   }
   const auto position = static_cast<uint32_t>(session.tokens.size());
   if (session.speculation.rule == Rule::kGumbel) {
     return VerifyMatch(draft, [&](int node) {
+      judge(node);
       const auto depth = static_cast<uint32_t>(draft.depth(node));
       return session.warper->Race(row(node), draft.Path(node), 1, session.seed,
                                   position + depth)[0];
@@ -498,6 +537,7 @@ Verdict Engine::Verify(Session& session, float* rows) {
   const TargetRowFn target = [&](int node) -> std::span<const float> {
     if (!warped[static_cast<size_t>(node)]) {
       warped[static_cast<size_t>(node)] = true;
+      judge(node);
       session.warper->Warp(row(node), draft.Path(node));
     }
     return row(node);
@@ -522,8 +562,9 @@ Verdict Engine::Verify(Session& session, float* rows) {
   return verdict;
 }
 
-Verdict Engine::TakeVerdict(Session& session) {
+Result<Verdict> Engine::TakeVerdict(Session& session) {
   DeviceRound round = device_rounds_.Next(session);
+  if (round.broken_depth >= 0) return NotFinite(session, round.broken_depth);
   const bool sampled =
       !session.request.sampling.greedy() && session.speculation.rule != Rule::kGumbel;
   if (!sampled || session.draft.empty()) return round.verdict;

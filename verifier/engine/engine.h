@@ -46,6 +46,7 @@ struct EngineOptions {
   int max_paths = 8;
   int max_draft_tokens = 128;  // draws of a round
   bool untrusted_drafters = false;
+  GenerationDefaults defaults = {};
   // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
   double step_target_seconds = 0;
   SchedulerOptions scheduler;
@@ -136,10 +137,16 @@ class Engine final : public DraftConsumer {
   void Expire(Time now);
   bool Ready(const Session& session) const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
-  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
-  Verdict Verify(Session& session, float* rows);
+  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten. kInternal when one of
+  // those that the round's tokens come from is not finite; others decide nothing.
+  Result<Verdict> Verify(Session& session, float* rows);
+  // The verdict alone. `is_broken` [draft nodes + 1]: set for the rows that are read and not
+  // finite.
+  Verdict Decide(Session& session, float* rows, std::vector<bool>* is_broken);
+  // Ends a request that the model has no usable logits for.
+  void EndBroken(Session& session, const Status& status);
   // The same of a round that the device has decided.
-  Verdict TakeVerdict(Session& session);
+  Result<Verdict> TakeVerdict(Session& session);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
   // Verify had them, for a request that asks for log probabilities.

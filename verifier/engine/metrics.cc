@@ -87,6 +87,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       requests_refused_draining(
           registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
                                {{"model_name", model_name}, {"reason", "draining"}})),
+      requests_not_finite(registry.MakeCounter("outrider_requests_not_finite_total",
+                                               "Requests ended by NaN or infinite logits",
+                                               {{"model_name", model_name}})),
       spec_decode_num_drafts_total(registry.MakeCounter("outrider_spec_decode_num_drafts_total",
                                                         "Rounds with a draft",
                                                         {{"model_name", model_name}})),

@@ -46,6 +46,7 @@ struct VerifierMetrics {
   Counter requests_refused_queue_full;
   Counter requests_refused_client_share;  // of the queue
   Counter requests_refused_draining;
+  Counter requests_not_finite;  // ended because a row of logits was NaN or infinite
 
   // Rounds with a draft, the tokens drafted in them and the ones that stood.
   Counter spec_decode_num_drafts_total;

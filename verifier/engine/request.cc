@@ -104,6 +104,10 @@ Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::strin
   return prompt;
 }
 
+GenerationRequest NewRequest(const RequestLimits& limits) {
+  return {.sampling = limits.defaults.sampling};
+}
+
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(CheckLength(request, limits));
   for (const TokenId token : request.prompt) {
@@ -162,7 +166,7 @@ bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& pl
 
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits) {
   const int room = limits.max_context - static_cast<int>(request.prompt.size());
-  return std::min(room, request.max_tokens.value_or(room));
+  return std::min(room, request.max_tokens.value_or(limits.defaults.max_tokens.value_or(room)));
 }
 
 }  // namespace outrider

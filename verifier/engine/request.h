@@ -49,7 +49,13 @@ struct GenerationRequest {
   std::optional<TraceLink> trace;
 };
 
-// What the served model can take.
+// What a request gets where it leaves a field out, from the model's own generation_config.json.
+struct GenerationDefaults {
+  SamplingParams sampling;
+  std::optional<int> max_tokens;  // unset: as the context allows
+};
+
+// What the served model can take, and what requests get that leave it open.
 struct RequestLimits {
   int vocab_size = 0;   // ids below this exist
   int max_context = 0;  // prompt and output together
@@ -62,7 +68,12 @@ struct RequestLimits {
   bool untrusted_drafters = false;
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
+  GenerationDefaults defaults = {};
 };
+
+// A request that has the defaults, for what a client says to be written over. Every front begins
+// with it; the default of max_tokens is MaxNewTokens' to apply, as it gives way to the context.
+GenerationRequest NewRequest(const RequestLimits& limits);
 
 // The prompt that a text makes: its tokens behind the tokenizer's prefix; special tokens in it are
 // plain text. kInvalidArgument for an empty one and for what Tokenizer::Encode refuses.

@@ -225,7 +225,8 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   OUTRIDER_ASSIGN(const Json json, ParseJsonObject(body));
   JsonFields fields(json);
   ApiRequest api;
-  GenerationRequest request{.max_tokens = kCompletionTokens};
+  GenerationRequest request = NewRequest(model.limits);
+  request.max_tokens = kCompletionTokens;
   OUTRIDER_TRY(ReadCommon(json, model, fields, &api, &request));
   fields.Read("logprobs", &request.logprobs);
   int best_of = api.choices;
@@ -252,7 +253,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const Json json, ParseJsonObject(body));
   JsonFields fields(json);
   ApiRequest api{.chat = true};
-  GenerationRequest request;
+  GenerationRequest request = NewRequest(model.limits);
   OUTRIDER_TRY(ReadCommon(json, model, fields, &api, &request));
   fields.Read("max_completion_tokens", &request.max_tokens);
   bool logprobs = false;

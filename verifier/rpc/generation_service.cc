@@ -155,7 +155,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
                                                    {"gen_ai.provider.name", "outrider"},
                                                    {"gen_ai.request.model", served_.config.name}});
   }
-  Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
+  Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer, served_.limits);
   const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
   if (!status.ok()) {
     EndSpan(span, status);

@@ -31,8 +31,9 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
 
 }  // namespace
 
-Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer) {
-  GenerationRequest request;
+Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+                                   const RequestLimits& limits) {
+  GenerationRequest request = NewRequest(limits);
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
       Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text());
@@ -46,7 +47,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
     case v1::GenerateRequest::PROMPT_NOT_SET:
       return InvalidArgument("prompt: neither text nor token_ids is set");
   }
-  request.sampling = FromWire(wire.sampling());
+  request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) request.max_tokens = ToInt(stop.max_tokens());
   request.stop_strings.assign(stop.stop_strings().begin(), stop.stop_strings().end());

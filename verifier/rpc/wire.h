@@ -16,9 +16,11 @@
 
 namespace outrider {
 
-// Tokenizes a text prompt (with the tokenizer's prefix). Judges only what types cannot hold;
+// Tokenizes a text prompt (with the tokenizer's prefix); what is not set has the defaults of
+// `limits`. Judges only what types cannot hold;
 // Validate of engine/request.h does the rest. The deadline is the caller's to add.
-Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer);
+Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+                                   const RequestLimits& limits);
 
 // kInvalidArgument: an id beyond `vocab_size`, or a text of more than Tokenizer::kMaxTextBytes (an
 // id of a byte may stand for a hundred).

@@ -8,12 +8,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr RequestLimits kLimits{.vocab_size = 32,
-                                .max_context = 64,
-                                .kv_tokens = 48,
-                                .max_draft_length = 8,
-                                .max_paths = 4,
-                                .max_draft_tokens = 24};
+const RequestLimits kLimits{.vocab_size = 32,
+                            .max_context = 64,
+                            .kv_tokens = 48,
+                            .max_draft_length = 8,
+                            .max_paths = 4,
+                            .max_draft_tokens = 24};
 constexpr SpeculationDefaults kDefaults{.draft_length = 5, .paths = 1};
 
 GenerationRequest Good() { return {.prompt = {1, 2, 3}, .max_tokens = 10}; }
@@ -172,6 +172,21 @@ TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
   request.sampling.temperature = 1;
   request.speculation.enabled = false;
   EXPECT_TRUE(Validate(request, limits).ok());
+}
+
+TEST(Request, TheModelsMaxTokensGivesWayToTheRequestAndTheContext) {
+  RequestLimits limits = kLimits;
+  limits.defaults.max_tokens = 20;
+  GenerationRequest request = NewRequest(limits);
+  request.prompt = {1, 2, 3};
+  EXPECT_EQ(MaxNewTokens(request, limits), 20);
+  request.max_tokens = 30;
+  EXPECT_EQ(MaxNewTokens(request, limits), 30);
+  request.max_tokens.reset();
+  request.prompt.assign(60, 1);
+  limits.kv_tokens = 64;
+  EXPECT_TRUE(Validate(request, limits).ok());
+  EXPECT_EQ(MaxNewTokens(request, limits), 4);
 }
 
 }  // namespace

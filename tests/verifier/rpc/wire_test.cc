@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/rpc/wire.h"
+#include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
 namespace {
@@ -78,6 +79,25 @@ TEST_F(Detokenizes, NoMoreThanATextCanBe) {
   constexpr int kMost = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
   EXPECT_TRUE(Run(1, kMost).ok());
   EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
+}
+
+TEST(VerifierWire, UnsetSamplingHasTheModelsDefaults) {
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  RequestLimits limits;
+  limits.defaults.sampling = {
+      .temperature = 0.6f, .top_k = 20, .top_p = 0.9f, .min_p = 0.1f, .repetition_penalty = 1.1f};
+  v1::GenerateRequest wire;
+  wire.set_text("a");
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, limits.defaults.sampling);
+  // What switches a default off is not the same as nothing.
+  wire.mutable_sampling()->set_top_k(0);
+  wire.mutable_sampling()->set_min_p(0);
+  wire.mutable_sampling()->set_temperature(1);
+  SamplingParams asked = limits.defaults.sampling;
+  asked.temperature = 1;
+  asked.top_k = 0;
+  asked.min_p = 0;
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, asked);
 }
 
 }  // namespace

@@ -93,7 +93,6 @@ std::string FramingFault(const http::request<http::string_body>& message) {
 int CodeOf(const error_code& error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::body_limit) return 413;
-  if (error == http::error::buffer_overflow) return 400;
   static const auto& parsing = make_error_code(http::error::bad_method).category();
   const bool parsed = error.category() == parsing && error != http::error::end_of_stream &&
                       error != http::error::partial_message;

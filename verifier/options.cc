@@ -134,6 +134,9 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "takes the certificates, tokens and limits of --listen. Empty: none");
   app.add_option("--http-model", o->http_model,
                  "Name of the model there; empty: that of its directory");
+  app.add_flag(
+      "--http-ignore-unknown", o->http_ignore_unknown,
+      "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
   app.add_option_function<std::string>(
          "--generation-config",
          [o](const std::string& from) { o->generation_config = from == "auto"; },

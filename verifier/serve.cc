@@ -1,5 +1,6 @@
 #include "verifier/serve.h"
 
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <optional>
@@ -174,7 +175,8 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   HttpApi api({.model = {.name = options.http_model.empty() ? config.name : options.http_model,
                          .tokenizer = tokenizer.get(),
                          .chat_template = std::move(chat_template),
-                         .limits = engine.limits()},
+                         .limits = engine.limits(),
+                         .ignore_unknown = options.http_ignore_unknown},
                .tokens = &clients,
                .pad_events = options.pad_responses,
                .tracer = tracer.get()},
@@ -204,10 +206,12 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                         std::chrono::duration<double>(options.drain_timeout_seconds));
   const bool all_ended = WaitIdle(thread, engine, until);
   thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
-  http.Shutdown(kShutdownGrace);
+  const bool http_ended = http.Shutdown(kShutdownGrace);
   server->Shutdown(kShutdownGrace);
   thread.Stop();
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended ? "true" : "false"}});
+  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && http_ended ? "true" : "false"}});
+  // A thread that is still in an HTTP request uses what would be destroyed now.
+  if (!http_ended) std::_Exit(0);
   return Status();
 }
 

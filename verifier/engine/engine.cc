@@ -167,10 +167,13 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->warper->ObservePrompt(session->tokens);
+  const std::vector<TokenId> stop_tokens = StopTokens(request, model_->config());
+  session->warper->SuppressBefore(request.min_tokens, stop_tokens);
   session->output = std::make_unique<OutputStream>(
       *tokenizer_, OutputOptions{.stop_strings = request.stop_strings,
-                                 .stop_tokens = StopTokens(request, model_->config()),
-                                 .max_tokens = session->max_new_tokens});
+                                 .stop_tokens = stop_tokens,
+                                 .max_tokens = session->max_new_tokens,
+                                 .min_tokens = request.min_tokens});
   if (request.speculation.enabled && drafts_ != nullptr) {
     session->draft_state = DraftState::kUnattached;
   }

@@ -19,6 +19,8 @@ struct OutputOptions {
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_tokens;  // EOS among them unless it is ignored
   int max_tokens = 1;
+  // No earlier token ends the output, and no stop string that is complete with it.
+  int min_tokens = 0;
 };
 
 class OutputStream {

@@ -30,7 +30,13 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
                              std::to_string(limits.max_context));
     }
   }
-  const int64_t needed = prompt + MaxNewTokens(request, limits);
+  const int most = MaxNewTokens(request, limits);
+  if (request.min_tokens < 0 || request.min_tokens > most) {
+    return InvalidArgument("stop.min_tokens: " + std::to_string(request.min_tokens) +
+                           ", must be from 0 to the " + std::to_string(most) +
+                           " tokens that the output may have");
+  }
+  const int64_t needed = prompt + most;
   if (needed > limits.kv_tokens) {
     return InvalidArgument("stop.max_tokens: prompt and output need " + std::to_string(needed) +
                            " tokens of KV cache, this server holds " +

@@ -34,6 +34,9 @@ struct GenerationRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   std::optional<int> max_tokens;
+  // Nothing but max_tokens ends the output before it has so many tokens: ends of sequence and stop
+  // tokens are not sampled, and stop strings are not looked for.
+  int min_tokens = 0;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_tokens;
   bool ignore_eos = false;
@@ -68,6 +71,7 @@ struct RequestLimits {
   bool untrusted_drafters = false;
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
+  int max_stop_tokens = 256;
   GenerationDefaults defaults = {};
 };
 

@@ -1,5 +1,6 @@
 #include "verifier/http/api.h"
 
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -43,6 +44,24 @@ int64_t UnixSeconds() {
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// "org%2Fname" as "org/name". What is no escape stays as it is, and names no model.
+std::string PercentDecoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    uint8_t byte = 0;
+    if (text[i] == '%' && text.size() - i > 2) {
+      const char* const digits = text.data() + i + 1;
+      if (std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+        out += static_cast<char>(byte);
+        i += 2;
+        continue;
+      }
+    }
+    out += text[i];
+  }
+  return out;
 }
 
 // "application/json", with or without parameters. Others are refused: a web page may send those to
@@ -112,7 +131,7 @@ HttpReply HttpApi::Models(const std::string& path) const {
   if (path == kModels) {
     return {.body = Dump({{"object", "list"}, {"data", Json::array({std::move(model)})}})};
   }
-  const std::string name = path.substr(kModels.size() + 1);
+  const std::string name = PercentDecoded(std::string_view(path).substr(kModels.size() + 1));
   if (name == served_.model.name) return {.body = Dump(model)};
   return ErrorReply(NotFound("model: \"" + name + "\" is not served here"));
 }

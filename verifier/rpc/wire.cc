@@ -50,6 +50,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) request.max_tokens = ToInt(stop.max_tokens());
+  request.min_tokens = ToInt(stop.min_tokens());
   request.stop_strings.assign(stop.stop_strings().begin(), stop.stop_strings().end());
   for (const uint32_t id : stop.stop_token_ids()) request.stop_tokens.push_back(ToInt(id));
   request.ignore_eos = stop.ignore_eos();

@@ -64,6 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"prompt", [](GenerationRequest& r) { r.prompt.assign(64, 1); }},
         BadCase{"max_tokens", [](GenerationRequest& r) { r.max_tokens = 0; }},
         BadCase{"max_tokens", [](GenerationRequest& r) { r.max_tokens = 62; }},
+        BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = 11; }},
+        BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = -1; }},
         BadCase{"temperature", [](GenerationRequest& r) { r.sampling.temperature = -1; }},
         BadCase{"stop_token_ids", [](GenerationRequest& r) { r.stop_tokens = {99}; }},
         BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings = {""}; }},

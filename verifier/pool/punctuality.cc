@@ -1,6 +1,8 @@
 #include "verifier/pool/punctuality.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 
 namespace outrider {
 namespace {
@@ -15,8 +17,10 @@ constexpr double kDeviations = 4;
 // Late drafts in a row, of any request, that suspend a drafter: a stall of the machine is seldom
 // that many. One is enough where there are more than kFreeStrikes.
 constexpr int kLateToSuspend = 3;
-// Whole drafts in time that make up for one suspension.
+// One suspension is forgiven for so many whole drafts in time, or when so long has passed since the
+// last one: a drafter that is seldom asked has no other way.
 constexpr int kDraftsToForgive = 16;
+constexpr Duration kForgiveAfter = std::chrono::seconds(60);
 // Suspensions that may end with the next good draft. One more holds for kFirstHold, each further
 // one for twice as long, so that a drafter that is good while nobody waits and late otherwise costs
 // one deadline in kFirstHold << kMaxDoublings at most.
@@ -71,6 +75,8 @@ void Punctuality::Suspend(Time now) {
   late_in_a_row_ = 0;
   trials_ = 0;
   BeginTrial(now);
+  strikes_ -= static_cast<int>(std::min<int64_t>((now - suspended_at_) / kForgiveAfter, strikes_));
+  suspended_at_ = now;
   const int doublings = strikes_ - kFreeStrikes;
   strikes_ = std::min(strikes_ + 1, kFreeStrikes + kMaxDoublings);
   suspended_until_ = doublings < 0 ? now : now + kFirstHold * (1 << doublings);

@@ -50,10 +50,11 @@ class Punctuality {
   bool suspended_ = false;
   int late_in_a_row_ = 0;
   int in_time_ = 0;
-  int strikes_ = 0;  // suspensions that are not forgiven yet
-  int trials_ = 0;   // since it was suspended
-  Time try_again_;
+  int strikes_ = 0;       // suspensions that are not forgiven yet
+  int trials_ = 0;        // since it was suspended
+  Time suspended_at_;     // last
   Time suspended_until_;  // at least
+  Time try_again_;
 };
 
 }  // namespace outrider

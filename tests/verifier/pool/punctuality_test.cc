@@ -117,6 +117,17 @@ TEST_F(PunctualityTest, HoldsARelapsingDrafterLongerEachTime) {
   EXPECT_LT(waited / seconds, 0.07);
 }
 
+TEST_F(PunctualityTest, TimeForgives) {
+  InTime(1);
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(std::chrono::seconds(61));
+    Late(3);
+    ASSERT_TRUE(p_.suspended());
+    InTime(1);
+    EXPECT_FALSE(p_.suspended()) << i;
+  }
+}
+
 TEST_F(PunctualityTest, GoodWorkIsForgiven) {
   for (int i = 0; i < 20; ++i) {  // a stall of the machine now and then
     InTime(100);

@@ -164,6 +164,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     session->seed = options_.draw_seed ? options_.draw_seed() : RandomSeed();
   }
   session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
+  if (DependsOnDrafts(request, session->speculation)) session->seeded_wait = kSeededWait;
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->warper->ObservePrompt(session->tokens);
@@ -298,18 +299,7 @@ void Engine::Expire(Time now) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
     } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
-      if (!session->partial.empty()) {  // goes on with what has come
-        session->draft = std::exchange(session->partial, {});
-        session->draft_state = DraftState::kArrived;
-        continue;
-      }
-      if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
-      Rest(*session);
-      session->draft_state = DraftState::kResting;
-      if (drafts_->Late(id)) {
-        session->draft_state = DraftState::kUnattached;
-        session->rest_until = 0;
-      }
+      MarkLate(*session);
     }
   }
   for (const uint64_t id : late) {
@@ -428,6 +418,9 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
   device_rounds_.Run();
   const double seconds = Seconds(clock_->Now() - start);
+  constexpr double kStepGain = 1.0 / 16;
+  step_seconds_ =
+      step_seconds_ > 0 ? step_seconds_ + kStepGain * (seconds - step_seconds_) : seconds;
   AdjustBudget(rows, seconds);
   if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
   int64_t context = 0;
@@ -661,7 +654,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
-        {.teaches = !first && !end.has_value(),
+        {.teaches = !first && !end.has_value() && !session.unawaited,
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),

@@ -172,8 +172,16 @@ class Engine final : public DraftConsumer {
   int DraftRoom(const Session& session) const;
   // What to draft next as asked, as far as output and room go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
-  // Counts a draft that did not come and sets how long to rest.
+  // Counts a draft that was not whole in time and sets how long to rest.
   void Rest(Session& session);
+  // The deadline of the session's draft has passed: goes on with the part that has come, if any.
+  void MarkLate(Session& session);
+  // How long plain decoding takes for as many tokens as a draft of this shape may save.
+  Duration Worth(const Session& session, const DraftShape& shape) const;
+  // When to go on without the draft of the plan that was sent just now; rests if nobody waits.
+  void SetDeadline(Session& session);
+  // Takes from what a seeded request may wait longer than others.
+  void SpendSeededWait(Session& session);
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);
@@ -198,6 +206,7 @@ class Engine final : public DraftConsumer {
   int running_ = 0;             // sessions that hold pages; the others wait for theirs
   int row_budget_;              // rows of the next forward pass at most
   double request_seconds_ = 0;  // from admission to the end, of late
+  double step_seconds_ = 0;     // a forward pass, of late; 0: not known yet
   Door door_;
   Table sessions_;  // by id: order of arrival
 };

@@ -129,10 +129,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           StepSecondsBuckets(), {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
-      drafters_silent(
-          registry.MakeGauge("outrider_drafters_silent",
-                             "Of these, those from which nothing came when a draft was due",
-                             {{"model_name", model_name}})),
+      drafters_silent(registry.MakeGauge("outrider_drafters_silent",
+                                         "Of these, those whose drafts are late and not waited for",
+                                         {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
                                                   "Drafters turned away at their hello",
                                                   {{"model_name", model_name}})),
@@ -167,7 +166,7 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                                 "Sessions taken off a late drafter for another one",
                                                 {{"model_name", model_name}})),
       draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
-                                                "Rounds whose draft did not come in time",
+                                                "Rounds whose draft was not whole in time",
                                                 {{"model_name", model_name}})),
       arm_switches_total(
           registry.MakeCounter("outrider_spec_decode_arm_switches_total",

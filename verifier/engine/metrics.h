@@ -95,7 +95,7 @@ struct VerifierMetrics {
   Counter device_graph_launches_total;  // forward passes that the device ran as one graph
   Counter device_graph_captures_total;  // graphs made for that
   Counter sessions_moved_total;
-  Counter draft_timeouts_total;  // rounds whose draft did not come in time
+  Counter draft_timeouts_total;  // rounds whose draft was not whole in time
   Counter arm_switches_total;
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;

@@ -118,8 +118,9 @@ class SessionPlanner {
   // temperature 0 of sampled text.
   std::string Pair() const;
   void Follow(std::string_view model);
-  // The arm to measure a drafter's time by, if that is this session's turn to do.
-  std::optional<int> Probe(ArmMask allowed);
+  // The arm to measure a drafter's time by, if that is this session's turn to do; a suspended
+  // drafter's (`trial`) always is, for nobody waits for it.
+  std::optional<int> Probe(ArmMask allowed, bool trial);
   // Arms that the situation allows, with what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,
                   std::span<StreamEstimate, kMaxArms> streams);

@@ -440,6 +440,39 @@ TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
   EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
 }
 
+TEST_F(EngineTest, PartsOfDraftsThatNeverEndMakeTheRestsLonger) {
+  GenerationRequest request = Greedy(100);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  const std::vector<TokenId> part = {9};
+  for (int i = 0; i < 60; ++i) {
+    if (!source_.opened.empty()) {
+      engine_->OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}), /*complete=*/false);
+    }
+    if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
+  }
+  EXPECT_GT(sink->tokens.size(), 40u);
+  EXPECT_LE(source_.decided[1].size(), 7u) << "as if nothing had come";
+  const auto scored = [](const Chunk& chunk) { return chunk.drafted > 0; };
+  EXPECT_GE(std::count_if(sink->chunks.begin(), sink->chunks.end(), scored), 5)
+      << "what came in time is used";
+}
+
+TEST_F(EngineTest, NobodyWaitsForASuspendedDrafter) {
+  source_.patience = Duration::zero();
+  GenerationRequest request = Greedy(50);
+  request.sampling.temperature = 1;
+  request.speculation.rule = Rule::kToken;  // and a seed
+  const auto sink = Submit(1, request);
+  while (!sink->ended) {
+    ASSERT_TRUE(engine_->Step()) << "though its drafts change the text";
+    Draft(source_.plan(1).round, {3, 4},
+          {{.ids = {3}, .weights = {kDraftLawTotal}}, {.ids = {4}, .weights = {kDraftLawTotal}}});
+  }
+  EXPECT_EQ(sink->summary.drafted_tokens, 0) << "they show their time, no more";
+  EXPECT_GE(source_.decided[1].size(), 4u);
+}
+
 TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   GenerationRequest request = Greedy(100);
   request.seed.reset();
@@ -451,7 +484,7 @@ TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   EXPECT_TRUE(engine_->Step()) << "a plain step";
   ASSERT_TRUE(source_.opened.contains(1)) << "opened anew without a rest";
   EXPECT_EQ(source_.opened[1].tokens.size(), 6 + sink->tokens.size());
-  EXPECT_TRUE(source_.closed.empty()) << "Late has closed it";
+  EXPECT_TRUE(source_.closed.empty()) << "the source has closed it";
 }
 
 TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {

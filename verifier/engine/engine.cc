@@ -268,6 +268,7 @@ void Engine::Preempt(Session& session) {
   model_->Release(session.sequence);
   session.sequence = -1;
   session.computed = 0;
+  session.decoding_since.reset();
   --running_;
   if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
 }
@@ -315,6 +316,7 @@ bool Engine::Ready(const Session& session) const {
 }
 
 bool Engine::Step() {
+  if (idle_) step_began_ = clock_->Now();
   Admit();
   Expire(clock_->Now());
   TellDoor();  // before the forward pass, which takes long
@@ -364,7 +366,8 @@ bool Engine::Step() {
   }
   if (drafts_ != nullptr) drafts_->Flush();
   UpdateGauges();
-  return !shares.empty();
+  idle_ = shares.empty();
+  return !idle_;
 }
 
 Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
@@ -380,6 +383,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   std::vector<Work> work;
   work.reserve(shares.size());
   int rows = 0;
+  PlainTime::Step step = DecodingSessions();
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
     Work& w = work.emplace_back(Work{.session = &s,
@@ -395,7 +399,10 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
         w.logit_rows.push_back(row);
       }
     }
-    rows += static_cast<int>(w.tokens.size());
+    const int own = static_cast<int>(w.tokens.size());
+    rows += own;
+    (s.decoding_since.has_value() ? step.scored : step.prompt) += own;
+    step.drafts = step.drafts || own > share.pending;
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
@@ -457,7 +464,37 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
+  CountTime(step);
   return Status();
+}
+
+PlainTime::Step Engine::DecodingSessions() const {
+  PlainTime::Step step;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->decoding_since.has_value()) continue;
+    ++step.decoding;
+    step.drafts = step.drafts || !Ready(*session);
+  }
+  return step;
+}
+
+void Engine::CountTime(const PlainTime::Step& step) {
+  const Time now = clock_->Now();
+  plain_time_.OnStep(step, Seconds(now - std::exchange(step_began_, now)));
+  for (const EndedRound& round : ended_rounds_) {
+    if (metrics_ != nullptr && round.since.has_value()) {
+      const double seconds = Seconds(now - round.since->at);
+      metrics_->round_seconds_total.Increment(seconds);
+      metrics_->round_seconds_if_plain_total.Increment(plain_time_.Of(
+          {.seconds = seconds,
+           .prompt_seconds = plain_time_.prompt_seconds() - round.since->prompt_seconds,
+           .tokens = round.tokens,
+           .asked = round.asked}));
+    }
+    const auto it = sessions_.find(round.session);
+    if (it != sessions_.end()) it->second->decoding_since = {now, plain_time_.prompt_seconds()};
+  }
+  ended_rounds_.clear();
 }
 
 void Engine::AdjustBudget(int rows, double seconds) {
@@ -613,6 +650,10 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
     const Duration waited = now - (first ? session.submitted : session.last_token);
     CountRound(*metrics_, chunk, first, Seconds(waited));
   }
+  ended_rounds_.push_back({.session = session.id,
+                           .since = session.decoding_since,
+                           .tokens = static_cast<int>(chunk.tokens.size()),
+                           .asked = drafted > 0 || session.asked_round == session.round});
   if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
@@ -716,14 +757,8 @@ EngineSnapshot Engine::Snapshot() const {
                           .cached_pages = prefixes_.Pages(),
                           .draining = draining_};
   std::set<std::string_view> clients;
-  int decoding = 0;
-  int64_t context = 0;
   for (const auto& [id, session] : sessions_) {
     clients.insert(session->request.client);
-    if (session->sequence >= 0 && session->round > 1) {
-      ++decoding;
-      context += session->computed;
-    }
     const bool running = session->sequence >= 0;
     ++(running ? snapshot.running : snapshot.waiting);
     snapshot.sessions.push_back({.id = id,
@@ -737,9 +772,6 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   snapshot.clients = static_cast<int>(clients.size());
-  if (planner_.has_value() && decoding > 0) {
-    snapshot.plain_tokens_per_second = planner_->PlainTokensPerSecond(decoding, context);
-  }
   return snapshot;
 }
 

@@ -20,6 +20,7 @@
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
+#include "verifier/control/plain_time.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
@@ -72,8 +73,6 @@ struct EngineSnapshot {
   int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
   int clients = 0;  // that have sessions
-  // Of all sessions that decode together, if none drafted, as the cost model has it; 0: not known.
-  double plain_tokens_per_second = 0;
   std::vector<SessionSnapshot> sessions;
 };
 
@@ -151,6 +150,11 @@ class Engine final : public DraftConsumer {
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
+  // What a step of these rows, which has just ended, tells of time (plain_time.h): counts its
+  // rounds.
+  void CountTime(const PlainTime::Step& step);
+  // The sessions that decode: what a step is before its rows are counted.
+  PlainTime::Step DecodingSessions() const;
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
@@ -193,6 +197,18 @@ class Engine final : public DraftConsumer {
   double request_seconds_ = 0;  // from admission to the end, of late
   Door door_;
   Table sessions_;  // by id: order of arrival
+
+  // What plain decoding would have taken for the rounds that were served.
+  PlainTime plain_time_;
+  struct EndedRound {
+    uint64_t session;
+    std::optional<Session::Mark> since;
+    int tokens;
+    bool asked;
+  };
+  std::vector<EndedRound> ended_rounds_;  // of the step under way
+  Time step_began_;                       // with the end of the one before, unless it was idle
+  bool idle_ = true;                      // the last Step had nothing to do
 };
 
 }  // namespace outrider

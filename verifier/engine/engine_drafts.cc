@@ -133,6 +133,7 @@ void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule&
   session.untold_node = 0;
   session.untold_accepted = 0;
   session.draft_state = DraftState::kPlanned;
+  session.asked_round = session.round;
   if (DependsOnDrafts(session.request, session.speculation) && session.missed == 0) {
     session.plan_deadline = session.plan_sent + kSeededPatience;
   } else if (session.round == 1 && Ready(session)) {

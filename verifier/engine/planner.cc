@@ -336,12 +336,6 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   return static_cast<float>(std::round(h * kSteps) / kSteps);
 }
 
-double Planner::PlainTokensPerSecond(int sessions, int64_t context) const {
-  if (steps_ < kFirstSteps) return 0;
-  const double seconds = controller_->costs().StepSeconds(sessions, static_cast<double>(context));
-  return seconds > 0 ? sessions / seconds : 0;
-}
-
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {
   constexpr double kGain = 1.0 / 32;
   ++steps_;

@@ -162,9 +162,6 @@ class Planner {
   // drafting takes `depth_seconds` and scoring what a row costs here.
   float HeadThreshold(double tokens_per_second, double depth_seconds, double acceptance) const;
 
-  // Of `sessions` sessions over `context` tokens of KV without drafts; 0: not known yet.
-  double PlainTokensPerSecond(int sessions, int64_t context) const;
-
   const ArmSet& arms() const { return controller_->arms(); }
   const SuffixStore& store() const { return store_; }
 

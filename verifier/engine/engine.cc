@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string_view>
@@ -497,6 +498,17 @@ void Engine::CountTime(const PlainTime::Step& step) {
   ended_rounds_.clear();
 }
 
+void Engine::CountProposer(const Session& session) {
+  // The weight of a round a round later: that of the last 500 is 63 % of all.
+  constexpr double kKept = 1 - 1.0 / 500;
+  Proposer::Kind kind = Proposer::Kind::kNone;
+  if (!session.draft.empty()) {
+    kind = session.local_draft ? session.planner->proposer() : Proposer::Kind::kModel;
+  }
+  for (double& weight : proposed_) weight *= kKept;
+  proposed_[static_cast<size_t>(kind)] += 1;
+}
+
 void Engine::AdjustBudget(int rows, double seconds) {
   if (options_.step_target_seconds <= 0) return;
   constexpr double kShrink = 0.85, kGrow = 1.05;
@@ -605,6 +617,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   emitted.push_back(verdict.next);
   const int drafted = session.draft.size();
   const int depth = session.draft.max_depth();
+  CountProposer(session);
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
@@ -772,6 +785,10 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   snapshot.clients = static_cast<int>(clients.size());
+  const double rounds = std::accumulate(proposed_.begin(), proposed_.end(), 0.0);
+  for (size_t kind = 0; rounds > 0 && kind < proposed_.size(); ++kind) {
+    snapshot.proposer_shares[kind] = proposed_[kind] / rounds;
+  }
   return snapshot;
 }
 

@@ -6,6 +6,7 @@
 // Thread: the engine thread only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -73,6 +74,9 @@ struct EngineSnapshot {
   int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
   int clients = 0;  // that have sessions
+  // Who drafted the last rounds (some 500), as shares of them by Proposer::Kind; kNone: plain ones.
+  // All 0 before the first round.
+  std::array<double, kProposerKinds> proposer_shares{};
   std::vector<SessionSnapshot> sessions;
 };
 
@@ -155,6 +159,8 @@ class Engine final : public DraftConsumer {
   void CountTime(const PlainTime::Step& step);
   // The sessions that decode: what a step is before its rows are counted.
   PlainTime::Step DecodingSessions() const;
+  // Who drafted the round that is being decided.
+  void CountProposer(const Session& session);
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
@@ -209,6 +215,7 @@ class Engine final : public DraftConsumer {
   std::vector<EndedRound> ended_rounds_;  // of the step under way
   Time step_began_;                       // with the end of the one before, unless it was idle
   bool idle_ = true;                      // the last Step had nothing to do
+  std::array<double, kProposerKinds> proposed_{};  // rounds by proposer, older ones weigh less
 };
 
 }  // namespace outrider

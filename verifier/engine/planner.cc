@@ -256,6 +256,11 @@ std::string_view SessionPlanner::arm_name() const {
   return round_.has_value() ? std::string_view(planner_->arms().arm(round_->arm).name) : "";
 }
 
+Proposer::Kind SessionPlanner::proposer() const {
+  return round_.has_value() ? planner_->arms().arm(round_->arm).proposer.kind
+                            : Proposer::Kind::kNone;
+}
+
 void SessionPlanner::Conclude(const RoundResult& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);

@@ -91,6 +91,8 @@ class SessionPlanner {
   bool pending() const { return round_.has_value(); }
   // Of the round that is pending; "" without one.
   std::string_view arm_name() const;
+  // Who drafts it; kNone without one.
+  Proposer::Kind proposer() const;
   // What became of it.
   void Conclude(const RoundResult& result);
   // A drafter's whole draft came, `total` after its plan was sent.

@@ -287,6 +287,10 @@ TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
     EXPECT_LT(sink->summary.rounds, 40);
     EXPECT_GT(sink->summary.accepted_tokens, 20);
     EXPECT_FALSE(sink->summary.arm_rounds.empty());
+    const auto shares = engine_->Snapshot().proposer_shares;
+    const double lookup = shares[static_cast<size_t>(Proposer::Kind::kPromptLookup)];
+    EXPECT_NEAR(lookup, 1.0 * sink->summary.drafted_rounds / sink->summary.rounds, 0.05);
+    EXPECT_NEAR(lookup + shares[static_cast<size_t>(Proposer::Kind::kNone)], 1, 1e-9);
     EXPECT_EQ(markov_.free_pages(), markov_.total_pages());
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string_view>
@@ -280,6 +281,7 @@ void Engine::Preempt(Session& session) {
   model_->Release(session.sequence);
   session.sequence = -1;
   session.computed = 0;
+  session.decoding_since.reset();
   --running_;
   if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
 }
@@ -316,6 +318,7 @@ bool Engine::Ready(const Session& session) const {
 }
 
 bool Engine::Step() {
+  if (idle_) step_began_ = clock_->Now();
   Admit();
   Expire(clock_->Now());
   TellDoor();  // before the forward pass, which takes long
@@ -365,7 +368,8 @@ bool Engine::Step() {
   }
   if (drafts_ != nullptr) drafts_->Flush();
   UpdateGauges();
-  return !shares.empty();
+  idle_ = shares.empty();
+  return !idle_;
 }
 
 Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
@@ -381,6 +385,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   std::vector<Work> work;
   work.reserve(shares.size());
   int rows = 0;
+  PlainTime::Step step = DecodingSessions();
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
     Work& w = work.emplace_back(Work{.session = &s,
@@ -396,7 +401,10 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
         w.logit_rows.push_back(row);
       }
     }
-    rows += static_cast<int>(w.tokens.size());
+    const int own = static_cast<int>(w.tokens.size());
+    rows += own;
+    (s.decoding_since.has_value() ? step.scored : step.prompt) += own;
+    step.drafts = step.drafts || own > share.pending;
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
@@ -461,7 +469,48 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
+  CountTime(step);
   return Status();
+}
+
+PlainTime::Step Engine::DecodingSessions() const {
+  PlainTime::Step step;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->decoding_since.has_value()) continue;
+    ++step.decoding;
+    step.drafts = step.drafts || !Ready(*session);
+  }
+  return step;
+}
+
+void Engine::CountTime(const PlainTime::Step& step) {
+  const Time now = clock_->Now();
+  plain_time_.OnStep(step, Seconds(now - std::exchange(step_began_, now)));
+  for (const EndedRound& round : ended_rounds_) {
+    if (metrics_ != nullptr && round.since.has_value()) {
+      const double seconds = Seconds(now - round.since->at);
+      metrics_->round_seconds_total.Increment(seconds);
+      metrics_->round_seconds_if_plain_total.Increment(plain_time_.Of(
+          {.seconds = seconds,
+           .prompt_seconds = plain_time_.prompt_seconds() - round.since->prompt_seconds,
+           .tokens = round.tokens,
+           .asked = round.asked}));
+    }
+    const auto it = sessions_.find(round.session);
+    if (it != sessions_.end()) it->second->decoding_since = {now, plain_time_.prompt_seconds()};
+  }
+  ended_rounds_.clear();
+}
+
+void Engine::CountProposer(const Session& session) {
+  // The weight of a round a round later: that of the last 500 is 63 % of all.
+  constexpr double kKept = 1 - 1.0 / 500;
+  Proposer::Kind kind = Proposer::Kind::kNone;
+  if (!session.draft.empty()) {
+    kind = session.local_draft ? session.planner->proposer() : Proposer::Kind::kModel;
+  }
+  for (double& weight : proposed_) weight *= kKept;
+  proposed_[static_cast<size_t>(kind)] += 1;
 }
 
 void Engine::AdjustBudget(int rows, double seconds) {
@@ -605,6 +654,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   emitted.push_back(verdict.next);
   const int drafted = session.draft.size();
   const int depth = session.draft.max_depth();
+  CountProposer(session);
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
@@ -650,6 +700,10 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
     const Duration waited = now - (first ? session.submitted : session.last_token);
     CountRound(*metrics_, chunk, first, Seconds(waited));
   }
+  ended_rounds_.push_back({.session = session.id,
+                           .since = session.decoding_since,
+                           .tokens = static_cast<int>(chunk.tokens.size()),
+                           .asked = drafted > 0 || session.asked_round == session.round});
   if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
@@ -753,14 +807,8 @@ EngineSnapshot Engine::Snapshot() const {
                           .cached_pages = prefixes_.Pages(),
                           .draining = draining_};
   std::set<std::string_view> clients;
-  int decoding = 0;
-  int64_t context = 0;
   for (const auto& [id, session] : sessions_) {
     clients.insert(session->request.client);
-    if (session->sequence >= 0 && session->round > 1) {
-      ++decoding;
-      context += session->computed;
-    }
     const bool running = session->sequence >= 0;
     ++(running ? snapshot.running : snapshot.waiting);
     snapshot.sessions.push_back({.id = id,
@@ -774,8 +822,9 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   snapshot.clients = static_cast<int>(clients.size());
-  if (planner_.has_value() && decoding > 0) {
-    snapshot.plain_tokens_per_second = planner_->PlainTokensPerSecond(decoding, context);
+  const double rounds = std::accumulate(proposed_.begin(), proposed_.end(), 0.0);
+  for (size_t kind = 0; rounds > 0 && kind < proposed_.size(); ++kind) {
+    snapshot.proposer_shares[kind] = proposed_[kind] / rounds;
   }
   return snapshot;
 }

@@ -6,6 +6,7 @@
 // Thread: the engine thread only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
+#include "verifier/control/plain_time.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
@@ -73,8 +75,9 @@ struct EngineSnapshot {
   int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
   int clients = 0;  // that have sessions
-  // Of all sessions that decode together, if none drafted, as the cost model has it; 0: not known.
-  double plain_tokens_per_second = 0;
+  // Who drafted the last rounds (some 500), as shares of them by Proposer::Kind; kNone: plain ones.
+  // All 0 before the first round.
+  std::array<double, kProposerKinds> proposer_shares{};
   std::vector<SessionSnapshot> sessions;
 };
 
@@ -158,6 +161,13 @@ class Engine final : public DraftConsumer {
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
+  // What a step of these rows, which has just ended, tells of time (plain_time.h): counts its
+  // rounds.
+  void CountTime(const PlainTime::Step& step);
+  // The sessions that decode: what a step is before its rows are counted.
+  PlainTime::Step DecodingSessions() const;
+  // Who drafted the round that is being decided.
+  void CountProposer(const Session& session);
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
@@ -209,6 +219,19 @@ class Engine final : public DraftConsumer {
   double step_seconds_ = 0;     // a forward pass, of late; 0: not known yet
   Door door_;
   Table sessions_;  // by id: order of arrival
+
+  // What plain decoding would have taken for the rounds that were served.
+  PlainTime plain_time_;
+  struct EndedRound {
+    uint64_t session;
+    std::optional<Session::Mark> since;
+    int tokens;
+    bool asked;
+  };
+  std::vector<EndedRound> ended_rounds_;  // of the step under way
+  Time step_began_;                       // with the end of the one before, unless it was idle
+  bool idle_ = true;                      // the last Step had nothing to do
+  std::array<double, kProposerKinds> proposed_{};  // rounds by proposer, older ones weigh less
 };
 
 }  // namespace outrider

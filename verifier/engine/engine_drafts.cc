@@ -150,7 +150,10 @@ void Engine::SetDeadline(Session& session) {
     session.unawaited = true;
     Rest(session);
     session.draft_state = DraftState::kResting;
-  } else if (session.round == 1 && Ready(session)) {
+    return;
+  }
+  session.asked_round = session.round;
+  if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
     session.plan_deadline = session.plan_sent + session.patience + session.seeded_wait;

@@ -148,6 +148,16 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
+      round_seconds_total(registry.MakeCounter(
+          "outrider_round_seconds_total",
+          "Time of rounds after a request's first, from verdict to verdict: forward passes, waits "
+          "for drafts, prompts of others",
+          {{"model_name", model_name}})),
+      round_seconds_if_plain_total(registry.MakeCounter(
+          "outrider_round_seconds_if_plain_total",
+          "Time that plain decoding would have taken for the tokens of these rounds at the same "
+          "load; rounds that no draft touches count what they took",
+          {{"model_name", model_name}})),
       device_rounds_total(
           registry.MakeCounter("outrider_device_rounds_total",
                                "Rounds that the device decided: no row of theirs came to the host",

@@ -84,12 +84,17 @@ struct VerifierMetrics {
   Gauge drafters_silent;
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
-  Counter drafters_left_closed;         // the drafter ended its stream, as one that is stopped does
-  Counter drafters_left_gone;           // its connection broke
-  Counter drafters_left_nonsense;       // we ended its stream for what it sent
-  Counter drafters_left_overload;       // too many messages waited, on either side
-  Counter rounds_total;                 // plain ones included
-  Counter plain_rounds_total;           // without a draft
+  Counter drafters_left_closed;    // the drafter ended its stream, as one that is stopped does
+  Counter drafters_left_gone;      // its connection broke
+  Counter drafters_left_nonsense;  // we ended its stream for what it sent
+  Counter drafters_left_overload;  // too many messages waited, on either side
+  Counter rounds_total;            // plain ones included
+  Counter plain_rounds_total;      // without a draft
+  // Of rounds after a request's first: what they took, and what plain decoding would have taken for
+  // their tokens at the same load (verifier/control/plain_time.h). The second over the first is the
+  // speculative-decoding speedup.
+  Counter round_seconds_total;
+  Counter round_seconds_if_plain_total;
   Counter device_rounds_total;          // of all, those whose rows stayed on the device
   Counter device_to_host_bytes_total;   // of the target's: rows, verdicts
   Counter device_graph_launches_total;  // forward passes that the device ran as one graph

@@ -257,6 +257,11 @@ std::string_view SessionPlanner::arm_name() const {
   return round_.has_value() ? std::string_view(planner_->arms().arm(round_->arm).name) : "";
 }
 
+Proposer::Kind SessionPlanner::proposer() const {
+  return round_.has_value() ? planner_->arms().arm(round_->arm).proposer.kind
+                            : Proposer::Kind::kNone;
+}
+
 void SessionPlanner::Conclude(const RoundResult& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
@@ -335,12 +340,6 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   // In steps: a draft made ahead of a verdict is of use if it was made under the same rule.
   constexpr double kSteps = 20;
   return static_cast<float>(std::round(h * kSteps) / kSteps);
-}
-
-double Planner::PlainTokensPerSecond(int sessions, int64_t context) const {
-  if (steps_ < kFirstSteps) return 0;
-  const double seconds = controller_->costs().StepSeconds(sessions, static_cast<double>(context));
-  return seconds > 0 ? sessions / seconds : 0;
 }
 
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {

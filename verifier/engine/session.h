@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -73,12 +74,21 @@ struct Session {
   std::string untold_acceptance;  // of that draft's nodes, as RoundDecision has it
   int missed = 0;                 // drafts in a row that were not whole in time
   uint32_t rest_until = 0;        // no plan before this round
+  uint32_t asked_round = 0;       // the last that waited for a drafter
 
   bool was_admitted = false;
   Time submitted;
   Time admitted;
   Time first_token;
   Time last_token;
+  // The end of the step that ended its last round, and the engine's prompt_seconds() then: where
+  // the round under way begins to count. nullopt: before the first token, and after a preemption
+  // until the text is computed again.
+  struct Mark {
+    Time at;
+    double prompt_seconds = 0;
+  };
+  std::optional<Mark> decoding_since;
   Summary summary;
   std::unique_ptr<SessionTrace> trace;  // nullptr: not recorded
 

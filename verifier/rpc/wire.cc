@@ -1,9 +1,11 @@
 #include "verifier/rpc/wire.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/rpc/wire.h"
 
@@ -11,6 +13,26 @@ namespace outrider {
 namespace {
 
 uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
+
+// In the order of Proposer::Kind.
+constexpr std::array<const char*, kProposerKinds> kProposers = {"none", "drafter", "prompt lookup",
+                                                                "suffix automaton"};
+
+void AddProposers(const EngineSnapshot& engine, v1::GetStatusResponse* wire) {
+  std::vector<std::pair<double, const char*>> shares;
+  for (size_t kind = 0; kind < kProposers.size(); ++kind) {
+    if (engine.proposer_shares[kind] > 0) {
+      shares.emplace_back(engine.proposer_shares[kind], kProposers[kind]);
+    }
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [share, name] : shares) {
+    v1::ProposerShare* const out = wire->add_proposers();
+    out->set_proposer(name);
+    out->set_share(share);
+  }
+}
 
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
   SpeculationOptions options;
@@ -128,6 +150,7 @@ v1::GenerateResponse ToWire(const Summary& summary) {
 v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
                              const std::vector<DrafterSnapshot>& drafters) {
   v1::GetStatusResponse wire;
+  AddProposers(engine, &wire);
   wire.set_draining(engine.draining);
   wire.set_sessions_running(ToWireCount(engine.running));
   wire.set_sessions_waiting(ToWireCount(engine.waiting));

@@ -262,6 +262,85 @@ TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
   EXPECT_GT(accepted, 0);
 }
 
+// A forward pass takes 20 ms and 2 ms a row.
+class TimedEngineTest : public EngineTest {
+ protected:
+  TimedEngineTest() {
+    model_.set_on_forward([this](int rows) {
+      clock_.Advance(std::chrono::milliseconds(20) + rows * std::chrono::milliseconds(2));
+    });
+    Restart({.prefix_cache = false}, &metrics_);
+    // What a row costs is known from plain decoding, alone and beside others.
+    for (const uint64_t id : {100, 101, 102}) {
+      GenerationRequest request = Greedy(id == 100 ? 40 : 20);
+      request.speculation.enabled = false;
+      Submit(id, std::move(request));
+    }
+    while (engine_->Step()) {
+    }
+    took_before_ = metrics_.round_seconds_total.value();
+    plain_before_ = metrics_.round_seconds_if_plain_total.value();
+  }
+
+  double Took() const { return metrics_.round_seconds_total.value() - took_before_; }
+  double Speedup() const {
+    return (metrics_.round_seconds_if_plain_total.value() - plain_before_) / Took();
+  }
+
+  // Session 1 to its end: each draft comes 3 ms after its plan, with `right` of 4 tokens right.
+  void RunDrafted(int right) {
+    const auto sink = Submit(1, Greedy(46));
+    const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 46);
+    for (int step = 0; step < 100 && !sink->ended; ++step) {
+      engine_->Step();
+      if (sink->ended || !source_.opened.contains(1)) continue;
+      clock_.Advance(std::chrono::milliseconds(3));
+      std::vector<TokenId> draft;
+      for (int i = 0; i < source_.plan(1).shape.length; ++i) {
+        const TokenId token = want[sink->tokens.size() + static_cast<size_t>(i)];
+        draft.push_back(i < right ? token : (token + 1) % kVocab);
+      }
+      Draft(source_.plan(1).round, draft);
+    }
+    EXPECT_TRUE(sink->ended);
+    EXPECT_EQ(sink->tokens, want);
+  }
+
+  double took_before_ = 0, plain_before_ = 0;
+};
+
+TEST_F(TimedEngineTest, PlainDecodingHasASpeedupOfExactlyOne) {
+  source_.accepts = false;
+  Submit(1, Greedy(60));
+  for (int step = 0; step < 20; ++step) engine_->Step();
+  for (uint64_t id = 2; id < 10; ++id) {  // prompts, and nine times the load
+    Submit(id, Greedy(10 + static_cast<int>(id)));
+  }
+  while (engine_->Step()) clock_.Advance(std::chrono::microseconds(137));
+  EXPECT_GT(Took(), 2.0);
+  EXPECT_EQ(metrics_.round_seconds_if_plain_total.value(), metrics_.round_seconds_total.value());
+}
+
+TEST_F(TimedEngineTest, PerfectDraftsHaveTheSpeedupOfTheirCost) {
+  RunDrafted(/*right=*/4);
+  EXPECT_NEAR(Speedup(), 5 * 22.0 / (30 + 3), 0.1) << "as well as the fit knows a row";
+}
+
+TEST_F(TimedEngineTest, RejectedDraftsHaveASpeedupBelowOne) {
+  RunDrafted(/*right=*/0);
+  EXPECT_NEAR(Speedup(), 22.0 / (30 + 3), 0.04);
+}
+
+TEST_F(TimedEngineTest, WaitForADraftThatNeverComesIsLost) {
+  const auto sink = Submit(1, Greedy(3));
+  for (int step = 0; step < 100 && !sink->ended; ++step) {
+    if (!engine_->Step()) clock_.Advance(*engine_->NextDeadline() - clock_.Now());
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_GT(Took(), 0.1) << "the patience with the drafter";
+  EXPECT_LT(Speedup(), 0.5);
+}
+
 // A model whose greedy text soon repeats itself.
 class PlannedEngineTest : public EngineTest {
  protected:
@@ -298,6 +377,10 @@ TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
     EXPECT_LT(sink->summary.rounds, 40);
     EXPECT_GT(sink->summary.accepted_tokens, 20);
     EXPECT_FALSE(sink->summary.arm_rounds.empty());
+    const auto shares = engine_->Snapshot().proposer_shares;
+    const double lookup = shares[static_cast<size_t>(Proposer::Kind::kPromptLookup)];
+    EXPECT_NEAR(lookup, 1.0 * sink->summary.drafted_rounds / sink->summary.rounds, 0.05);
+    EXPECT_NEAR(lookup + shares[static_cast<size_t>(Proposer::Kind::kNone)], 1, 1e-9);
     EXPECT_EQ(markov_.free_pages(), markov_.total_pages());
   }
 }

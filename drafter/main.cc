@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/file_limit.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/metrics/exporter.h"
@@ -19,6 +20,7 @@
 #include "common/model/acceptance_head.h"
 #include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"
+#include "common/rpc/library_logs.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
@@ -178,6 +180,8 @@ int main(int argc, char** argv) {
   if (const auto code = outrider::ParseDrafterOptions(argc, argv, &options)) return *code;
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
+  outrider::RaiseFileLimit();
+  outrider::TakeLibraryLogs();
   outrider::SignalWaiter signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {

@@ -1,8 +1,10 @@
 #include "verifier/rpc/generation_service.h"
 
+#include <functional>
 #include <memory>
 #include <utility>
 
+#include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "verifier/engine/request_trace.h"
@@ -115,16 +117,6 @@ std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
 }
 
-// A unary call that may not go on, ended; null when it may.
-grpc::ServerUnaryReactor* RefuseUnknown(const ClientAuthorization& authorization,
-                                        grpc::CallbackServerContext* context) {
-  const Result<std::string> client = authorization.Admit(*context);
-  if (client.ok()) return nullptr;
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(client.status()));
-  return reactor;
-}
-
 }  // namespace
 
 GenerationService::GenerationService(Served served, Engine* engine, DrafterPool* pool,
@@ -135,7 +127,30 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
       thread_(thread),
       intake_(intake),
       writes_(std::make_shared<WriteThread>()),
-      started_(std::chrono::steady_clock::now()) {}
+      started_(std::chrono::steady_clock::now()) {
+  const auto admit = [this](const grpc::CallbackServerContext& context) {
+    return served_.authorization->Admit(context).status();
+  };
+  const auto index = [](const char* method) {
+    return MethodIndex<v1::GenerateRequest>("Generation", method);
+  };
+  // In place of the handlers that the base has set.
+  MarkMethodCallback(index("Generate"),
+                     ServerStreamHandler<v1::GenerateRequest, v1::GenerateResponse>(
+                         admit, std::bind_front(&GenerationService::Generate, this)));
+  MarkMethodCallback(index("GetModel"),
+                     UnaryHandler<v1::GetModelRequest, v1::GetModelResponse>(
+                         admit, std::bind_front(&GenerationService::GetModel, this)));
+  MarkMethodCallback(index("GetStatus"),
+                     UnaryHandler<v1::GetStatusRequest, v1::GetStatusResponse>(
+                         admit, std::bind_front(&GenerationService::GetStatus, this)));
+  MarkMethodCallback(index("Tokenize"),
+                     UnaryHandler<v1::TokenizeRequest, v1::TokenizeResponse>(
+                         admit, std::bind_front(&GenerationService::Tokenize, this)));
+  MarkMethodCallback(index("Detokenize"),
+                     UnaryHandler<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+                         admit, std::bind_front(&GenerationService::Detokenize, this)));
+}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
@@ -173,7 +188,6 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
 grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
                                                       const v1::GetModelRequest* /*request*/,
                                                       v1::GetModelResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   const ModelConfig& config = served_.config;
   response->set_name(config.name);
   response->set_architecture(config.architecture);
@@ -189,7 +203,6 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerContext* context,
                                                        const v1::GetStatusRequest* /*request*/,
                                                        v1::GetStatusResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool posted = thread_->TryPost([this, reactor, response] {
     *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
@@ -205,7 +218,6 @@ grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
                                                       const v1::TokenizeRequest* request,
                                                       v1::TokenizeResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Result<std::vector<TokenId>> ids =
       served_.tokenizer->Encode(request->text(), request->parse_special());
@@ -225,7 +237,6 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
                                                         const v1::DetokenizeRequest* request,
                                                         v1::DetokenizeResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Result<std::string> text =
       outrider::Detokenize(*request, *served_.tokenizer, served_.limits.vocab_size);

@@ -1,4 +1,5 @@
 // outrider.v1.Generation over an engine: translates, posts to the engine thread, streams back.
+// Callers are admitted before their request is parsed.
 //
 // Thread: gRPC's callback threads; nothing here waits.
 #pragma once

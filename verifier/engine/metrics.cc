@@ -87,6 +87,15 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       requests_refused_draining(
           registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
                                {{"model_name", model_name}, {"reason", "draining"}})),
+      requests_refused_tokenizer_queue(
+          registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
+                               {{"model_name", model_name}, {"reason", "tokenizer_queue"}})),
+      tokenizer_requests_waiting(registry.MakeGauge("outrider_tokenizer_requests_waiting",
+                                                    "Requests whose text waits to be tokenized",
+                                                    {{"model_name", model_name}})),
+      tokenizer_seconds(registry.MakeHistogram("outrider_tokenizer_seconds",
+                                               "Time a worker took to tokenize one request's text",
+                                               StepSecondsBuckets(), {{"model_name", model_name}})),
       spec_decode_num_drafts_total(registry.MakeCounter("outrider_spec_decode_num_drafts_total",
                                                         "Rounds with a draft",
                                                         {{"model_name", model_name}})),

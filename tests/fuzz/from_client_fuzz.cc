@@ -228,7 +228,7 @@ class Verifier {
   }
 
   void Submit(const v1::GenerateRequest& wire, Input& in) {
-    Result<GenerationRequest> request = FromWire(wire, Tokens());
+    Result<GenerationRequest> request = FromWire(wire, Tokens(), engine_->limits());
     if (!request.ok()) return;
     // The engine draws a seed where one matters and none is given; here an input must say it all.
     if (!request->sampling.greedy() && !request->seed.has_value()) request->seed = last_id_;

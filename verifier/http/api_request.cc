@@ -132,8 +132,11 @@ Status ReadCommon(const Json& body, const ApiModel& model, JsonFields& fields, A
   return Status();
 }
 
-Result<std::vector<TokenId>> PromptOf(const Json& value, const Tokenizer& tokenizer) {
-  if (value.is_string()) return EncodePrompt(tokenizer, value.get_ref<const std::string&>());
+Result<std::vector<TokenId>> PromptOf(const Json& value, const ApiModel& model) {
+  if (value.is_string()) {
+    return EncodePrompt(*model.tokenizer, value.get_ref<const std::string&>(), model.limits);
+  }
+  OUTRIDER_TRY(CheckPromptTokens(value.size(), model.limits));
   std::vector<TokenId> ids;
   for (const Json& item : value) {
     const std::optional<int> id = ToBoundedInt(item);
@@ -147,7 +150,7 @@ Result<std::vector<TokenId>> PromptOf(const Json& value, const Tokenizer& tokeni
 }
 
 // A string, token ids, or an array of these.
-Result<std::vector<std::vector<TokenId>>> PromptsOf(const Json& value, const Tokenizer& tokenizer) {
+Result<std::vector<std::vector<TokenId>>> PromptsOf(const Json& value, const ApiModel& model) {
   const bool many =
       value.is_array() && !value.empty() && (value.front().is_string() || value.front().is_array());
   std::vector<std::vector<TokenId>> prompts;
@@ -155,7 +158,7 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const Json& value, const Tok
     if (!value.is_string() && !value.is_array()) {
       return InvalidArgument("must be a string or an array");
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, tokenizer));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, model));
     return prompts;
   }
   if (value.size() > static_cast<size_t>(kMaxChoices)) {
@@ -165,7 +168,7 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const Json& value, const Tok
     if (item.type() != value.front().type()) {
       return InvalidArgument("strings or arrays of token ids, not both");
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(item, tokenizer));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(item, model));
   }
   return prompts;
 }
@@ -232,9 +235,10 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   fields.Read("best_of", &best_of);
   if (best_of != api.choices) fields.Refuse("best_of", "is not served beyond n");
   OUTRIDER_TRY(fields.status());
+  OUTRIDER_TRY(ValidateOptions(request, model.limits));  // before it is copied for each prompt
   const Json* prompt = fields.Find("prompt");
   if (prompt == nullptr) return InvalidArgument("prompt: is missing");
-  auto prompts = PromptsOf(*prompt, *model.tokenizer);
+  auto prompts = PromptsOf(*prompt, model);
   if (!prompts.ok()) return prompts.status().Annotate("prompt");
   if (static_cast<int>(prompts->size()) * api.choices > kMaxChoices) {
     return InvalidArgument("n: " + std::to_string(kMaxChoices) +
@@ -263,12 +267,11 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_TRY(fields.status());
   if (logprobs) request.logprobs = top.value_or(0);
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(fields));
-  auto prompt = model.chat_template.Encode(*model.tokenizer, messages);
+  auto prompt =
+      model.chat_template.Encode(*model.tokenizer, messages, model.limits.max_prompt_bytes);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
-  for (const TokenId id : model.chat_template.EndTokens(*model.tokenizer)) {
-    if (!request.ignore_eos) request.stop_tokens.push_back(id);
-  }
+  request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));
   return api;

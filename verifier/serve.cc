@@ -23,6 +23,7 @@
 #include "verifier/engine/engine.h"
 #include "verifier/engine/generation_defaults.h"
 #include "verifier/engine/intake.h"
+#include "verifier/engine/text_workers.h"
 #include "verifier/engine/vllm_names.h"
 #include "verifier/http/api.h"
 #include "verifier/http/server.h"
@@ -160,13 +161,15 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   }
 
   Intake intake(&engine, &thread);
+  TextWorkers text_workers({}, &clock, &metrics);
   GenerationService generation({.tokenizer = tokenizer.get(),
                                 .config = config,
                                 .limits = engine.limits(),
                                 .version = kVersion,
                                 .authorization = &client_authorization,
                                 .pad_responses = options.pad_responses,
-                                .tracer = tracer.get()},
+                                .tracer = tracer.get(),
+                                .text_workers = &text_workers},
                                &engine, &pool, &thread, &intake);
   DraftingService drafting(&drafters, &metrics, &pool, &thread);
   OUTRIDER_ASSIGN(
@@ -180,7 +183,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                .tokens = &clients,
                .pad_events = options.pad_responses,
                .tracer = tracer.get()},
-              &intake, &http_metrics);
+              &intake, &text_workers, &http_metrics);
   if (!options.http.empty()) {
     OUTRIDER_TRY(http.Start({.listen = options.http, .tls = tls}, &api));
   }
@@ -206,6 +209,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                         std::chrono::duration<double>(options.drain_timeout_seconds));
   const bool all_ended = WaitIdle(thread, engine, until);
   thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
+  text_workers.Stop();
   const bool http_ended = http.Shutdown(kShutdownGrace);
   server->Shutdown(kShutdownGrace);
   thread.Stop();

@@ -163,7 +163,9 @@ Status CheckIds(const google::protobuf::RepeatedField<uint32_t>& ids) {
   return Status();
 }
 
-Result<DraftLaw> FromWire(const v1::DraftRow& wire) {
+Result<DraftLaw> FromWire(const v1::DraftRow& wire, int max_entries) {
+  OUTRIDER_TRY(CheckAtMost("rows.id_gaps", wire.id_gaps_size(), max_entries));
+  OUTRIDER_TRY(CheckAtMost("rows.weights", wire.weights_size(), max_entries));
   if (wire.id_gaps_size() != wire.weights_size()) {
     return InvalidArgument("a row of " + std::to_string(wire.id_gaps_size()) + " ids and " +
                            std::to_string(wire.weights_size()) + " weights");
@@ -184,11 +186,10 @@ Result<DraftLaw> FromWire(const v1::DraftRow& wire) {
 
 }  // namespace
 
-Result<DraftChunk> FromWire(const v1::Draft& wire) {
-  if (wire.token_ids_size() > kMaxChunkDraws) {
-    return InvalidArgument(std::to_string(wire.token_ids_size()) + " draft tokens, at most " +
-                           std::to_string(kMaxChunkDraws));
-  }
+Result<DraftChunk> FromWire(const v1::Draft& wire, int max_row_entries) {
+  OUTRIDER_TRY(CheckAtMost("token_ids", wire.token_ids_size(), kMaxChunkDraws));
+  OUTRIDER_TRY(CheckAtMost("parents", wire.parents_size(), kMaxChunkDraws));
+  OUTRIDER_TRY(CheckAtMost("rows", wire.rows_size(), kMaxChunkDraws));
   if (wire.parents_size() > wire.token_ids_size() || wire.rows_size() > wire.token_ids_size()) {
     return InvalidArgument(std::to_string(wire.parents_size()) + " parents and " +
                            std::to_string(wire.rows_size()) + " rows for " +
@@ -202,7 +203,7 @@ Result<DraftChunk> FromWire(const v1::Draft& wire) {
   chunk.more = wire.more();
   chunk.laws.reserve(static_cast<size_t>(wire.rows_size()));
   for (const v1::DraftRow& row : wire.rows()) {
-    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row));
+    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row, max_row_entries));
     chunk.laws.push_back(std::move(law));
   }
   return chunk;

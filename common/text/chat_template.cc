@@ -252,7 +252,8 @@ Pieces ChatTemplate::Render(std::vector<ChatMessage> messages) const {
 }
 
 Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
-                                                  const std::vector<ChatMessage>& messages) const {
+                                                  const std::vector<ChatMessage>& messages,
+                                                  size_t max_bytes) const {
   if (!family_.has_value()) {
     return FailedPrecondition(
         "the checkpoint's chat template is of no family that this server knows; start it with "
@@ -260,6 +261,13 @@ Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
   }
   if (messages.empty()) return InvalidArgument("a chat needs a message");
   const Pieces pieces = Render(messages);
+  size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.text.size();
+  if (bytes > max_bytes) {
+    return InvalidArgument(std::to_string(bytes) +
+                           " bytes of text, and the context holds at most " +
+                           std::to_string(max_bytes) + "; shorten the messages");
+  }
   std::vector<TokenId> prompt;
   if (begins_with_bos_.value_or(true)) prompt = tokenizer.prompt_prefix();
 

@@ -89,6 +89,7 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
   std::vector<TokenId> stops = request.stop_tokens;
   if (!request.ignore_eos) {
     stops.insert(stops.end(), config.eos_token_ids.begin(), config.eos_token_ids.end());
+    stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
   return stops;
 }
@@ -110,6 +111,7 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_paths = options.max_paths,
           .max_draft_tokens = options.max_draft_tokens,
           .untrusted_drafters = options.untrusted_drafters,
+          .max_prompt_bytes = tokenizer.MostBytes(model.config().max_position_embeddings),
           .defaults = options.defaults};
 }
 

@@ -47,6 +47,10 @@ struct VerifierMetrics {
   Counter requests_refused_client_share;  // of the queue
   Counter requests_refused_draining;
   Counter requests_not_finite;  // ended because a row of logits was NaN or infinite
+  Counter requests_refused_tokenizer_queue;  // before their text was tokenized
+
+  Gauge tokenizer_requests_waiting;
+  Histogram tokenizer_seconds;  // of a worker, for one request's text
 
   // Rounds with a draft, the tokens drafted in them and the ones that stood.
   Counter spec_decode_num_drafts_total;

@@ -102,6 +102,9 @@ class DrafterPool final : public DraftSource {
   // Where drafts go; set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
 
+  // What every drafter is welcomed with. Thread: any.
+  const DraftLawLimits& law_limits() const { return law_limits_; }
+
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
@@ -208,7 +211,7 @@ class DrafterPool final : public DraftSource {
   Drafter* Best(int tokens, bool try_suspended, uint64_t* id);
 
   TargetIdentity target_;
-  DraftLawLimits law_limits_;
+  const DraftLawLimits law_limits_;
   VerifierMetrics* metrics_;
   const Clock* clock_;
   DraftConsumer* consumer_ = nullptr;

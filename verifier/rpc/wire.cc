@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -53,12 +54,36 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
 
 }  // namespace
 
+Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) {
+  if (wire.has_text()) {
+    const Status fits = CheckPromptBytes(wire.text().size(), limits);
+    if (!fits.ok()) return fits.Annotate("text");
+  }
+  if (wire.has_token_ids()) {
+    const auto tokens = static_cast<size_t>(wire.token_ids().ids_size());
+    const Status fits = CheckPromptTokens(tokens, limits);
+    if (!fits.ok()) return fits.Annotate("prompt");
+  }
+  const v1::StopConditions& stop = wire.stop();
+  OUTRIDER_TRY(CheckAtMost("stop.stop_strings", stop.stop_strings_size(), limits.max_stop_strings));
+  for (const std::string& text : stop.stop_strings()) {
+    OUTRIDER_TRY(CheckAtMost("stop.stop_strings", std::ssize(text), limits.max_stop_string_bytes,
+                             "bytes in one"));
+  }
+  OUTRIDER_TRY(
+      CheckAtMost("stop.stop_token_ids", stop.stop_token_ids_size(), limits.max_stop_tokens));
+  OUTRIDER_TRY(CheckAtMost("logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  return CheckAtMost("speculation.tree", wire.speculation().tree_size(), limits.max_draft_length,
+                     "depths");
+}
+
 Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
                                    const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckSizes(wire, limits));
   GenerationRequest request = NewRequest(limits);
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text());
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
       if (!prompt.ok()) return prompt.status().Annotate("text");
       request.prompt = std::move(prompt).value();
       break;
@@ -84,6 +109,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
 
 Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenizer& tokenizer,
                                int vocab_size) {
+  OUTRIDER_TRY(CheckAtMost("token_ids", wire.token_ids_size(), kMaxDetokenizeIds));
   std::vector<TokenId> ids;
   size_t bytes = 0;
   for (const uint32_t id : wire.token_ids()) {
@@ -185,10 +211,8 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
 }
 
 Result<DrafterHello> FromWire(const v1::Hello& wire) {
-  if (wire.name().size() > kMaxNameBytes || wire.model().size() > kMaxNameBytes) {
-    return InvalidArgument("hello: name and model take at most " + std::to_string(kMaxNameBytes) +
-                           " bytes");
-  }
+  OUTRIDER_TRY(CheckAtMost("hello.name", std::ssize(wire.name()), kMaxNameBytes, "bytes"));
+  OUTRIDER_TRY(CheckAtMost("hello.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
   return DrafterHello{.protocol_version = ToInt(wire.protocol_version()),
                       .name = wire.name(),
                       .model = wire.model(),
@@ -204,18 +228,15 @@ Result<DrafterHello> FromWire(const v1::Hello& wire) {
                       .acceptance_head = wire.acceptance_head()};
 }
 
-Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
-  if (wire.drafts_size() > kMaxBatchEntries) {
-    return InvalidArgument(std::to_string(wire.drafts_size()) + " drafts in one message, at most " +
-                           std::to_string(kMaxBatchEntries));
-  }
+Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire, int max_row_entries) {
+  OUTRIDER_TRY(CheckAtMost("drafts", wire.drafts_size(), kMaxBatchEntries));
   std::vector<ArrivedDraft> drafts;
   for (const v1::Draft& draft : wire.drafts()) {
     ArrivedDraft& out = drafts.emplace_back();
     out.session = draft.session();
     out.round = draft.round();
     out.seconds = 1e-6 * draft.draft_micros();
-    OUTRIDER_ASSIGN(out.chunk, FromWire(draft));
+    OUTRIDER_ASSIGN(out.chunk, FromWire(draft, max_row_entries));
   }
   return drafts;
 }

@@ -68,6 +68,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = -1; }},
         BadCase{"temperature", [](GenerationRequest& r) { r.sampling.temperature = -1; }},
         BadCase{"stop_token_ids", [](GenerationRequest& r) { r.stop_tokens = {99}; }},
+        BadCase{"stop.stop_token_ids: 257 entries, at most 256",
+                [](GenerationRequest& r) { r.stop_tokens.assign(257, 1); }},
+        BadCase{"logit_bias: 1025 entries, at most 1024",
+                [](GenerationRequest& r) {
+                  r.sampling.logit_bias.assign(1025, {1, 1.f});
+                }},
         BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings = {""}; }},
         BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings.assign(17, "x"); }},
         BadCase{"stop_strings",

@@ -18,6 +18,7 @@
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
 #include "common/model/acceptance_head.h"
+#include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"
 #include "common/rpc/library_logs.h"
 #include "common/rpc/plaintext.h"
@@ -86,6 +87,7 @@ Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
+  OUTRIDER_TRY(CheckModelDirectory(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
   DraftLoopOptions loop_options{.max_sessions = options.max_sessions,

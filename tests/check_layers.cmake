@@ -21,9 +21,10 @@ allow(common/model common/base common/math common/tensor common/backend common/k
 allow(common/spec common/base common/math)
 allow(common/text common/base)
 allow(common/trace common/base)
+allow(common/command_line common/base)
 allow(common/metrics common/base)
 allow(common/rpc common/base common/spec)
-allow(common/service common/base common/backend common/metrics common/model common/rpc common/tensor
+allow(common/service common/base common/backend common/command_line common/metrics common/model common/rpc common/tensor
       common/trace)
 allow(drafter common)
 allow(drafter/propose ${ENGINE_PARTS})
@@ -99,6 +100,10 @@ foreach(file IN LISTS FILES)
     elseif(included MATCHES "^(cuda|cublas)")
       if(NOT file MATCHES "^common/backend/cuda/")
         complain(${file} "${included}: CUDA stays in common/backend/cuda")
+      endif()
+    elseif(included STREQUAL "fstream")
+      if(NOT file MATCHES "^(client/train/train_head|common/model/acceptance_head)\\.cc$")  # write
+        complain(${file} "${included}: files are read by common/base/input_file.h")
       endif()
     elseif(included MATCHES "^prometheus/")
       if(NOT home STREQUAL "common/metrics" OR file MATCHES "\\.h$")

@@ -57,4 +57,10 @@ Status Unauthenticated(std::string message) {
   return Status(Code::kUnauthenticated, std::move(message));
 }
 
+Status CheckAtMost(const std::string& field, int64_t count, int64_t limit, const char* unit) {
+  if (count <= limit) return Status();
+  return InvalidArgument(field + ": " + std::to_string(count) + " " + unit + ", at most " +
+                         std::to_string(limit));
+}
+
 }  // namespace outrider

@@ -3,6 +3,7 @@
 // cast (common/rpc/status_map.h) and nothing below it needs gRPC.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,6 +61,10 @@ Status Internal(std::string message);
 Status Unavailable(std::string message);
 Status DataLoss(std::string message);
 Status Unauthenticated(std::string message);
+
+// kInvalidArgument "<field>: <count> <unit>, at most <limit>" for a count above the limit.
+Status CheckAtMost(const std::string& field, int64_t count, int64_t limit,
+                   const char* unit = "entries");
 
 // A value or the reason why there is none.
 template <class T>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/rpc/server_credentials.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace outrider {
 namespace {
@@ -27,6 +28,9 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
                                                     const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  // Links the descriptor of the health service, which reflection lists: without it clients that
+  // know services by reflection alone cannot call it.
+  grpc::health::v1::HealthCheckRequest::descriptor();
   grpc::ServerBuilder builder;
   int port = 0;
   std::shared_ptr<grpc::ServerCredentials> credentials = options.tls == nullptr

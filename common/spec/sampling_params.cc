@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 namespace outrider {
@@ -34,6 +35,7 @@ Status Validate(const SamplingParams& p, int vocab_size) {
   if (!(std::fabs(p.frequency_penalty) <= 2.f)) {
     return Refuse("frequency_penalty", p.frequency_penalty, "in [-2, 2]");
   }
+  OUTRIDER_TRY(CheckAtMost("logit_bias", std::ssize(p.logit_bias), kMaxLogitBias));
   for (const auto& [id, bias] : p.logit_bias) {
     const std::string field = "logit_bias of token " + std::to_string(id);
     if (id < 0 || id >= vocab_size) {

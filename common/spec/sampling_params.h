@@ -9,6 +9,9 @@
 
 namespace outrider {
 
+// Entries of `logit_bias` at most: each is added to every row of logits.
+inline constexpr int kMaxLogitBias = 1024;
+
 // Applied in this order: repetition, frequency and presence penalty, logit bias, temperature,
 // top-k, top-p, min-p (the order of vLLM and Hugging Face's samplers).
 struct SamplingParams {

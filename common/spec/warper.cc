@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/math/residual_draw.h"
@@ -11,6 +13,8 @@
 
 namespace outrider {
 namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // Where top-p cuts: the last entry of the row's shortest prefix, in falling order (ties by rising
 // id), that holds `goal` of the row's mass. Linear: one histogram over the leading bits of the
@@ -70,6 +74,16 @@ Warper::Warper(const SamplingParams& params, int vocab_size, int allowed)
   }
 }
 
+void Warper::SuppressBefore(int min_output, std::vector<TokenId> tokens) {
+  min_output_ = min_output;
+  suppressed_ = std::move(tokens);
+}
+
+std::span<const TokenId> Warper::Suppressed() const {
+  if (output_tokens_ >= min_output_) return {};
+  return suppressed_;
+}
+
 void Warper::ObservePrompt(std::span<const TokenId> tokens) {
   if (!params_.has_penalties()) return;
   for (const TokenId token : tokens) {
@@ -83,6 +97,7 @@ void Warper::ObservePrompt(std::span<const TokenId> tokens) {
 }
 
 void Warper::ObserveOutput(TokenId token) {
+  ++output_tokens_;
   if (params_.has_penalties()) Count(token, 1);
 }
 
@@ -120,6 +135,10 @@ void Warper::AdjustLogits(std::span<float> logits, std::span<const TokenId> pend
   }
   for (const auto& [token, bias] : params_.logit_bias) {
     if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] += bias;
+  }
+  if (output_tokens_ + static_cast<int>(pending.size()) >= min_output_) return;
+  for (const TokenId token : suppressed_) {
+    if (static_cast<size_t>(token) < logits.size()) logits[static_cast<size_t>(token)] = kNever;
   }
 }
 
@@ -160,7 +179,9 @@ void Warper::Warp(std::span<float> row, std::span<const TokenId> pending) {
 TokenId Warper::Argmax(std::span<const float> row, std::span<const TokenId> pending) {
   OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
   row = row.first(static_cast<size_t>(allowed_));
-  if (!params_.has_penalties() && params_.logit_bias.empty()) return RowArgmax(row);
+  if (!params_.has_penalties() && params_.logit_bias.empty() && Suppressed().empty()) {
+    return RowArgmax(row);
+  }
   scratch_.assign(row.begin(), row.end());
   AdjustLogits(scratch_, pending);
   return RowArgmax(scratch_);

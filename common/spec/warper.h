@@ -18,7 +18,8 @@ namespace outrider {
 // probability. Ties go to the lower id. The most likely token always stays.
 //
 // A NaN logit is a token that is never sampled; a row without any logit above -infinity becomes a
-// point mass on token 0: a broken model makes bad text, not a crash.
+// point mass on token 0. Callers end a request, or a draft, at a row that is not finite (IsFinite of
+// softmax.h): this only keeps a broken row from being a crash.
 //
 // Thread: the owner of the session.
 class Warper {
@@ -27,6 +28,17 @@ class Warper {
   // beyond the tokenizer). REQUIRES: 0 < allowed <= vocab_size, params valid for vocab_size.
   Warper(const SamplingParams& params, int vocab_size, int allowed);
 
+  // Gives these tokens probability 0 in the rows of the first `min_output` output tokens. A row's
+  // place in the output is that of its own draft path, so drafts are verified against the same
+  // distribution that plain decoding samples from. REQUIRES: no output has been observed.
+  void SuppressBefore(int min_output, std::vector<TokenId> tokens);
+  // What is suppressed in the row after the observed output; empty once it is long enough.
+  std::span<const TokenId> Suppressed() const;
+  // Whether a row `depth` tokens further has these tokens back.
+  bool SuppressionEndsWithin(int depth) const {
+    return !Suppressed().empty() && output_tokens_ + depth >= min_output_;
+  }
+
   void ObservePrompt(std::span<const TokenId> tokens);
   void ObserveOutput(TokenId token);
 
@@ -34,7 +46,8 @@ class Warper {
   // `pending`: output tokens behind the observed ones (the draft tokens that lead to this row).
   void Warp(std::span<float> row, std::span<const TokenId> pending);
 
-  // The most likely token after penalties and bias (lowest id on ties); what greedy decoding emits.
+  // The most likely token after penalties, bias and suppression (lowest id on ties); what greedy
+  // decoding emits.
   TokenId Argmax(std::span<const float> row, std::span<const TokenId> pending);
 
   // What the seed-stable rule emits at `position`, and the `count` - 1 runners-up: the race
@@ -56,7 +69,7 @@ class Warper {
 
  private:
   void Count(TokenId token, int change);
-  // Penalties and bias, in place on the allowed part of a row.
+  // Penalties, bias and suppression, in place on the allowed part of a row.
   void AdjustLogits(std::span<float> logits, std::span<const TokenId> pending);
   void Truncate(std::span<float> probs) const;
 
@@ -69,6 +82,9 @@ class Warper {
   std::vector<int> output_counts_;
   std::vector<TokenId> seen_;
   std::vector<bool> is_seen_;
+  int output_tokens_ = 0;  // observed
+  int min_output_ = 0;     // `suppressed_` have probability 0 before it
+  std::vector<TokenId> suppressed_;
   std::vector<float> scratch_;
 };
 

@@ -54,8 +54,8 @@ Result<std::string> Normalizer::Normalize(std::string_view text) const {
       out = ToNfc(out);
     }
     if (out.size() > kMaxNormalizedBytes) {
-      return ResourceExhausted("the normalized text has more than " +
-                               std::to_string(kMaxNormalizedBytes) + " bytes");
+      return InvalidArgument("the normalized text has more than " +
+                             std::to_string(kMaxNormalizedBytes) + " bytes; shorten it");
     }
   }
   return out;

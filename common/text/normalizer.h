@@ -18,7 +18,7 @@ class Normalizer {
  public:
   static Result<Normalizer> Create(const std::vector<NormalizerStep>& steps);
 
-  // kResourceExhausted when the result would be over 16 MiB. An empty segment stays empty.
+  // kInvalidArgument when the result would be over 16 MiB. An empty segment stays empty.
   // REQUIRES: `text` is well-formed UTF-8.
   Result<std::string> Normalize(std::string_view text) const;
 

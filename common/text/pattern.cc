@@ -121,8 +121,11 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
     if (count == PCRE2_ERROR_JIT_STACKLIMIT) count = run(PCRE2_NO_JIT);
     if (count == PCRE2_ERROR_NOMATCH) break;
     if (count < 0) {
-      return ResourceExhausted("splitting the text at byte " + std::to_string(at) + ": " +
-                               ErrorText(count));
+      const std::string message =
+          "splitting the text at byte " + std::to_string(at) + ": " + ErrorText(count);
+      // A limit is reached again whenever this text comes again: trying later does not help.
+      return count == PCRE2_ERROR_NOMEMORY ? ResourceExhausted(message)
+                                           : InvalidArgument(message + "; change the text there");
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
     const TextSpan span{bounds[0], bounds[1]};

@@ -28,8 +28,9 @@ class Pattern {
   // kDataLoss with PCRE2's words when the expression does not compile.
   static Result<Pattern> Create(const PatternSpec& spec);
 
-  // All matches, left to right, none overlapping. kResourceExhausted when a match takes more steps
-  // or memory than any linear one would.
+  // All matches, left to right, none overlapping. kInvalidArgument when a match takes more steps or
+  // memory than any linear one would, as it does whenever this text comes; kResourceExhausted when
+  // the process has no memory.
   // REQUIRES: `text` is well-formed UTF-8.
   Result<std::vector<TextSpan>> FindAll(std::string_view text) const;
 

@@ -51,12 +51,12 @@ int StopMatcher::Advance(int node, uint8_t byte) const {
   }
 }
 
-StopMatcher::Step StopMatcher::Push(std::string_view text) {
+StopMatcher::Step StopMatcher::Push(std::string_view text, bool may_stop) {
   if (stopped_) return {"", true};
   for (const char c : text) {
     held_ += c;
     node_ = Advance(node_, static_cast<uint8_t>(c));
-    if (const size_t stop_size = nodes_[node_].stop_size; stop_size > 0) {
+    if (const size_t stop_size = nodes_[node_].stop_size; may_stop && stop_size > 0) {
       stopped_ = true;
       held_.resize(held_.size() - stop_size);
       return {std::exchange(held_, {}), true};

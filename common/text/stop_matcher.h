@@ -25,8 +25,9 @@ class StopMatcher {
   // Empty stop strings are ignored: they would stop every text at once.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  // After a stop: no text, stopped.
-  Step Push(std::string_view text);
+  // After a stop: no text, stopped. `may_stop` false: a stop string that this text completes is
+  // text like any other.
+  Step Push(std::string_view text, bool may_stop = true);
 
   // The text ends without a stop string: what was held back. "" after a stop.
   std::string Finish();

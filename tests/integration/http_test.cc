@@ -184,6 +184,20 @@ TEST_F(Http, StopStringsEndTheTextBeforeThem) {
   const Json choice = Complete(body)["choices"][0];
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_THAT(choice["text"].get<std::string>(), Not(HasSubstr("girl")));
+
+  body["min_tokens"] = 60;
+  const Json longer = Complete(body);
+  EXPECT_GE(longer["usage"]["completion_tokens"], 60);
+  EXPECT_THAT(longer["choices"][0]["text"].get<std::string>(), HasSubstr("girl"));
+  TestClient client(verifier_.address());
+  v1::GenerateRequest request;
+  request.set_text(kPrompt);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stop()->set_max_tokens(200);
+  request.mutable_stop()->set_min_tokens(60);
+  request.mutable_stop()->set_ignore_eos(true);
+  for (const char* stop : {"girl", "zzz"}) request.mutable_stop()->add_stop_strings(stop);
+  EXPECT_EQ(client.Generate(request).text, longer["choices"][0]["text"].get<std::string>());
 }
 
 TEST_F(Http, ChoicesAreManyRepeatableAndShareTheirPrompt) {
@@ -303,6 +317,9 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   EXPECT_EQ(models["object"], "list");
   EXPECT_EQ(models["data"][0]["id"], "org/name");
   EXPECT_EQ(Json::parse(Fetch(port_, "GET", "/v1/models/org/name").body), models["data"][0]);
+  EXPECT_EQ(Json::parse(Fetch(port_, "GET", "/v1/models/org%2Fname").body), models["data"][0])
+      << "as OpenAI's client sends it";
+  EXPECT_EQ(Fetch(port_, "GET", "/v1/models/org%2name").code, 404);
   EXPECT_EQ(Fetch(port_, "GET", "/v1/models/target").code, 404);
   EXPECT_EQ(Json::parse(Post("/v1/completions", Story(5)).body)["error"]["code"],
             "model_not_found");
@@ -319,6 +336,9 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   const HttpResponse named = Post("/v1/completions", {{"prompt", "a"}, {"top_p", 3}});
   EXPECT_EQ(named.code, 400);
   EXPECT_EQ(Json::parse(named.body)["error"]["param"], "top_p");
+  const HttpResponse unknown = Post("/v1/completions", {{"prompt", "a"}, {"guided_json", "{}"}});
+  EXPECT_EQ(unknown.code, 400);
+  EXPECT_EQ(Json::parse(unknown.body)["error"]["param"], "guided_json");
   HttpClient large(port_);
   large.SendRaw(
       "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"

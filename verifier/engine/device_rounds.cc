@@ -1,5 +1,6 @@
 #include "verifier/engine/device_rounds.h"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -26,10 +27,21 @@ VerifyRule RuleOf(const Session& session) {
   return VerifyRule::kPlain;
 }
 
+// A suppressed token is one with a bias of -infinity.
+std::vector<TokenBias> BiasesAndSuppressed(const Warper& warper) {
+  if (warper.Suppressed().empty()) return BiasesOf(warper.params());
+  SamplingParams params = warper.params();
+  for (const TokenId token : warper.Suppressed()) {
+    params.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+  }
+  return BiasesOf(params);
+}
+
 }  // namespace
 
 bool DeviceRounds::Takes(const Session& session) const {
   return model_->verifies() && !session.request.logprobs.has_value() &&
+         !session.warper->SuppressionEndsWithin(session.draft.max_depth()) &&
          session.speculation.rule != Rule::kGreedyBlock;
 }
 
@@ -46,7 +58,7 @@ void DeviceRounds::Add(const Session& session) {
                        .seed = session.seed,
                        .round = session.round,
                        .position = static_cast<uint32_t>(session.tokens.size())},
-                      SeenTokensOf(session.warper->Seen()), BiasesOf(params));
+                      SeenTokensOf(session.warper->Seen()), BiasesAndSuppressed(*session.warper));
   const DraftTree& draft = session.draft;
   for (int node = 0; node <= draft.size(); ++node) {
     const DraftLaw& law = draft.law(node);
@@ -67,7 +79,8 @@ DeviceRound DeviceRounds::Next(const Session& session) {
   return {.verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},
           .acceptance = {bytes.begin(), bytes.end()},
           .first_token = {.kseq = static_cast<double>(verdict.kseq_acceptance),
-                          .optimum = static_cast<double>(verdict.optimal_acceptance)}};
+                          .optimum = static_cast<double>(verdict.optimal_acceptance)},
+          .broken_depth = verdict.broken_depth};
 }
 
 }  // namespace outrider

@@ -21,6 +21,7 @@ struct DeviceRound {
   // AcceptanceByte of each node of the draft from 1 on, if it was sampled.
   std::string acceptance;
   FirstTokenAcceptance first_token;  // of a draft of several sampled sequences
+  int broken_depth = -1;             // as DeviceVerdict has it
 };
 
 class DeviceRounds {
@@ -29,8 +30,9 @@ class DeviceRounds {
   DeviceRounds(Model* model, int allowed) : model_(model), allowed_(allowed) {}
 
   // Whether the session's next round goes to the device. Not where somebody looks at its rows
-  // (log probabilities), nor by a rule that the device does not know: those rows, and no others,
-  // come to the host.
+  // (log probabilities), where tokens are suppressed in some of its rows and not in others (a draft
+  // that crosses min_tokens), nor by a rule that the device does not know: those rows, and no
+  // others, come to the host.
   bool Takes(const Session& session) const;
 
   // One step: the sessions as they stand in the forward pass, each with the rows that it wants.

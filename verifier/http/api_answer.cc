@@ -63,6 +63,7 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
     : chat_(request.chat),
       stream_(request.stream),
       include_usage_(request.include_usage),
+      continuous_usage_(request.continuous_usage),
       logprobs_(request.prompts.front().logprobs.has_value()),
       id_((request.chat ? "chatcmpl-" : "cmpl-") + std::to_string(created) + "-" +
           std::to_string(id)),
@@ -83,7 +84,7 @@ Json ApiAnswer::Head(const char* object) const {
 Json ApiAnswer::Usage() const {
   int completion = 0, accepted = 0, drafted = 0;
   for (const Choice& choice : choices_) {
-    completion += choice.summary.completion_tokens;
+    completion += choice.tokens;
     accepted += choice.summary.accepted_tokens;
     drafted += choice.summary.drafted_tokens;
   }
@@ -121,6 +122,9 @@ Json ApiAnswer::TakeLogprobs(Choice& choice) const {
       // Tokens that are parts of characters look alike: the likeliest stands for them.
       top.emplace(WellFormed(tokenizer_->TokenBytes(other)), Finite(logprob));
     }
+    // The sampled token is always among them, as in OpenAI's API: there may be one more than was
+    // asked for.
+    top.emplace(text, Finite(logprobs.logprob));
     out["tokens"].push_back(text);
     out["token_logprobs"].push_back(Finite(logprobs.logprob));
     out["top_logprobs"].push_back(std::move(top));
@@ -133,12 +137,17 @@ Json ApiAnswer::TakeLogprobs(Choice& choice) const {
 std::string ApiAnswer::Event(Json choice) const {
   Json event = Head(chat_ ? "chat.completion.chunk" : "text_completion");
   event["choices"] = Json::array({std::move(choice)});
-  if (include_usage_) event["usage"] = nullptr;
+  if (continuous_usage_) {
+    event["usage"] = Usage();
+  } else if (include_usage_) {
+    event["usage"] = nullptr;
+  }
   return Dump(event);
 }
 
 std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   Choice& choice = choices_[static_cast<size_t>(index)];
+  choice.tokens += static_cast<int>(chunk.tokens.size());
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
     choice.logprobs.emplace_back(chunk.tokens[i], std::move(chunk.logprobs[i]));
   }
@@ -169,6 +178,7 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
 std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   choice.summary = summary;
+  choice.tokens = summary.completion_tokens;
   --open_;
   if (!stream_) return {};
   Json json = {{"index", index}};

@@ -34,6 +34,7 @@ class ApiAnswer {
   struct Choice {
     std::string text;
     std::vector<std::pair<TokenId, TokenLogprobs>> logprobs;
+    int tokens = 0;      // so far
     int64_t offset = 0;  // characters of the logprobs' tokens so far
     bool begun = false;
     Summary summary;
@@ -48,6 +49,7 @@ class ApiAnswer {
   const bool chat_;
   const bool stream_;
   const bool include_usage_;
+  const bool continuous_usage_;
   const bool logprobs_;
   const std::string id_;
   const int64_t created_;

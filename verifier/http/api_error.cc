@@ -16,11 +16,13 @@ struct Field {
 // Names of the contract and of this API, where they differ.
 constexpr Field kFields[] = {{"stop.max_tokens", "max_tokens"},
                              {"stop.stop_strings", "stop"},
-                             {"stop.stop_token_ids", "stop_token_ids"}};
+                             {"stop.stop_token_ids", "stop_token_ids"},
+                             {"stop.min_tokens", "min_tokens"}};
 
 // "stop.max_tokens: must be .." begins with a field's name, and so does "top_k is 3, ..".
 std::string_view FieldOf(std::string_view message) {
-  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.[]0123456789");
+  const size_t end = message.find_first_not_of(
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.[]0123456789");
   if (end == std::string_view::npos || end == 0) return "";
   const std::string_view rest = message.substr(end);
   const bool named =
@@ -44,8 +46,8 @@ const char* CodeOf(const Status& status, std::string_view message) {
     case Code::kNotFound: return "model_not_found";
     case Code::kResourceExhausted: return "rate_limit_exceeded";
     case Code::kInvalidArgument:
-      return message.find("the context of") != std::string_view::npos ? "context_length_exceeded"
-                                                                      : nullptr;
+      return message.find("the context") != std::string_view::npos ? "context_length_exceeded"
+                                                                   : nullptr;
     default: return nullptr;
   }
 }

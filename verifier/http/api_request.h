@@ -1,6 +1,6 @@
-// The bodies of OpenAI's completions and chat completions as generations for the engine. Fields
-// that are not known are ignored, as clients of that API send many; types are checked here, values
-// by the same Validate that gRPC's requests pass.
+// The bodies of OpenAI's completions and chat completions as generations for the engine. Which
+// fields there are is checked by request_fields.h; types and sizes are checked here, before any
+// work in proportion to them, and values by the same Validate that gRPC's requests pass.
 #pragma once
 
 #include <string>
@@ -23,6 +23,7 @@ struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   ChatTemplate chat_template;
   RequestLimits limits;
+  bool ignore_unknown = false;  // as CheckFields
 };
 
 struct ApiRequest {
@@ -31,11 +32,13 @@ struct ApiRequest {
   std::vector<GenerationRequest> prompts;
   int choices = 1;  // of each prompt
   bool stream = false;
-  bool include_usage = false;  // in a stream: a last event with the usage
+  bool include_usage = false;     // in a stream: a last event with the usage
+  bool continuous_usage = false;  // in a stream: every event with the usage so far
 };
 
 // kInvalidArgument or kFailedPrecondition "<field>: ..." (or "<field> is ..."), kNotFound for
 // another model.
+// Time and memory: linear in the body, see ParseJsonObject.
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model);
 Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model);
 

@@ -28,6 +28,9 @@ using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kWatchBytes = 4096;
+// What a connection holds of bytes that are not parsed: a client that sends more before it has its
+// answer is cut off, since nobody could tell any more whether it is there.
+constexpr size_t kMaxAheadBytes = 128 << 10;
 constexpr size_t kMaxRequestId = 128;
 // How long a client may still send what nobody reads after the last answer: closing at once would
 // reset the connection, and the answer with it.
@@ -70,6 +73,22 @@ std::string HeadLines(const HttpReply& reply, bool keep_alive) {
   return out;
 }
 
+// Where a body ends must be beyond doubt, or a part of it is taken for the next request (RFC 9112,
+// sections 6.1 and 6.3; codings other than chunked are not served). "" where it is.
+std::string FramingFault(const http::request<http::string_body>& message) {
+  const std::vector<std::string_view> codings = ValuesOf(message, "transfer-encoding");
+  if (codings.empty()) return "";
+  if (message.version() < 11) return "HTTP/1.0 has no Transfer-Encoding";
+  const beast::string_view coding(codings[0].data(), codings[0].size());
+  if (codings.size() > 1 || !beast::iequals(coding, "chunked")) {
+    return "Transfer-Encoding is served as chunked alone, without other codings";
+  }
+  if (message.count(http::field::content_length) > 0) {
+    return "Transfer-Encoding and Content-Length exclude each other";
+  }
+  return "";
+}
+
 // The code of an answer to a request that could not be read; 0: nobody waits for one.
 int CodeOf(const error_code& error) {
   if (error == http::error::header_limit) return 431;
@@ -86,8 +105,18 @@ class Connection final : public HttpConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
  public:
   template <class... Args>
-  Connection(ConnectionOwner* owner, std::shared_ptr<ssl::context> tls, Args&&... args)
-      : owner_(owner), tls_(std::move(tls)), stream_(std::forward<Args>(args)...) {}
+  Connection(ConnectionOwner* owner, std::string peer, std::shared_ptr<ssl::context> tls,
+             Args&&... args)
+      : owner_(owner),
+        peer_(std::move(peer)),
+        tls_(std::move(tls)),
+        stream_(std::forward<Args>(args)...),
+        on_chunk_([this](uint64_t, beast::string_view extension, error_code& error) {
+          extension_bytes_ += extension.size();
+          if (extension_bytes_ > owner_->options().max_header_bytes) {
+            error = http::error::bad_chunk_extension;
+          }
+        }) {}
 
   void Start() override {
     net::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->Handshake(); });
@@ -163,6 +192,7 @@ class Connection final : public HttpConnection,
 
   void ReadHead() {
     if (closed_ || owner_->stopping()) return Close();
+    if (buffer_.size() == 0) buffer_.shrink_to_fit();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(owner_->options().max_header_bytes));
     parser_->body_limit(owner_->options().max_body_bytes);
@@ -176,6 +206,9 @@ class Connection final : public HttpConnection,
     keep_alive_ = parser_->get().keep_alive() && !owner_->stopping();
     chunked_ = parser_->get().version() >= 11;
     head_only_ = parser_->get().method() == http::verb::head;
+    if (const std::string fault = FramingFault(parser_->get()); !fault.empty()) {
+      return RefuseWith(400, fault);
+    }
     if (std::optional<HttpReply> refusal = owner_->handler().Admit(request_)) {
       // What was not read of its body would be taken for the next request.
       keep_alive_ = keep_alive_ && parser_->is_done();
@@ -183,6 +216,10 @@ class Connection final : public HttpConnection,
       return Reply(std::move(*refusal));
     }
     if (parser_->is_done()) return Answer();
+    request_.share = owner_->ShareFor(peer_);
+    extension_bytes_ = 0;
+    parser_->on_chunk_header(on_chunk_);
+    parser_->eager(true);
     Tcp().expires_after(owner_->options().body_timeout);
     if (beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
       static constexpr beast::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -197,9 +234,19 @@ class Connection final : public HttpConnection,
     ReadBody();
   }
 
-  void ReadBody() { http::async_read(stream_, buffer_, *parser_, Then(&Connection::OnBody)); }
-  void OnBody(error_code error, size_t /*bytes*/) {
+  void ReadBody() {
+    http::async_read_some(stream_, buffer_, *parser_, Then(&Connection::OnBodyPart));
+  }
+  void OnBodyPart(error_code error, size_t /*bytes*/) {
     if (error) return Refuse(error);
+    switch (request_.share.GrowTo(parser_->get().body().size())) {
+      case BodyBudget::Full::kNo: break;
+      case BodyBudget::Full::kPeer:
+        return RefuseWith(429, "this address has too many bytes of unfinished bodies here", true);
+      case BodyBudget::Full::kServer:
+        return RefuseWith(503, "the server holds too many bytes of unfinished bodies", true);
+    }
+    if (!parser_->is_done()) return ReadBody();
     request_.body = std::move(parser_->get().body());
     Answer();
   }
@@ -207,9 +254,20 @@ class Connection final : public HttpConnection,
   void Refuse(const error_code& error) {
     const int code = CodeOf(error);
     if (code == 0) return Close();
+    const bool long_extension =
+        error == http::error::buffer_overflow || error == http::error::bad_chunk_extension;
+    RefuseWith(code, long_extension ? "the extensions of chunks, or what follows the last chunk, "
+                                      "are too long or malformed; leave them out"
+                                    : error.message());
+  }
+  void RefuseWith(int code, const std::string& message, bool retry = false) {
     keep_alive_ = false;
     answering_ = true;
-    Reply(owner_->handler().Malformed(code, error.message()));
+    parser_.reset();
+    request_ = {};
+    HttpReply reply = owner_->handler().Malformed(code, message);
+    if (retry) reply.headers.emplace_back("Retry-After", "1");
+    Reply(std::move(reply));
   }
 
   void Answer() {
@@ -221,19 +279,16 @@ class Connection final : public HttpConnection,
   }
 
   // Reads while the answer is made, to hear of the client's leaving. What it sends is of its next
-  // request; with that in hand there is nothing to watch for.
+  // request, and waits in `buffer_`.
   void Watch() {
-    if (buffer_.size() > 0) return;
+    if (buffer_.size() + kWatchBytes > kMaxAheadBytes) return Gone();
     watching_ = true;
     stream_.async_read_some(buffer_.prepare(kWatchBytes), Then(&Connection::OnWatched));
   }
   void OnWatched(error_code error, size_t bytes) {
     watching_ = false;
     buffer_.commit(bytes);
-    if (answering_) {
-      if (error) Gone();
-      return;
-    }
+    if (answering_) return error ? Gone() : Watch();
     // Was stopped, or came to an end beside the answer's.
     if (error && error != net::error::operation_aborted) return Close();
     if (closing_) return Linger();
@@ -310,11 +365,14 @@ class Connection final : public HttpConnection,
   }
 
   ConnectionOwner* const owner_;
+  const std::string peer_;
   const std::shared_ptr<ssl::context> tls_;
   Stream stream_;
-  beast::flat_buffer buffer_;
+  beast::flat_buffer buffer_{kMaxAheadBytes};
+  std::function<void(uint64_t, beast::string_view, error_code&)> on_chunk_;
+  size_t extension_bytes_ = 0;  // of the body's chunks so far
+  HttpRequest request_;  // before the parser: it holds the body's share of the server's memory
   std::optional<http::request_parser<http::string_body>> parser_;
-  HttpRequest request_;
   std::function<void()> on_gone_;
   std::string out_;      // behind sending_
   std::string sending_;  // in flight from sent_ on
@@ -333,14 +391,16 @@ class Connection final : public HttpConnection,
 
 }  // namespace
 
-std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket,
+std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket, std::string peer,
                                                std::shared_ptr<ssl::context> tls,
                                                ConnectionOwner* owner) {
   if (tls == nullptr) {
-    return std::make_shared<Connection<PlainStream>>(owner, nullptr, std::move(socket));
+    return std::make_shared<Connection<PlainStream>>(owner, std::move(peer), nullptr,
+                                                     std::move(socket));
   }
   ssl::context& context = *tls;
-  return std::make_shared<Connection<TlsStream>>(owner, std::move(tls), std::move(socket), context);
+  return std::make_shared<Connection<TlsStream>>(owner, std::move(peer), std::move(tls),
+                                                 std::move(socket), context);
 }
 
 }  // namespace outrider

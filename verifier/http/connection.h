@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
+#include <string>
 
 #include "verifier/http/server.h"
 
@@ -29,12 +30,14 @@ class ConnectionOwner {
   virtual const HttpServerOptions& options() const = 0;
   virtual HttpHandler& handler() = 0;
   virtual bool stopping() const = 0;
+  // Of the memory for bodies, for one of this peer's.
+  virtual BodyShare ShareFor(const std::string& peer) = 0;
   // The connection is closed.
   virtual void Forget(HttpConnection* connection) = 0;
 };
 
-// `socket` runs on a strand of its own. `tls` null: plaintext.
-std::shared_ptr<HttpConnection> MakeConnection(net::ip::tcp::socket socket,
+// `socket` runs on a strand of its own. `peer`: whom its bodies count for. `tls` null: plaintext.
+std::shared_ptr<HttpConnection> MakeConnection(net::ip::tcp::socket socket, std::string peer,
                                                std::shared_ptr<ssl::context> tls,
                                                ConnectionOwner* owner);
 

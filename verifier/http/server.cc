@@ -24,6 +24,8 @@ using boost::system::error_code;
 using tcp = net::ip::tcp;
 
 constexpr int kThreads = 4;
+// How long Shutdown waits for requests in the handler's hands.
+constexpr auto kJoinPatience = std::chrono::seconds(1);
 
 struct Address {
   std::string host;
@@ -39,6 +41,18 @@ std::optional<Address> SplitAddress(const std::string& address) {
     host = host.substr(1, host.size() - 2);
   }
   return Address{std::move(host), address.substr(colon + 1)};
+}
+
+// Whom BodyBudget counts as one: who has an IPv6 address mostly has its whole network of 64 bits.
+std::string PeerOf(const tcp::socket& socket) {
+  error_code error;
+  net::ip::address address = socket.remote_endpoint(error).address();
+  if (error) return "";
+  if (address.is_v4()) return address.to_string();
+  net::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return net::ip::make_address_v4(net::ip::v4_mapped, v6).to_string();
+  const auto bytes = v6.to_bytes();
+  return {bytes.begin(), bytes.begin() + 8};
 }
 
 // Null, with words in the log, for material that OpenSSL does not take.
@@ -68,6 +82,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   const HttpServerOptions& options() const override { return options_; }
   HttpHandler& handler() override { return *handler_; }
   bool stopping() const override { return stopping_; }
+  BodyShare ShareFor(const std::string& peer) override { return {bodies, peer}; }
   void Forget(HttpConnection* connection) override {
     MutexLock lock(mu);
     connections.erase(connection);
@@ -80,6 +95,11 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::vector<std::shared_ptr<HttpConnection>> Connections();
   // False: somebody still was connected at `until`.
   bool AwaitNone(Time until);
+  // False: a thread still ran at `until`.
+  bool AwaitThreads(Time until);
+  void RunThread();
+  // Waits for the threads, and closes what they have left.
+  void Join();
 
   HttpServerOptions options_;
   HttpHandler* handler_ = nullptr;
@@ -90,11 +110,14 @@ struct HttpServer::Impl final : ConnectionOwner {
   net::steady_timer pause;                          // when the process has no descriptor left
   std::shared_ptr<const TlsMaterial> tls_material;  // what tls_context was made of
   std::shared_ptr<ssl::context> tls_context;
+  std::shared_ptr<BodyBudget> bodies;
   std::vector<std::thread> threads;
   std::atomic<bool> stopping_ = false;
   Mutex mu;
   std::condition_variable none;
   std::map<HttpConnection*, std::weak_ptr<HttpConnection>> connections OUTRIDER_GUARDED_BY(mu);
+  int running_threads OUTRIDER_GUARDED_BY(mu) = 0;
+  std::condition_variable thread_ended;
 };
 
 Status HttpServer::Impl::Listen() {
@@ -142,8 +165,9 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
   }
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
+  std::string peer = PeerOf(socket);
   const std::shared_ptr<HttpConnection> connection =
-      MakeConnection(std::move(socket), tls_context, this);
+      MakeConnection(std::move(socket), std::move(peer), tls_context, this);
   {
     MutexLock lock(mu);
     if (static_cast<int>(connections.size()) >= options_.max_connections) return;
@@ -169,17 +193,45 @@ bool HttpServer::Impl::AwaitNone(Time until) {
   return true;
 }
 
+bool HttpServer::Impl::AwaitThreads(Time until) {
+  MutexLock lock(mu);
+  while (running_threads > 0) {
+    if (lock.WaitUntil(thread_ended, until) == std::cv_status::timeout) return running_threads == 0;
+  }
+  return true;
+}
+
+void HttpServer::Impl::Join() {
+  for (std::thread& thread : threads) thread.join();
+  threads.clear();
+  for (const auto& connection : Connections()) connection->Abandon();
+}
+
+void HttpServer::Impl::RunThread() {
+  io.run();
+  MutexLock lock(mu);
+  --running_threads;
+  thread_ended.notify_all();
+}
+
 HttpServer::HttpServer() : impl_(std::make_unique<Impl>()) {}
 
-HttpServer::~HttpServer() { Shutdown(Duration::zero()); }
+HttpServer::~HttpServer() {
+  if (!Shutdown(Duration::zero())) impl_->Join();
+}
 
 Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler) {
   impl_->options_ = options;
   impl_->handler_ = handler;
+  impl_->bodies = std::make_shared<BodyBudget>(options.bodies);
   OUTRIDER_TRY(impl_->Listen());
   impl_->Accept();
+  {
+    MutexLock lock(impl_->mu);
+    impl_->running_threads = kThreads;
+  }
   for (int i = 0; i < kThreads; ++i) {
-    impl_->threads.emplace_back([this] { impl_->io.run(); });
+    impl_->threads.emplace_back([this] { impl_->RunThread(); });
   }
   return Status();
 }
@@ -189,8 +241,10 @@ int HttpServer::port() const {
   return impl_->acceptor.local_endpoint(ignored).port();
 }
 
-void HttpServer::Shutdown(Duration grace) {
-  if (impl_->threads.empty()) return;
+size_t HttpServer::body_bytes() const { return impl_->bodies->held(); }
+
+bool HttpServer::Shutdown(Duration grace) {
+  if (impl_->threads.empty()) return true;
   impl_->stopping_ = true;
   net::post(impl_->io, [impl = impl_.get()] {
     error_code ignored;
@@ -200,9 +254,9 @@ void HttpServer::Shutdown(Duration grace) {
   for (const auto& connection : impl_->Connections()) connection->EndSoon();
   impl_->AwaitNone(std::chrono::steady_clock::now() + grace);
   impl_->io.stop();
-  for (std::thread& thread : impl_->threads) thread.join();
-  impl_->threads.clear();
-  for (const auto& connection : impl_->Connections()) connection->Abandon();
+  if (!impl_->AwaitThreads(std::chrono::steady_clock::now() + kJoinPatience)) return false;
+  impl_->Join();
+  return true;
 }
 
 }  // namespace outrider

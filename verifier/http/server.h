@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/rpc/tls_files.h"
 #include "common/trace/trace_context.h"
+#include "verifier/http/body_budget.h"
 
 namespace outrider {
 
@@ -28,6 +29,7 @@ struct HttpRequest {
   std::string client;                 // outrider-client
   std::string request_id;             // x-request-id, where it is short and visible ASCII
   std::optional<TraceContext> trace;  // traceparent and tracestate
+  BodyShare share;                    // of the server's memory for bodies
   std::string body;
 };
 
@@ -67,7 +69,7 @@ class HttpHandler {
   // With the head alone, before any of the body is read: an answer refuses it.
   virtual std::optional<HttpReply> Admit(const HttpRequest& head) = 0;
   virtual void Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) = 0;
-  // What to say to a request that cannot be read (400, 413, 431).
+  // What to say to a request that cannot be read (400, 413, 429, 431, 503).
   virtual HttpReply Malformed(int code, const std::string& message) = 0;
 };
 
@@ -78,6 +80,8 @@ struct HttpServerOptions {
   size_t max_header_bytes = 16 << 10;
   // A text of Tokenizer::kMaxTextBytes with as much of escapes.
   size_t max_body_bytes = 8 << 20;
+  // Of bodies that have come in part or wait to be parsed.
+  BodyBudget::Limits bodies;
   // Of a stream, what waits for its client.
   size_t max_waiting_bytes = 4 << 20;
   Duration head_timeout = std::chrono::seconds(30);  // also for the next request of a connection
@@ -87,14 +91,18 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // `handler` must live until Shutdown has returned, exchanges may not outlive the server.
+  // `handler` must live until Shutdown has returned true, exchanges may not outlive the server.
   // kUnavailable: the address is malformed or taken.
   HttpServer();
   ~HttpServer();
   Status Start(const HttpServerOptions& options, HttpHandler* handler);
   int port() const;
-  // Takes no new connection, lets answers under way end for `grace`, then closes all.
-  void Shutdown(Duration grace);
+  // Of unfinished bodies, as HttpServerOptions::bodies counts them.
+  size_t body_bytes() const;
+  // Takes no new connection, lets answers under way end for `grace`, then closes all. False: a
+  // thread was still in the handler's Handle a second later; it may use the handler until the
+  // destructor, which waits for it, has returned.
+  [[nodiscard]] bool Shutdown(Duration grace);
 
  private:
   struct Impl;

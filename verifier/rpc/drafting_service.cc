@@ -164,7 +164,8 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts, FromWire(message.drafts()));
+        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts,
+                        FromWire(message.drafts(), pool_->law_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
                      bytes = message.ByteSizeLong()]() mutable {
           pool->OnDrafts(id, std::move(drafts), bytes);

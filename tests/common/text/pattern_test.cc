@@ -60,7 +60,7 @@ TEST(Pattern, AMatchThatBacktracksWithoutBoundIsAnError) {
   ASSERT_TRUE(pattern.ok());
   const auto spans = pattern->FindAll(std::string(64, 'a'));
   ASSERT_FALSE(spans.ok());
-  EXPECT_EQ(spans.status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(spans.status().code(), Code::kInvalidArgument) << "trying again does not help";
 }
 
 // Each group iteration takes a frame: more than the 32 KiB of the compiled code's stack.

@@ -3,8 +3,10 @@
 // (rows of pending tokens, the end of a text, the count of rounds) shows.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/math/coins.h"
@@ -44,10 +46,11 @@ class EngineLaw : public ::testing::Test {
  protected:
   EngineLaw() { testing::GiveDevice(model_); }
 
-  static GenerationRequest Request(uint64_t seed, Rule rule) {
+  GenerationRequest Request(uint64_t seed, Rule rule) const {
     GenerationRequest request{.prompt = {0, 1},
                               .sampling = {.repetition_penalty = 1.4f, .presence_penalty = 0.8f},
                               .max_tokens = kMaxTokens,
+                              .min_tokens = min_tokens_,
                               .stop_strings = {"cb"},
                               .stop_tokens = {kStop},
                               .seed = seed};
@@ -55,8 +58,9 @@ class EngineLaw : public ::testing::Test {
     return request;
   }
 
-  // The law of `model` behind prompt and output, as the definition has it.
-  static std::vector<float> RowOf(const FakeModel& model, const Tokens& output) {
+  // The distribution of `model` after prompt and output, as the definition has it: the stop token
+  // has probability 0 before the output has `min_tokens`.
+  std::vector<float> RowOf(const FakeModel& model, const Tokens& output, int min_tokens) const {
     const GenerationRequest request = Request(0, Rule::kBlock);
     Warper warper(request.sampling, kVocab, kVocab);
     warper.ObservePrompt(request.prompt);
@@ -64,15 +68,20 @@ class EngineLaw : public ::testing::Test {
     Tokens tokens = request.prompt;
     tokens.insert(tokens.end(), output.begin(), output.end());
     std::vector<float> row = model.Logits(tokens);
+    if (std::cmp_less(output.size(), min_tokens)) {
+      row[kStop] = -std::numeric_limits<float>::infinity();
+    }
     warper.Warp(row, {});
     return row;
   }
 
-  // By length, by the stop token, or by "cb", which is tokens 2 and 1.
-  static bool IsFinished(const Tokens& output) {
+  // By length, by the stop token, or by "cb", which is tokens 2 and 1; the latter two after
+  // `min_tokens_`.
+  bool IsFinished(const Tokens& output) const {
     const size_t n = output.size();
-    return n == kMaxTokens || (n > 0 && output[n - 1] == kStop) ||
-           (n > 1 && output[n - 2] == 2 && output[n - 1] == 1);
+    if (n == kMaxTokens) return true;
+    if (std::cmp_less_equal(n, min_tokens_)) return false;
+    return output[n - 1] == kStop || (n > 1 && output[n - 2] == 2 && output[n - 1] == 1);
   }
 
   // Pr(text) of every text that can be finished.
@@ -83,6 +92,7 @@ class EngineLaw : public ::testing::Test {
     }
     const std::vector<float>& row = TargetRow(output);
     for (TokenId x = 0; x < kVocab; ++x) {
+      if (row[static_cast<size_t>(x)] == 0.f) continue;
       Tokens longer = output;
       longer.push_back(x);
       AddTexts(longer, probability * static_cast<double>(row[static_cast<size_t>(x)]), texts);
@@ -90,16 +100,18 @@ class EngineLaw : public ::testing::Test {
   }
 
   const std::vector<float>& TargetRow(const Tokens& output) {
-    return Cached(target_rows_, model_, output);
+    return Cached(target_rows_, model_, output, min_tokens_);
   }
+  // A drafter knows nothing of min_tokens.
   const std::vector<float>& DraftRow(const Tokens& output) {
-    return Cached(draft_rows_, drafter_, output);
+    return Cached(draft_rows_, drafter_, output, 0);
   }
 
-  static const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
-                                          const FakeModel& model, const Tokens& output) {
+  const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
+                                   const FakeModel& model, const Tokens& output,
+                                   int min_tokens) const {
     auto [at, is_new] = rows.try_emplace(output);
-    if (is_new) at->second = RowOf(model, output);
+    if (is_new) at->second = RowOf(model, output, min_tokens);
     return at->second;
   }
 
@@ -162,6 +174,7 @@ class EngineLaw : public ::testing::Test {
         << RuleName(rule) << ", drafts " << static_cast<int>(drafts);
   }
 
+  int min_tokens_ = 0;
   FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
@@ -178,6 +191,16 @@ TEST_F(EngineLaw, WithDraftsIsTheModels) {
 TEST_F(EngineLaw, WithDraftsInSomeRoundsIsTheModels) {
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kEveryOther);
   ExpectLawOfTheModel(Rule::kSpecTr, Drafts::kEveryOther);
+}
+
+// Stop tokens are masked by a row's own place in the output: drafts of three tokens cross the place
+// where the mask ends.
+TEST_F(EngineLaw, MinTokensIsLosslessWithAndWithoutDrafts) {
+  min_tokens_ = 2;
+  ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
+  for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
 }
 
 }  // namespace

@@ -62,5 +62,16 @@ TEST_F(Output, StopStringAtTheLastTokenIsAStop) {
   EXPECT_EQ(text, "a");
 }
 
+TEST_F(Output, NothingEndsItBeforeMinTokens) {
+  OutputStream output(
+      *tokenizer_,
+      {.stop_strings = {"ab", "cd"}, .stop_tokens = {25}, .max_tokens = 10, .min_tokens = 3});
+  std::string text;
+  for (const TokenId t : {0, 1, 2}) EXPECT_EQ(output.Push(t, &text), std::nullopt);
+  EXPECT_EQ(text, "ab") << "c may begin a stop string that ends after min_tokens";
+  EXPECT_EQ(output.Push(3, &text), FinishReason::kStop);
+  EXPECT_EQ(text, "ab");
+}
+
 }  // namespace
 }  // namespace outrider

@@ -142,8 +142,30 @@ TEST_F(ApiAnswerTest, LogprobsOfACompletionHaveOffsetsOverAllChunks) {
   answer.Add(0, AbWithLogprobs());
   const Json event = Json::parse(answer.Add(0, AbWithLogprobs())[0]);
   EXPECT_EQ(event["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["a", "b"],
-      "token_logprobs": [-0.5, -9999.0], "top_logprobs": [{"a": -0.5}, {"c": -0.25}],
+      "token_logprobs": [-0.5, -9999.0], "top_logprobs": [{"a": -0.5},
+      {"c": -0.25, "b": -9999.0}],
       "text_offset": [2, 3]})"));
+}
+
+TEST_F(ApiAnswerTest, CompletionLogprobsOfNoneHaveTheSampledToken) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false, /*logprobs=*/true);
+  Chunk chunk = Ab();
+  chunk.logprobs = {{.logprob = -0.5f, .top = {}}, {.logprob = -1.f, .top = {}}};
+  answer.Add(0, std::move(chunk));
+  answer.Finish(0, Stop());
+  EXPECT_EQ(Json::parse(answer.Body())["choices"][0]["logprobs"]["top_logprobs"],
+            Json::parse(R"([{"a": -0.5}, {"b": -1.0}])"));
+}
+
+TEST_F(ApiAnswerTest, ContinuousUsageIsInEveryEvent) {
+  ApiRequest request{.stream = true, .include_usage = true, .continuous_usage = true};
+  request.prompts.push_back({.prompt = {0, 1, 2}});
+  ApiAnswer answer(request, model_, 7, 1000);
+  for (const int so_far : {2, 4}) {
+    const Json usage = Json::parse(answer.Add(0, Ab())[0])["usage"];
+    EXPECT_EQ(usage["completion_tokens"], so_far);
+    EXPECT_EQ(usage["total_tokens"], 3 + so_far);
+  }
 }
 
 TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {

@@ -42,6 +42,8 @@ TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
   EXPECT_EQ(ErrorOf(InvalidArgument("stop.stop_strings: an empty string"))["param"], "stop");
   EXPECT_EQ(ErrorOf(InvalidArgument("logit_bias of token 3 is 101"))["param"], "logit_bias");
   EXPECT_EQ(ErrorOf(InvalidArgument("messages[0]: role: x"))["param"], "messages[0]");
+  EXPECT_EQ(ErrorOf(InvalidArgument("maxTokens is not a field"))["param"], "maxTokens");
+  EXPECT_EQ(ErrorOf(InvalidArgument("stop.min_tokens: 3"))["message"], "min_tokens: 3");
   EXPECT_EQ(ErrorOf(InvalidArgument("the body is no JSON"))["param"], nullptr);
   EXPECT_EQ(ErrorOf(InvalidArgument(""))["param"], nullptr);
 }

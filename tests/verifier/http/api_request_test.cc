@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Completions and chats of letters: "a" is token 0.
 class ApiRequestTest : public ::testing::Test {
@@ -49,6 +51,11 @@ class ApiRequestTest : public ::testing::Test {
   ApiModel model_;
 };
 
+struct BadField {
+  const char* fields;
+  const char* named;
+};
+
 TEST_F(ApiRequestTest, DefaultsAreThoseOfOpenAi) {
   const auto completion = Completion("");
   ASSERT_TRUE(completion.ok());
@@ -68,6 +75,8 @@ TEST_F(ApiRequestTest, DefaultsAreThoseOfOpenAi) {
 
 TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_EQ(One(R"("max_tokens": 5)").max_tokens, 5);
+  EXPECT_EQ(One(R"("max_tokens": 5, "max_completion_tokens": 6)").max_tokens, 6);
+  EXPECT_EQ(One(R"("min_tokens": 5)").min_tokens, 5);
   EXPECT_EQ(One(R"("temperature": 0.5)").sampling.temperature, 0.5f);
   EXPECT_EQ(One(R"("temperature": 0)").sampling.temperature, 0.f);
   EXPECT_EQ(One(R"("top_p": 0.5)").sampling.top_p, 0.5f);
@@ -111,12 +120,170 @@ TEST_F(ApiRequestTest, SpeculationMirrorsTheContract) {
   EXPECT_FALSE(One(R"("speculation": {"mode": "off"})").speculation.enabled);
 }
 
-TEST_F(ApiRequestTest, NullIsAbsentAndUnknownFieldsAreIgnored) {
+TEST_F(ApiRequestTest, NullIsAbsentAlsoWhereTheFieldIsUnknown) {
   EXPECT_EQ(One(R"("max_tokens": null, "stop": null, "seed": null, "n": null, "speculation": null,
-                  "stream_options": null, "tools": null, "whatever": {"a": [1]}, "tools": [],
-                  "suffix": "", "response_format": {"type": "text"}, "user": "u")")
+                  "stream_options": null, "tools": null, "whatever": null, "guided_json": null)")
                 .max_tokens,
             16);
+}
+
+// What clients send beside what they ask for. Each body is as that program makes it.
+TEST_F(ApiRequestTest, BodiesOfKnownClientsPass) {
+  for (const char* body :
+       {// langchain-openai, OpenAI
+        R"("model": "m", "frequency_penalty": 0, "logit_bias": {}, "max_tokens": 25, "n": 1,
+              "presence_penalty": 0, "temperature": 0.7, "top_p": 1, "best_of": 1, "user": "u",
+              "logprobs": null, "seed": null, "stream": false, "stop": null)",
+        // lm-eval, local-completions
+        R"("model": "m", "max_tokens": 25, "temperature": 0, "stop": ["a", "<s>"], "seed": 1234)",
+        // vLLM's serving benchmark
+        R"("model": "m", "temperature": 0.0, "repetition_penalty": 1.0, "max_tokens": 8,
+              "logprobs": null, "stream": true, "stream_options": {"include_usage": true},
+              "ignore_eos": true, "best_of": 1, "use_beam_search": false, "echo": false)",
+        // guidellm
+        R"("model": "m", "stream": true, "max_tokens": 8, "max_completion_tokens": 8,
+              "stop": null, "ignore_eos": true,
+              "stream_options": {"include_usage": true, "continuous_usage_stats": true})",
+        // AIPerf, with the extra inputs of its guide
+        R"("model": "m", "stream": true, "max_tokens": 8, "min_tokens": 8, "ignore_eos": true,
+              "stream_options": {"include_usage": true})"}) {
+    const auto parsed = Completion(body);
+    EXPECT_TRUE(parsed.ok()) << body << ": " << parsed.status().ToString();
+  }
+  for (const char* body :
+       {// openai, with all that it may send about a request
+        R"("messages": [{"role": "user", "content": "a"}], "model": "m", "metadata": {"a": "b"},
+              "store": false, "service_tier": "auto", "user": "u", "safety_identifier": "s",
+              "prompt_cache_key": "k", "parallel_tool_calls": true, "tool_choice": "none",
+              "tools": [], "modalities": ["text"], "prediction": {"type": "content", "content": "a"},
+              "response_format": {"type": "text"}, "verbosity": "medium", "logprobs": false,
+              "top_logprobs": 0, "stream": true, "stream_options": {"include_obfuscation": false})",
+        // an answer sent back as it came
+        R"("messages": [{"role": "user", "content": "a"},
+              {"role": "assistant", "content": "b", "refusal": null, "annotations": [],
+               "audio": null, "function_call": null, "tool_calls": null},
+              {"role": "user", "content": "c"}])",
+        // litellm, with a part that is marked for another provider
+        R"("model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a",
+              "cache_control": {"type": "ephemeral"}}]}], "stream": true, "max_tokens": 8,
+              "stream_options": {"include_usage": true}, "tool_choice": "auto")",
+        // llama-index
+        R"("model": "m", "messages": [{"role": "system", "content": "a"},
+              {"role": "user", "content": "b"}], "stream": false, "temperature": 0.1)",
+        // lm-eval, local-chat-completions
+        R"("model": "m", "messages": [{"role": "user", "content": "a", "type": "text"}],
+              "max_tokens": 8, "temperature": 0, "stop": ["a"], "seed": 1234)",
+        // AIPerf
+        R"("model": "m", "messages": [{"role": "user", "name": "", "content": "a"}],
+              "stream": true, "max_completion_tokens": 8, "stream_options": {"include_usage": true})",
+        // vLLM's defaults of what is not served
+        R"("messages": [{"role": "user", "content": "a"}], "add_generation_prompt": true,
+              "continue_final_message": false, "add_special_tokens": false, "documents": [],
+              "chat_template_kwargs": {}, "bad_words": [], "skip_special_tokens": true,
+              "spaces_between_special_tokens": true, "length_penalty": 1.0, "priority": 0,
+              "include_stop_str_in_output": false, "request_id": "r")"}) {
+    const auto parsed = ParseChat("{" + std::string(body) + "}", model_);
+    EXPECT_TRUE(parsed.ok()) << body << ": " << parsed.status().ToString();
+  }
+}
+
+// Each would change the text, so ignoring it would answer another question than the client's.
+TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
+  constexpr BadField kUnserved[] = {{R"("guided_json": {"type": "object"})", "guided_json"},
+                                    {R"("guided_regex": "a+")", "guided_regex"},
+                                    {R"("guided_choice": ["a"])", "guided_choice"},
+                                    {R"("guided_grammar": "x")", "guided_grammar"},
+                                    {R"("structured_outputs": {"json": {}})", "structured_outputs"},
+                                    {R"("grammar": "root ::= a")", "grammar"},
+                                    {R"("json_schema": {})", "json_schema"},
+                                    {R"("bad_words": ["a"])", "bad_words"},
+                                    {R"("allowed_token_ids": [1])", "allowed_token_ids"},
+                                    {R"("prompt_logprobs": 0)", "prompt_logprobs"},
+                                    {R"("reasoning_effort": "low")", "reasoning_effort"},
+                                    {R"("use_beam_search": true)", "use_beam_search"},
+                                    {R"("skip_special_tokens": false)", "skip_special_tokens"},
+                                    {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
+                                    {R"("frobnicate": 1)", "frobnicate"}};
+  constexpr BadField kOfChats[] = {
+      {R"("chat_template": "{{ x }}")", "chat_template"},
+      {R"("chat_template_kwargs": {"enable_thinking": false})", "chat_template_kwargs"},
+      {R"("continue_final_message": true)", "continue_final_message"},
+      {R"("add_generation_prompt": false)", "add_generation_prompt"},
+      {R"("add_special_tokens": true)", "add_special_tokens"},
+      {R"("prompt": "a")", "prompt"}};
+  const auto expect = [](const Result<ApiRequest>& parsed, const BadField& field) {
+    ASSERT_FALSE(parsed.ok()) << field.fields;
+    EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument) << field.fields;
+    EXPECT_THAT(parsed.status().message(), StartsWith(std::string(field.named) + " is "));
+  };
+  for (const BadField& field : kUnserved) {
+    expect(Completion(field.fields), field);
+    expect(Chat(field.fields), field);
+  }
+  for (const BadField& field : kOfChats) expect(Chat(field.fields), field);
+  expect(Completion(R"("add_special_tokens": false)"), {"", "add_special_tokens"});
+  const std::string calls = R"([{"role": "assistant", "tool_calls": [{"id": "1"}]}])";
+  expect(ParseChat(R"({"messages": )" + calls + "}", model_), {"", "messages[0].tool_calls"});
+  expect(Completion(R"("stream": true, "stream_options": {"x": 1})"), {"", "stream_options.x"});
+
+  model_.ignore_unknown = true;
+  for (const BadField& field : kUnserved) EXPECT_TRUE(Completion(field.fields).ok()) << field.named;
+  for (const BadField& field : kOfChats) EXPECT_TRUE(Chat(field.fields).ok()) << field.named;
+  EXPECT_TRUE(ParseChat(R"({"messages": )" + calls + "}", model_).ok());
+  for (const char* always : {R"("echo": true)", R"("suffix": "x")", R"("tools": [{}])"}) {
+    EXPECT_FALSE(Completion(always).ok()) << always;
+  }
+  EXPECT_FALSE(Completion(R"("speculation": {"typo": 1})").ok());
+}
+
+// Sizes are refused before what they count is looked at: the entries are not even of the right
+// type.
+TEST_F(ApiRequestTest, ListsHaveLimits) {
+  const auto list = [](int count) {
+    std::string items = "[null";
+    for (int i = 1; i < count; ++i) items += ",null";
+    return items + "]";
+  };
+  const auto expect = [](const Result<ApiRequest>& parsed, const std::string& message) {
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(parsed.status().message(), HasSubstr(message));
+  };
+  expect(Completion(R"("stop_token_ids": )" + list(257)),
+         "stop_token_ids: 257 entries, at most 256");
+  expect(Completion(R"("stop": )" + list(17)), "stop: 17 entries, at most 16");
+  expect(Completion(R"("speculation": {"tree": )" + list(9) + "}"),
+         "speculation.tree: 9 entries, at most 8");
+  std::string bias = R"("logit_bias": {"0": null)";
+  for (int i = 1; i <= 1024; ++i) bias += ",\"" + std::to_string(i) + "\": null";
+  expect(Completion(bias + "}"), "logit_bias: 1025 entries, at most 1024");
+  expect(ParseCompletion(R"({"prompt": )" + list(64) + "}", model_), "prompt: 64 tokens leave no");
+  std::string prompts = R"({"prompt": ["a")";
+  for (int i = 0; i < kMaxChoices; ++i) prompts += R"(,"a")";
+  expect(ParseCompletion(prompts + "]}", model_), "prompt: 129 prompts, at most 128");
+}
+
+// The value is shown as the client sent it, whatever it becomes here.
+TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
+  for (const BadField& c : std::vector<BadField>{
+           {R"("max_tokens": 99999999999)", "max_tokens is 99999999999, must be an integer"},
+           {R"("max_tokens": "5")", R"(max_tokens is "5", must be an integer)"},
+           {R"("top_k": -99999999999)", "top_k is -99999999999"},
+           {R"("temperature": 1e300)", "temperature is 1e+300"},
+           {R"("stop_token_ids": [99999999999])", "stop_token_ids: 99999999999 is no integer"},
+           {R"("logit_bias": {"05": 1})", R"(logit_bias: the key "05" is no token id)"},
+           {R"("logit_bias": {"+5": 1})", R"(logit_bias: the key "+5" is no token id)"},
+           {R"("logit_bias": {"5": 1, "5": 1})", R"(an object with "5" twice)"},
+           {R"("max_tokens": 5, "max_tokens": 6)", "max_tokens is given twice"},
+           {R"("n": 129)", "n is 129"},
+           {R"("min_tokens": 17)", "min_tokens: 17, must be from 0 to the 16 tokens"},
+           {R"("min_tokens": -1)", "min_tokens: -1"}}) {
+    EXPECT_THAT(Completion(c.fields).status().message(), HasSubstr(c.named)) << c.fields;
+  }
+  EXPECT_THAT(Chat(R"("logprobs": true, "top_logprobs": 21)").status().message(),
+              StartsWith("top_logprobs is 21"));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": [99999999999]})", model_).status().message(),
+              HasSubstr("99999999999"));
 }
 
 TEST_F(ApiRequestTest, PromptsComeInFourForms) {
@@ -141,11 +308,6 @@ TEST_F(ApiRequestTest, PromptsComeInFourForms) {
     EXPECT_THAT(parsed.status().message(), HasSubstr("prompt")) << bad;
   }
 }
-
-struct BadField {
-  const char* fields;
-  const char* named;
-};
 
 TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
   constexpr BadField kBoth[] = {
@@ -178,14 +340,13 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("ignore_eos": 1)", "ignore_eos"},
       {R"("seed": 1.5)", "seed"},
       {R"("seed": "1")", "seed"},
-      {R"("n": 0)", "n:"},
-      {R"("n": 129)", "n:"},
-      {R"("n": "1")", "n:"},
+      {R"("n": 0)", "n is"},
+      {R"("n": 129)", "n is"},
+      {R"("n": "1")", "n is"},
       {R"("stream": 1)", "stream"},
       {R"("stream_options": {})", "stream_options"},
       {R"("stream": true, "stream_options": 1)", "stream_options"},
       {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
-      {R"("user": 1)", "user"},
       {R"("echo": true)", "echo"},
       {R"("suffix": "x")", "suffix"},
       {R"("tools": [{}])", "tools"},
@@ -204,6 +365,7 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("speculation": {"tree": 1})", "speculation.tree"},
       {R"("speculation": {"stop": 1})", "speculation.stop"},
       {R"("speculation": {"stop": {"kind": "x"}})", "speculation.stop"},
+      {R"("speculation": {"stop": {"x": 1}})", "speculation.stop.x is"},
       {R"("speculation": {"stop": {"kind": "confidence", "threshold": 2}})", "threshold"},
   };
   for (const BadField& c : kBoth) {
@@ -216,11 +378,10 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
   EXPECT_THAT(Completion(R"("logprobs": 21)").status().message(), HasSubstr("logprobs"));
   EXPECT_THAT(Completion(R"("logprobs": true)").status().message(), HasSubstr("logprobs"));
   EXPECT_THAT(Completion(R"("best_of": 2)").status().message(), HasSubstr("best_of"));
-  EXPECT_THAT(Completion(R"("prompt": ["a", "b"], "n": 65)").status().message(), HasSubstr("n:"));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", "b"], "n": 65})", model_).status().message(),
+              HasSubstr("n:"));
   EXPECT_THAT(Chat(R"("logprobs": 1)").status().message(), HasSubstr("logprobs"));
   EXPECT_THAT(Chat(R"("top_logprobs": 1)").status().message(), HasSubstr("top_logprobs"));
-  EXPECT_THAT(Chat(R"("logprobs": true, "top_logprobs": 21)").status().message(),
-              HasSubstr("logprobs"));
 }
 
 TEST_F(ApiRequestTest, AnotherModelIsNotFoundBeforeAllElse) {
@@ -278,6 +439,20 @@ TEST_F(ApiRequestTest, ChoicesHaveSeedsOfTheirOwn) {
   EXPECT_EQ(seeds.size(), static_cast<size_t>(kMaxChoices));
   EXPECT_EQ(ChoiceOf(seeded, 5).seed, ChoiceOf(seeded, 5).seed);
   EXPECT_FALSE(ChoiceOf(One(""), 3).seed.has_value());
+}
+
+TEST_F(ApiRequestTest, UnsetSamplingHasTheModelsDefaults) {
+  model_.limits.defaults = {.sampling = {.temperature = 0.6f, .top_k = 20, .top_p = 0.9f},
+                            .max_tokens = 7};
+  const GenerationRequest completion = One("");
+  EXPECT_EQ(completion.sampling, model_.limits.defaults.sampling);
+  EXPECT_EQ(completion.max_tokens, 16) << "OpenAI's own default";
+  const auto chat = Chat("");
+  ASSERT_TRUE(chat.ok());
+  EXPECT_EQ(chat->prompts.at(0).sampling, model_.limits.defaults.sampling);
+  EXPECT_EQ(MaxNewTokens(chat->prompts.at(0), model_.limits), 7);
+  const GenerationRequest asked = One(R"("temperature": 1, "top_k": 0, "top_p": 1)");
+  EXPECT_EQ(asked.sampling, SamplingParams());
 }
 
 }  // namespace

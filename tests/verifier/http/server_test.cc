@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
@@ -27,7 +28,13 @@ class Handler final : public HttpHandler {
     return std::nullopt;
   }
   void Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
+    ++handled;
     if (request.path == "/echo") return exchange->Reply({.body = request.body + "."});
+    if (request.path == "/stuck") {
+      stuck.set_value();
+      release.get_future().wait();
+      return exchange->Reply({});
+    }
     exchange->OnGone([this] { gone.set_value(); });
     if (request.path == "/stream") {
       exchange->BeginStream({.content_type = "text/plain"});
@@ -45,6 +52,8 @@ class Handler final : public HttpHandler {
     if (--left > 0) exchange->Post([this, exchange] { Pour(exchange); });
   }
 
+  std::atomic<int> handled = 0;
+  std::promise<void> stuck, release;
   std::promise<void> gone;
   std::promise<std::shared_ptr<HttpExchange>> held;
   int left = 200;
@@ -115,6 +124,65 @@ TEST_F(HttpServerTest, RefusesWhatIsNoHttpOrTooLarge) {
   EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + long_chunk), 413);
 }
 
+// A body whose end is in doubt is read as the next request by the one or the other side of a proxy.
+TEST_F(HttpServerTest, TransferEncodingOtherThanChunkedIsRefusedAndClosed) {
+  Start();
+  for (const std::string head :
+       {"HTTP/1.1\r\nTransfer-Encoding: gzip", "HTTP/1.1\r\nTransfer-Encoding: gzip, chunked",
+        "HTTP/1.1\r\nTransfer-Encoding: chunked, gzip", "HTTP/1.1\r\nTransfer-Encoding: identity",
+        "HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: gzip",
+        "HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3",
+        "HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked",
+        "HTTP/1.0\r\nTransfer-Encoding: chunked"}) {
+    HttpClient client(server_.port());
+    client.SendRaw("POST /echo " + head + "\r\n\r\nGET /echo HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(client.Receive().value_or(HttpResponse{}).code, 400) << head;
+    EXPECT_TRUE(client.AwaitEnd()) << head;
+  }
+  EXPECT_EQ(handler_.handled, 0) << "a body was read as a request";
+}
+
+// One extension that never ends, and many that do.
+TEST_F(HttpServerTest, ChunkExtensionsHaveALimit) {
+  Start();
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "1;" + std::string(1000, 'x') + "\r\na\r\n";
+  for (const std::string& body : {"1;" + std::string(4 << 20, 'x'), many}) {
+    HttpClient client(server_.port());
+    client.SendRaw("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + body);
+    EXPECT_EQ(client.Receive().value_or(HttpResponse{}).code, 400);
+    EXPECT_TRUE(client.AwaitEnd());
+  }
+}
+
+TEST_F(HttpServerTest, UnfinishedBodiesHaveALimitForAPeerAndForAll) {
+  const std::string head = "POST /echo HTTP/1.1\r\nContent-Length: 60000\r\n\r\n";
+  const std::string part(40000, 'x'), rest(20000, 'x');
+  for (const auto& [bodies, code] : {std::pair(BodyBudget::Limits{1 << 20, 70000}, 429),
+                                     std::pair(BodyBudget::Limits{70000, 1 << 20}, 503)}) {
+    HttpServer server;
+    ASSERT_TRUE(server.Start({.listen = "127.0.0.1:0", .bodies = bodies}, &handler_).ok());
+    HttpClient first(server.port()), second(server.port());
+    const auto await = [&](size_t bytes) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (server.body_bytes() != bytes && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(server.body_bytes(), bytes);
+    };
+    first.SendRaw(head + part);
+    await(part.size());
+    second.SendRaw(head + part);
+    const HttpResponse refused = second.Receive().value_or(HttpResponse{});
+    EXPECT_EQ(refused.code, code);
+    EXPECT_EQ(refused.headers.at("retry-after"), "1");
+    EXPECT_TRUE(second.AwaitEnd());
+    first.SendRaw(rest);
+    EXPECT_EQ(first.Receive().value_or(HttpResponse{}).code, 200);
+    await(0);
+  }
+}
+
 TEST_F(HttpServerTest, RefusalByTheHeadReachesAClientThatIsStillSending) {
   Start();
   HttpClient client(server_.port());
@@ -141,6 +209,25 @@ TEST_F(HttpServerTest, TellsWhenTheClientLeavesBeforeTheAnswer) {
     client.Send("POST", "/hold", "x");
     handler_.held.get_future().wait();
   }
+  EXPECT_TRUE(Came(handler_.gone.get_future()));
+}
+
+TEST_F(HttpServerTest, BytesOfANextRequestHideNoDisconnect) {
+  Start();
+  {
+    HttpClient client(server_.port());
+    client.SendRaw("POST /hold HTTP/1.1\r\nContent-Length: 1\r\n\r\nxGET /ec");
+    handler_.held.get_future().wait();
+  }
+  EXPECT_TRUE(Came(handler_.gone.get_future()));
+}
+
+TEST_F(HttpServerTest, AClientThatSendsTooFarAheadIsGone) {
+  Start();
+  HttpClient client(server_.port());
+  client.SendRaw("POST /hold HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+  handler_.held.get_future().wait();
+  client.SendRaw(std::string(1 << 20, 'x'));
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
@@ -178,7 +265,7 @@ TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {
   ASSERT_TRUE(idle.Receive().has_value());
   busy.Send("POST", "/hold", "x");
   const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
-  std::thread stopper([&] { server_.Shutdown(std::chrono::seconds(60)); });
+  std::thread stopper([&] { EXPECT_TRUE(server_.Shutdown(std::chrono::seconds(60))); });
   EXPECT_TRUE(idle.AwaitEnd());
   exchange->Post([exchange] { exchange->Reply({.body = "late"}); });
   EXPECT_EQ(busy.Receive().value().body, "late");
@@ -191,8 +278,20 @@ TEST_F(HttpServerTest, ShutdownClosesWhatDoesNotEnd) {
   HttpClient client(server_.port());
   client.Send("POST", "/hold", "x");
   handler_.held.get_future().wait();
-  server_.Shutdown(std::chrono::milliseconds(50));
+  EXPECT_TRUE(server_.Shutdown(std::chrono::milliseconds(50)));
   EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(HttpServerTest, ShutdownDoesNotWaitForARequestInWork) {
+  Start();
+  HttpClient client(server_.port());
+  client.Send("POST", "/stuck", "x");
+  handler_.stuck.get_future().wait();
+  auto shutdown =
+      std::async(std::launch::async, [&] { return server_.Shutdown(std::chrono::seconds(0)); });
+  EXPECT_EQ(shutdown.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  handler_.release.set_value();
+  EXPECT_FALSE(shutdown.get());
 }
 
 TEST_F(HttpServerTest, AnAddressThatIsTakenOrMalformedIsRefused) {

@@ -1,0 +1,157 @@
+// The worst bodies that are known, as large as the front lets them be: what they cost grows with
+// their size and no faster, and none takes more memory than a body may.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api_request.h"
+
+namespace {
+
+// Bytes that operator new has given out and not got back, and the most that they were.
+std::atomic<int64_t> live = 0, most = 0;
+
+void Count(int64_t bytes) {
+  const int64_t now = live += bytes;
+  if (now > most) most = now;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  Count(static_cast<int64_t>(malloc_usable_size(memory)));
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  if (memory != nullptr) Count(-static_cast<int64_t>(malloc_usable_size(memory)));
+  std::free(memory);
+}
+void operator delete(void* memory, size_t /*size*/) noexcept { operator delete(memory); }
+
+namespace outrider {
+namespace {
+
+constexpr size_t kMaxBody = 8 << 20;
+// Beside the body itself: values of 16 bytes, or fewer of up to 200.
+constexpr int64_t kMaxMemory = 64 << 20;
+
+struct Shape {
+  const char* name;
+  const char* begin;
+  const char* item;  // as often as there is room; # becomes a number
+  const char* end;
+};
+constexpr Shape kShapes[] = {
+    {"objects", R"({"prompt":"a","x":[{})", ",{}", "]}"},
+    {"arrays", R"({"prompt":"a","x":[[])", ",[]", "]}"},
+    {"objects in objects", R"({"prompt":"a","x":[{})", R"(,{"a":{"b":{}}})", "]}"},
+    {"numbers", R"({"prompt":"a","x":[0)", ",0", "]}"},
+    {"long numbers", R"({"prompt":"a","x":[0)", ",1.2345678901234567e-300", "]}"},
+    {"one long integer", R"({"prompt":"a","x":1)", "1", "}"},
+    {"one long fraction", R"({"prompt":"a","x":0.1)", "1", "}"},
+    {"white space", R"({"prompt":"a","x":)", " ", "0}"},
+    {"strings", R"({"prompt":"a","x":[0)", R"(,"")", "]}"},
+    {"members", R"({"prompt":"a","x":{"":0)", R"(,"#":0)", "}}"},
+    {"fields", R"({"prompt":"a")", R"(,"#":0)", "}"},
+    {"one field, often", R"({"prompt":"a")", R"(,"prompt":"a")", "}"},
+    {"escapes", R"({"prompt":"a","x":")", R"(\u0041)", R"("})"},
+    {"ids", R"({"prompt":[0)", ",0", "]}"},
+    {"prompts", R"({"prompt":["a")", R"(,"a")", "]}"},
+    {"stop ids", R"({"prompt":"a","stop_token_ids":[0)", ",0", "]}"},
+    {"stops", R"({"prompt":"a","stop":["a")", R"(,"a")", "]}"},
+    {"biases", R"({"prompt":"a","logit_bias":{"a":0)", R"(,"#":0)", "}}"},
+    {"messages", R"({"messages":[{"role":"user","content":"a"})",
+     R"(,{"role":"user","content":"a"})", "]}"},
+    {"parts", R"({"messages":[{"role":"user","content":[{"text":"a"})", R"(,{"text":"a"})", "]}]}"},
+};
+
+std::string BodyOf(const Shape& shape, size_t size) {
+  const std::string item = shape.item, end = shape.end;
+  const size_t mark = item.find('#');
+  std::string body = shape.begin;
+  for (int i = 0;; ++i) {
+    std::string next = item;
+    if (mark != std::string::npos) next.replace(mark, 1, std::to_string(i));
+    if (body.size() + next.size() + end.size() > size) return body + end;
+    body += next;
+  }
+}
+
+class WorstBodies : public ::testing::Test {
+ protected:
+  WorstBodies() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
+    model_ = {.name = "m",
+              .tokenizer = tokenizer_.get(),
+              .chat_template = ChatTemplate(),
+              .limits = {.vocab_size = testing::kAsciiTokens,
+                         .max_context = 1 << 17,
+                         .kv_tokens = 1 << 17,
+                         .max_draft_length = 8,
+                         .max_paths = 4,
+                         .max_draft_tokens = 24}};
+    model_.ignore_unknown = true;  // so that nothing is refused before it has been read whole
+  }
+
+  void Parse(const std::string& body) const {
+    if (body.starts_with(R"({"messages")")) {
+      (void)ParseChat(body, model_);
+    } else {
+      (void)ParseCompletion(body, model_);
+    }
+  }
+
+  // CPU seconds of this thread, the least of three.
+  double SecondsOf(const std::string& body) const {
+    const auto now = [] {
+      timespec time{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const double start = now();
+      Parse(body);
+      least = std::min(least, now() - start);
+    }
+    return least;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ApiModel model_;
+};
+
+// A body of 8 times the size may take 8 times as long, and three times that for the caches' sake; a
+// parser that walks an array at each of its items takes 64 times as long.
+TEST_F(WorstBodies, CostAsMuchForEachByteHoweverManyTheyAre) {
+  constexpr size_t kSmall = 64 << 10, kLarge = 8 * kSmall;
+  constexpr double kMostRatio = 3 * 8;
+  for (const Shape& shape : kShapes) {
+    const double small = SecondsOf(BodyOf(shape, kSmall));
+    const double large = SecondsOf(BodyOf(shape, kLarge));
+    EXPECT_LT(large, kMostRatio * small) << shape.name << ": " << small << " s and " << large;
+  }
+}
+
+TEST_F(WorstBodies, TakeNoMoreMemoryThanABodyMay) {
+  for (const Shape& shape : kShapes) {
+    const std::string body = BodyOf(shape, kMaxBody);
+    const int64_t before = live;
+    most = before;
+    Parse(body);
+    EXPECT_LT(most - before, kMaxMemory) << shape.name;
+    EXPECT_EQ(live, before) << shape.name;
+  }
+}
+
+}  // namespace
+}  // namespace outrider

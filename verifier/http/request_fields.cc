@@ -1,0 +1,199 @@
+#include "verifier/http/request_fields.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "verifier/http/json_fields.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+
+enum class Use {
+  kServed,
+  kIgnored,    // it cannot change the text
+  kRefused,    // OpenAI's and not served; passes with a value that asks for nothing
+  kNotServed,  // the same of vLLM's and others', and passes with --http-ignore-unknown
+};
+
+struct Field {
+  std::string_view name;
+  Use use = Use::kServed;
+  // A JSON array of the values that ask for nothing; null always does.
+  const char* neutral = "[]";
+  const char* why = "";
+};
+
+constexpr Field kShared[] = {
+    {"model"},
+    {"max_tokens"},
+    {"max_completion_tokens"},
+    {"min_tokens"},
+    {"temperature"},
+    {"top_p"},
+    {"top_k"},
+    {"min_p"},
+    {"repetition_penalty"},
+    {"presence_penalty"},
+    {"frequency_penalty"},
+    {"logit_bias"},
+    {"logprobs"},
+    {"seed"},
+    {"stop"},
+    {"stop_token_ids"},
+    {"ignore_eos"},
+    {"n"},
+    {"stream"},
+    {"stream_options"},
+    {"speculation"},
+    // OpenAI's: who asks, what is kept of it, where it runs and what may be cached or guessed.
+    {"user", Use::kIgnored},
+    {"metadata", Use::kIgnored},
+    {"store", Use::kIgnored},
+    {"service_tier", Use::kIgnored},
+    {"safety_identifier", Use::kIgnored},
+    {"prompt_cache_key", Use::kIgnored},
+    {"prompt_cache_retention", Use::kIgnored},
+    {"prediction", Use::kIgnored},           // a draft: it makes a text faster, not another one
+    {"parallel_tool_calls", Use::kIgnored},  // `tools` are refused
+    {"request_id", Use::kIgnored},           // vLLM's; here a header
+    {"spaces_between_special_tokens", Use::kIgnored},  // special tokens never are in the text
+    {"echo", Use::kRefused, "[false]", ": the answer never repeats the prompt"},
+    {"suffix", Use::kRefused, R"([""])", ": text is continued, never filled in"},
+    {"tools", Use::kRefused, "[[]]"},
+    {"tool_choice", Use::kRefused, R"(["none", "auto"])"},
+    {"functions", Use::kRefused, "[[]]"},
+    {"function_call", Use::kRefused, R"(["none", "auto"])"},
+    {"response_format", Use::kRefused, R"([{"type": "text"}])", ": only {\"type\": \"text\"} is"},
+    {"modalities", Use::kNotServed, R"([["text"]])"},
+    {"audio", Use::kNotServed},
+    {"web_search_options", Use::kNotServed},
+    {"reasoning_effort", Use::kNotServed},
+    {"include_reasoning", Use::kNotServed, "[true]"},
+    {"verbosity", Use::kNotServed, R"(["medium"])"},
+    {"guided_json", Use::kNotServed},
+    {"guided_regex", Use::kNotServed},
+    {"guided_choice", Use::kNotServed},
+    {"guided_grammar", Use::kNotServed},
+    {"structured_outputs", Use::kNotServed},
+    {"grammar", Use::kNotServed, R"([""])"},
+    {"json_schema", Use::kNotServed},
+    {"bad_words", Use::kNotServed, "[[]]"},
+    {"allowed_token_ids", Use::kNotServed},
+    {"prompt_logprobs", Use::kNotServed},
+    {"use_beam_search", Use::kNotServed, "[false]"},
+    {"length_penalty", Use::kNotServed, "[1]"},
+    {"early_stopping", Use::kNotServed, "[false]"},
+    {"include_stop_str_in_output", Use::kNotServed, "[false]"},
+    {"skip_special_tokens", Use::kNotServed, "[true]"},
+    {"truncate_prompt_tokens", Use::kNotServed},
+    {"logits_processors", Use::kNotServed, "[[]]"},
+    {"return_tokens_as_token_ids", Use::kNotServed, "[false]"},
+    {"return_token_ids", Use::kNotServed, "[false]"},
+    {"priority", Use::kNotServed, "[0]"},
+    {"cache_salt", Use::kNotServed},
+};
+constexpr Field kCompletion[] = {
+    {"prompt"},
+    {"best_of"},
+    {"add_special_tokens", Use::kNotServed, "[true]"},
+};
+constexpr Field kChat[] = {
+    {"messages"},
+    {"top_logprobs"},
+    // What a chat template writes is all there is of special tokens.
+    {"add_special_tokens", Use::kNotServed, "[false]"},
+    {"add_generation_prompt", Use::kNotServed, "[true]"},
+    {"continue_final_message", Use::kNotServed, "[false]"},
+    {"chat_template", Use::kNotServed, "[]", ": --chat-template chooses among those that are"},
+    {"chat_template_kwargs", Use::kNotServed, "[{}]"},
+    {"documents", Use::kNotServed, "[[]]"},
+    {"mm_processor_kwargs", Use::kNotServed, "[{}]"},
+};
+constexpr Field kStreamOptions[] = {
+    {"include_usage"},
+    {"continuous_usage_stats"},
+    {"include_obfuscation", Use::kIgnored},  // padding: --pad-responses is the server's
+};
+constexpr Field kMessage[] = {
+    {"role"},
+    {"content"},
+    {"name", Use::kIgnored},  // no family of chat templates shows it
+    {"type", Use::kIgnored},  // lm-eval's
+    // Of an assistant's message that comes back as it was sent.
+    {"refusal", Use::kNotServed, R"([""])"},
+    {"annotations", Use::kNotServed, "[[]]"},
+    {"reasoning_content", Use::kNotServed, R"([""])"},
+    {"reasoning", Use::kNotServed, R"([""])"},
+    {"tool_calls", Use::kNotServed, "[[]]"},
+    {"function_call", Use::kNotServed},
+    {"tool_call_id", Use::kNotServed},
+    {"audio", Use::kNotServed},
+};
+constexpr Field kPart[] = {
+    {"type"}, {"text"}, {"cache_control", Use::kIgnored},  // Anthropic's, which proxies pass on
+};
+constexpr Field kSpeculation[] = {{"mode"},  {"rule"}, {"draft_length"},
+                                  {"paths"}, {"tree"}, {"stop"}};
+
+constexpr Field kStopRule[] = {{"kind"}, {"threshold"}};
+
+struct Kind {
+  const char* name;
+  std::span<const Field> own;
+  std::span<const Field> shared = {};
+};
+
+Kind KindOf(FieldsOf kind) {
+  switch (kind) {
+    case FieldsOf::kCompletion: return {"completions", kCompletion, kShared};
+    case FieldsOf::kChat: return {"chat completions", kChat, kShared};
+    case FieldsOf::kStreamOptions: return {"stream_options", kStreamOptions};
+    case FieldsOf::kMessage: return {"messages", kMessage};
+    case FieldsOf::kPart: return {"text parts", kPart};
+    case FieldsOf::kSpeculation: return {"speculation", kSpeculation};
+    case FieldsOf::kStopRule: return {"speculation.stop", kStopRule};
+  }
+  return {"", {}};
+}
+
+const Field* Find(std::span<const Field> fields, std::string_view name) {
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field& field) { return field.name == name; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+bool IsNeutral(const Field& field, const Json& value) {
+  const Json neutral = Json::parse(field.neutral);
+  return std::find(neutral.begin(), neutral.end(), value) != neutral.end();
+}
+
+}  // namespace
+
+Status CheckFields(FieldsOf kind, const Json& object, const std::string& path,
+                   bool ignore_unknown) {
+  const Kind known = KindOf(kind);
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_null()) continue;
+    const Field* field = Find(known.own, name);
+    if (field == nullptr) field = Find(known.shared, name);
+    if (field == nullptr) {
+      if (ignore_unknown) continue;
+      return InvalidArgument(path + Shortened(name) + " is not a field of " + known.name +
+                             " here; leave it out, or start the verifier with "
+                             "--http-ignore-unknown");
+    }
+    const bool refused =
+        field->use == Use::kRefused || (field->use == Use::kNotServed && !ignore_unknown);
+    if (!refused || IsNeutral(*field, value)) continue;
+    return InvalidArgument(path + name + " is " + Shown(value) + ", which is not served" +
+                           field->why + "; leave it out");
+  }
+  return Status();
+}
+
+}  // namespace outrider

@@ -1,0 +1,31 @@
+// Which members the JSON objects of a request may have, and what becomes of each: served, ignored
+// because it cannot change the answer's text, or refused unless its value asks for nothing. A
+// member in no table is refused, so that no wish is passed over in silence. docs/http.md shows the
+// tables.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+enum class FieldsOf {
+  kCompletion,
+  kChat,
+  kStreamOptions,
+  kMessage,
+  kPart,
+  kSpeculation,
+  kStopRule
+};
+
+// Checks names only, and the values of what is not served. `path`: put before names in errors
+// ("messages[0]."). `ignore_unknown`: lets members pass that no table has, and those of vLLM that
+// are not served (--http-ignore-unknown). kInvalidArgument "<path><name> is ..".
+// REQUIRES: `object` is an object.
+Status CheckFields(FieldsOf kind, const nlohmann::json& object, const std::string& path,
+                   bool ignore_unknown);
+
+}  // namespace outrider

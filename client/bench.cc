@@ -5,6 +5,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/signals.h"
 
 namespace outrider {
 namespace {
@@ -33,11 +37,18 @@ class Progress {
     changed_.notify_all();
   }
 
-  // Blocks until `requests` are done; draws the line meanwhile if `console` has a terminal.
-  void Wait(int requests, const Console& console) {
+  // A worker ends: it starts no more requests.
+  void WorkerDone() {
+    MutexLock lock(mu_);
+    ++workers_done_;
+    changed_.notify_all();
+  }
+
+  // Blocks until `workers` have ended; draws the line meanwhile if `console` has a terminal.
+  void Wait(int workers, int requests, const Console& console) {
     const Time started = SteadyClock().Now();
     MutexLock lock(mu_);
-    while (done_ < requests) {
+    while (workers_done_ < workers) {
       lock.WaitUntil(changed_, SteadyClock().Now() + kProgressInterval);
       if (!console.err_is_terminal) continue;
       char line[128];
@@ -56,10 +67,20 @@ class Progress {
   std::condition_variable changed_;
   int done_ OUTRIDER_GUARDED_BY(mu_) = 0;
   int failed_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  int workers_done_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
+// Returns at `time`, or when it is told to stop.
+void SleepUntil(Time time, const std::stop_token& stop) {
+  std::mutex mu;
+  std::unique_lock lock(mu);
+  std::condition_variable_any stopped;
+  stopped.wait_until(lock, stop, time, [] { return false; });
+}
+
 RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
-                     const BenchPrompt& prompt, int index, Progress* progress) {
+                     const BenchPrompt& prompt, int index, const std::stop_token& stop,
+                     Progress* progress) {
   RequestOptions request_options = options.request;
   if (prompt.max_tokens.has_value()) request_options.max_tokens = prompt.max_tokens;
   if (request_options.seed.has_value()) *request_options.seed += static_cast<uint64_t>(index);
@@ -68,17 +89,23 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
 
   const Time started = SteadyClock().Now();
   TokenTimes times(started);
-  const auto finished =
-      client.Generate(request, request_options.timeout_seconds, [&](const v1::TokenChunk& chunk) {
-        times.OnChunk(SteadyClock().Now(), chunk.token_ids_size());
-        progress->AddTokens(chunk.token_ids_size());
-      });
   RequestRecord record;
+  const auto on_chunk = [&](const v1::TokenChunk& chunk) {
+    times.OnChunk(SteadyClock().Now(), chunk.token_ids_size());
+    progress->AddTokens(chunk.token_ids_size());
+    ++record.rounds;
+    record.completion_tokens += static_cast<uint64_t>(chunk.token_ids_size());
+    record.drafted_rounds += chunk.drafted() > 0 ? 1 : 0;
+    record.drafted_tokens += chunk.drafted();
+    record.accepted_tokens += chunk.accepted();
+  };
+  const auto finished = client.Generate(request, request_options.timeout_seconds, on_chunk, stop);
   record.seconds = Seconds(SteadyClock().Now() - started);
   record.status = finished.status();
   record.domain = prompt.domain;
   record.ttft_ms = times.ttft_ms();
   record.itl_ms = times.itl_ms();
+  record.interrupted = !finished.ok() && stop.stop_requested();
   if (finished.ok()) {
     const v1::SpeculationStats& speculation = finished->speculation();
     record.completion_tokens = finished->completion_tokens();
@@ -90,51 +117,68 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
   return record;
 }
 
+Status FirstFailure(const std::vector<RequestRecord>& records, const BenchReport& report,
+                    bool allow_refused) {
+  const int failed = report.requests_failed - (allow_refused ? report.requests_refused : 0);
+  for (const RequestRecord& record : records) {
+    if (!record.interrupted && !record.status.ok() && !(allow_refused && record.refused())) {
+      return record.status.Annotate(std::to_string(failed) + " of " +
+                                    std::to_string(records.size()) +
+                                    " requests failed, the first with");
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
-Status RunBench(const BenchOptions& options, const Console& console) {
+Result<int> RunBench(const BenchOptions& options, const Console& console) {
   OUTRIDER_ASSIGN(const std::vector<BenchPrompt> prompts, ReadPrompts(options.prompts_path));
   const int requests = options.requests.value_or(static_cast<int>(prompts.size()));
+  const StopOnSignal signals;
+  const std::stop_token stop = signals.token();
   OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
 
-  std::vector<RequestRecord> records(static_cast<size_t>(requests));
+  std::vector<std::optional<RequestRecord>> made(static_cast<size_t>(requests));
   std::atomic<int> next = 0;
-  std::atomic<double> last_start = 0;  // seconds behind the first one
+  std::vector<double> starts(made.size());  // seconds after the first one
   Progress progress;
   const Time started = SteadyClock().Now();
+  const auto work = [&] {
+    for (int i = next.fetch_add(1); i < requests; i = next.fetch_add(1)) {
+      if (options.rate > 0) {
+        const std::chrono::duration<double> after(i / options.rate);
+        SleepUntil(started + std::chrono::duration_cast<Duration>(after), stop);
+      }
+      if (stop.stop_requested()) break;
+      const auto at = static_cast<size_t>(i);
+      starts[at] = Seconds(SteadyClock().Now() - started);
+      made[at] = RunOne(client, options, prompts[at % prompts.size()], i, stop, &progress);
+      progress.RequestDone(made[at]->status.ok());
+    }
+    progress.WorkerDone();
+  };
   {
     std::vector<std::jthread> workers;
-    for (int w = 0; w < std::min(options.concurrency, requests); ++w) {
-      workers.emplace_back([&] {
-        for (int i = next.fetch_add(1); i < requests; i = next.fetch_add(1)) {
-          if (options.rate > 0) {
-            std::this_thread::sleep_until(started +
-                                          std::chrono::duration_cast<Duration>(
-                                              std::chrono::duration<double>(i / options.rate)));
-          }
-          if (i == requests - 1) last_start = Seconds(SteadyClock().Now() - started);
-          const auto at = static_cast<size_t>(i);
-          records[at] = RunOne(client, options, prompts[at % prompts.size()], i, &progress);
-          progress.RequestDone(records[at].status.ok());
-        }
-      });
-    }
-    progress.Wait(requests, console);
+    const int count = std::min(options.concurrency, requests);
+    for (int w = 0; w < count; ++w) workers.emplace_back(work);
+    progress.Wait(count, requests, console);
   }
-  const BenchReport report = Summarise(records, Seconds(SteadyClock().Now() - started), last_start);
+  std::vector<RequestRecord> records;
+  for (std::optional<RequestRecord>& record : made) {
+    if (record.has_value()) records.push_back(std::move(*record));
+  }
+  const double starting = starts.empty() ? 0 : *std::max_element(starts.begin(), starts.end());
+  BenchReport report = Summarise(records, Seconds(SteadyClock().Now() - started), starting);
+  report.interrupted = report.requests_interrupted > 0 || records.size() < made.size();
   if (options.json) {
     console.out << BenchJson(report) << std::endl;
   } else {
     console.out << BenchTable(report) << std::flush;
   }
-  const int failed = report.requests_failed - (options.allow_refused ? report.requests_refused : 0);
-  for (const RequestRecord& record : records) {
-    if (!record.status.ok() && !(options.allow_refused && record.refused())) {
-      return record.status.Annotate(std::to_string(failed) + " of " + std::to_string(requests) +
-                                    " requests failed, the first with");
-    }
-  }
-  return Status();
+  if (report.interrupted) return 128 + signals.signal();
+  OUTRIDER_TRY(FirstFailure(records, report, options.allow_refused));
+  return 0;
 }
 
 }  // namespace outrider

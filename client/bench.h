@@ -7,7 +7,8 @@
 
 namespace outrider {
 
-// Reports in any case; the status is the first failed request's.
-Status RunBench(const BenchOptions& options, const Console& console);
+// Reports in any case; the error is the first failed request's. The exit code: 0, or 128 + the
+// signal that interrupted it. Then what was measured until then is reported.
+Result<int> RunBench(const BenchOptions& options, const Console& console);
 
 }  // namespace outrider

@@ -30,7 +30,11 @@ nlohmann::ordered_json Json(const Percentiles& p) {
 
 std::string BenchTable(const BenchReport& report) {
   std::string table;
+  if (report.interrupted) table += "interrupted: what was measured until then\n";
   AddRow(&table, "requests ok", std::to_string(report.requests_ok));
+  if (report.interrupted) {
+    AddRow(&table, "requests interrupted", std::to_string(report.requests_interrupted));
+  }
   AddRow(&table, "requests failed", std::to_string(report.requests_failed));
   for (const auto& [code, count] : report.errors) {
     AddRow(&table, "  " + code, std::to_string(count));
@@ -57,7 +61,9 @@ std::string BenchTable(const BenchReport& report) {
 
 std::string BenchJson(const BenchReport& report) {
   nlohmann::ordered_json json;
+  json["interrupted"] = report.interrupted;
   json["requests_ok"] = report.requests_ok;
+  json["requests_interrupted"] = report.requests_interrupted;
   json["requests_failed"] = report.requests_failed;
   json["requests_refused"] = report.requests_refused;
   json["started_per_second"] = report.started_per_second;

@@ -55,7 +55,7 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
   Acceptance all;
   std::map<std::string, Acceptance> by_domain;
   for (const RequestRecord& record : records) {
-    if (!record.status.ok()) {
+    if (!record.interrupted && !record.status.ok()) {
       ++report.requests_failed;
       ++report.errors[CodeName(record.status.code())];
       if (record.refused()) {
@@ -64,7 +64,7 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
       }
       continue;
     }
-    ++report.requests_ok;
+    ++(record.interrupted ? report.requests_interrupted : report.requests_ok);
     report.completion_tokens += record.completion_tokens;
     report.rounds += record.rounds;
     report.drafted_tokens += record.drafted_tokens;

@@ -35,8 +35,10 @@ struct RequestRecord {
   std::string domain;  // "": none
   std::optional<double> ttft_ms;
   std::vector<double> itl_ms;
-  double seconds = 0;  // from its start to its end
-  // As the verifier's last message has them; 0 when the request failed.
+  double seconds = 0;        // from its start to its end
+  bool interrupted = false;  // by the user, before its end
+  // As the verifier's last message has them; of a request that did not end well, as its chunks had
+  // them.
   uint64_t completion_tokens = 0;
   uint64_t rounds = 0;
   uint64_t drafted_rounds = 0;
@@ -56,8 +58,12 @@ struct Percentiles {
 // Linear between the closest ranks; all 0 without values.
 Percentiles PercentilesOf(std::vector<double> values);
 
-// Failed requests count in requests_failed, requests_refused, refusal_ms and errors only.
+// Failed requests count in requests_failed, requests_refused, refusal_ms and errors only,
+// interrupted ones with what had come of them.
 struct BenchReport {
+  // Set by the caller: not all of the requests were made, for the user had enough.
+  bool interrupted = false;
+  int requests_interrupted = 0;
   int requests_ok = 0;
   int requests_failed = 0;
   int requests_refused = 0;  // of those that failed

@@ -13,10 +13,10 @@
 namespace outrider {
 namespace {
 
-Status Run(const GenerateOptions& options, const Console& console) {
+Result<int> Run(const GenerateOptions& options, const Console& console) {
   return RunGenerate(options, console);
 }
-Status Run(const BenchOptions& options, const Console& console) {
+Result<int> Run(const BenchOptions& options, const Console& console) {
   return RunBench(options, console);
 }
 Status Run(const StatusOptions& options, const Console& console) {
@@ -33,16 +33,25 @@ Status Run(const TrainHeadOptions& options, const Console& console) {
   return RunTrainHead(options, console);
 }
 
+int ExitCodeOf(const Result<int>& result) { return *result; }
+int ExitCodeOf(const Status& /*ok*/) { return 0; }
+
+const Status& StatusOf(const Result<int>& result) { return result.status(); }
+const Status& StatusOf(const Status& status) { return status; }
+
 }  // namespace
 
 int RunCommandLine(int argc, const char* const* argv, const Console& console) {
   const auto parsed = ParseFlags(argc, argv, console);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
-  const Status status = std::visit([&](const auto& options) { return Run(options, console); },
-                                   std::get<Command>(parsed));
-  if (status.ok()) return 0;
-  console.err << "error: " << status.ToString() << std::endl;
-  return 1;
+  return std::visit(
+      [&](const auto& options) {
+        const auto result = Run(options, console);
+        if (result.ok()) return ExitCodeOf(result);
+        console.err << "error: " << StatusOf(result).ToString() << std::endl;
+        return 1;
+      },
+      std::get<Command>(parsed));
 }
 
 }  // namespace outrider

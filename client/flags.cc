@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/version.h"
+#include "common/command_line/command_line.h"
 #include "common/rpc/plaintext.h"
 
 namespace outrider {
@@ -73,36 +74,48 @@ Status Check(const ConnectionOptions& connection) {
 }
 
 void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
-  SamplingParams& sampling = request->sampling;
+  v1::SamplingParams* sampling = &request->sampling;
   command->add_option("--max-tokens", request->max_tokens,
-                      "Tokens to produce at most; without it, as many as the context allows");
-  command->add_option("--temperature", sampling.temperature, "0 takes the likeliest token")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--top-p", sampling.top_p, "Keep the likeliest tokens that hold this mass")
-      ->check(CLI::Range(0.f, 1.f))
-      ->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "Keep this many of the likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+                      "Tokens to produce at most; without it the model's own default, or as many "
+                      "as the context allows");
   command
-      ->add_option("--min-p", sampling.min_p,
-                   "Keep tokens at least this share as likely as the likeliest")
-      ->check(CLI::Range(0.f, 1.f))
-      ->capture_default_str();
+      ->add_option_function<float>(
+          "--temperature", [sampling](float value) { sampling->set_temperature(value); },
+          "0 takes the likeliest token; without it and the flags below, the model's own defaults "
+          "(generation_config.json)")
+      ->check(AtLeast(0));
   command
-      ->add_option("--repetition-penalty", sampling.repetition_penalty,
-                   "Above 1: what prompt and output have already becomes less likely")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->add_option_function<float>(
+          "--top-p", [sampling](float value) { sampling->set_top_p(value); },
+          "Keep the likeliest tokens that hold this mass; 1: all")
+      ->check(Between(0, 1));
   command
-      ->add_option("--presence-penalty", sampling.presence_penalty,
-                   "Taken off the logit of every token that the output has already")
-      ->capture_default_str();
+      ->add_option_function<uint32_t>(
+          "--top-k", [sampling](uint32_t value) { sampling->set_top_k(value); },
+          "Keep this many of the likeliest tokens; 0: all")
+      ->check(AtLeast(0));
   command
-      ->add_option("--frequency-penalty", sampling.frequency_penalty,
-                   "The same, once for each time that it has it")
-      ->capture_default_str();
+      ->add_option_function<float>(
+          "--min-p", [sampling](float value) { sampling->set_min_p(value); },
+          "Keep tokens at least this share as likely as the likeliest; 0: all")
+      ->check(Between(0, 1));
+  command
+      ->add_option_function<float>(
+          "--repetition-penalty",
+          [sampling](float value) { sampling->set_repetition_penalty(value); },
+          "Above 1: what prompt and output have already becomes less likely; 1: off")
+      ->check(Above(0));
+  command
+      ->add_option_function<float>(
+          "--presence-penalty", [sampling](float value) { sampling->set_presence_penalty(value); },
+          "Taken off the logit of every token that the output has already; 0: off")
+      ->check(Between(-2, 2));
+  command
+      ->add_option_function<float>(
+          "--frequency-penalty",
+          [sampling](float value) { sampling->set_frequency_penalty(value); },
+          "The same, once for each time that it has it; 0: off")
+      ->check(Between(-2, 2));
   command
       ->add_option("--stop", request->stop_strings,
                    "End the text before this string; may be given several times")
@@ -142,12 +155,12 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
       ->add_option("--stop-threshold", flags->stop_threshold,
                    "Of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: the usual "
                    "one")
-      ->check(CLI::Range(0.f, kMaxEntropyThreshold))
+      ->check(Between(0, kMaxEntropyThreshold))
       ->capture_default_str();
   command
       ->add_option("--timeout", request->timeout_seconds,
                    "Seconds that one request may take; 0: any number")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Between(0, 1e6))
       ->capture_default_str();
 }
 
@@ -205,7 +218,7 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
                       "--data holds --examples; without it, train on what --data holds");
   AddConnection(command, &o->connection);
   command->add_option("--examples", o->examples, "Drafted tokens that --data is to hold")
-      ->check(CLI::PositiveNumber)
+      ->check(Above(0))
       ->capture_default_str();
   command->add_option("--concurrency", o->concurrency, "Texts at a time")
       ->check(CLI::Range(1, 1024))
@@ -220,13 +233,13 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
       ->capture_default_str();
   SamplingParams& sampling = o->sampling;
   command->add_option("--temperature", sampling.temperature, "Of the texts")
-      ->check(CLI::PositiveNumber)
+      ->check(Above(0))
       ->capture_default_str();
   command->add_option("--top-p", sampling.top_p, "Likewise")
-      ->check(CLI::Range(0.f, 1.f))
+      ->check(Between(0, 1))
       ->capture_default_str();
   command->add_option("--top-k", sampling.top_k, "Likewise; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
       ->capture_default_str();
   command->add_option("--depth", o->training.depth, "Residual blocks; 0: a linear layer")
       ->check(CLI::Range(0, kMaxHeadDepth))
@@ -238,25 +251,32 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--learning-rate", o->training.learning_rate, "At first; falls to 0")
-      ->check(CLI::PositiveNumber)
+      ->check(Above(0))
       ->capture_default_str();
   command
       ->add_option("--rejection-weight", o->training.rejection_weight,
                    "Weight of rejections in the loss; the head is calibrated behind it")
-      ->check(CLI::PositiveNumber)
+      ->check(Above(0))
       ->capture_default_str();
   command->add_option("--seed", o->training.seed, "Same seed, same --data: the same head")
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object");
 }
 
-void Finish(const RequestFlags& flags, RequestOptions* request) {
+Status Finish(const RequestFlags& flags, RequestOptions* request) {
+  if (flags.stop_rule.empty() && flags.stop_threshold != 0.f) {
+    return InvalidArgument("--stop-threshold belongs to a --stop-rule: give both");
+  }
   request->speculation = flags.speculation == "auto";
   if (!flags.rule.empty()) request->rule = ParseRule(flags.rule).value();
   if (!flags.stop_rule.empty()) {
     request->stop = {.kind = ParseStopRule(flags.stop_rule).value(),
                      .threshold = flags.stop_threshold};
+    if (const Status wrong = Validate(*request->stop); !wrong.ok()) {
+      return wrong.Annotate("--stop-threshold");
+    }
   }
+  return Status();
 }
 
 }  // namespace
@@ -302,12 +322,12 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   bench_command
       ->add_option("--requests", bench.requests,
                    "Requests in all, cycling through the prompts; without it, each prompt once")
-      ->check(CLI::PositiveNumber);
+      ->check(Above(0));
   bench_command
       ->add_option("--rate", bench.rate,
                    "Requests to start a second, whether or not others have ended, as long as fewer "
                    "than --concurrency run; 0: one whenever one ends")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
       ->capture_default_str();
   bench_command->add_flag("--allow-refused", bench.allow_refused,
                           "Requests that are refused for want of room (RESOURCE_EXHAUSTED before "
@@ -381,11 +401,7 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
   TrainHeadOptions train;
   AddTrainHead(train_command, &train);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, console.out, console.err) == 0 ? 0 : kUsageError;
-  }
+  if (const auto code = ParseCommandLine(app, argc, argv, console.out, console.err)) return *code;
 
   if (plan_command->parsed()) return Command(plan);
   if (control_command->parsed()) return Command(control);
@@ -399,10 +415,11 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
                                   : bench_command->parsed()  ? &bench.connection
                                   : train_command->parsed()  ? &train.connection
                                                              : &status.connection;
-  if (const Status wrong = Check(*connection); !wrong.ok()) {
+  const auto refuse = [&console](const Status& wrong) {
     console.err << wrong.message() << std::endl;
     return kUsageError;
-  }
+  };
+  if (const Status wrong = Check(*connection); !wrong.ok()) return refuse(wrong);
   // Not a flag: command lines are seen by everybody on the machine.
   if (const char* token = std::getenv("OUTRIDER_TOKEN")) connection->token = token;
 
@@ -414,18 +431,19 @@ std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const C
     } else {
       generate.prompt = tokens;
     }
-    Finish(generate_flags, &generate.request);
+    if (const Status wrong = Finish(generate_flags, &generate.request); !wrong.ok()) {
+      return refuse(wrong);
+    }
     return Command(generate);
   }
   if (bench_command->parsed()) {
-    Finish(bench_flags, &bench.request);
+    if (const Status wrong = Finish(bench_flags, &bench.request); !wrong.ok()) {
+      return refuse(wrong);
+    }
     return Command(bench);
   }
   if (train_command->parsed()) {
-    if (const Status wrong = Validate(train.sampling, 1 << 20); !wrong.ok()) {
-      console.err << wrong.message() << std::endl;
-      return kUsageError;
-    }
+    if (const Status wrong = Validate(train.sampling, 1 << 20); !wrong.ok()) return refuse(wrong);
     return Command(train);
   }
   return Command(status);

@@ -1,7 +1,6 @@
 #include "client/generate.h"
 
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,19 +10,16 @@
 #include "client/draft_marks.h"
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
+#include "common/base/input_file.h"
+#include "common/base/signals.h"
 
 namespace outrider {
 namespace {
 
 Result<std::string> ReadPrompt(const std::string& path, std::istream& in) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file) return NotFound(path + ": cannot be read");
-  }
-  std::istream& source = path == "-" ? in : file;
-  std::string text(std::istreambuf_iterator<char>(source), {});
-  if (source.bad()) return DataLoss(path + ": reading failed");
+  if (path != "-") return ReadFile(path, kMaxPromptFileBytes);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) return DataLoss("standard input: reading failed");
   return text;
 }
 
@@ -39,6 +35,8 @@ Status SetPrompt(const GenerateOptions& options, std::istream& in, v1::GenerateR
   return Status();
 }
 
+constexpr char kInterrupted[] = "interrupted";
+
 const char* ReasonName(v1::Finished::Reason reason) {
   switch (reason) {
     case v1::Finished::REASON_STOP: return "stop";
@@ -53,34 +51,50 @@ struct Output {
   std::vector<uint32_t> token_ids;
   Time started;
   std::optional<Time> first_token;
+  // Of chunks, each of which is a round.
+  uint32_t rounds = 0, drafted = 0, accepted = 0;
 };
 
-std::string Json(const Output& output, const v1::Finished& finished, double seconds) {
+// What is known of a request that was interrupted, as its last message would have had it.
+v1::Finished Interrupted(const Output& output) {
+  v1::Finished finished;
+  finished.set_completion_tokens(static_cast<uint32_t>(output.token_ids.size()));
+  finished.mutable_speculation()->set_rounds(output.rounds);
+  finished.mutable_speculation()->set_drafted_tokens(output.drafted);
+  finished.mutable_speculation()->set_accepted_tokens(output.accepted);
+  return finished;
+}
+
+std::string Json(const Output& output, const v1::Finished& finished, bool interrupted,
+                 double seconds) {
   nlohmann::ordered_json json;
   json["text"] = output.text;
   json["token_ids"] = output.token_ids;
-  json["finish_reason"] = ReasonName(finished.reason());
-  json["prompt_tokens"] = finished.prompt_tokens();
+  json["finish_reason"] = interrupted ? kInterrupted : ReasonName(finished.reason());
+  // Which, like the seed, only the verifier's last message tells.
+  if (!interrupted) json["prompt_tokens"] = finished.prompt_tokens();
   json["completion_tokens"] = finished.completion_tokens();
   json["drafted_tokens"] = finished.speculation().drafted_tokens();
   json["accepted_tokens"] = finished.speculation().accepted_tokens();
   json["rounds"] = finished.speculation().rounds();
   json["tokens_per_second"] = finished.completion_tokens() / seconds;
-  json["seed"] = finished.seed();
+  if (!interrupted) json["seed"] = finished.seed();
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string Statistics(const Output& output, const v1::Finished& finished, double seconds) {
+std::string Statistics(const Output& output, const v1::Finished& finished, bool interrupted,
+                       double seconds) {
   const v1::SpeculationStats& speculation = finished.speculation();
   char line[256];
   std::snprintf(line, sizeof line,
                 "%u tokens in %.2f s (%.1f tokens/s, first after %.3f s); %u rounds, %u tokens "
-                "drafted, %u accepted; finish: %s; seed %llu",
+                "drafted, %u accepted; finish: %s",
                 finished.completion_tokens(), seconds, finished.completion_tokens() / seconds,
                 Seconds(output.first_token.value_or(output.started) - output.started),
                 speculation.rounds(), speculation.drafted_tokens(), speculation.accepted_tokens(),
-                ReasonName(finished.reason()), static_cast<unsigned long long>(finished.seed()));
-  return line;
+                interrupted ? kInterrupted : ReasonName(finished.reason()));
+  if (interrupted) return line;
+  return line + ("; seed " + std::to_string(finished.seed()));
 }
 
 // The chunk's text with the drafted part marked. Asks the verifier for the text of the tokens that
@@ -95,9 +109,10 @@ std::string Marked(const v1::TokenChunk& chunk, const VerifierClient& client, Ma
 
 }  // namespace
 
-Status RunGenerate(const GenerateOptions& options, const Console& console) {
+Result<int> RunGenerate(const GenerateOptions& options, const Console& console) {
   v1::GenerateRequest request = MakeRequest(options.request);
   OUTRIDER_TRY(SetPrompt(options, console.in, &request));
+  const StopOnSignal stop;
   OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
   const MarkStyle style = console.colour ? MarkStyle::kColour : MarkStyle::kBrackets;
 
@@ -105,6 +120,9 @@ Status RunGenerate(const GenerateOptions& options, const Console& console) {
   output.started = SteadyClock().Now();
   const auto on_chunk = [&](const v1::TokenChunk& chunk) {
     if (!output.first_token.has_value()) output.first_token = SteadyClock().Now();
+    ++output.rounds;
+    output.drafted += chunk.drafted();
+    output.accepted += chunk.accepted();
     output.text += chunk.text();
     output.token_ids.insert(output.token_ids.end(), chunk.token_ids().begin(),
                             chunk.token_ids().end());
@@ -112,16 +130,19 @@ Status RunGenerate(const GenerateOptions& options, const Console& console) {
     console.out << (options.show_drafts ? Marked(chunk, client, style) : chunk.text())
                 << std::flush;
   };
-  const auto finished = client.Generate(request, options.request.timeout_seconds, on_chunk);
+  const auto finished =
+      client.Generate(request, options.request.timeout_seconds, on_chunk, stop.token());
   const double seconds = Seconds(SteadyClock().Now() - output.started);
   if (!options.json && !output.text.empty()) console.out << std::endl;
-  if (!finished.ok()) return finished.status();
+  const bool interrupted = !finished.ok() && stop.signal() != 0;
+  if (!finished.ok() && !interrupted) return finished.status();
+  const v1::Finished& known = interrupted ? Interrupted(output) : *finished;
   if (options.json) {
-    console.out << Json(output, *finished, seconds) << std::endl;
+    console.out << Json(output, known, interrupted, seconds) << std::endl;
   } else {
-    console.err << Statistics(output, *finished, seconds) << std::endl;
+    console.err << Statistics(output, known, interrupted, seconds) << std::endl;
   }
-  return Status();
+  return interrupted ? 128 + stop.signal() : 0;
 }
 
 }  // namespace outrider

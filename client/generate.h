@@ -7,6 +7,8 @@
 
 namespace outrider {
 
-Status RunGenerate(const GenerateOptions& options, const Console& console);
+// The exit code: 0, or 128 + the signal that interrupted it. Then what had come of the text is
+// there all the same, with its figures.
+Result<int> RunGenerate(const GenerateOptions& options, const Console& console);
 
 }  // namespace outrider

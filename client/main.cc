@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "client/command_line.h"
+#include "common/rpc/library_logs.h"
 
 namespace {
 
@@ -24,5 +25,6 @@ int main(int argc, char** argv) {
                                   .err = std::cerr,
                                   .err_is_terminal = isatty(STDERR_FILENO) != 0,
                                   .colour = TakesColour()};
+  outrider::TakeLibraryLogs();
   return outrider::RunCommandLine(argc, argv, console);
 }

@@ -15,6 +15,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/stop_rule.h"
+#include "outrider/v1/generation.pb.h"
 
 namespace outrider {
 
@@ -31,8 +32,8 @@ struct ConnectionOptions {
 
 // How a text is generated, whatever the prompt.
 struct RequestOptions {
-  SamplingParams sampling;
-  std::optional<uint32_t> max_tokens;  // unset: as the context allows
+  v1::SamplingParams sampling;         // unset fields: the model's own defaults
+  std::optional<uint32_t> max_tokens;  // unset: the model's own default, or as the context allows
   std::vector<std::string> stop_strings;
   bool ignore_eos = false;
   std::optional<uint64_t> seed;  // unset: the server draws one

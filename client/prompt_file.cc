@@ -1,9 +1,9 @@
 #include "client/prompt_file.h"
 
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "common/base/input_file.h"
 
 namespace outrider {
 namespace {
@@ -48,10 +48,7 @@ Result<std::vector<BenchPrompt>> ParsePrompts(std::string_view text, const std::
 }
 
 Result<std::vector<BenchPrompt>> ReadPrompts(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path + ": cannot be read");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return DataLoss(path + ": reading failed");
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxPromptFileBytes));
   return ParsePrompts(text, path);
 }
 

@@ -1,15 +1,14 @@
 #include "client/simulate.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "client/simulate_exact.h"
 #include "client/simulate_figures.h"
 #include "client/simulate_pair.h"
 #include "client/simulate_sample.h"
+#include "common/base/input_file.h"
 #include "common/math/kseq.h"
 #include "verifier/rules/candidates.h"
 
@@ -142,13 +141,8 @@ Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& 
 }
 
 Result<std::string> RunSimulate(const SimulateOptions& options) {
-  std::ifstream file(options.pair_path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return NotFound("cannot read the pair \"" + options.pair_path + "\"");
-  }
-  const std::string json = text.str();
-  Result<std::string> report = Simulate(json, options);
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(options.pair_path, kMaxPromptFileBytes));
+  Result<std::string> report = Simulate(text, options);
   return report.ok() ? report : report.status().Annotate(options.pair_path);
 }
 

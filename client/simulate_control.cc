@@ -1,13 +1,12 @@
 #include "client/simulate_control.h"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include "client/control_scenario.h"
+#include "common/base/input_file.h"
 #include "common/math/philox.h"
 #include "verifier/control/controller.h"
 
@@ -169,12 +168,8 @@ Result<std::string> SimulateControl(std::string_view scenario_json,
 }
 
 Result<std::string> RunSimulateControl(const SimulateControlOptions& options) {
-  std::ifstream file(options.scenario_path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return NotFound("cannot read the scenario \"" + options.scenario_path + "\"");
-  }
-  Result<std::string> report = SimulateControl(text.str(), options);
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(options.scenario_path, kMaxPromptFileBytes));
+  Result<std::string> report = SimulateControl(text, options);
   return report.ok() ? report : report.status().Annotate(options.scenario_path);
 }
 

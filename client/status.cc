@@ -36,6 +36,17 @@ std::string Table(const std::vector<Row>& rows) {
   return table;
 }
 
+// Who drafted the last rounds.
+std::string Proposers(const v1::GetStatusResponse& status) {
+  std::string text;
+  for (const v1::ProposerShare& p : status.proposers()) {
+    text += (text.empty() ? "" : ", ") +
+            (p.proposer() == "none" ? "nobody (plain decoding)" : p.proposer()) + " " +
+            Number(100 * p.share(), p.share() < 0.1 ? 1 : 0) + " %";
+  }
+  return text.empty() ? "no rounds yet" : text + " of the last rounds";
+}
+
 std::string Tables(const v1::GetStatusResponse& status) {
   std::string text = "model " + status.model() + ", version " + status.version() + ", up " +
                      Number(status.uptime_seconds(), 0) + " s" +
@@ -46,7 +57,7 @@ std::string Tables(const v1::GetStatusResponse& status) {
           std::to_string(status.kv_pages_total()) + " free, " +
           std::to_string(status.kv_pages_cached()) + " cached\n\n";
   if (status.drafters().empty()) {
-    text += "no drafter attached: plain decoding\n";
+    text += "no drafter attached\n";
   } else {
     std::vector<Row> rows = {{"drafter", "model", "sessions", "connected", "drafted", "accepted",
                               "round trip", "drafting"}};
@@ -59,6 +70,7 @@ std::string Tables(const v1::GetStatusResponse& status) {
     }
     text += Table(rows);
   }
+  text += "drafted by: " + Proposers(status) + "\n";
   if (status.sessions().empty()) return text;
   std::vector<Row> rows = {
       {"session", "phase", "prompt", "completion", "drafted", "accepted", "drafter"}};
@@ -82,6 +94,10 @@ std::string Json(const v1::GetStatusResponse& status) {
   json["kv_pages_total"] = status.kv_pages_total();
   json["kv_pages_free"] = status.kv_pages_free();
   json["kv_pages_cached"] = status.kv_pages_cached();
+  json["proposers"] = nlohmann::ordered_json::array();
+  for (const v1::ProposerShare& p : status.proposers()) {
+    json["proposers"].push_back({{"proposer", p.proposer()}, {"share", p.share()}});
+  }
   json["drafters"] = nlohmann::ordered_json::array();
   for (const v1::DrafterStatus& d : status.drafters()) {
     nlohmann::ordered_json& drafter = json["drafters"].emplace_back();

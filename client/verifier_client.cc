@@ -39,7 +39,7 @@ Result<std::string> TokenOf(const ConnectionOptions& options) {
 
 v1::GenerateRequest MakeRequest(const RequestOptions& options) {
   v1::GenerateRequest request;
-  ToWire(options.sampling, request.mutable_sampling());
+  *request.mutable_sampling() = options.sampling;
   v1::StopConditions* stop = request.mutable_stop();
   if (options.max_tokens.has_value()) stop->set_max_tokens(*options.max_tokens);
   for (const std::string& text : options.stop_strings) stop->add_stop_strings(text);
@@ -88,8 +88,9 @@ std::unique_ptr<grpc::ClientContext> VerifierClient::MakeContext(double timeout_
 
 Result<v1::Finished> VerifierClient::Generate(
     const v1::GenerateRequest& request, double timeout_seconds,
-    const std::function<void(const v1::TokenChunk&)>& on_chunk) const {
+    const std::function<void(const v1::TokenChunk&)>& on_chunk, const std::stop_token& stop) const {
   const auto context = MakeContext(timeout_seconds);
+  const std::stop_callback cancel(stop, [&context] { context->TryCancel(); });
   const auto stub = v1::Generation::NewStub(channel_);
   const auto reader = stub->Generate(context.get(), request);
   std::optional<v1::Finished> finished;

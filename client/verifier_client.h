@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "client/options.h"
@@ -32,9 +33,10 @@ class VerifierClient {
   static Result<VerifierClient> Create(const ConnectionOptions& options);
 
   // Blocks until the text has ended; `on_chunk` sees every chunk as it comes. timeout_seconds 0:
-  // none. An error behind the first token says how many had come.
+  // none. An error after the first token says how many had come. `stop`: cancels the call.
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
-                                const std::function<void(const v1::TokenChunk&)>& on_chunk) const;
+                                const std::function<void(const v1::TokenChunk&)>& on_chunk,
+                                const std::stop_token& stop = {}) const;
   Result<v1::GetStatusResponse> GetStatus() const;
   Result<std::string> Detokenize(std::span<const uint32_t> token_ids) const;
 

@@ -12,12 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/file_limit.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
 #include "common/model/acceptance_head.h"
+#include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"
+#include "common/rpc/library_logs.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
@@ -84,6 +87,7 @@ Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options
 Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
+  OUTRIDER_TRY(CheckModelDirectory(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
   DraftLoopOptions loop_options{.max_sessions = options.max_sessions,
@@ -176,6 +180,8 @@ int main(int argc, char** argv) {
   if (const auto code = outrider::ParseDrafterOptions(argc, argv, &options)) return *code;
   outrider::SetLogLevel(options.service.log_level);
   outrider::SetLogJson(options.service.log_json);
+  outrider::RaiseFileLimit();
+  outrider::TakeLibraryLogs();
   outrider::SignalWaiter signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {

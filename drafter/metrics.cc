@@ -6,6 +6,10 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
     : draft_tokens_total(registry.MakeCounter(
           "outrider_drafter_draft_tokens_total",
           "Draft tokens made; what two sequences share counts once", {{"model_name", model_name}})),
+      not_finite_rows_total(registry.MakeCounter(
+          "outrider_drafter_not_finite_rows_total",
+          "Rows of logits from which nothing was drafted, being NaN or infinite",
+          {{"model_name", model_name}})),
       drafts_sent_total(registry.MakeCounter("outrider_drafter_drafts_sent_total",
                                              "Drafts sent whole, one a session and round",
                                              {{"model_name", model_name}})),

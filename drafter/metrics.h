@@ -13,6 +13,7 @@ struct DrafterMetrics {
   DrafterMetrics(MetricsRegistry& registry, const std::string& model_name);
 
   Counter draft_tokens_total;
+  Counter not_finite_rows_total;  // of logits, from which nothing is drafted
   Counter drafts_sent_total;
   Histogram draft_depth;
   Histogram draft_seconds;  // plan come to draft sent; its sum's rate: plans at hand, on average

@@ -17,6 +17,7 @@ constexpr char kDraftingService[] = "outrider.v1.Drafting";
 
 void LoopMetrics::OnStep(const StepReport& report) {
   metrics_->draft_tokens_total.Increment(report.drafted_tokens);
+  metrics_->not_finite_rows_total.Increment(report.broken_rows);
   if (report.ahead) metrics_->ahead_tokens_total.Increment(report.drafted_tokens);
   metrics_->forward_seconds.Observe(report.seconds);
   metrics_->batch_rows.Observe(report.rows);

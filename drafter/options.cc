@@ -1,8 +1,10 @@
 #include "drafter/options.h"
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <utility>
 
+#include "common/command_line/command_line.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/wire.h"
 
@@ -31,7 +33,7 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--resolve-seconds", o->resolve_seconds,
                  "A dns:/// name is looked up again after this long, and within a second when a "
                  "verifier behind it is not attached")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(Between(0.1, 3600));
   app.add_option("--tls-ca", o->service.tls.ca,
                  "PEM file of the authorities that the verifiers' certificates come from: they are "
                  "dialled with TLS, and --listen (with --tls-cert) takes only clients with a "
@@ -72,8 +74,8 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--collect-head-examples", o->collect_head_examples,
                  "Examples that the file holds at most, of 16 bytes and 4 for each number of the "
                  "model's hidden size")
-      ->check(CLI::PositiveNumber);
-  return ParseCommandLine(app, argc, argv, [o, &verifiers] {
+      ->check(Above(0));
+  return ParseCommandLine(app, argc, argv, std::cout, std::cerr, [o, &verifiers] {
     OUTRIDER_TRY(CheckTransport(o->service));
     for (const std::string& text : verifiers) {
       Result<VerifierTarget> target = ParseVerifierTarget(text);

@@ -33,7 +33,7 @@ struct DrafterOptions {
 // Plaintext to another machine must be asked for.
 Status CheckVerifier(const DrafterOptions& options, const std::string& address);
 
-// As ParseCommandLine of service_options.h.
+// As ParseCommandLine of command_line.h.
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* options);
 
 }  // namespace outrider

@@ -4,6 +4,7 @@
 #   scripts/demo.sh [--prompts N] [--max-tokens N] [--device cpu|cuda:N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/verdict.sh
 
 num_prompts=6
 max_tokens=200
@@ -19,23 +20,13 @@ done
 
 logs=$(mktemp -d)
 pids=()
-finish() {
-  local code=$?
-  trap - EXIT
+clean_up() {
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
-  if ((code > 128)); then
-    echo "demo: interrupted" >&2
-  elif ((code != 0)); then
-    tail -n 5 "$logs"/*.log >&2 2>/dev/null || true
-    echo "demo: FAILED" >&2
-  fi
+  if (($1 != 0)) && [[ -z $verdict_signal ]]; then tail -n 5 "$logs"/*.log >&2 2>/dev/null || true; fi
   rm -rf "$logs"
-  exit "$code"
 }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+verdict_for demo clean_up
 
 fail() { echo "demo: $1" >&2; exit 1; }
 
@@ -57,7 +48,7 @@ scripts/setup.sh
 cmake --preset cpu >"$logs/configure.log"
 targets=(outrider outrider-verifier outrider-drafter)
 [[ $device == cpu ]] || targets+=(outrider_cuda_backend)
-cmake --build --preset cpu --target "${targets[@]}"
+run cmake --build --preset cpu --target "${targets[@]}"
 bin=build/cpu/bin
 
 echo
@@ -133,6 +124,6 @@ awk -v a="$tokens_on" -v b="$seconds_on" -v c="$tokens_off" -v d="$seconds_off" 
   if (four < off)
     print "Always four tokens do not pay here: this model is so small that a core scores a draft of n tokens in " \
       "nearly n times the time of one (docs/benchmarks.md). The controller finds that out."
-  printf "demo: OK: %.1f tokens/s with speculation, %.1f without: %.2f times as fast " \
+  printf "%.1f tokens/s with speculation, %.1f without: %.2f times as fast " \
     "(four tokens a round: %.2f)\n", on, off, on / off, four / off
 }'

@@ -5,6 +5,7 @@
 #   scripts/fuzz.sh [SECONDS [TARGET...]]      60 seconds for each target of tests/fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/verdict.sh
 
 seconds=${1:-60}
 shift $(($# > 0))
@@ -17,9 +18,10 @@ if ((${#targets[@]} == 0)); then
   for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
 fi
 
+verdict_for "fuzz of ${#targets[@]} targets, $seconds s each"
 scripts/setup.sh --lint
 cmake --preset fuzz
-cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
+run cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
 crashes=$PWD/build/fuzz/crashes
 mkdir -p "$crashes"
@@ -30,7 +32,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$found"
   printf '\n== %s, %d s\n' "$target" "$seconds"
   # 10 seconds or 2 GB for 4 KB of input are a finding too.
-  if ! "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+  if ! run "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     "$found" "tests/fuzz/corpus/$target"; then
     broken+=("$target")
@@ -39,7 +41,6 @@ for target in "${targets[@]}"; do
 done
 
 if ((${#broken[@]} > 0)); then
-  printf '\nfuzz: FAILED: %s; once fixed, add the inputs to tests/fuzz/corpus\n' "${broken[*]}"
+  echo "broken: ${broken[*]}; once fixed, add the inputs to tests/fuzz/corpus"
   exit 1
 fi
-printf '\nfuzz: PASSED: %d targets, %d s each\n' "${#targets[@]}" "$seconds"

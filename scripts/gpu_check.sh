@@ -12,6 +12,7 @@
 # transformers is skipped with a word if it cannot import torch and transformers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/verdict.sh
 without_device=0
 if [[ ${1:-} == --without-device ]]; then
   without_device=1
@@ -43,15 +44,11 @@ no_python=0
 python=$(command -v "${OUTRIDER_PYTHON:-python3}") || no_python=1
 
 failed=()
-verdict() {
-  if (($1 == 0)); then
-    printf '\ngpu check: PASSED after %d s\n' "$SECONDS"
-  else
-    printf '\ngpu check: FAILED after %d s (%s)\n' "$SECONDS" "${failed[*]:-$stage}"
-  fi
+tell_failed() {
+  if (($1 != 0)); then echo "failed: ${failed[*]:-$stage}"; fi
 }
 stage=configure
-trap 'verdict $?' EXIT
+verdict_for "gpu check" tell_failed
 
 # Seconds for something that may take $1: no more than are left.
 room() {
@@ -72,8 +69,8 @@ tell() {
   echo "$name: $(grep -E '^\[  (PASSED|SKIPPED|FAILED)' "$out/$name.log" | head -n 12 | tr '\n' ' ' || true)"
 }
 
-# run NAME LIMIT COMMAND...
-run() {
+# run_check NAME LIMIT COMMAND...
+run_check() {
   local name=$1 limit rc=0
   limit=$(room "$2")
   shift 2
@@ -146,13 +143,13 @@ build build outrider_cuda_backend cuda_parity_test conformance_test gpu_bench pa
 stage=tests
 if ((!without_device)); then
   step "parity"
-  run parity 150 "$build/bin/cuda_parity_test"
+  run_check parity 150 "$build/bin/cuda_parity_test"
   if grep -q 'SKIPPED' "$out/parity.log" 2>/dev/null; then
     echo "parity: skipped though there is a device:"
     grep -m 1 'skipped (' "$out/parity.log" || true
     failed+=(parity-skipped)
   fi
-  run conformance 150 "$build/bin/conformance_test" --gtest_filter='On/*/CudaDevice'
+  run_check conformance 150 "$build/bin/conformance_test" --gtest_filter='On/*/CudaDevice'
   if grep -q 'does not run here: skipped' "$out/conformance.log" 2>/dev/null; then
     failed+=(conformance-skipped)
   fi
@@ -182,7 +179,7 @@ if ((!without_device)); then
   if sanitizer=$(command -v compute-sanitizer); then
     step "compute-sanitizer"
     for tool in memcheck racecheck synccheck; do
-      run "sanitizer-$tool" 100 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+      run_check "sanitizer-$tool" 100 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         "$build/bin/cuda_parity_test" --gtest_filter='Families/CudaParity.*/Llama'
     done
   else
@@ -199,7 +196,7 @@ fi
 build build-of-host-tests "${host_tests[@]}"
 run_together 250 "${host_tests[@]}"
 if ((without_device)); then
-  run conformance 200 "$build/bin/conformance_test" --gtest_filter='-*/CudaDevice'
+  run_check conformance 200 "$build/bin/conformance_test" --gtest_filter='-*/CudaDevice'
   echo "no device: parity, verdicts, compute-sanitizer and benchmarks did not run"
 fi
 

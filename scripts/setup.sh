@@ -8,8 +8,7 @@ set -euo pipefail
 packages=(
   ca-certificates ccache cmake git g++ ninja-build pkg-config
   libabsl-dev libboost-dev libgrpc++-dev libprotobuf-dev libssl-dev openssl protobuf-compiler protobuf-compiler-grpc
-  libcivetweb-dev prometheus-cpp-dev
-  libhwy-dev libpcre2-dev libutf8proc-dev
+  prometheus-cpp-dev libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
 )

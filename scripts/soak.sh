@@ -5,6 +5,7 @@
 #   scripts/soak.sh [SECONDS [SEED]]      600 seconds
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/verdict.sh
 
 export OUTRIDER_SOAK_SECONDS=${1:-600} OUTRIDER_SOAK_SEED=${2:-1}
 if [[ ! $OUTRIDER_SOAK_SECONDS =~ ^[0-9]+$ || ! $OUTRIDER_SOAK_SEED =~ ^[0-9]+$ ]]; then
@@ -12,10 +13,7 @@ if [[ ! $OUTRIDER_SOAK_SECONDS =~ ^[0-9]+$ || ! $OUTRIDER_SOAK_SEED =~ ^[0-9]+$ 
   exit 2
 fi
 
+verdict_for "soak of $OUTRIDER_SOAK_SECONDS s, seed $OUTRIDER_SOAK_SEED"
 cmake --preset cpu
-cmake --build --preset cpu --target soak_test
-if ! build/cpu/bin/soak_test; then
-  printf '\nsoak: FAILED\n'
-  exit 1
-fi
-printf '\nsoak: PASSED: %d s, seed %d\n' "$OUTRIDER_SOAK_SECONDS" "$OUTRIDER_SOAK_SEED"
+run cmake --build --preset cpu --target soak_test
+run build/cpu/bin/soak_test

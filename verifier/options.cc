@@ -1,9 +1,11 @@
 #include "verifier/options.h"
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <set>
 #include <string>
 
+#include "common/command_line/command_line.h"
 #include "common/rpc/plaintext.h"
 
 namespace outrider {
@@ -37,7 +39,7 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--step-target", engine.step_target_seconds,
                  "Seconds that one forward pass should take at most: fewer rows are taken into it "
                  "where it takes longer; 0: as many as --max-batch-tokens")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeast(0));
   app.add_option("--max-batch-tokens", engine.scheduler.token_budget,
                  "Rows of one forward pass at most")
       ->check(CLI::Range(64, 65536));
@@ -99,12 +101,12 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       "(then the default) and temperature 0");
   app.add_option("--draft-law-mass", o->law_limits.mass,
                  "A draft row carries top entries until they hold this much probability")
-      ->check(CLI::Range(0.5, 1.0));
+      ->check(Between(0.5, 1));
   app.add_option("--draft-law-entries", o->law_limits.max_entries, "Entries of a draft row at most")
       ->check(CLI::Range(1, 65536));
   app.add_option("--drain-timeout", o->drain_timeout_seconds,
                  "Seconds that running generations get to finish after SIGTERM")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Between(0, 86400));
   app.add_option("--tls-ca", o->service.tls.ca,
                  "PEM file of the authorities that clients and drafters must have a certificate of "
                  "(mutual TLS); needs --tls-cert");
@@ -124,7 +126,7 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
                  "Share of the requests without a traceparent that --trace-file records; with one, "
                  "its sampled flag decides")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(Between(0, 1));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
                "Show metrics by the names that vLLM has for them too, for tools made for it");
   app.add_option("--http", o->http,
@@ -136,12 +138,19 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       "--http-ignore-unknown", o->http_ignore_unknown,
       "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
   app.add_option_function<std::string>(
+         "--generation-config",
+         [o](const std::string& from) { o->generation_config = from == "auto"; },
+         "Where the sampling of requests that leave it out comes from: auto (the model's "
+         "generation_config.json) or none (temperature 1, all else off)")
+      ->default_str("auto")
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "none"}));
+  app.add_option_function<std::string>(
          "--chat-template",
          [o](const std::string& name) { o->chat_template = ParseChatFamily(name).value(); },
          "Format of chats in place of the checkpoint's own: plain, chatml, llama2, llama3, mistral "
          "or zephyr")
       ->check(CLI::IsMember(ChatFamilyNames()));
-  return ParseCommandLine(app, argc, argv, [o] {
+  return ParseCommandLine(app, argc, argv, std::cout, std::cerr, [o] {
     if (o->policy != "fixed") {
       o->planner.control.policy = o->policy;
       o->planner.max_draft_length = o->engine.max_draft_length;

@@ -28,11 +28,12 @@ struct VerifierOptions {
   std::string http_model;                   // its name of the model; empty: the checkpoint's
   bool http_ignore_unknown = false;         // fields that it does not know
   std::optional<ChatFamily> chat_template;  // in place of the checkpoint's
+  bool generation_config = true;  // requests' defaults are those of generation_config.json
   bool vllm_metrics = false;
   double trace_sample_ratio = 1;
 };
 
-// As ParseCommandLine of service_options.h.
+// As ParseCommandLine of command_line.h.
 std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* options);
 
 }  // namespace outrider

@@ -13,6 +13,7 @@
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
+#include "common/model/model_directory.h"
 #include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
@@ -20,7 +21,9 @@
 #include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
 #include "verifier/engine/engine.h"
+#include "verifier/engine/generation_defaults.h"
 #include "verifier/engine/intake.h"
+#include "verifier/engine/text_workers.h"
 #include "verifier/engine/vllm_names.h"
 #include "verifier/http/api.h"
 #include "verifier/http/server.h"
@@ -68,6 +71,24 @@ Result<ChatTemplate> LoadChatTemplate(const VerifierOptions& options) {
   return ChatTemplate::FromText(text);
 }
 
+// How texts begin and end, which nobody sees in them.
+void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
+                   const ChatTemplate& chat_template) {
+  const auto named = [&tokenizer](const std::vector<TokenId>& ids) {
+    std::string text;
+    for (const TokenId id : ids) {
+      text += (text.empty() ? "" : " ") + std::to_string(id) + ":" +
+              std::string(tokenizer.IdToToken(id));
+    }
+    return text.empty() ? "none" : text;
+  };
+  const std::optional<ChatFamily> family = chat_template.family();
+  Log(LogLevel::kInfo, "model's conventions",
+      {{"chat_template", family.has_value() ? ChatFamilyName(*family) : "unknown, chats refused"},
+       {"before_prompts", named(tokenizer.prompt_prefix())},
+       {"ends_texts", named(config.eos_token_ids)}});
+}
+
 }  // namespace
 
 Status Serve(const VerifierOptions& options, SignalWaiter& signals, const AttachFn& attach) {
@@ -79,8 +100,15 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   const ClientTokens clients(std::move(client_tokens));
   const ClientAuthorization client_authorization(&clients);
   const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
+  // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
+  OUTRIDER_TRY(CheckModelDirectory(options.service.model));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
                   Tokenizer::Load(options.service.model));
+  OUTRIDER_ASSIGN(ChatTemplate chat_template, LoadChatTemplate(options));
+  GenerationDefaults defaults;
+  if (options.generation_config) {
+    OUTRIDER_ASSIGN(defaults, LoadGenerationDefaults(options.service.model));
+  }
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
                   LoadServedModel(options.service, options.engine.scheduler.token_budget));
   const ModelConfig& config = model->config();
@@ -101,7 +129,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                                            options.vllm_metrics ? VllmAliases() : MetricAliases()));
   }
 
-  OUTRIDER_ASSIGN(ChatTemplate chat_template, LoadChatTemplate(options));
+  LogModelRoles(config, *tokenizer, chat_template);
   HttpServer http;  // before the engine: sessions hold its exchanges
   HttpMetrics http_metrics(registry, config.name);
   const SteadyClock clock;
@@ -111,6 +139,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                    options.law_limits, &metrics, &clock);
   EngineOptions engine_options = options.engine;
   engine_options.tracer = tracer.get();
+  engine_options.defaults = defaults;
   Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
   pool.set_consumer(&engine);
   EngineThread thread(&engine);
@@ -132,13 +161,15 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   }
 
   Intake intake(&engine, &thread);
+  TextWorkers text_workers({}, &clock, &metrics);
   GenerationService generation({.tokenizer = tokenizer.get(),
                                 .config = config,
                                 .limits = engine.limits(),
                                 .version = kVersion,
                                 .authorization = &client_authorization,
                                 .pad_responses = options.pad_responses,
-                                .tracer = tracer.get()},
+                                .tracer = tracer.get(),
+                                .text_workers = &text_workers},
                                &engine, &pool, &thread, &intake);
   DraftingService drafting(&drafters, &metrics, &pool, &thread);
   OUTRIDER_ASSIGN(
@@ -152,7 +183,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                .tokens = &clients,
                .pad_events = options.pad_responses,
                .tracer = tracer.get()},
-              &intake, &http_metrics);
+              &intake, &text_workers, &http_metrics);
   if (!options.http.empty()) {
     OUTRIDER_TRY(http.Start({.listen = options.http, .tls = tls}, &api));
   }
@@ -178,6 +209,7 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
                         std::chrono::duration<double>(options.drain_timeout_seconds));
   const bool all_ended = WaitIdle(thread, engine, until);
   thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
+  text_workers.Stop();
   const bool http_ended = http.Shutdown(kShutdownGrace);
   server->Shutdown(kShutdownGrace);
   thread.Stop();

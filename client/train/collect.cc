@@ -11,6 +11,7 @@
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/rpc/wire.h"
 
 namespace outrider {
 namespace {
@@ -89,7 +90,7 @@ class Texts {
 // texts.
 RequestOptions TextOptions(const TrainHeadOptions& options) {
   RequestOptions request;
-  request.sampling = options.sampling;
+  ToWire(options.sampling, &request.sampling);
   request.max_tokens = options.max_tokens;
   request.rule = Rule::kBlock;
   request.draft_length = options.draft_length;

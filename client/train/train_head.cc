@@ -11,6 +11,7 @@
 #include "client/train/collect.h"
 #include "client/train/head_split.h"
 #include "common/base/fnv_hash.h"
+#include "common/base/input_file.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/config.h"
 #include "common/model/model_fingerprint.h"
@@ -55,7 +56,10 @@ Status SaveState(const std::string& path, const std::string& fingerprint, const 
 // file does not hold its examples any more.
 Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const std::string& path,
                                           const std::string& fingerprint, HeadTrainer* trainer) {
-  std::ifstream in(path, std::ios::binary);
+  Result<std::string> state = ReadFile(path, kMaxPromptFileBytes);
+  if (state.status().code() == Code::kNotFound) return std::optional<HeadData>();
+  if (!state.ok()) return state.status();
+  std::istringstream in(std::move(state).value());
   std::string line;
   uint64_t size = 0, digest = 0;
   if (!std::getline(in, line) || line != fingerprint || !(in >> size >> digest)) {

@@ -50,7 +50,8 @@ struct PickedRow {
   // ids alone.
   std::span<const RowEntry> entries;
   float measure = 0;
-  TokenId drawn = -1;  // chains
+  TokenId drawn = -1;   // chains
+  bool broken = false;  // the row is NaN or infinite somewhere
 };
 
 // A row with where its parts stand in the batch's arrays.

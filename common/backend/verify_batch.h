@@ -62,6 +62,8 @@ struct DeviceVerdict {
   // Of a root with several sampled draws: FirstTokenAcceptance (verifier/rules/verify.h). Else 0.
   float kseq_acceptance = 0;
   float optimal_acceptance = 0;
+  // Depth of the first node on the way to `node` whose row is NaN or infinite somewhere; -1: none.
+  int32_t broken_depth = -1;
 };
 
 struct DeviceVerdicts {

@@ -1,9 +1,14 @@
 #include "common/base/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <optional>
+
+#include "common/base/line_limiter.h"
+#include "common/base/mutex.h"
 
 namespace outrider {
 namespace {
@@ -12,6 +17,16 @@ std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::atomic<bool> g_json{false};
 
 constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+
+// Lives for ever: threads of libraries may log while static objects go.
+struct Limited {
+  Mutex mu;
+  LineLimiter lines OUTRIDER_GUARDED_BY(mu);
+};
+Limited& Limits() {
+  static auto* const limits = new Limited;
+  return *limits;
+}
 
 std::string Timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -27,51 +42,89 @@ std::string Timestamp() {
   return out;
 }
 
-// Quotes and escapes: a log line stays one line, whatever a peer put into a name.
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "\\u%04x", static_cast<unsigned>(c));
-      out += hex;
-    } else {
-      out += c;
-    }
+struct CodePoint {
+  uint32_t value = 0xFFFD;  // stands for a byte that is no UTF-8
+  size_t bytes = 1;
+  bool valid = false;
+};
+
+// The code point at the start of `text`, which is not empty.
+CodePoint FirstOf(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {.value = lead, .valid = true};
+  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
+  uint32_t value = lead & (0x7Fu >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0) != 0x80) return {};
+    value = value << 6 | (next & 0x3F);
   }
-  return out + "\"";
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  const bool overlong = (bytes == 3 && value < 0x800) || (bytes == 4 && value < 0x10000);
+  if (surrogate || overlong || value > 0x10FFFF) return {};
+  return {.value = value, .bytes = bytes, .valid = true};
 }
 
-bool NeedsQuotes(std::string_view text) {
-  if (text.empty()) return true;
-  for (const char c : text) {
-    if (c == '"' || c == '\\' || c == '=' || static_cast<unsigned char>(c) <= 0x20) return true;
+// Whether a terminal or a reader of lines would take it for more than a character: C0, DEL, C1, and
+// Unicode's ends of lines and paragraphs.
+bool IsControl(uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029;
+}
+
+// Escapes: a log line stays one line of valid UTF-8, whatever a peer put into a name.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const CodePoint c = FirstOf(text);
+    if (c.value == '"' || c.value == '\\') {
+      out += '\\';
+      out += static_cast<char>(c.value);
+    } else if (!c.valid || IsControl(c.value)) {
+      char hex[8];
+      std::snprintf(hex, sizeof hex, "\\u%04x", c.value & 0xFFFFu);
+      out += hex;
+    } else {
+      out += text.substr(0, c.bytes);
+    }
+    text.remove_prefix(c.bytes);
   }
-  return false;
+  return out;
+}
+
+std::string Quoted(std::string_view text) { return "\"" + Escaped(text) + "\""; }
+
+// As text, quoted only where it has to be.
+std::string TextValue(const std::string& value) {
+  std::string escaped = Escaped(value);
+  const bool plain =
+      !value.empty() && escaped == value && value.find_first_of(" =") == std::string::npos;
+  return plain ? escaped : "\"" + escaped + "\"";
 }
 
 }  // namespace
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (level < g_level.load(std::memory_order_relaxed)) return;
-  const char* name = kNames[static_cast<int>(level)];
-  std::string line;
-  if (g_json.load(std::memory_order_relaxed)) {
-    line = "{\"time\":\"" + Timestamp() + "\",\"level\":\"" + name +
-           "\",\"message\":" + Quoted(message);
-    for (const LogField& f : fields) line += "," + Quoted(f.key) + ":" + Quoted(f.value);
-    line += "}\n";
-  } else {
-    line = Timestamp() + " " + name + " " + std::string(message);
-    for (const LogField& f : fields) {
-      line += " " + std::string(f.key) + "=";
-      line += NeedsQuotes(f.value) ? Quoted(f.value) : f.value;
-    }
-    line += "\n";
+  std::optional<uint64_t> left_out = 0;
+  if (level > LogLevel::kDebug) {
+    Limited& limits = Limits();
+    MutexLock lock(limits.mu);
+    left_out = limits.lines.Admit(message, std::chrono::steady_clock::now());
   }
+  if (!left_out.has_value()) return;
+  const bool json = g_json.load(std::memory_order_relaxed);
+  const char* name = kNames[static_cast<int>(level)];
+  std::string line = json ? "{\"time\":\"" + Timestamp() + "\",\"level\":\"" + name +
+                                "\",\"message\":" + Quoted(message)
+                          : Timestamp() + " " + name + " " + std::string(message);
+  const auto add = [&line, json](const LogField& f) {
+    line += json ? "," + Quoted(f.key) + ":" + Quoted(f.value)
+                 : " " + std::string(f.key) + "=" + TextValue(f.value);
+  };
+  std::for_each(fields.begin(), fields.end(), add);
+  if (*left_out > 0) add({"suppressed", *left_out});
+  line += json ? "}\n" : "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);  // one write: lines of threads do not mix
 }
 

@@ -1,6 +1,9 @@
-// Structured logs on stderr: one line an event, `key=value` pairs behind the message.
+// Structured logs on stderr: one line per event, `key=value` pairs after the message.
 //   Log(LogLevel::kInfo, "drafter joined", {{"drafter", name}, {"sessions", 3}});
 // 2026-11-21T07:10:00.123Z INFO drafter joined drafter=d0 sessions=3
+//
+// Lines with the same message are limited (LineLimiter), except at level debug: the next line that
+// is written says in the field `suppressed` how many were left out.
 //
 // Thread: any.
 #pragma once
@@ -28,6 +31,8 @@ struct LogField {
   std::string value;
 };
 
+// `message`: words of ours. What comes from outside goes into fields, whose control characters are
+// escaped.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 // Messages below `level` are dropped. Default: info.

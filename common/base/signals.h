@@ -3,7 +3,10 @@
 // process.
 #pragma once
 
+#include <atomic>
 #include <csignal>
+#include <stop_token>
+#include <thread>
 
 namespace outrider {
 
@@ -15,6 +18,33 @@ class SignalWaiter {
 
  private:
   sigset_t signals_;
+};
+
+// While it lives, the first SIGTERM or SIGINT asks token() to stop, and a second one ends the
+// process at once with 128 + its number. Made before the threads that work for the command: it
+// blocks the signals in the calling thread, and those that it starts inherit that.
+//
+// Callbacks of the token run on a thread of its own, not in a signal handler: they may take locks.
+class StopOnSignal {
+ public:
+  StopOnSignal();
+  ~StopOnSignal();  // signals are as they were before
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+  std::stop_token token() const { return source_.get_token(); }
+  // The signal that came; 0: none.
+  int signal() const { return signal_; }
+
+ private:
+  void Watch();
+
+  sigset_t signals_;
+  sigset_t before_;
+  std::stop_source source_;
+  std::atomic<int> signal_ = 0;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
 };
 
 }  // namespace outrider

@@ -64,6 +64,23 @@ float RowSumT(const float* x, size_t n) {
   return sum;
 }
 
+// Times 0, a finite number is 0, and NaN and infinities are NaN.
+bool IsFiniteT(const float* x, size_t n) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V zero = hn::Zero(d);
+  V sum0 = zero, sum1 = zero;
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    sum0 = hn::MulAdd(hn::LoadU(d, x + i), zero, sum0);
+    sum1 = hn::MulAdd(hn::LoadU(d, x + i + lanes), zero, sum1);
+  }
+  for (; i + lanes <= n; i += lanes) sum0 = hn::MulAdd(hn::LoadU(d, x + i), zero, sum0);
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < n; ++i) sum += x[i] * 0.f;
+  return sum == 0.f;
+}
+
 // The first index whose entry equals `value`, n if none.
 size_t FindFirst(const float* x, size_t n, float value) {
   const D d;
@@ -178,6 +195,7 @@ namespace outrider {
 
 HWY_EXPORT(RowMaxT);
 HWY_EXPORT(RowSumT);
+HWY_EXPORT(IsFiniteT);
 HWY_EXPORT(FindFirst);
 HWY_EXPORT(ExpT);
 HWY_EXPORT(ScaleT);
@@ -202,6 +220,10 @@ void TileSums(std::span<const float> row, size_t tile, std::span<float> sums) {
     const size_t begin = i * tile;
     sums[i] = row_sum(row.data() + begin, std::min(tile, row.size() - begin));
   }
+}
+
+bool IsFinite(std::span<const float> row) {
+  return HWY_DYNAMIC_DISPATCH(IsFiniteT)(row.data(), row.size());
 }
 
 TokenId RowArgmax(std::span<const float> row) {

@@ -1,6 +1,6 @@
 // Whole-row operations on float rows of up to a vocabulary, vectorised for the machine at run time
 // (Highway). A NaN never wins a comparison and gets probability 0, so that a broken model's row
-// stays a row.
+// stays a row; IsFinite tells such rows apart.
 //
 // Thread: any; no state.
 #pragma once
@@ -21,6 +21,9 @@ void TileMax(std::span<const float> row, size_t tile, std::span<float> largest);
 
 // sums[i]: of the i-th `tile` entries, in float; [ceil(row / tile)].
 void TileSums(std::span<const float> row, size_t tile, std::span<float> sums);
+
+// Whether no entry is NaN or infinite.
+bool IsFinite(std::span<const float> row);
 
 // The index of the largest entry, the lowest on ties; 0 when RowMax is -infinity.
 TokenId RowArgmax(std::span<const float> row);

@@ -1,5 +1,10 @@
 // Answers Prometheus's scrapes: plain HTTP, GET /metrics; and pages for people beside it.
 //
+// One thread carries all connections, so that none of them can hold up the others. At most
+// kMaxConnections are open: a new one pushes out the oldest, whatever that one is waiting for, and
+// none lives longer than kConnectionTime. A probe is therefore answered at once beside any number
+// of connections that are silent, half-sent or not read.
+//
 // Thread: has its own; start and destroy it from one thread.
 #pragma once
 
@@ -9,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/metrics/registry.h"
 
@@ -22,23 +28,29 @@ struct MetricsPage {
 
 class MetricsExporter {
  public:
-  // Called from the exporter's threads, and must not wait.
+  static constexpr int kMaxConnections = 128;
+  static constexpr uint32_t kMaxHeadBytes = 8 << 10;
+  // From accept to close: each connection carries one request.
+  static constexpr Duration kConnectionTime = std::chrono::seconds(10);
+
+  // Called from the exporter's thread, and must not wait.
   using PageFn = std::function<MetricsPage()>;
 
-  // `address`: "host:port"; port 0 takes a free one. kUnavailable when it cannot be taken. The
-  // registry may be filled before and after. Metrics that have `aliases` are shown by those too.
+  // `address`: "host:port" or "[host]:port"; port 0 takes a free one. kUnavailable when it cannot
+  // be taken. The registry may be filled before and after. Metrics that have `aliases` are shown by
+  // those too.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& address,
                                                         MetricsRegistry& registry,
                                                         MetricAliases aliases = {});
   ~MetricsExporter();
 
-  // GET `path`, exactly, is answered by `page` from now on.
+  // GET `path`, exactly, is answered by `page` from now on. Thread: any.
   void AddPage(const std::string& path, PageFn page);
 
   int port() const { return port_; }
 
  private:
-  struct Server;
+  class Server;
 
   MetricsExporter(std::unique_ptr<Server> server, int port);
 

@@ -105,11 +105,14 @@ Status ReadArchitecture(const Fields& fields, ModelConfig* config) {
     return fields.Bad("architectures", "is not a list of one name");
   }
   config->architecture = (*names)[0].get<std::string>();
+  std::string all;
   for (const char* known :
        {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
     if (config->architecture == known) return Status();
+    all += (all.empty() ? "" : ", ") + std::string(known);
   }
-  return fields.Unsupported("architecture", (*names)[0]);
+  return Unimplemented(fields.Unsupported("architecture", (*names)[0]).message() +
+                       "; these are: " + all);
 }
 
 Status RefuseUnsupported(const Fields& fields, const ModelConfig& config) {

@@ -1,4 +1,4 @@
-// Strict reading of the JSON that comes with a model. Internal to this folder.
+// Strict reading of the JSON that comes with a model.
 #pragma once
 
 #include <filesystem>

@@ -1,37 +1,21 @@
 #include "common/model/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "common/base/input_file.h"
+
 namespace outrider {
-namespace {
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-}  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return NotFound(path.string() + ": " + std::strerror(errno));
-  struct stat info = {};
-  if (fstat(file.fd, &info) != 0) return Internal(path.string() + ": " + std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return InvalidArgument(path.string() + ": not a regular file");
-  const auto size = static_cast<size_t>(info.st_size);
+  OUTRIDER_ASSIGN(const InputFile file, InputFile::Open(path));
+  const size_t size = file.size();
   if (size == 0) return MappedFile(nullptr, 0);
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (data == MAP_FAILED) {
     return ResourceExhausted(path.string() + ": cannot be mapped: " + std::strerror(errno));
   }

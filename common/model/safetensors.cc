@@ -134,6 +134,21 @@ Result<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path
   return shard_of;
 }
 
+Status CheckShards(const std::filesystem::path& directory, const std::set<std::string>& shards) {
+  std::error_code ignored;
+  std::string first;
+  int missing = 0;
+  for (const std::string& shard : shards) {
+    if (std::filesystem::exists(directory / shard, ignored)) continue;
+    if (missing++ == 0) first = shard;
+  }
+  if (missing == 0) return Status();
+  return NotFound(directory.string() + ": " + std::to_string(missing) + " of the " +
+                  std::to_string(shards.size()) +
+                  " files that model.safetensors.index.json lists are missing, the first of them " +
+                  Printable(first) + "; the download is not complete");
+}
+
 }  // namespace
 
 Result<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
@@ -210,6 +225,7 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& directory) {
   OUTRIDER_ASSIGN(const ShardOf shard_of, ReadIndex(index));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
+  OUTRIDER_TRY(CheckShards(directory, shards));
   for (const std::string& shard : shards) OUTRIDER_TRY(checkpoint.AddFile(directory / shard));
   for (const auto& [tensor, shard] : shard_of) {
     if (!checkpoint.Has(tensor)) {

@@ -1,14 +1,74 @@
 #include "common/model/weights.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <set>
 #include <string>
 #include <utility>
+
+#include "common/base/log.h"
 
 namespace outrider {
 namespace {
 
 using Shape = std::vector<int64_t>;
+
+const char* WeightTypeName(WeightType type) {
+  switch (type) {
+    case WeightType::kBf16: return "bf16";
+    case WeightType::kF16: return "f16";
+    case WeightType::kF32: return "f32";
+    case WeightType::kInt8: return "int8";
+  }
+  return "unknown";
+}
+
+// Magnitudes from which a number becomes an infinity.
+float LimitOf(WeightType type) {
+  if (type == WeightType::kF16) return 65520.f;
+  if (type == WeightType::kBf16) return std::bit_cast<float>(0x7f7f8000u);
+  return std::numeric_limits<float>::infinity();
+}
+
+bool Rounds(Dtype stored, WeightType kept) {
+  switch (kept) {
+    case WeightType::kF32: return false;
+    case WeightType::kBf16: return stored != Dtype::kBf16;
+    case WeightType::kF16: return stored != Dtype::kF16;
+    case WeightType::kInt8: return true;
+  }
+  return true;
+}
+
+// "[12, 345]": where element `index` is.
+std::string Coordinates(const Shape& shape, size_t index) {
+  std::string text;
+  for (auto size = shape.rbegin(); size != shape.rend(); ++size) {
+    const std::string at = std::to_string(index % static_cast<size_t>(*size));
+    text.insert(0, text.empty() ? at : at + ", ");
+    index /= static_cast<size_t>(*size);
+  }
+  return "[" + text + "]";
+}
+
+// A NaN in a weight makes every text the same nonsense; it is found here or never.
+Status CheckFits(const std::string& name, const TensorView& view, WeightType kept) {
+  const size_t index = FindUnfit(view, LimitOf(kept));
+  if (index == view.elements()) return Status();
+  const float value = LoadElement(view, index);
+  const std::string element = name + Coordinates(view.shape, index) + " is ";
+  if (!std::isfinite(value)) {
+    return DataLoss(element + (std::isnan(value) ? "NaN" : "infinite") +
+                    "; weights must be finite: the checkpoint is damaged, fetch or convert it "
+                    "again");
+  }
+  return InvalidArgument(element + std::to_string(value) + ", more than " + WeightTypeName(kept) +
+                         " can hold; use --weights " +
+                         (kept == WeightType::kF16 ? "bf16 or f32" : "f32"));
+}
 
 class Loader {
  public:
@@ -21,7 +81,7 @@ class Loader {
         all_(checkpoint.bytes()) {}
 
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, const Shape& shape) {
-    OUTRIDER_ASSIGN(const TensorView view, Find(name, shape));
+    OUTRIDER_ASSIGN(const TensorView view, FindMatrix(name, shape));
     return Pack(view, name);
   }
 
@@ -33,7 +93,7 @@ class Loader {
     stacked.shape = {0, columns};
     bool same_dtype = true;
     for (const auto& [name, rows] : names_and_rows) {
-      OUTRIDER_ASSIGN(TensorView part, Find(name, {rows, columns}));
+      OUTRIDER_ASSIGN(TensorView part, FindMatrix(name, {rows, columns}));
       stacked.shape[0] += rows;
       parts.push_back(std::move(part));
       same_dtype = same_dtype && parts.back().dtype == parts.front().dtype;
@@ -62,6 +122,7 @@ class Loader {
     std::vector<float> values;
     for (const auto& [name, size] : names_and_sizes) {
       OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}));
+      OUTRIDER_TRY(CheckFits(name, view, WeightType::kF32));
       const std::vector<float> part = Widen(view);
       values.insert(values.end(), part.begin(), part.end());
     }
@@ -72,7 +133,32 @@ class Loader {
     return buffer;
   }
 
+  // Says what the matrices are in the files and what they are kept as.
+  void LogTypes() const {
+    std::string stored;
+    bool rounds = false;
+    for (const Dtype dtype : stored_) {
+      stored += (stored.empty() ? "" : ", ") + std::string(DtypeName(dtype));
+      rounds = rounds || Rounds(dtype, type_);
+    }
+    const char* message = "weights are kept as they are stored";
+    if (rounds) {
+      message = type_ == WeightType::kInt8
+                    ? "weights are rounded, as --weights int8 asks"
+                    : "weights are rounded; --weights f32 keeps them as they are stored";
+    }
+    Log(rounds && type_ != WeightType::kInt8 ? LogLevel::kWarning : LogLevel::kInfo, message,
+        {{"stored", stored}, {"kept", WeightTypeName(type_)}});
+  }
+
  private:
+  Result<TensorView> FindMatrix(const std::string& name, const Shape& shape) {
+    OUTRIDER_ASSIGN(TensorView view, Find(name, shape));
+    OUTRIDER_TRY(CheckFits(name, view, type_));
+    stored_.insert(view.dtype);
+    return view;
+  }
+
   Result<TensorView> Find(const std::string& name, const Shape& shape) {
     Result<TensorView> view = checkpoint_.Find(name);
     if (!view.ok()) {
@@ -108,8 +194,9 @@ class Loader {
   const WeightType type_;
   Backend& backend_;
   const LoadProgress& progress_;
-  const int64_t all_;  // bytes of the files
-  int64_t done_ = 0;   // of those, found so far
+  const int64_t all_;       // bytes of the files
+  int64_t done_ = 0;        // of those, found so far
+  std::set<Dtype> stored_;  // by the matrices
 };
 
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
@@ -160,6 +247,7 @@ Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpo
   if (!config.tied_embeddings) {
     OUTRIDER_ASSIGN(weights.head, load.Matrix("lm_head.weight", vocabulary));
   }
+  load.LogTypes();
   return weights;
 }
 

@@ -37,8 +37,10 @@ struct Weights {
 // Told while weights are loaded: bytes of the files that are done, of all that the files hold.
 using LoadProgress = std::function<void(int64_t done, int64_t all)>;
 
-// Packs what `config` asks for; other tensors of the checkpoint are left alone. kInvalidArgument
-// when a tensor is missing or has another shape; nothing of the checkpoint is needed afterwards.
+// Packs what `config` asks for; other tensors of the checkpoint are left alone. Logs whether
+// weights are rounded. kInvalidArgument when a tensor is missing, has another shape or a number
+// that `type` cannot hold, kDataLoss for one that is NaN or infinite; nothing of the checkpoint is
+// needed afterwards.
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                             WeightType type, Backend& backend, const LoadProgress& progress = {});
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/rpc/server_credentials.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace outrider {
 namespace {
@@ -15,6 +16,11 @@ namespace {
 constexpr int kMinPingIntervalMs = 5000;
 constexpr int kKeepaliveTimeMs = 20000;
 constexpr int kKeepaliveTimeoutMs = 10000;
+// From accept to the end of the TLS handshake and the client's HTTP/2 settings: a connection that
+// sends nothing must not take a file for longer.
+constexpr int kHandshakeTimeoutMs = 10000;
+// The names and values of a call's metadata, with 32 bytes for each.
+constexpr int kMaxMetadataBytes = 8 << 10;
 
 }  // namespace
 
@@ -22,6 +28,9 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
                                                     const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  // Links the descriptor of the health service, which reflection lists: without it clients that
+  // know services by reflection alone cannot call it.
+  grpc::health::v1::HealthCheckRequest::descriptor();
   grpc::ServerBuilder builder;
   int port = 0;
   std::shared_ptr<grpc::ServerCredentials> credentials = options.tls == nullptr
@@ -34,6 +43,8 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   // Two servers must not share a port by accident: requests would go to either.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   for (grpc::Service* service : services) builder.RegisterService(service);

@@ -5,10 +5,9 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "common/base/input_file.h"
 #include "common/base/log.h"
 
 namespace outrider {
@@ -34,9 +33,7 @@ BioPtr Reader(const std::string& text) {
 
 Result<std::string> ReadPem(const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path + ": cannot be read");
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  return ReadFile(path, kMaxTextFileBytes);
 }
 
 // The first certificate of `pem`.

@@ -4,25 +4,19 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "common/base/input_file.h"
 #include "common/base/log.h"
 
 namespace outrider {
 namespace {
 
-Result<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path + ": cannot be read");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 Result<std::vector<NamedToken>> ReadTokens(const std::string& path) {
-  OUTRIDER_ASSIGN(const std::string text, ReadText(path));
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxTextFileBytes));
   Result<std::vector<NamedToken>> tokens = ParseTokens(text);
   if (!tokens.ok()) return tokens.status().Annotate(path);
   return tokens;

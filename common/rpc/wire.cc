@@ -26,13 +26,13 @@ void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
   }
 }
 
-SamplingParams FromWire(const v1::SamplingParams& wire) {
-  SamplingParams params;
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults) {
+  SamplingParams params = defaults;
   if (wire.has_temperature()) params.temperature = wire.temperature();
   constexpr auto kMax = static_cast<uint32_t>(std::numeric_limits<int>::max());
-  params.top_k = static_cast<int>(std::min(wire.top_k(), kMax));
+  if (wire.has_top_k()) params.top_k = static_cast<int>(std::min(wire.top_k(), kMax));
   if (wire.has_top_p()) params.top_p = wire.top_p();
-  params.min_p = wire.min_p();
+  if (wire.has_min_p()) params.min_p = wire.min_p();
   if (wire.has_repetition_penalty()) params.repetition_penalty = wire.repetition_penalty();
   params.presence_penalty = wire.presence_penalty();
   params.frequency_penalty = wire.frequency_penalty();
@@ -80,7 +80,13 @@ void ToWire(const StopRule& rule, v1::StopRule* wire) {
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
   StopRule rule{.threshold = wire.threshold()};
   switch (wire.kind()) {
-    case v1::StopRule::KIND_DEFAULT: return std::optional<StopRule>();
+    case v1::StopRule::KIND_DEFAULT:
+      // A threshold without a kind would be ignored. A NaN is not 0 either.
+      if (wire.threshold() != 0.f) {
+        return InvalidArgument("stop rule: threshold " + std::to_string(wire.threshold()) +
+                               " without a kind; name the kind that it belongs to");
+      }
+      return std::optional<StopRule>();
     case v1::StopRule::KIND_LENGTH: break;
     case v1::StopRule::KIND_CONFIDENCE: rule.kind = StopRule::Kind::kConfidence; break;
     case v1::StopRule::KIND_ENTROPY: rule.kind = StopRule::Kind::kEntropy; break;
@@ -157,7 +163,9 @@ Status CheckIds(const google::protobuf::RepeatedField<uint32_t>& ids) {
   return Status();
 }
 
-Result<DraftLaw> FromWire(const v1::DraftRow& wire) {
+Result<DraftLaw> FromWire(const v1::DraftRow& wire, int max_entries) {
+  OUTRIDER_TRY(CheckAtMost("rows.id_gaps", wire.id_gaps_size(), max_entries));
+  OUTRIDER_TRY(CheckAtMost("rows.weights", wire.weights_size(), max_entries));
   if (wire.id_gaps_size() != wire.weights_size()) {
     return InvalidArgument("a row of " + std::to_string(wire.id_gaps_size()) + " ids and " +
                            std::to_string(wire.weights_size()) + " weights");
@@ -178,11 +186,10 @@ Result<DraftLaw> FromWire(const v1::DraftRow& wire) {
 
 }  // namespace
 
-Result<DraftChunk> FromWire(const v1::Draft& wire) {
-  if (wire.token_ids_size() > kMaxChunkDraws) {
-    return InvalidArgument(std::to_string(wire.token_ids_size()) + " draft tokens, at most " +
-                           std::to_string(kMaxChunkDraws));
-  }
+Result<DraftChunk> FromWire(const v1::Draft& wire, int max_row_entries) {
+  OUTRIDER_TRY(CheckAtMost("token_ids", wire.token_ids_size(), kMaxChunkDraws));
+  OUTRIDER_TRY(CheckAtMost("parents", wire.parents_size(), kMaxChunkDraws));
+  OUTRIDER_TRY(CheckAtMost("rows", wire.rows_size(), kMaxChunkDraws));
   if (wire.parents_size() > wire.token_ids_size() || wire.rows_size() > wire.token_ids_size()) {
     return InvalidArgument(std::to_string(wire.parents_size()) + " parents and " +
                            std::to_string(wire.rows_size()) + " rows for " +
@@ -196,7 +203,7 @@ Result<DraftChunk> FromWire(const v1::Draft& wire) {
   chunk.more = wire.more();
   chunk.laws.reserve(static_cast<size_t>(wire.rows_size()));
   for (const v1::DraftRow& row : wire.rows()) {
-    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row));
+    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row, max_row_entries));
     chunk.laws.push_back(std::move(law));
   }
   return chunk;

@@ -2,13 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "common/backend/create_backend.h"
 #include "common/base/clock.h"
 #include "common/base/version.h"
+#include "common/command_line/command_line.h"
 #include "common/model/transformer.h"
 #include "common/model/warm_up.h"
 #include "common/rpc/plaintext.h"
@@ -44,12 +44,11 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
                                                    {"error", LogLevel::kError}};
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", kVersion);
-  app.set_config("--config,--flagfile", "", "Read flags from this file, one flag=value a line");
+  AddConfigFlag(app);
 
   app.add_option("--model", o->model,
                  "Directory of the model: config.json, *.safetensors, tokenizer.json")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+      ->required();
   app.add_option("--listen", o->listen,
                  "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
   app.add_option("--tls-cert", o->tls.cert,
@@ -66,7 +65,7 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option("--memory-fraction", o->memory_fraction,
                  "Of a CUDA device's memory, how much may be in use in the end: what weights and "
                  "activations leave of it is the KV cache's")
-      ->check(CLI::Range(0.05, 1.0));
+      ->check(Between(0.05, 1));
   app.add_option("--cuda-graphs", o->cuda_graphs,
                  "Whether a CUDA device runs forward passes that come again as one launch each: "
                  "true or false")
@@ -74,7 +73,7 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option("--threads", o->threads, "Compute threads of the CPU")->check(CLI::Range(1, 256));
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeast(0));
   app.add_option("--weights", o->weights,
                  "How weights are kept: bf16, f32 (exact), f16 (on a GPU) or int8 (on the CPU; "
                  "smaller, approximate)")
@@ -99,21 +98,6 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
       ->transform(CLI::CheckedTransformer(log_levels))
       ->default_str("info");
   app.add_flag("--log-json", o->log_json, "Log one JSON object a line");
-}
-
-std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
-                                    const std::function<Status()>& check) {
-  constexpr int kBadUsage = 2;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kBadUsage;
-  }
-  if (const Status status = check ? check() : Status(); !status.ok()) {
-    std::fprintf(stderr, "%s\nRun with --help for more information.\n", status.message().c_str());
-    return kBadUsage;
-  }
-  return std::nullopt;
 }
 
 Status CheckTransport(const ServiceOptions& options) {

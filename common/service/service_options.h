@@ -3,9 +3,7 @@
 // Thread: main.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,11 +44,6 @@ struct ServiceOptions {
 // Adds the flags of `options` to `app`, with --version and --config (a flag file). Defaults are
 // what `options` holds.
 void AddServiceFlags(CLI::App& app, ServiceOptions* options);
-
-// Parses the command line, then runs `check` on what came out. An int: the program's exit code
-// (--help and --version: 0, bad flags: 2, with the words already printed).
-std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv,
-                                    const std::function<Status()>& check = nullptr);
 
 // What is wrong with the addresses and certificates, in words that say what to do.
 Status CheckTransport(const ServiceOptions& options);

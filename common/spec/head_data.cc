@@ -9,12 +9,12 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/fnv_hash.h"
+#include "common/base/input_file.h"
 
 namespace outrider {
 namespace {
@@ -123,11 +123,10 @@ Result<std::optional<HeadDataHeader>> ParseHeader(std::string_view bytes) {
 }
 
 // The header of an open file, which is left behind it.
-Result<HeadDataHeader> ReadHeader(std::ifstream& in, const std::string& path) {
-  if (!in) return NotFound(path + ": cannot be read");
+Result<HeadDataHeader> ReadHeader(InputFile& in, const std::string& path) {
   std::string bytes(sizeof(WireHeader), '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(in.gcount()));
+  OUTRIDER_ASSIGN(const size_t size, in.Read(bytes.data(), bytes.size()));
+  bytes.resize(size);
   Result<std::optional<HeadDataHeader>> header = ParseHeader(bytes);
   if (!header.ok()) return header.status().Annotate(path);
   if (!header->has_value()) return FailedPrecondition(path + ": no example has come yet");
@@ -168,6 +167,7 @@ HeadDataWriter::~HeadDataWriter() { close(file_); }
 Status HeadDataWriter::Read() {
   struct stat info {};
   if (fstat(file_, &info) != 0) return Failure(path_);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument(path_ + ": not a regular file");
   std::string bytes(std::min(static_cast<size_t>(info.st_size), sizeof(WireHeader)), '\0');
   if (pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return Failure(path_);
@@ -230,7 +230,7 @@ Status HeadDataWriter::Append(std::span<const HeadExample> examples) {
 }
 
 Result<HeadData> ReadHeadData(const std::string& path, uint64_t most) {
-  std::ifstream in(path, std::ios::binary);
+  OUTRIDER_ASSIGN(InputFile in, InputFile::Open(path));
   HeadData data;
   OUTRIDER_ASSIGN(data.header, ReadHeader(in, path));
   const auto width = static_cast<size_t>(data.header.width);
@@ -241,8 +241,8 @@ Result<HeadData> ReadHeadData(const std::string& path, uint64_t most) {
   digest.Add(header.sum);
   bool torn = false;
   for (uint64_t i = 0; i < most; ++i) {
-    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    if (!in) break;
+    OUTRIDER_ASSIGN(const size_t got, in.Read(bytes.data(), bytes.size()));
+    if (got < bytes.size()) break;
     if (!IsWhole(bytes)) {
       torn = true;
       continue;
@@ -262,12 +262,10 @@ Result<HeadData> ReadHeadData(const std::string& path, uint64_t most) {
 }
 
 Result<HeadDataSize> CountHeadData(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  OUTRIDER_ASSIGN(InputFile in, InputFile::Open(path));
   HeadDataSize size;
   OUTRIDER_ASSIGN(size.header, ReadHeader(in, path));
-  in.seekg(0, std::ios::end);
-  size.examples =
-      (static_cast<uint64_t>(in.tellg()) - sizeof(WireHeader)) / ExampleBytes(size.header.width);
+  size.examples = (in.size() - sizeof(WireHeader)) / ExampleBytes(size.header.width);
   return size;
 }
 

@@ -61,6 +61,11 @@ double PayingThreshold(double tokens_per_second, double seconds, double acceptan
 }
 
 Status Validate(const StopRule& rule) {
+  if (rule.kind == StopRule::Kind::kLength) {
+    if (rule.threshold == 0.f) return Status();
+    return InvalidArgument("stop rule length: threshold " + std::to_string(rule.threshold) +
+                           ", but it takes none; choose confidence, entropy or head");
+  }
   const float most = rule.kind == StopRule::Kind::kEntropy ? kMaxEntropyThreshold : 1.f;
   if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for a NaN
   return InvalidArgument("stop rule " + std::string(StopRuleName(rule.kind)) + ": threshold " +

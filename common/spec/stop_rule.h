@@ -54,7 +54,7 @@ double PayingThreshold(double tokens_per_second, double seconds, double acceptan
 // Of entropies; above that of any vocabulary.
 inline constexpr float kMaxEntropyThreshold = 32.f;
 // kInvalidArgument: a threshold that is no number, negative, or above 1 (entropy: above
-// kMaxEntropyThreshold).
+// kMaxEntropyThreshold; length: other than 0).
 Status Validate(const StopRule& rule);
 
 // Whether a draw from this row is the last of its path, by kConfidence or kEntropy; false for other

@@ -42,6 +42,44 @@ float LoadElement(const TensorView& tensor, size_t index) {
   return tensor.dtype == Dtype::kBf16 ? Bf16ToFloat(bits) : F16ToFloat(bits);
 }
 
+namespace {
+
+// The first of `count` patterns that is at least `limit`, without its sign. Magnitudes of floats
+// are of the order of their patterns, and NaNs and infinities have the largest ones.
+template <class Pattern>
+size_t FindPattern(const char* bytes, size_t count, Pattern limit) {
+  constexpr auto kMagnitude = static_cast<Pattern>(std::numeric_limits<Pattern>::max() >> 1);
+  constexpr size_t kBlock = 1024;  // a constant, for the compiler to vectorise the loop
+  const auto is_unfit = [&](size_t i) {
+    Pattern pattern;
+    std::memcpy(&pattern, bytes + i * sizeof pattern, sizeof pattern);  // need not be aligned
+    return static_cast<Pattern>(pattern & kMagnitude) >= limit;
+  };
+  size_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    unsigned found = 0;
+    for (size_t k = 0; k < kBlock; ++k) found |= static_cast<unsigned>(is_unfit(i + k));
+    if (found != 0) break;
+  }
+  while (i < count && !is_unfit(i)) ++i;
+  return i;
+}
+
+}  // namespace
+
+size_t FindUnfit(const TensorView& tensor, float limit) {
+  const char* bytes = static_cast<const char*>(tensor.data);
+  const uint32_t pattern = std::bit_cast<uint32_t>(limit);
+  switch (tensor.dtype) {
+    case Dtype::kF32: return FindPattern<uint32_t>(bytes, tensor.elements(), pattern);
+    case Dtype::kBf16:
+      return FindPattern<uint16_t>(bytes, tensor.elements(),
+                                   static_cast<uint16_t>((pattern + 0xffff) >> 16));
+    case Dtype::kF16: return FindPattern<uint16_t>(bytes, tensor.elements(), FloatToF16(limit));
+  }
+  return tensor.elements();
+}
+
 float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 uint16_t FloatToBf16(float value) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct TensorView {
 
 // The value of element `index`, widened to float.
 float LoadElement(const TensorView& tensor, size_t index);
+
+// The first element that is NaN, infinite, or of at least `limit` in magnitude; elements() if there
+// is none. One pass at about the speed of the memory.
+size_t FindUnfit(const TensorView& tensor, float limit = std::numeric_limits<float>::infinity());
 
 float Bf16ToFloat(uint16_t bits);
 uint16_t FloatToBf16(float value);  // round to nearest even; NaN stays NaN

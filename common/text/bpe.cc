@@ -1,6 +1,7 @@
 #include "common/text/bpe.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "common/text/byte_alphabet.h"
@@ -9,20 +10,35 @@
 namespace outrider {
 namespace {
 
-using Candidate = BpeScratch::Candidate;
 using Symbol = BpeScratch::Symbol;
 
 uint64_t PairKey(TokenId left, TokenId right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-// std heaps keep the largest in front: the best candidate is the one no other is worse than.
-bool IsWorse(const Candidate& a, const Candidate& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
+void AppendSymbol(TokenId id, std::vector<Symbol>& symbols) {
+  symbols.push_back({id, static_cast<int32_t>(symbols.size()) - 1, -1, BpeScratch::kNoRank});
 }
 
-void AppendSymbol(TokenId id, std::vector<Symbol>& symbols) {
-  symbols.push_back({id, static_cast<int32_t>(symbols.size()) - 1, -1});
+uint64_t PairAt(uint32_t rank, int32_t at) {
+  return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(at);
+}
+
+// The best pair that is left; nullopt: none. `taken`: how many of `sorted` have been.
+std::optional<uint64_t> TakeBest(BpeScratch& scratch, size_t& taken) {
+  std::vector<uint64_t>& heap = scratch.heap;
+  if (taken == scratch.sorted.size()) {
+    if (heap.empty()) return std::nullopt;
+    scratch.sorted.swap(heap);
+    heap.clear();
+    std::sort(scratch.sorted.begin(), scratch.sorted.end());
+    taken = 0;
+  }
+  if (heap.empty() || scratch.sorted[taken] <= heap.front()) return scratch.sorted[taken++];
+  std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+  const uint64_t best = heap.back();
+  heap.pop_back();
+  return best;
 }
 
 Result<TokenId> FindMergePart(const Vocabulary& vocabulary, size_t index, std::string_view text) {
@@ -59,15 +75,17 @@ Result<Bpe> Bpe::Create(const TokenizerSpec& spec, const Vocabulary& vocabulary)
     bpe.byte_ids_[byte] = vocabulary.FindInModel(name).value_or(-1);
   }
   bpe.merges_.reserve(spec.merges.size());
-  bpe.merge_of_.reserve(spec.merges.size());
+  bpe.merged_.reserve(spec.merges.size());
+  bpe.rank_of_.reserve(spec.merges.size());
   for (size_t i = 0; i < spec.merges.size(); ++i) {
     const auto& [left_text, right_text] = spec.merges[i];
     OUTRIDER_ASSIGN(const TokenId left, FindMergePart(vocabulary, i, left_text));
     OUTRIDER_ASSIGN(const TokenId right, FindMergePart(vocabulary, i, right_text));
     OUTRIDER_ASSIGN(const TokenId merged, FindMergePart(vocabulary, i, left_text + right_text));
     bpe.merges_.emplace_back(left, right);
+    bpe.merged_.push_back(merged);
     // Of a pair listed twice the later rank counts, as in the Hugging Face library.
-    bpe.merge_of_[PairKey(left, right)] = {static_cast<uint32_t>(i), merged};
+    bpe.rank_of_[PairKey(left, right)] = static_cast<uint32_t>(i);
   }
   return bpe;
 }
@@ -134,46 +152,52 @@ bool Bpe::FallBackToBytes(std::string_view character, BpeScratch& scratch) const
   return true;
 }
 
-std::optional<Candidate> Bpe::CandidateAt(const std::vector<Symbol>& symbols, int32_t at) const {
+uint32_t Bpe::RankAt(const std::vector<Symbol>& symbols, int32_t at) const {
   const Symbol& symbol = symbols[at];
-  if (symbol.next < 0) return std::nullopt;
-  const TokenId right = symbols[symbol.next].id;
-  const auto merge = merge_of_.find(PairKey(symbol.id, right));
-  if (merge == merge_of_.end()) return std::nullopt;
-  return Candidate{merge->second.rank, at, symbol.id, right, merge->second.merged};
+  if (symbol.next < 0) return BpeScratch::kNoRank;
+  const auto rank = rank_of_.find(PairKey(symbol.id, symbols[symbol.next].id));
+  return rank == rank_of_.end() ? BpeScratch::kNoRank : rank->second;
+}
+
+void Bpe::FindPairs(BpeScratch& scratch) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
+  scratch.sorted.clear();
+  scratch.heap.clear();
+  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+    const auto at = static_cast<int32_t>(i);
+    symbols[i].next = at + 1;
+    symbols[i].rank = RankAt(symbols, at);
+    if (symbols[i].rank != BpeScratch::kNoRank) {
+      scratch.sorted.push_back(PairAt(symbols[i].rank, at));
+    }
+  }
+  std::sort(scratch.sorted.begin(), scratch.sorted.end());
 }
 
 void Bpe::MergeSymbols(BpeScratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols;
-  std::vector<Candidate>& heap = scratch.heap;
-  heap.clear();
-  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-    symbols[i].next = static_cast<int32_t>(i) + 1;
-    if (const auto candidate = CandidateAt(symbols, static_cast<int32_t>(i))) {
-      heap.push_back(*candidate);
-    }
-  }
-  std::make_heap(heap.begin(), heap.end(), IsWorse);
+  FindPairs(scratch);
   const auto push = [&](int32_t at) {
-    if (const auto candidate = CandidateAt(symbols, at)) {
-      heap.push_back(*candidate);
-      std::push_heap(heap.begin(), heap.end(), IsWorse);
-    }
+    symbols[at].rank = RankAt(symbols, at);
+    if (symbols[at].rank == BpeScratch::kNoRank) return;
+    scratch.heap.push_back(PairAt(symbols[at].rank, at));
+    std::push_heap(scratch.heap.begin(), scratch.heap.end(), std::greater<>());
   };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), IsWorse);
-    const Candidate best = heap.back();
-    heap.pop_back();
-    // A merge beside it may have changed either symbol since the candidate was pushed.
-    Symbol& left = symbols[best.at];
-    if (left.id != best.left || left.next < 0 || symbols[left.next].id != best.right) continue;
+  size_t taken = 0;
+  while (const std::optional<uint64_t> best = TakeBest(scratch, taken)) {
+    const auto at = static_cast<int32_t>(*best & 0xffffffffu);
+    const auto rank = static_cast<uint32_t>(*best >> 32);
+    Symbol& left = symbols[at];
+    // A merge beside it may have changed either symbol since the pair was found.
+    if (left.rank != rank) continue;
     Symbol& right = symbols[left.next];
-    left.id = best.merged;
+    left.id = merged_[rank];
     right.id = -1;
+    right.rank = BpeScratch::kNoRank;
     left.next = right.next;
-    if (left.next >= 0) symbols[left.next].previous = best.at;
+    if (left.next >= 0) symbols[left.next].previous = at;
     if (left.previous >= 0) push(left.previous);
-    push(best.at);
+    push(at);
   }
 }
 

@@ -1,10 +1,10 @@
 #include "common/text/chat_template.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "common/base/input_file.h"
 
 namespace outrider {
 namespace {
@@ -30,10 +30,13 @@ std::string_view RoleName(Role role) {
   return "";
 }
 
-std::optional<std::string> ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+// No value: there is no such file.
+Result<std::optional<std::string>> ReadOptional(const std::filesystem::path& path) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;  // tokenizer_config.json lists added tokens
+  Result<std::string> text = ReadFile(path, kMaxBytes);
+  if (text.status().code() == Code::kNotFound) return std::optional<std::string>();
+  if (!text.ok()) return text.status();
+  return std::optional(std::move(text).value());
 }
 
 // The system message that Qwen's templates put where the chat has none, a string literal in them.
@@ -212,9 +215,10 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja) {
 }
 
 Result<std::string> ChatTemplate::ReadText(const std::filesystem::path& model_dir) {
-  if (auto text = ReadFile(model_dir / "chat_template.jinja")) return *std::move(text);
+  OUTRIDER_ASSIGN(std::optional<std::string> own, ReadOptional(model_dir / "chat_template.jinja"));
+  if (own.has_value()) return *std::move(own);
   const std::filesystem::path path = model_dir / "tokenizer_config.json";
-  const std::optional<std::string> text = ReadFile(path);
+  OUTRIDER_ASSIGN(const std::optional<std::string> text, ReadOptional(path));
   if (!text.has_value()) return std::string();
   const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) return DataLoss(path.string() + ": is not a JSON object");
@@ -248,7 +252,8 @@ Pieces ChatTemplate::Render(std::vector<ChatMessage> messages) const {
 }
 
 Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
-                                                  const std::vector<ChatMessage>& messages) const {
+                                                  const std::vector<ChatMessage>& messages,
+                                                  size_t max_bytes) const {
   if (!family_.has_value()) {
     return FailedPrecondition(
         "the checkpoint's chat template is of no family that this server knows; start it with "
@@ -256,6 +261,13 @@ Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
   }
   if (messages.empty()) return InvalidArgument("a chat needs a message");
   const Pieces pieces = Render(messages);
+  size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.text.size();
+  if (bytes > max_bytes) {
+    return InvalidArgument(std::to_string(bytes) +
+                           " bytes of text, and the context holds at most " +
+                           std::to_string(max_bytes) + "; shorten the messages");
+  }
   std::vector<TokenId> prompt;
   if (begins_with_bos_.value_or(true)) prompt = tokenizer.prompt_prefix();
 

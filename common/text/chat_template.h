@@ -5,6 +5,7 @@
 // Thread: any (immutable).
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -55,9 +56,10 @@ class ChatTemplate {
   // The prompt, up to where the assistant's next message begins. Special tokens are those of the
   // template alone: what messages hold is plain text, whatever it looks like.
   // kFailedPrecondition: an unknown template, with the words to do about it. kInvalidArgument: no
-  // message, or what Tokenizer::Encode refuses.
+  // message, more than `max_bytes` of rendered text, or what Tokenizer::Encode refuses.
   Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer,
-                                      const std::vector<ChatMessage>& messages) const;
+                                      const std::vector<ChatMessage>& messages,
+                                      size_t max_bytes = Tokenizer::kMaxTextBytes) const;
   // Tokens that end a message in this format, beside the model's own ends of sequence.
   std::vector<TokenId> EndTokens(const Tokenizer& tokenizer) const;
 

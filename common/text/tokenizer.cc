@@ -7,6 +7,7 @@
 #include "common/text/bpe.h"
 #include "common/text/byte_alphabet.h"
 #include "common/text/detokenizer.h"
+#include "common/text/length_bound.h"
 #include "common/text/normalizer.h"
 #include "common/text/pre_tokenizer.h"
 #include "common/text/tokenizer_json.h"
@@ -67,6 +68,7 @@ struct Tokenizer::Parts {
   AddedTokens raw_tokens;
   AddedTokens normalized_tokens;
   bool strips_leading_space;
+  std::optional<size_t> most_bytes_per_token;
   std::vector<std::string> bytes;  // by id
   std::vector<TokenId> prompt_prefix;
   std::vector<TokenId> eos_tokens;
@@ -90,17 +92,19 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(std::string_view 
   OUTRIDER_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.pre_tokenizer));
   OUTRIDER_ASSIGN(std::vector<AddedTokenSpec> normalized,
                   NormalizedTokens(spec.added_tokens, normalizer));
-  std::unique_ptr<Parts> parts(new Parts{.vocabulary = std::move(vocabulary),
-                                         .normalizer = std::move(normalizer),
-                                         .pre_tokenizer = std::move(pre_tokenizer),
-                                         .raw_tokens = AddedTokens(RawTokens(spec.added_tokens)),
-                                         .normalized_tokens = AddedTokens({}),
-                                         .strips_leading_space = spec.strip_leading_space,
-                                         .bytes = {},
-                                         .prompt_prefix = spec.prompt_prefix,
-                                         .eos_tokens = {},
-                                         .bpe = std::nullopt,
-                                         .fingerprint = {}});
+  std::unique_ptr<Parts> parts(
+      new Parts{.vocabulary = std::move(vocabulary),
+                .normalizer = std::move(normalizer),
+                .pre_tokenizer = std::move(pre_tokenizer),
+                .raw_tokens = AddedTokens(RawTokens(spec.added_tokens)),
+                .normalized_tokens = AddedTokens({}),
+                .strips_leading_space = spec.strip_leading_space,
+                .most_bytes_per_token = MostBytesPerToken(spec, normalized),
+                .bytes = {},
+                .prompt_prefix = spec.prompt_prefix,
+                .eos_tokens = {},
+                .bpe = std::nullopt,
+                .fingerprint = {}});
   OUTRIDER_ASSIGN(Bpe bpe, Bpe::Create(spec, parts->vocabulary));
   parts->fingerprint = MakeFingerprint(parts->vocabulary, bpe);
   parts->bpe.emplace(std::move(bpe));
@@ -195,7 +199,7 @@ Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start
 
 Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse_special) const {
   if (text.size() > kMaxTextBytes) {
-    return InvalidArgument("a text of " + std::to_string(text.size()) + " bytes, limit " +
+    return InvalidArgument("a text of " + std::to_string(text.size()) + " bytes, at most " +
                            std::to_string(kMaxTextBytes));
   }
   if (const std::optional<size_t> bad = FindInvalidUtf8(text)) {
@@ -212,6 +216,13 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse
     }
   }
   return ids;
+}
+
+size_t Tokenizer::MostBytes(int tokens) const {
+  const std::optional<size_t> each = parts_->most_bytes_per_token;
+  const auto count = static_cast<size_t>(std::max(tokens, 0));
+  if (!each.has_value() || (count > 0 && *each > kMaxTextBytes / count)) return kMaxTextBytes;
+  return *each * count;
 }
 
 std::string Tokenizer::Decode(std::span<const TokenId> ids, bool skip_special) const {

@@ -40,6 +40,10 @@ class Tokenizer {
   // kInvalidArgument: not UTF-8 (with the offset), or more than kMaxTextBytes.
   Result<std::vector<TokenId>> Encode(std::string_view text, bool parse_special) const;
 
+  // Every text that becomes at most `tokens` ids has at most so many bytes, and a longer one can be
+  // refused without looking at it. A bound, not the least one; kMaxTextBytes where there is none.
+  size_t MostBytes(int tokens) const;
+
   // Always well-formed: bytes that form no character become U+FFFD. Ids without token add nothing.
   std::string Decode(std::span<const TokenId> ids, bool skip_special) const;
 

@@ -1,11 +1,10 @@
 #include "common/text/tokenizer_json.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
+#include "common/base/input_file.h"
 #include "common/text/byte_alphabet.h"
 
 namespace outrider {
@@ -531,19 +530,7 @@ Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir) {
 }
 
 Result<std::string> ReadJsonFile(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) return NotFound(file.string() + ": " + error.message());
-  if (size > kMaxFileBytes) {
-    return DataLoss(file.string() + ": " + std::to_string(size) + " bytes, limit " +
-                    std::to_string(kMaxFileBytes));
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::string text(size, '\0');
-  if (!in.read(text.data(), static_cast<std::streamsize>(size))) {
-    return DataLoss(file.string() + ": cannot be read");
-  }
-  return text;
+  return ReadFile(file, kMaxFileBytes);
 }
 
 }  // namespace outrider

@@ -31,7 +31,10 @@ TraceFile::~TraceFile() {
 Status TraceFile::Reopen() {
   // Not for everybody: it tells who asked when for how much.
   constexpr mode_t kMode = 0640;
-  const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
+  // O_NONBLOCK: opening a FIFO must not wait for a reader.
+  const int file =
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
+  if (file < 0 && errno == ENXIO) return InvalidArgument(path_ + " is no regular file");  // a FIFO
   if (file < 0) return Failed(path_, errno);
   struct stat stat {};
   if (fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode)) {

@@ -428,15 +428,22 @@ Status DraftLoop::Forward(std::span<const Share> shares, bool on_device, Forward
   return model_->Forward(batch, want_hidden, output);
 }
 
-void DraftLoop::Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
+bool DraftLoop::Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
                      std::span<const float> states, StepReport* report) {
   Mirror& mirror = *share.held->mirror;
   const DraftSession& session = mirror.session;
-  const int nodes = session.draft().size();
+  const int nodes = session.draft().size(), broken = session.broken_rows();
   mirror.DrawDepth(rows, accepted, states);
   report->drafted_tokens += session.draft().size() - nodes;
-  if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return;
+  report->broken_rows += session.broken_rows() - broken;
+  if (!session.drafting() && !session.has_chunk()) {
+    Refuse(*share.connection, share.session, session.round(),
+           Internal("the draft model's logits are NaN or infinite"));
+    return false;
+  }
+  if (session.drafting() && session.depths_drawn() % options_.chunk_depths != 0) return true;
   Send(*share.connection, share.session, *share.held);
+  return true;
 }
 
 int DraftLoop::DepthsDue(const DraftSession& session) const {
@@ -483,7 +490,7 @@ void DraftLoop::RunChains(std::span<const Share> shares, int depths) {
 
   // The host draws what the device has drawn, from what it was drawn from.
   std::vector<StepReport> reports(static_cast<size_t>(depths));
-  std::vector<bool> over(shares.size(), false);
+  std::vector<bool> over(shares.size(), false), is_held(shares.size(), true);
   for (StepReport& report : reports) {
     for (size_t i = 0; i < shares.size(); ++i) {
       const Share& share = shares[i];
@@ -496,13 +503,14 @@ void DraftLoop::RunChains(std::span<const Share> shares, int depths) {
       if (over[i]) continue;
       DraftSession& session = share.held->mirror->session;
       if (first && !session.Missing().empty()) session.Fed(share.tokens);
-      Draw(share, DraftRows(row), {}, {}, &report);
-      over[i] = !session.drafting() || !IsSame(session, row[0].drawn);
+      is_held[i] = Draw(share, DraftRows(row), {}, {}, &report);
+      over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].drawn);
     }
   }
   // What was fed behind the end of a draft.
-  for (const Share& share : shares) {
-    Mirror& mirror = *share.held->mirror;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (!is_held[i]) continue;
+    Mirror& mirror = *shares[i].held->mirror;
     mirror.kv.Drop(mirror.session.length() + mirror.session.depths_drawn() - 1);
   }
 

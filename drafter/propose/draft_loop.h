@@ -63,6 +63,7 @@ struct StepReport {
   // On a model's device: rows that were read there, and what came of them and all others.
   int device_rows = 0;
   int64_t device_bytes = 0;
+  int broken_rows = 0;  // of those to be drawn from, NaN or infinite
   double seconds = 0;
   GraphCounts graphs;  // of the model, so far
 };
@@ -180,8 +181,9 @@ class DraftLoop final : public LinkEvents {
   void RefuseAll(std::span<const Share> shares, const Status& why);
   // With `on_device` the rows stay there, and what is wanted of them is put into batch_.
   Status Forward(std::span<const Share> shares, bool on_device, ForwardOutput* output);
-  // Draws the session's next depth from `rows` and puts what is due into the outbox.
-  void Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
+  // Draws the session's next depth from `rows` and puts what is due into the outbox. False: nothing
+  // could be drawn from broken rows, and the session was refused and is gone.
+  bool Draw(const Share& share, const DraftRows& rows, std::span<const float> accepted,
             std::span<const float> states, StepReport* report);
   // What the verdict says of the head's predictions and of the session's speed.
   void Learn(Held& held, const SessionVerdict& verdict);

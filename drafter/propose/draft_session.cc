@@ -193,7 +193,7 @@ bool DraftSession::Adopt(const DraftPlan& plan) {
   planned_ = plan.shape;
   shape_ = *shape;
   builder_.SetShape(shape_);
-  return true;
+  return !draft().empty() || drafting();  // else its rows were broken
 }
 
 Result<int> DraftSession::Apply(const SessionVerdict& verdict) {

@@ -77,6 +77,11 @@ class DraftSession {
   // to a step's.
   bool draws_chain() const { return drafting() && builder_.draws_chain(); }
   void AddChain(int depths, DraftBatch* batch) const;
+  // Whether something was drawn that TakeChunk has not given out yet. Not at the end of a draft
+  // whose next rows were all broken.
+  bool has_chunk() const { return draft().size() > sent_nodes_; }
+  // As DraftTreeBuilder has it.
+  int broken_rows() const { return builder_.broken_rows(); }
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 

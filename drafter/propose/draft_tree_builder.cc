@@ -71,9 +71,14 @@ ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
 
 DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(const DraftRows& rows, size_t slot,
                                                       Warper& warper) const {
-  if (rows.on_device()) return SourceOfPicks(rows.Picked(slot));
-  return SourceOfLogits(rows.Logits(slot, static_cast<size_t>(warper.vocab_size())),
-                        frontier_[slot], warper);
+  if (rows.on_device()) {
+    const PickedRow& picked = rows.Picked(slot);
+    return picked.broken ? Source{.broken = true} : SourceOfPicks(picked);
+  }
+  const std::span<float> row = rows.Logits(slot, static_cast<size_t>(warper.vocab_size()));
+  // A fact about the path in front of the draws, as a stop rule's: it changes no distribution.
+  if (!IsFinite(row.first(static_cast<size_t>(warper.allowed())))) return {.broken = true};
+  return SourceOfLogits(row, frontier_[slot], warper);
 }
 
 DraftTreeBuilder::Source DraftTreeBuilder::SourceOfPicks(const PickedRow& row) const {
@@ -146,6 +151,7 @@ void DraftTreeBuilder::DrawDepth(const DraftRows& rows, std::span<const float> a
   std::vector<Source> sources;
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
     Source& source = sources.emplace_back(MakeSource(rows, slot, warper));
+    broken_rows_ += source.broken ? 1 : 0;
     if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
     predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);
     predicted_.back() = accepted[slot];
@@ -162,6 +168,7 @@ void DraftTreeBuilder::DrawDepth(const DraftRows& rows, std::span<const float> a
   for (const Draw& draw : live_) {
     const int parent = frontier_[draw.slot];
     const Source& source = sources[draw.slot];
+    if (source.broken) continue;
     for (uint32_t i = 0; i < draws; ++i) {
       const uint32_t index = draw.index * draws + i;
       TokenId token;
@@ -192,7 +199,9 @@ void DraftTreeBuilder::DrawDepth(const DraftRows& rows, std::span<const float> a
   }
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
-    for (Source& source : sources) untaken_.laws.push_back(std::move(source.law));
+    for (Source& source : sources) {
+      if (!source.broken) untaken_.laws.push_back(std::move(source.law));
+    }
   }
   live_ = std::move(live);
   frontier_ = std::move(frontier);
@@ -206,7 +215,8 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   OUTRIDER_CHECK(untaken_.tokens.size() == static_cast<size_t>(tree_.total_draws()));
   DraftTree tree;
   size_t kept = 0;
-  while (tree.depth(untaken_.parents[kept]) < shape.length) {  // the deepest draws come last
+  // The deepest draws come last. None are as deep where rows were broken.
+  while (kept < untaken_.tokens.size() && tree.depth(untaken_.parents[kept]) < shape.length) {
     tree.AddDraw(untaken_.parents[kept], untaken_.tokens[kept]);
     ++kept;
   }

@@ -66,6 +66,10 @@ class DraftTreeBuilder {
   // Nodes ascend.
   std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
+  // Rows of this draft that were NaN or infinite somewhere: the paths to them ended there, as no
+  // token can be drawn from such a row.
+  int broken_rows() const { return broken_rows_; }
+
   // What the head said of a node in this draft; negative: nothing.
   float predicted(int node) const {
     return static_cast<size_t>(node) < predicted_.size() ? predicted_[static_cast<size_t>(node)]
@@ -108,7 +112,8 @@ class DraftTreeBuilder {
     DraftLaw law = {};  // kSampled
     // Else: the draws themselves, distinct, and one more, the likeliest that was not drawn.
     std::vector<TokenId> tokens = {};
-    bool last = false;  // of their paths
+    bool last = false;    // of their paths
+    bool broken = false;  // the row is not finite: there are no draws
   };
 
   Source MakeSource(const DraftRows& rows, size_t slot, Warper& warper) const;
@@ -129,6 +134,7 @@ class DraftTreeBuilder {
   std::vector<double> log_accepted_ = {0.};  // [frontier]: of each node's path, under kHead
   std::vector<float> predicted_;             // [<= nodes]
   std::vector<RoundEnd> likely_stops_;
+  int broken_rows_ = 0;
   DraftChunk untaken_;
   bool untaken_is_chain_ = true;
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/rpc/status_map.h"
 
@@ -20,10 +21,6 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std:
   std::shared_ptr<AttachStream> stream(
       new AttachStream(std::move(address), connection, events, observer));
   if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
-  {
-    MutexLock lock(stream->mu_);
-    stream->self_ = stream;
-  }
   stub.async()->Attach(&stream->context_, stream.get());
   stream->AddHold();  // the loop writes from outside of reactions
   stream->Send(ToWire(identity));
@@ -35,6 +32,11 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std:
 AttachStream::AttachStream(std::string address, uint64_t connection, LinkEvents* events,
                            LinkObserver* observer)
     : address_(std::move(address)), connection_(connection), events_(events), observer_(observer) {}
+
+AttachStream::~AttachStream() {
+  MutexLock lock(mu_);
+  OUTRIDER_CHECK(end_.has_value());  // its owner has waited for it
+}
 
 void AttachStream::SendDrafts(std::vector<Draft> drafts) { Send(ToWire(drafts)); }
 
@@ -129,11 +131,9 @@ void AttachStream::OnDone(const grpc::Status& status) {
     events_->PushUrgent({connection_, DisconnectedEvent{}});
     observer_->OnDetached(address_);
   }
-  std::shared_ptr<AttachStream> self;  // released behind the lock
   MutexLock lock(mu_);
   end_ = broken_.ok() ? FromGrpc(status) : broken_;
-  ended_.notify_all();
-  self = std::move(self_);
+  ended_.notify_all();  // from here on the owner may destroy the stream
 }
 
 std::optional<Status> AttachStream::WaitForEnd(std::optional<Time> until) {

@@ -2,8 +2,12 @@
 // loop; what the loop sends waits in a queue, because gRPC takes one write at a time (the peer's
 // answer may be read before OnWriteDone of the message that it answers).
 //
-// Owner: shared by the link that dials, the loop (as a VerifierLink) and, while it runs, the call
-// itself. Behind the end every call is ignored.
+// Owner: the link that dials, which keeps it until WaitForEnd has returned the end; the loop holds
+// it too (as a VerifierLink). After the end every call is ignored. The call itself holds nothing:
+// the last reference to a stream lets go of its channel, and the last channel of a process joins
+// gRPC's callback threads, which one of these threads cannot do. gRPC 1.51 does not notice: it
+// deletes what its thread still uses, and the process aborts on its way out
+// (https://github.com/grpc/grpc/pull/32584).
 // Thread: any.
 // When the verifier does not read, or the loop's inbox is full, the call is cancelled.
 #pragma once
@@ -49,6 +53,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
                                              uint64_t connection, const std::string& token,
                                              const DrafterIdentity& identity, LinkEvents* events,
                                              LinkObserver* observer);
+  ~AttachStream() override;
 
   void SendDrafts(std::vector<Draft> drafts) override;
   void SendLoad(const DrafterLoad& load) override;
@@ -93,8 +98,6 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // No write may be started from outside any more: the call may end at any moment.
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::optional<Status> end_ OUTRIDER_GUARDED_BY(mu_);
-  // Keeps the reactor alive until OnDone.
-  std::shared_ptr<AttachStream> self_ OUTRIDER_GUARDED_BY(mu_);
 };
 
 }  // namespace outrider

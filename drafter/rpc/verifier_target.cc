@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string_view>
+
+#include "common/base/input_file.h"
 
 namespace outrider {
 namespace {
@@ -93,8 +95,8 @@ Result<std::vector<std::string>> SystemLookup(const std::string& host, const std
 }
 
 Result<std::vector<std::string>> ReadAddresses(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return NotFound("cannot read " + path);
+  OUTRIDER_ASSIGN(std::string text, ReadFile(path, kMaxTextFileBytes));
+  std::istringstream in(std::move(text));
   std::vector<std::string> addresses;
   for (std::string line; std::getline(in, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
@@ -103,7 +105,6 @@ Result<std::vector<std::string>> ReadAddresses(const std::string& path) {
     if (const Status split = Split(line).status(); !split.ok()) return split.Annotate(path);
     addresses.push_back(std::move(line));
   }
-  if (in.bad()) return NotFound("cannot read " + path);
   return addresses;
 }
 

@@ -1,6 +1,7 @@
 #include "drafter/rpc/wire.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -14,12 +15,15 @@ constexpr auto kMaxId = static_cast<uint32_t>(std::numeric_limits<TokenId>::max(
 uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
 
 Result<DraftPlan> PlanFromWire(const v1::Plan& wire) {
+  OUTRIDER_TRY(CheckAtMost("plan.branching", wire.branching_size(), kMaxChunkDraws));
   OUTRIDER_ASSIGN(const std::optional<StopRule> stop, outrider::FromWire(wire.stop()));
   return DraftPlan{
       .round = wire.round(), .shape = outrider::FromWire(wire), .stop = stop.value_or(StopRule{})};
 }
 
-Result<std::vector<TokenId>> FromWire(const google::protobuf::RepeatedField<uint32_t>& wire) {
+Result<std::vector<TokenId>> TokensFromWire(const google::protobuf::RepeatedField<uint32_t>& wire,
+                                            const char* field) {
+  OUTRIDER_TRY(CheckAtMost(field, wire.size(), kMaxSessionTokens));
   for (const uint32_t id : wire) {
     if (id > kMaxId) return InvalidArgument("token id " + std::to_string(id) + " is no id");
   }
@@ -32,6 +36,7 @@ Result<std::optional<LinkMessage>> FromWire(const v1::Welcome& wire) {
                               std::to_string(kSpokenProtocolVersion) + ", the verifier " +
                               std::to_string(wire.protocol_version()));
   }
+  OUTRIDER_TRY(CheckAtMost("welcome.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
   const float mass = wire.law_limits().mass();
   const uint32_t max_entries = wire.law_limits().max_entries();
   if (wire.vocab_limit() == 0) return InvalidArgument("welcome: vocab_limit is 0");
@@ -50,7 +55,11 @@ Result<std::optional<LinkMessage>> FromWire(const v1::Welcome& wire) {
 Result<std::optional<LinkMessage>> FromWire(const v1::Open& wire) {
   OpenEvent open;
   open.session = wire.session();
-  OUTRIDER_ASSIGN(open.tokens, FromWire(wire.token_ids()));
+  OUTRIDER_TRY(
+      CheckAtMost("open.traceparent", std::ssize(wire.traceparent()), kMaxNameBytes, "bytes"));
+  OUTRIDER_TRY(
+      CheckAtMost("open.logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  OUTRIDER_ASSIGN(open.tokens, TokensFromWire(wire.token_ids(), "open.token_ids"));
   open.prompt_tokens = ToInt(wire.prompt_tokens());
   open.sampling = outrider::FromWire(wire.sampling());
   open.seed = wire.seed();
@@ -61,19 +70,14 @@ Result<std::optional<LinkMessage>> FromWire(const v1::Open& wire) {
 }
 
 Result<std::optional<LinkMessage>> FromWire(const v1::VerdictBatch& wire) {
-  if (wire.verdicts_size() > kMaxBatchEntries) {
-    return InvalidArgument(std::to_string(wire.verdicts_size()) +
-                           " verdicts in one message, at most " + std::to_string(kMaxBatchEntries));
-  }
+  OUTRIDER_TRY(CheckAtMost("verdicts", wire.verdicts_size(), kMaxBatchEntries));
   VerdictsEvent event;
   event.verdicts.reserve(static_cast<size_t>(wire.verdicts_size()));
   for (const v1::Verdict& verdict : wire.verdicts()) {
-    OUTRIDER_ASSIGN(std::vector<TokenId> next, FromWire(verdict.next()));
+    OUTRIDER_ASSIGN(std::vector<TokenId> next, TokensFromWire(verdict.next(), "verdicts.next"));
     OUTRIDER_ASSIGN(DraftPlan plan, PlanFromWire(verdict.plan()));
-    if (verdict.acceptance().size() > static_cast<size_t>(kMaxChunkDraws)) {
-      return InvalidArgument("a verdict on " + std::to_string(verdict.acceptance().size()) +
-                             " draft tokens, at most " + std::to_string(kMaxChunkDraws));
-    }
+    OUTRIDER_TRY(CheckAtMost("verdicts.acceptance", std::ssize(verdict.acceptance()),
+                             kMaxChunkDraws, "bytes"));
     event.verdicts.push_back({.session = verdict.session(),
                               .round = verdict.round(),
                               .node = ToInt(verdict.node()),

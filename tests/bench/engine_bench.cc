@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/command_line/command_line.h"
 #include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
 #include "verifier/engine/engine.h"
@@ -157,7 +159,7 @@ int Main(int argc, char** argv) {
   app.add_option("--tokens", o.tokens, "Tokens that each sequence produces");
   app.add_option("--repetitions", o.repetitions, "Turns");
   app.add_option("--temperature", o.temperature, "Of the engine's requests");
-  if (const auto code = ParseCommandLine(app, argc, argv)) return *code;
+  if (const auto code = ParseCommandLine(app, argc, argv, std::cout, std::cerr)) return *code;
   SetLogLevel(LogLevel::kWarning);
   const int largest = *std::max_element(o.sequences.begin(), o.sequences.end());
   const std::unique_ptr<Model> model =

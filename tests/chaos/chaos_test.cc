@@ -1,5 +1,6 @@
-// A verifier and three drafters under load, while drafters are killed, stopped, delayed, cut off at
-// random. Costs speed, never a request or its text, and speculation is back afterwards.
+// A verifier and three drafters under load, while drafters are killed, stopped, delayed, cut off,
+// or replaced by late ones at random. Costs speed, never a request or its text, and speculation is
+// back afterwards.
 //   OUTRIDER_CHAOS_SECONDS  how long faults go on (20)
 //   OUTRIDER_CHAOS_SEED     of their schedule (1)
 //   OUTRIDER_CHAOS_MAX_WAIT_MS  bound on the 99th percentile of the waits between chunks; none:

@@ -17,12 +17,20 @@ const char* Name(Fault fault) {
     case Fault::kLossy: return "lossy";
     case Fault::kPartitioned: return "partitioned";
     case Fault::kCut: return "cut";
+    case Fault::kUnfinished: return "unfinished";
+    case Fault::kDawdling: return "dawdling";
   }
   return "";
 }
 
 Fleet::Fleet(std::string verifier, std::string directory, int drafters)
     : directory_(std::move(directory)), members_(static_cast<size_t>(drafters)) {
+  const auto tokenizer = Tokenizer::Load(DefaultModel("target"));
+  if (tokenizer.ok()) {
+    tokenizer_ = (*tokenizer)->fingerprint();
+  } else {
+    ADD_FAILURE() << tokenizer.status().ToString();
+  }
   for (int i = 0; i < drafters; ++i) {
     auto proxy = DelayProxy::Start({.to = verifier, .seed = static_cast<uint64_t>(i) + 1});
     if (!proxy.ok()) ADD_FAILURE() << proxy.status().ToString();
@@ -39,6 +47,14 @@ void Fleet::Start(int i) {
                            {"--name", name});
 }
 
+void Fleet::Replace(int i, Lateness lateness) {
+  Member& m = members_[static_cast<size_t>(i)];
+  m.process->Signal(SIGKILL);
+  m.process->Wait();
+  m.late = std::make_unique<LateDrafter>(m.proxy->address(), tokenizer_,
+                                         "late-drafter-" + std::to_string(i), lateness);
+}
+
 void Fleet::Begin(Fault fault, int i, std::mt19937_64& random) {
   const Member& m = members_[static_cast<size_t>(i)];
   const auto uniform = [&random](int low, int high) {
@@ -51,6 +67,8 @@ void Fleet::Begin(Fault fault, int i, std::mt19937_64& random) {
     case Fault::kLossy: m.proxy->SetLoss(0.01 * uniform(1, 20)); break;
     case Fault::kPartitioned: m.proxy->Partition(); break;
     case Fault::kCut: m.proxy->Cut(); break;
+    case Fault::kUnfinished: Replace(i, Lateness::kUnfinished); break;
+    case Fault::kDawdling: Replace(i, Lateness::kDawdling); break;
   }
 }
 
@@ -66,6 +84,11 @@ void Fleet::End(Fault fault, int i) {
     case Fault::kLossy: m.proxy->SetLoss(0); break;
     case Fault::kPartitioned: m.proxy->Heal(); break;
     case Fault::kCut: break;  // it dials again
+    case Fault::kUnfinished:
+    case Fault::kDawdling:
+      m.late.reset();
+      Start(i);
+      break;
   }
 }
 

@@ -7,13 +7,24 @@
 #include <vector>
 
 #include "tests/support/delay_proxy.h"
+#include "tests/support/late_drafter.h"
 #include "tests/support/process.h"
 
 namespace outrider::testing {
 
-enum class Fault { kKilled, kStopped, kDelayed, kLossy, kPartitioned, kCut };
-inline constexpr Fault kFaults[] = {Fault::kKilled, Fault::kStopped,     Fault::kDelayed,
-                                    Fault::kLossy,  Fault::kPartitioned, Fault::kCut};
+enum class Fault {
+  kKilled,
+  kStopped,
+  kDelayed,
+  kLossy,
+  kPartitioned,
+  kCut,
+  kUnfinished,  // another drafter in its place sends parts of drafts and never their ends
+  kDawdling,    // another one sends each draft just before its deadline
+};
+inline constexpr Fault kFaults[] = {Fault::kKilled,     Fault::kStopped,     Fault::kDelayed,
+                                    Fault::kLossy,      Fault::kPartitioned, Fault::kCut,
+                                    Fault::kUnfinished, Fault::kDawdling};
 const char* Name(Fault fault);
 
 class Fleet {
@@ -32,11 +43,14 @@ class Fleet {
   struct Member {
     std::unique_ptr<DelayProxy> proxy;
     std::unique_ptr<Process> process;
+    std::unique_ptr<LateDrafter> late;  // in the place of `process`
     int starts = 0;
   };
   void Start(int i);
+  void Replace(int i, Lateness lateness);
 
   const std::string directory_;
+  TokenizerFingerprint tokenizer_;
   std::vector<Member> members_;
 };
 

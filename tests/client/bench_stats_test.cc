@@ -101,6 +101,18 @@ TEST(Summarise, ARefusalIsAFailureBeforeTheFirstTokenAndIsTimed) {
   EXPECT_DOUBLE_EQ(report.started_per_second, 6) << "three gaps in half a second";
 }
 
+TEST(Summarise, InterruptedRequestCountsWithWhatHadCome) {
+  RequestRecord cut = Record("code", 4, 12);
+  cut.status = Status(Code::kCancelled, "cancelled");
+  cut.interrupted = true;
+  const BenchReport report = Summarise({cut, Record("code", 1, 1)}, 2.0, 1.0);
+  EXPECT_EQ(report.requests_ok, 1);
+  EXPECT_EQ(report.requests_interrupted, 1);
+  EXPECT_EQ(report.requests_failed, 0);
+  EXPECT_DOUBLE_EQ(report.tokens_per_second, 10) << "ten tokens of each, in two seconds";
+  EXPECT_EQ(report.accepted_tokens, 13u);
+}
+
 TEST(Summarise, WithoutADraftNothingWasAcceptedPerRound) {
   EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0, 0.0).accepted_per_round, 0);
 }

@@ -83,13 +83,13 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   EXPECT_EQ(std::get<TextPrompt>(options.prompt).text, "Once");
   const RequestOptions& request = options.request;
   EXPECT_EQ(request.max_tokens, 9u);
-  EXPECT_EQ(request.sampling.temperature, 0.5f);
-  EXPECT_EQ(request.sampling.top_p, 0.9f);
-  EXPECT_EQ(request.sampling.top_k, 40);
-  EXPECT_EQ(request.sampling.min_p, 0.05f);
-  EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
-  EXPECT_EQ(request.sampling.presence_penalty, -0.25f);
-  EXPECT_EQ(request.sampling.frequency_penalty, 0.75f);
+  EXPECT_EQ(request.sampling.temperature(), 0.5f);
+  EXPECT_EQ(request.sampling.top_p(), 0.9f);
+  EXPECT_EQ(request.sampling.top_k(), 40u);
+  EXPECT_EQ(request.sampling.min_p(), 0.05f);
+  EXPECT_EQ(request.sampling.repetition_penalty(), 1.5f);
+  EXPECT_EQ(request.sampling.presence_penalty(), -0.25f);
+  EXPECT_EQ(request.sampling.frequency_penalty(), 0.75f);
   EXPECT_THAT(request.stop_strings, ElementsAre("END", "[a,b]"));
   EXPECT_TRUE(request.ignore_eos);
   EXPECT_EQ(request.seed, 18446744073709551615u);
@@ -114,7 +114,8 @@ TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
   EXPECT_FALSE(options.request.rule.has_value());
   EXPECT_FALSE(options.request.stop.has_value());
   EXPECT_TRUE(options.request.speculation);
-  EXPECT_EQ(options.request.sampling.temperature, 1.f);
+  // Not the usual values: the model may have defaults of its own.
+  EXPECT_EQ(options.request.sampling.ByteSizeLong(), 0u);
 }
 
 TEST(Flags, APromptMayBeTokensOrAFile) {
@@ -172,6 +173,12 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
       {"generate", "--prompt", "a", "--rule", "guess"},
       {"generate", "--prompt", "a", "--stop-rule", "luck"},
       {"generate", "--prompt", "a", "--stop-threshold", "-1"},
+      {"generate", "--prompt", "a", "--stop-threshold", "0.5"},  // of no rule
+      {"generate", "--prompt", "a", "--stop-rule", "length", "--stop-threshold", "0.5"},
+      {"generate", "--prompt", "a", "--temperature", "nan"},
+      {"generate", "--prompt", "a", "--top-p", "nan"},
+      {"generate", "--prompt", "a", "--timeout", "nan"},
+      {"bench", "--prompts", "f", "--rate", "nan"},
       {"generate", "--token-ids", "1,x"},
       {"bench", "--requests", "3"},
       {"bench", "--prompts", "f", "--concurrency", "0"},

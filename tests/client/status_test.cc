@@ -57,7 +57,23 @@ TEST(Status, SaysThatThereIsNoDrafterAndThatItDrains) {
   fake.status.set_draining(true);
   const auto result = RunOutrider({"status", "--verifier", fake.address()});
   EXPECT_THAT(result.out, HasSubstr("draining"));
-  EXPECT_THAT(result.out, HasSubstr("no drafter attached"));
+  EXPECT_THAT(result.out, HasSubstr("no drafter attached\ndrafted by: no rounds yet\n"));
+}
+
+TEST(Status, SaysWhoDraftsWithoutADrafter) {
+  FakeGeneration fake(NoText);
+  for (const auto& [proposer, share] : {std::pair("prompt lookup", 0.625), {"none", 0.375}}) {
+    v1::ProposerShare* const added = fake.status.add_proposers();
+    added->set_proposer(proposer);
+    added->set_share(share);
+  }
+  const auto table = RunOutrider({"status", "--verifier", fake.address()});
+  EXPECT_THAT(table.out, HasSubstr("no drafter attached\ndrafted by: prompt lookup 62 %, "
+                                   "nobody (plain decoding) 38 % of the last rounds\n"));
+  const auto json =
+      nlohmann::json::parse(RunOutrider({"status", "--verifier", fake.address(), "--json"}).out);
+  EXPECT_EQ(json["proposers"][0]["proposer"], "prompt lookup");
+  EXPECT_EQ(json["proposers"][1]["share"], 0.375);
 }
 
 TEST(Status, JsonHasTheFieldsOfTheContract) {

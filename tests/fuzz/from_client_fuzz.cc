@@ -36,6 +36,7 @@ class Drafts final : public DraftSource {
     uint32_t round;
     DraftMaker maker;
     DraftTree draft;  // what has been sent
+    bool late = false;
   };
 
   bool Open(const SessionStart& s) override {
@@ -56,9 +57,14 @@ class Drafts final : public DraftSource {
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
-  Duration Patience(uint64_t) const override { return std::chrono::milliseconds(100); }
+  Duration Patience(uint64_t session, Duration) override {
+    Require(held.contains(session));
+    return std::chrono::milliseconds(session % 4 == 0 ? 0 : 100);
+  }
   std::optional<DraftTiming> Timing(uint64_t, int) override { return DraftTiming(); }
-  bool Late(uint64_t session) override {
+  void MarkLate(uint64_t session) override { held.at(session).late = true; }
+  bool ReassignSession(uint64_t session) override {
+    if (!held.at(session).late) return false;
     moves = !moves;
     if (moves) Close(session);
     return moves;
@@ -228,7 +234,7 @@ class Verifier {
   }
 
   void Submit(const v1::GenerateRequest& wire, Input& in) {
-    Result<GenerationRequest> request = FromWire(wire, Tokens());
+    Result<GenerationRequest> request = FromWire(wire, Tokens(), engine_->limits());
     if (!request.ok()) return;
     // The engine draws a seed where one matters and none is given; here an input must say it all.
     if (!request->sampling.greedy() && !request->seed.has_value()) request->seed = last_id_;

@@ -278,7 +278,8 @@ class Verifier final : public DraftConsumer {
           over_ = true;
           return;
         }
-        Result<std::vector<ArrivedDraft>> drafts = FromWire(message.drafts());
+        Result<std::vector<ArrivedDraft>> drafts =
+            FromWire(message.drafts(), pool_.law_limits().max_entries);
         if (!drafts.ok()) {
           over_ = true;
           return;

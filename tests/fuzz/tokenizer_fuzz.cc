@@ -1,6 +1,7 @@
 // Whatever a tokenizer.json holds (the input up to its first zero byte; "b" and "s" alone stand for
 // the two tokenizers below): it is refused, or it encodes any text to ids of its vocabulary and
-// decodes any ids to well-formed text, streamed and at once alike.
+// decodes any ids to well-formed text, streamed and at once alike. No text is longer than the bound
+// for its number of tokens.
 
 #include <memory>
 #include <string>
@@ -79,6 +80,7 @@ void Check(const Tokenizer& tokenizer, Input& in, bool restores) {
   const auto ids = tokenizer.Encode(rest, parse_special);
   if (!ids.ok()) return;
   Require(!FindInvalidUtf8(rest).has_value());
+  Require(rest.size() <= tokenizer.MostBytes(static_cast<int>(ids->size())));
   for (const TokenId id : *ids) Require(id >= 0 && id < tokenizer.vocab_size());
   CheckDecode(tokenizer, *ids, /*skip_special=*/false);
   // A SentencePiece tokenizer cannot tell this character from a space.

@@ -7,116 +7,28 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "common/text/tokenizer.h"
 #include "outrider/v1/drafting.grpc.pb.h"
+#include "tests/support/raw_drafter.h"
 #include "tests/support/services.h"
 
 namespace outrider {
 namespace {
 
+using testing::AddDraft;
+using testing::Asked;
 using testing::DefaultModel;
 using ::testing::HasSubstr;
+using testing::RawDrafter;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
-
-v1::FromDrafter Hello(const TokenizerFingerprint& tokenizer) {
-  v1::FromDrafter message;
-  v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(2);
-  hello->set_name("hostile");
-  hello->set_model("small");
-  hello->mutable_tokenizer()->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));
-  hello->mutable_tokenizer()->set_vocabulary(tokenizer.vocabulary);
-  hello->mutable_tokenizer()->set_merges(tokenizer.merges);
-  hello->mutable_tokenizer()->set_special_tokens(tokenizer.special_tokens);
-  hello->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));
-  hello->set_max_sessions(64);
-  hello->set_max_draft_length(8);
-  hello->set_max_draft_tokens(64);
-  hello->set_max_context(1024);
-  return message;
-}
-
-// A plan that the verifier sent.
-struct Asked {
-  uint64_t session;
-  uint32_t round;
-  uint32_t length;
-};
-
-// One attached stream, driven by the test.
-class RawDrafter {
- public:
-  RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer)
-      : stub_(v1::Drafting::NewStub(MakeChannel(address, {}))), stream_(stub_->Attach(&context_)) {
-    Send(Hello(tokenizer));
-  }
-  ~RawDrafter() {
-    context_.TryCancel();
-    if (!ended_) End();
-  }
-
-  // False: the stream is over.
-  bool Send(const v1::FromDrafter& message) { return stream_->Write(message); }
-  // Answers every plan of sessions of this kind, until the verifier ends the stream. Many: the
-  // first plan of a session is not waited for, so that its answer may be an old one.
-  grpc::Status AnswerWith(v1::DraftKind kind,
-                          const std::function<void(const Asked&, v1::FromDrafter*)>& make) {
-    std::set<uint64_t> sessions;
-    const auto answer = [&](uint64_t session, const v1::Plan& plan) {
-      v1::FromDrafter message;
-      make({session, plan.round(), plan.length()}, &message);
-      Send(message);
-    };
-    for (v1::FromVerifier message; stream_->Read(&message);) {
-      if (message.has_open() && message.open().kind() == kind) {
-        sessions.insert(message.open().session());
-        answer(message.open().session(), message.open().plan());
-      }
-      for (const v1::Verdict& verdict : message.verdicts().verdicts()) {
-        if (sessions.contains(verdict.session())) answer(verdict.session(), verdict.plan());
-      }
-    }
-    return End();
-  }
-  // Why the verifier ended it.
-  grpc::Status End() {
-    ended_ = true;
-    for (v1::FromVerifier message; stream_->Read(&message);) {
-    }
-    return stream_->Finish();
-  }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<v1::Drafting::Stub> stub_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::FromDrafter, v1::FromVerifier>> stream_;
-  bool ended_ = false;
-};
-
-// A draft of these tokens, each surely drawn.
-v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
-                    const std::vector<uint32_t>& tokens, bool laws) {
-  v1::Draft* draft = message->mutable_drafts()->add_drafts();
-  draft->set_session(asked.session);
-  draft->set_round(round);
-  draft->mutable_token_ids()->Assign(tokens.begin(), tokens.end());
-  if (!laws) return draft;
-  for (const uint32_t token : tokens) {
-    v1::DraftRow* row = draft->add_rows();
-    row->add_id_gaps(token);
-    row->add_weights(65536);
-  }
-  return draft;
-}
 
 struct Nonsense {
   const char* name;

@@ -151,11 +151,13 @@ def check_cancels(methods):
     await_true("the session's end", lambda: methods["GetStatus"]().sessions_running == 0)
 
 
-def check_health(channel, service):
-    """gRPC's own service is listed, but described nowhere: its messages by hand."""
-    check = channel.unary_unary("/grpc.health.v1.Health/Check")
-    serving = b"\x08\x01"  # status: SERVING
-    assert check(b"\x0a" + bytes([len(service)]) + service.encode(), timeout=PATIENCE) == serving
+def check_health(server, service):
+    """The library's own service, which is described by a file of ours."""
+    health = server.service("grpc.health.v1.Health")
+    assert json_format.MessageToDict(health["Check"](service=service)) == {"status": "SERVING"}
+    watched = health["Watch"](service=service)
+    assert json_format.MessageToDict(next(iter(watched))) == {"status": "SERVING"}
+    watched.cancel()
 
 
 def await_true(what, condition):
@@ -183,7 +185,7 @@ def main():
             check_generates(methods)
             check_errors(methods)
             check_cancels(methods)
-            check_health(channel, "outrider.v1.Generation")
+            check_health(server, "outrider.v1.Generation")
     print("a client by reflection: text, statistics, errors, cancellation and health")
 
 

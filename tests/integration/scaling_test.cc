@@ -208,7 +208,7 @@ TEST_F(Scaling, WhatNamesNoVerifierIsSaid) {
        std::map<std::string, std::string>{{"dns:///localhost", "no host:port"},
                                           {"dns://10.0.0.1/localhost:80", "dns:///host:port"},
                                           {"dns:///verifier.example:80", "--tls-ca"},
-                                          {"file:" + dir_ / "none", "cannot read"}}) {
+                                          {"file:" + dir_ / "none", "cannot be read"}}) {
     const auto drafter = StartDrafter(drafter_, target, dir_ / "wrong.log");
     EXPECT_EQ(drafter->Wait(), 2) << target;
     EXPECT_THAT(drafter->Log(), HasSubstr(words)) << target;

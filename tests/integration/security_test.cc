@@ -146,13 +146,13 @@ TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
                                       {"--client-tokens", Write("clients", "token-a\n")});
   ASSERT_NE(verifier.port, 0);
   grpc::GenericStub stub(MakeChannel(verifier.address(), {}));
-  const auto call = [&](const std::string& method) {
+  const auto call = [&](const std::string& method, const std::string& request = "") {
     grpc::ClientContext context;
     context.AddMetadata("authorization", "Bearer token-b");
     grpc::CompletionQueue queue;
-    const grpc::Slice empty;
+    const grpc::Slice bytes(request);
     const auto pending =
-        stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&empty, 1), &queue);
+        stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&bytes, 1), &queue);
     pending->StartCall();
     grpc::ByteBuffer reply;
     grpc::Status status;
@@ -166,7 +166,8 @@ TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
   ASSERT_NE(service, nullptr);
   for (int i = 0; i < service->method_count(); ++i) {
     const std::string name = service->method(i)->name();
-    const grpc::Status status = call("/outrider.v1.Generation/" + name);
+    // Bytes that do not parse: the token is looked at before them.
+    const grpc::Status status = call("/outrider.v1.Generation/" + name, "\xff");
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << name;
     EXPECT_THAT(status.error_message(), HasSubstr("authorization: Bearer <token>")) << name;
   }

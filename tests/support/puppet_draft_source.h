@@ -1,6 +1,7 @@
 // A DraftSource that records what the engine asks and drafts only when the test says so.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ class PuppetDraftSource final : public DraftSource {
   std::vector<uint64_t> closed;
   int flushes = 0;
   DraftTiming timing;
-  bool moves = false;  // what Late answers
+  std::vector<uint64_t> late;  // sessions, as they were marked
+  bool moves = false;          // what ReassignSession answers of a session that was late
 
   bool Open(const SessionStart& s) override {
     if (!accepts) return false;
@@ -48,8 +50,11 @@ class PuppetDraftSource final : public DraftSource {
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }
-  Duration Patience(uint64_t) const override { return patience; }
-  bool Late(uint64_t) override { return moves; }
+  Duration Patience(uint64_t, Duration) override { return patience; }
+  void MarkLate(uint64_t session) override { late.push_back(session); }
+  bool ReassignSession(uint64_t session) override {
+    return moves && std::find(late.begin(), late.end(), session) != late.end();
+  }
   std::optional<DraftTiming> Timing(uint64_t, int) override {
     return accepts ? std::optional(timing) : std::nullopt;
   }

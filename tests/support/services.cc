@@ -75,9 +75,11 @@ std::string ProgramPath(const std::string& name) {
   return std::string(OUTRIDER_BINARY_DIR) + "/bin/" + name;
 }
 
-std::string DefaultModel(const std::string& name) {
-  return std::string(OUTRIDER_SOURCE_DIR) + "/models/default/" + name;
+std::string SourcePath(const std::string& name) {
+  return std::string(OUTRIDER_SOURCE_DIR) + "/" + name;
 }
+
+std::string DefaultModel(const std::string& name) { return SourcePath("models/default/" + name); }
 
 VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
                               const std::vector<std::string>& flags, const std::string& listen) {

@@ -25,6 +25,8 @@ class TempDir {
 
 // The programs as they were built.
 std::string ProgramPath(const std::string& name);
+// A file of the source tree.
+std::string SourcePath(const std::string& name);
 // models/default/<name> of the source tree.
 std::string DefaultModel(const std::string& name);
 

@@ -27,6 +27,8 @@ struct Proposer {
   friend bool operator==(const Proposer&, const Proposer&) = default;
 };
 
+inline constexpr int kProposerKinds = 4;
+
 // The default: plain decoding.
 struct Arm {
   std::string name = {};  // unique in its set

@@ -79,7 +79,8 @@ DeviceRound DeviceRounds::Next(const Session& session) {
   return {.verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},
           .acceptance = {bytes.begin(), bytes.end()},
           .first_token = {.kseq = static_cast<double>(verdict.kseq_acceptance),
-                          .optimum = static_cast<double>(verdict.optimal_acceptance)}};
+                          .optimum = static_cast<double>(verdict.optimal_acceptance)},
+          .broken_depth = verdict.broken_depth};
 }
 
 }  // namespace outrider

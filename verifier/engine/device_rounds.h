@@ -21,6 +21,7 @@ struct DeviceRound {
   // AcceptanceByte of each node of the draft from 1 on, if it was sampled.
   std::string acceptance;
   FirstTokenAcceptance first_token;  // of a draft of several sampled sequences
+  int broken_depth = -1;             // as DeviceVerdict has it
 };
 
 class DeviceRounds {

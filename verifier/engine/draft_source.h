@@ -60,6 +60,7 @@ struct DraftTiming {
   double depth = kUnknown;       // to draft one depth
   double last = kUnknown;        // to draft this session's last draft
   bool acceptance_head = false;  // that a stop rule may name
+  bool trial = false;            // it is suspended: a plan would try it, and nobody would wait
   std::string_view model = {};   // the drafter's; valid until the source's next call
 };
 
@@ -74,11 +75,15 @@ class DraftSource {
   // Sends what Open, Decide and Close have gathered: one message a drafter and step.
   virtual void Flush() = 0;
 
-  // How long a draft is worth waiting for, from what this drafter has shown.
-  virtual Duration Patience(uint64_t session) const = 0;
-  // The draft did not come in that time. True: the session was closed, for another drafter is
-  // likely to do better; open it anew.
-  virtual bool Late(uint64_t session) = 0;
+  // How long to wait for the draft of the plan that was sent last, from what its drafter has shown.
+  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Zero:
+  // nobody should wait for this drafter; it has the plan so that it can show its time.
+  virtual Duration Patience(uint64_t session, Duration worth) = 0;
+  // The deadline of the last plan passed before its whole draft had come, whatever part of it did.
+  virtual void MarkLate(uint64_t session) = 0;
+  // Closes the session at its drafter if that is late or suspended and another one is likely to do
+  // better. True: it was closed; open it again.
+  virtual bool ReassignSession(uint64_t session) = 0;
   // Of the session's drafter; of the one that would take a session of so many tokens, if it has
   // none. nullopt: none would.
   virtual std::optional<DraftTiming> Timing(uint64_t session, int tokens) = 0;
@@ -95,7 +100,7 @@ class DraftConsumer {
   virtual void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) = 0;
   // The session's drafter is gone.
   virtual void OnDrafterLost(uint64_t session) = 0;
-  // The session's drafter was silent and is heard again.
+  // The session's drafter was suspended and is waited for again.
   virtual void OnDrafterBack(uint64_t session) = 0;
   // The session's drafter is there but does not take it (full, or it lost the thread).
   virtual void OnRefused(uint64_t session) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/math/accept.h"
 #include "common/math/coins.h"
+#include "common/math/softmax.h"
 #include "verifier/rules/verify.h"
 
 namespace outrider {
@@ -87,8 +89,15 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
   std::vector<TokenId> stops = request.stop_tokens;
   if (!request.ignore_eos) {
     stops.insert(stops.end(), config.eos_token_ids.begin(), config.eos_token_ids.end());
+    stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
   return stops;
+}
+
+// `depth`: of the row, behind the session's tokens.
+Status NotFinite(const Session& session, int depth) {
+  const size_t position = session.tokens.size() + static_cast<size_t>(depth);
+  return Internal("the model's logits are not finite at position " + std::to_string(position));
 }
 
 }  // namespace
@@ -101,7 +110,9 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_draft_length = options.max_draft_length,
           .max_paths = options.max_paths,
           .max_draft_tokens = options.max_draft_tokens,
-          .untrusted_drafters = options.untrusted_drafters};
+          .untrusted_drafters = options.untrusted_drafters,
+          .max_prompt_bytes = tokenizer.MostBytes(model.config().max_position_embeddings),
+          .defaults = options.defaults};
 }
 
 Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
@@ -156,6 +167,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     session->seed = options_.draw_seed ? options_.draw_seed() : RandomSeed();
   }
   session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
+  if (DependsOnDrafts(request, session->speculation)) session->seeded_wait = kSeededWait;
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->warper->ObservePrompt(session->tokens);
@@ -271,6 +283,7 @@ void Engine::Preempt(Session& session) {
   model_->Release(session.sequence);
   session.sequence = -1;
   session.computed = 0;
+  session.decoding_since.reset();
   --running_;
   if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
 }
@@ -290,18 +303,7 @@ void Engine::Expire(Time now) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
     } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
-      if (!session->partial.empty()) {  // goes on with what has come
-        session->draft = std::exchange(session->partial, {});
-        session->draft_state = DraftState::kArrived;
-        continue;
-      }
-      if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
-      Rest(*session);
-      session->draft_state = DraftState::kResting;
-      if (drafts_->Late(id)) {
-        session->draft_state = DraftState::kUnattached;
-        session->rest_until = 0;
-      }
+      MarkLate(*session);
     }
   }
   for (const uint64_t id : late) {
@@ -318,6 +320,7 @@ bool Engine::Ready(const Session& session) const {
 }
 
 bool Engine::Step() {
+  if (idle_) step_began_ = clock_->Now();
   Admit();
   Expire(clock_->Now());
   TellDoor();  // before the forward pass, which takes long
@@ -367,7 +370,8 @@ bool Engine::Step() {
   }
   if (drafts_ != nullptr) drafts_->Flush();
   UpdateGauges();
-  return !shares.empty();
+  idle_ = shares.empty();
+  return !idle_;
 }
 
 Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
@@ -383,6 +387,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   std::vector<Work> work;
   work.reserve(shares.size());
   int rows = 0;
+  PlainTime::Step step = DecodingSessions();
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
     Work& w = work.emplace_back(Work{.session = &s,
@@ -398,7 +403,10 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
         w.logit_rows.push_back(row);
       }
     }
-    rows += static_cast<int>(w.tokens.size());
+    const int own = static_cast<int>(w.tokens.size());
+    rows += own;
+    (s.decoding_since.has_value() ? step.scored : step.prompt) += own;
+    step.drafts = step.drafts || own > share.pending;
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
@@ -420,6 +428,9 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
   device_rounds_.Run();
   const double seconds = Seconds(clock_->Now() - start);
+  constexpr double kStepGain = 1.0 / 16;
+  step_seconds_ =
+      step_seconds_ > 0 ? step_seconds_ + kStepGain * (seconds - step_seconds_) : seconds;
   AdjustBudget(rows, seconds);
   if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
   int64_t context = 0;
@@ -435,16 +446,16 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
-    if (w.on_device) {
-      Advance(s, TakeVerdict(s), w.pending, {});
-      continue;
-    }
-    const size_t entries = w.logit_rows.size() * vocab;
+    const size_t entries = w.on_device ? 0 : w.logit_rows.size() * vocab;
     std::vector<float> raw_rows;
     if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
-    const Verdict verdict = Verify(s, logits);
+    const Result<Verdict> verdict = w.on_device ? TakeVerdict(s) : Verify(s, logits);
     logits += entries;
-    Advance(s, verdict, w.pending, raw_rows);
+    if (verdict.ok()) {
+      Advance(s, *verdict, w.pending, raw_rows);
+    } else {
+      EndBroken(s, verdict.status());
+    }
   }
   if (metrics_ != nullptr) {
     metrics_->device_rounds_total.Increment(device_rounds_.size());
@@ -460,7 +471,48 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
+  CountTime(step);
   return Status();
+}
+
+PlainTime::Step Engine::DecodingSessions() const {
+  PlainTime::Step step;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->decoding_since.has_value()) continue;
+    ++step.decoding;
+    step.drafts = step.drafts || !Ready(*session);
+  }
+  return step;
+}
+
+void Engine::CountTime(const PlainTime::Step& step) {
+  const Time now = clock_->Now();
+  plain_time_.OnStep(step, Seconds(now - std::exchange(step_began_, now)));
+  for (const EndedRound& round : ended_rounds_) {
+    if (metrics_ != nullptr && round.since.has_value()) {
+      const double seconds = Seconds(now - round.since->at);
+      metrics_->round_seconds_total.Increment(seconds);
+      metrics_->round_seconds_if_plain_total.Increment(plain_time_.Of(
+          {.seconds = seconds,
+           .prompt_seconds = plain_time_.prompt_seconds() - round.since->prompt_seconds,
+           .tokens = round.tokens,
+           .asked = round.asked}));
+    }
+    const auto it = sessions_.find(round.session);
+    if (it != sessions_.end()) it->second->decoding_since = {now, plain_time_.prompt_seconds()};
+  }
+  ended_rounds_.clear();
+}
+
+void Engine::CountProposer(const Session& session) {
+  // The weight of a round a round later: that of the last 500 is 63 % of all.
+  constexpr double kKept = 1 - 1.0 / 500;
+  Proposer::Kind kind = Proposer::Kind::kNone;
+  if (!session.draft.empty()) {
+    kind = session.local_draft ? session.planner->proposer() : Proposer::Kind::kModel;
+  }
+  for (double& weight : proposed_) weight *= kKept;
+  proposed_[static_cast<size_t>(kind)] += 1;
 }
 
 void Engine::AdjustBudget(int rows, double seconds) {
@@ -478,19 +530,50 @@ void Engine::AdjustBudget(int rows, double seconds) {
   row_budget_ = std::clamp(static_cast<int>(budget), least, most);
 }
 
-Verdict Engine::Verify(Session& session, float* rows) {
+Result<Verdict> Engine::Verify(Session& session, float* rows) {
+  const DraftTree& draft = session.draft;
+  std::vector<bool> is_broken(static_cast<size_t>(draft.size()) + 1, false);
+  const Verdict verdict = Decide(session, rows, &is_broken);
+  // Only the rows that plain decoding would have read count. A rule takes a broken row as the
+  // distribution that the logits processors make of it, so a draft cannot end a request by leading
+  // elsewhere, and what it changes of the text's distribution is nothing.
+  int first_broken = -1;
+  for (int node = verdict.node; node >= 0;
+       node = node == DraftTree::kRoot ? -1 : draft.parent(node)) {
+    if (is_broken[static_cast<size_t>(node)]) first_broken = node;
+  }
+  if (first_broken < 0) return verdict;
+  return NotFinite(session, draft.depth(first_broken));
+}
+
+void Engine::EndBroken(Session& session, const Status& status) {
+  Log(LogLevel::kError, "request ended: its logits are NaN or infinite",
+      {{"session", session.id}, {"reason", status.message()}});
+  if (metrics_ != nullptr) metrics_->requests_not_finite.Increment();
+  Cancel(session.id, status);
+}
+
+Verdict Engine::Decide(Session& session, float* rows, std::vector<bool>* is_broken) {
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   const DraftTree& draft = session.draft;
   const auto row = [&](int node) {
     return std::span<float>(rows + static_cast<size_t>(node) * vocab, vocab);
   };
+  // Before it is overwritten.
+  const auto judge = [&](int node) {
+    (*is_broken)[static_cast<size_t>(node)] =
+        !IsFinite(row(node).first(static_cast<size_t>(limits_.vocab_size)));
+  };
   if (session.request.sampling.greedy()) {
-    return VerifyMatch(
-        draft, [&](int node) { return session.warper->Argmax(row(node), draft.Path(node)); });
+    return VerifyMatch(draft, [&](int node) {
+      judge(node);
+      return session.warper->Argmax(row(node), draft.Path(node));
+    });
   }
   const auto position = static_cast<uint32_t>(session.tokens.size());
   if (session.speculation.rule == Rule::kGumbel) {
     return VerifyMatch(draft, [&](int node) {
+      judge(node);
       const auto depth = static_cast<uint32_t>(draft.depth(node));
       return session.warper->Race(row(node), draft.Path(node), 1, session.seed,
                                   position + depth)[0];
@@ -501,6 +584,7 @@ Verdict Engine::Verify(Session& session, float* rows) {
   const TargetRowFn target = [&](int node) -> std::span<const float> {
     if (!warped[static_cast<size_t>(node)]) {
       warped[static_cast<size_t>(node)] = true;
+      judge(node);
       session.warper->Warp(row(node), draft.Path(node));
     }
     return row(node);
@@ -525,8 +609,9 @@ Verdict Engine::Verify(Session& session, float* rows) {
   return verdict;
 }
 
-Verdict Engine::TakeVerdict(Session& session) {
+Result<Verdict> Engine::TakeVerdict(Session& session) {
   DeviceRound round = device_rounds_.Next(session);
+  if (round.broken_depth >= 0) return NotFinite(session, round.broken_depth);
   const bool sampled =
       !session.request.sampling.greedy() && session.speculation.rule != Rule::kGumbel;
   if (!sampled || session.draft.empty()) return round.verdict;
@@ -571,6 +656,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   emitted.push_back(verdict.next);
   const int drafted = session.draft.size();
   const int depth = session.draft.max_depth();
+  CountProposer(session);
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
@@ -616,11 +702,15 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
     const Duration waited = now - (first ? session.submitted : session.last_token);
     CountRound(*metrics_, chunk, first, Seconds(waited));
   }
+  ended_rounds_.push_back({.session = session.id,
+                           .since = session.decoding_since,
+                           .tokens = static_cast<int>(chunk.tokens.size()),
+                           .asked = drafted > 0 || session.asked_round == session.round});
   if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
-        {.teaches = !first && !end.has_value(),
+        {.teaches = !first && !end.has_value() && !session.unawaited,
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),
@@ -719,14 +809,8 @@ EngineSnapshot Engine::Snapshot() const {
                           .cached_pages = prefixes_.Pages(),
                           .draining = draining_};
   std::set<std::string_view> clients;
-  int decoding = 0;
-  int64_t context = 0;
   for (const auto& [id, session] : sessions_) {
     clients.insert(session->request.client);
-    if (session->sequence >= 0 && session->round > 1) {
-      ++decoding;
-      context += session->computed;
-    }
     const bool running = session->sequence >= 0;
     ++(running ? snapshot.running : snapshot.waiting);
     snapshot.sessions.push_back({.id = id,
@@ -740,8 +824,9 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   snapshot.clients = static_cast<int>(clients.size());
-  if (planner_.has_value() && decoding > 0) {
-    snapshot.plain_tokens_per_second = planner_->PlainTokensPerSecond(decoding, context);
+  const double rounds = std::accumulate(proposed_.begin(), proposed_.end(), 0.0);
+  for (size_t kind = 0; rounds > 0 && kind < proposed_.size(); ++kind) {
+    snapshot.proposer_shares[kind] = proposed_[kind] / rounds;
   }
   return snapshot;
 }

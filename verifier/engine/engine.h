@@ -6,6 +6,7 @@
 // Thread: the engine thread only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
+#include "verifier/control/plain_time.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
@@ -46,6 +48,7 @@ struct EngineOptions {
   int max_paths = 8;
   int max_draft_tokens = 128;  // draws of a round
   bool untrusted_drafters = false;
+  GenerationDefaults defaults = {};
   // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
   double step_target_seconds = 0;
   SchedulerOptions scheduler;
@@ -72,8 +75,9 @@ struct EngineSnapshot {
   int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
   bool draining = false;
   int clients = 0;  // that have sessions
-  // Of all sessions that decode together, if none drafted, as the cost model has it; 0: not known.
-  double plain_tokens_per_second = 0;
+  // Who drafted the last rounds (some 500), as shares of them by Proposer::Kind; kNone: plain ones.
+  // All 0 before the first round.
+  std::array<double, kProposerKinds> proposer_shares{};
   std::vector<SessionSnapshot> sessions;
 };
 
@@ -136,10 +140,16 @@ class Engine final : public DraftConsumer {
   void Expire(Time now);
   bool Ready(const Session& session) const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
-  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten.
-  Verdict Verify(Session& session, float* rows);
+  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten. kInternal when one of
+  // those that the round's tokens come from is not finite; others decide nothing.
+  Result<Verdict> Verify(Session& session, float* rows);
+  // The verdict alone. `is_broken` [draft nodes + 1]: set for the rows that are read and not
+  // finite.
+  Verdict Decide(Session& session, float* rows, std::vector<bool>* is_broken);
+  // Ends a request that the model has no usable logits for.
+  void EndBroken(Session& session, const Status& status);
   // The same of a round that the device has decided.
-  Verdict TakeVerdict(Session& session);
+  Result<Verdict> TakeVerdict(Session& session);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
   // Verify had them, for a request that asks for log probabilities.
@@ -151,6 +161,13 @@ class Engine final : public DraftConsumer {
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
+  // What a step of these rows, which has just ended, tells of time (plain_time.h): counts its
+  // rounds.
+  void CountTime(const PlainTime::Step& step);
+  // The sessions that decode: what a step is before its rows are counted.
+  PlainTime::Step DecodingSessions() const;
+  // Who drafted the round that is being decided.
+  void CountProposer(const Session& session);
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
@@ -165,8 +182,16 @@ class Engine final : public DraftConsumer {
   int DraftRoom(const Session& session) const;
   // What to draft next as asked, as far as output and room go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
-  // Counts a draft that did not come and sets how long to rest.
+  // Counts a draft that was not whole in time and sets how long to rest.
   void Rest(Session& session);
+  // The deadline of the session's draft has passed: goes on with the part that has come, if any.
+  void MarkLate(Session& session);
+  // How long plain decoding takes for as many tokens as a draft of this shape may save.
+  Duration Worth(const Session& session, const DraftShape& shape) const;
+  // When to go on without the draft of the plan that was sent just now; rests if nobody waits.
+  void SetDeadline(Session& session);
+  // Takes from what a seeded request may wait longer than others.
+  void SpendSeededWait(Session& session);
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);
@@ -191,8 +216,22 @@ class Engine final : public DraftConsumer {
   int running_ = 0;             // sessions that hold pages; the others wait for theirs
   int row_budget_;              // rows of the next forward pass at most
   double request_seconds_ = 0;  // from admission to the end, of late
+  double step_seconds_ = 0;     // a forward pass, of late; 0: not known yet
   Door door_;
   Table sessions_;  // by id: order of arrival
+
+  // What plain decoding would have taken for the rounds that were served.
+  PlainTime plain_time_;
+  struct EndedRound {
+    uint64_t session;
+    std::optional<Session::Mark> since;
+    int tokens;
+    bool asked;
+  };
+  std::vector<EndedRound> ended_rounds_;  // of the step under way
+  Time step_began_;                       // with the end of the one before, unless it was idle
+  bool idle_ = true;                      // the last Step had nothing to do
+  std::array<double, kProposerKinds> proposed_{};  // rounds by proposer, older ones weigh less
 };
 
 }  // namespace outrider

@@ -9,13 +9,6 @@
 #include "verifier/engine/engine.h"
 
 namespace outrider {
-namespace {
-
-// A seeded request waits this long for a draft: its text must not depend on how fast the drafter
-// happens to be, only on whether it is there. Once it was not, the usual patience holds.
-constexpr Duration kSeededPatience = std::chrono::seconds(2);
-
-}  // namespace
 
 int Engine::DraftRoom(const Session& session) const {
   // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
@@ -68,6 +61,13 @@ void Engine::PlanNext(Session& session) {
     return;
   }
   session.round_begun = clock_->Now();
+  session.unawaited = false;
+  const bool attached =
+      session.draft_state != DraftState::kUnattached && session.draft_state != DraftState::kOff;
+  if (attached && drafts_->ReassignSession(session.id)) {
+    session.draft_state = DraftState::kUnattached;
+    session.rest_until = 0;
+  }
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
   if (next.shape.length > 0) {
@@ -132,19 +132,51 @@ void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule&
   session.untold.clear();
   session.untold_node = 0;
   session.untold_accepted = 0;
+  SetDeadline(session);
+}
+
+Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
+  if (step_seconds_ <= 0) return std::chrono::hours(1);  // not known yet
+  // Not less for a draft that is short because the request ends.
+  const int tokens = std::max(shape.length, session.speculation.shape.length);
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(tokens * step_seconds_));
+}
+
+void Engine::SetDeadline(Session& session) {
   session.draft_state = DraftState::kPlanned;
-  if (DependsOnDrafts(session.request, session.speculation) && session.missed == 0) {
-    session.plan_deadline = session.plan_sent + kSeededPatience;
-  } else if (session.round == 1 && Ready(session)) {
+  session.patience = drafts_->Patience(session.id, Worth(session, session.plan.shape));
+  if (session.patience == Duration::zero()) {
+    session.unawaited = true;
+    Rest(session);
+    session.draft_state = DraftState::kResting;
+    return;
+  }
+  session.asked_round = session.round;
+  if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
-    session.plan_deadline = session.plan_sent + drafts_->Patience(session.id);
+    session.plan_deadline = session.plan_sent + session.patience + session.seeded_wait;
   }
 }
 
+void Engine::SpendSeededWait(Session& session) {
+  const Duration longer = clock_->Now() - session.plan_sent - session.patience;
+  session.seeded_wait -= std::clamp(longer, Duration::zero(), session.seeded_wait);
+}
+
+void Engine::MarkLate(Session& session) {
+  if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
+  SpendSeededWait(session);
+  Rest(session);
+  drafts_->MarkLate(session.id);
+  session.draft = std::exchange(session.partial, {});
+  session.draft_state = session.draft.empty() ? DraftState::kResting : DraftState::kArrived;
+}
+
 void Engine::Rest(Session& session) {
-  // Twice as long a rest with every draft missed in a row: a drafter that cannot keep up costs
-  // little.
+  // Twice as long a rest with every draft in a row that was not whole in time: a drafter that
+  // cannot keep up costs little.
   constexpr int kMaxDoublings = 6;
   session.rest_until = session.round + (1u << std::min(session.missed, kMaxDoublings));
   ++session.missed;
@@ -158,11 +190,12 @@ void Engine::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool c
       session.round != round) {
     return;  // too late: the round went on without it
   }
-  session.missed = 0;
-  if (!complete) {
+  if (!complete) {  // late counts as late, whatever part has come
     session.partial = draft;
     return;
   }
+  session.missed = 0;
+  SpendSeededWait(session);
   if (session.planner != nullptr) {
     const std::optional<DraftTiming> timing = drafts_->Timing(id, 0);
     const double total = Seconds(clock_->Now() - session.plan_sent);

@@ -87,6 +87,18 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       requests_refused_draining(
           registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
                                {{"model_name", model_name}, {"reason", "draining"}})),
+      requests_not_finite(registry.MakeCounter("outrider_requests_not_finite_total",
+                                               "Requests ended by NaN or infinite logits",
+                                               {{"model_name", model_name}})),
+      requests_refused_tokenizer_queue(
+          registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
+                               {{"model_name", model_name}, {"reason", "tokenizer_queue"}})),
+      tokenizer_requests_waiting(registry.MakeGauge("outrider_tokenizer_requests_waiting",
+                                                    "Requests whose text waits to be tokenized",
+                                                    {{"model_name", model_name}})),
+      tokenizer_seconds(registry.MakeHistogram("outrider_tokenizer_seconds",
+                                               "Time a worker took to tokenize one request's text",
+                                               StepSecondsBuckets(), {{"model_name", model_name}})),
       spec_decode_num_drafts_total(registry.MakeCounter("outrider_spec_decode_num_drafts_total",
                                                         "Rounds with a draft",
                                                         {{"model_name", model_name}})),
@@ -126,10 +138,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           StepSecondsBuckets(), {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
-      drafters_silent(
-          registry.MakeGauge("outrider_drafters_silent",
-                             "Of these, those from which nothing came when a draft was due",
-                             {{"model_name", model_name}})),
+      drafters_silent(registry.MakeGauge("outrider_drafters_silent",
+                                         "Of these, those whose drafts are late and not waited for",
+                                         {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
                                                   "Drafters turned away at their hello",
                                                   {{"model_name", model_name}})),
@@ -146,6 +157,16 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
+      round_seconds_total(registry.MakeCounter(
+          "outrider_round_seconds_total",
+          "Time of rounds after a request's first, from verdict to verdict: forward passes, waits "
+          "for drafts, prompts of others",
+          {{"model_name", model_name}})),
+      round_seconds_if_plain_total(registry.MakeCounter(
+          "outrider_round_seconds_if_plain_total",
+          "Time that plain decoding would have taken for the tokens of these rounds at the same "
+          "load; rounds that no draft touches count what they took",
+          {{"model_name", model_name}})),
       device_rounds_total(
           registry.MakeCounter("outrider_device_rounds_total",
                                "Rounds that the device decided: no row of theirs came to the host",
@@ -164,7 +185,7 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                                 "Sessions taken off a late drafter for another one",
                                                 {{"model_name", model_name}})),
       draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
-                                                "Rounds whose draft did not come in time",
+                                                "Rounds whose draft was not whole in time",
                                                 {{"model_name", model_name}})),
       arm_switches_total(
           registry.MakeCounter("outrider_spec_decode_arm_switches_total",

@@ -46,6 +46,11 @@ struct VerifierMetrics {
   Counter requests_refused_queue_full;
   Counter requests_refused_client_share;  // of the queue
   Counter requests_refused_draining;
+  Counter requests_not_finite;  // ended because a row of logits was NaN or infinite
+  Counter requests_refused_tokenizer_queue;  // before their text was tokenized
+
+  Gauge tokenizer_requests_waiting;
+  Histogram tokenizer_seconds;  // of a worker, for one request's text
 
   // Rounds with a draft, the tokens drafted in them and the ones that stood.
   Counter spec_decode_num_drafts_total;
@@ -83,18 +88,23 @@ struct VerifierMetrics {
   Gauge drafters_silent;
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
-  Counter drafters_left_closed;         // the drafter ended its stream, as one that is stopped does
-  Counter drafters_left_gone;           // its connection broke
-  Counter drafters_left_nonsense;       // we ended its stream for what it sent
-  Counter drafters_left_overload;       // too many messages waited, on either side
-  Counter rounds_total;                 // plain ones included
-  Counter plain_rounds_total;           // without a draft
+  Counter drafters_left_closed;    // the drafter ended its stream, as one that is stopped does
+  Counter drafters_left_gone;      // its connection broke
+  Counter drafters_left_nonsense;  // we ended its stream for what it sent
+  Counter drafters_left_overload;  // too many messages waited, on either side
+  Counter rounds_total;            // plain ones included
+  Counter plain_rounds_total;      // without a draft
+  // Of rounds after a request's first: what they took, and what plain decoding would have taken for
+  // their tokens at the same load (verifier/control/plain_time.h). The second over the first is the
+  // speculative-decoding speedup.
+  Counter round_seconds_total;
+  Counter round_seconds_if_plain_total;
   Counter device_rounds_total;          // of all, those whose rows stayed on the device
   Counter device_to_host_bytes_total;   // of the target's: rows, verdicts
   Counter device_graph_launches_total;  // forward passes that the device ran as one graph
   Counter device_graph_captures_total;  // graphs made for that
   Counter sessions_moved_total;
-  Counter draft_timeouts_total;  // rounds whose draft did not come in time
+  Counter draft_timeouts_total;  // rounds whose draft was not whole in time
   Counter arm_switches_total;
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;

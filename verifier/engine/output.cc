@@ -8,12 +8,14 @@ namespace outrider {
 OutputStream::OutputStream(const Tokenizer& tokenizer, OutputOptions options)
     : options_(std::move(options)),
       detokenizer_(tokenizer, /*skip_special=*/true, /*starts_text=*/false),
-      stops_(options_.stop_strings) {}
+      stops_(options_.stop_strings) {
+  std::sort(options_.stop_tokens.begin(), options_.stop_tokens.end());
+}
 
 std::optional<FinishReason> OutputStream::Push(TokenId token, std::string* text) {
   ++count_;
-  const bool stop_token = std::find(options_.stop_tokens.begin(), options_.stop_tokens.end(),
-                                    token) != options_.stop_tokens.end();
+  const bool stop_token =
+      std::binary_search(options_.stop_tokens.begin(), options_.stop_tokens.end(), token);
   const bool may_stop = count_ > options_.min_tokens;
   // A stop token is counted and reported by id, but is not part of the text.
   if (!stop_token || !may_stop) {

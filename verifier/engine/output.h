@@ -17,7 +17,7 @@ namespace outrider {
 
 struct OutputOptions {
   std::vector<std::string> stop_strings;
-  std::vector<TokenId> stop_tokens;  // EOS among them unless it is ignored
+  std::vector<TokenId> stop_tokens;  // EOS among them unless it is ignored; in any order
   int max_tokens = 1;
   // No earlier token ends the output, and no stop string that is complete with it.
   int min_tokens = 0;
@@ -35,7 +35,7 @@ class OutputStream {
   int tokens() const { return count_; }
 
  private:
-  OutputOptions options_;
+  OutputOptions options_;  // stop_tokens ascending
   Detokenizer detokenizer_;
   StopMatcher stops_;
   int count_ = 0;

@@ -164,14 +164,14 @@ void SessionPlanner::Follow(std::string_view model) {
   plain_among_ = 0;
 }
 
-std::optional<int> SessionPlanner::Probe(ArmMask allowed) {
+std::optional<int> SessionPlanner::Probe(ArmMask allowed, bool trial) {
   // Where nobody asks a drafter, nothing tells that it (or its network) has become fast. The first
   // round reads the text, the others show the time.
   constexpr double kAnew = 20;  // seconds of steps: three slow rounds are little of them
   constexpr int kProbes = 3;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
   std::optional<double>& measured = planner_->measured_at_;
-  const bool due = !measured.has_value() || planner_->step_seconds_ - *measured >= kAnew;
+  const bool due = trial || !measured.has_value() || planner_->step_seconds_ - *measured >= kAnew;
   if (!due && probes_ == 0) return std::nullopt;
   const ArmSet& arms = planner_->arms();
   int shortest = 0;
@@ -194,7 +194,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const ArmSet& arms = planner_->arms();
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
-  if (const std::optional<int> probe = Probe(allowed); probe.has_value()) {
+  const bool trial = situation.drafter.has_value() && situation.drafter->trial;
+  if (const std::optional<int> probe = Probe(allowed, trial); probe.has_value()) {
     round_ = Round{.arm = *probe, .choice = std::nullopt};
     ++rounds_[static_cast<size_t>(*probe)];
     return {.shape = arms.arm(*probe).shape,
@@ -254,6 +255,11 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
 
 std::string_view SessionPlanner::arm_name() const {
   return round_.has_value() ? std::string_view(planner_->arms().arm(round_->arm).name) : "";
+}
+
+Proposer::Kind SessionPlanner::proposer() const {
+  return round_.has_value() ? planner_->arms().arm(round_->arm).proposer.kind
+                            : Proposer::Kind::kNone;
 }
 
 void SessionPlanner::Conclude(const RoundResult& result) {
@@ -334,12 +340,6 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   // In steps: a draft made ahead of a verdict is of use if it was made under the same rule.
   constexpr double kSteps = 20;
   return static_cast<float>(std::round(h * kSteps) / kSteps);
-}
-
-double Planner::PlainTokensPerSecond(int sessions, int64_t context) const {
-  if (steps_ < kFirstSteps) return 0;
-  const double seconds = controller_->costs().StepSeconds(sessions, static_cast<double>(context));
-  return seconds > 0 ? sessions / seconds : 0;
 }
 
 void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {

@@ -91,6 +91,8 @@ class SessionPlanner {
   bool pending() const { return round_.has_value(); }
   // Of the round that is pending; "" without one.
   std::string_view arm_name() const;
+  // Who drafts it; kNone without one.
+  Proposer::Kind proposer() const;
   // What became of it.
   void Conclude(const RoundResult& result);
   // A drafter's whole draft came, `total` after its plan was sent.
@@ -118,8 +120,9 @@ class SessionPlanner {
   // temperature 0 of sampled text.
   std::string Pair() const;
   void Follow(std::string_view model);
-  // The arm to measure a drafter's time by, if that is this session's turn to do.
-  std::optional<int> Probe(ArmMask allowed);
+  // The arm to measure a drafter's time by, if that is this session's turn to do; a suspended
+  // drafter's (`trial`) always is, for nobody waits for it.
+  std::optional<int> Probe(ArmMask allowed, bool trial);
   // Arms that the situation allows, with what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,
                   std::span<StreamEstimate, kMaxArms> streams);
@@ -161,9 +164,6 @@ class Planner {
   // The acceptance head's threshold where nobody names one: PayingThreshold of a depth, of which
   // drafting takes `depth_seconds` and scoring what a row costs here.
   float HeadThreshold(double tokens_per_second, double depth_seconds, double acceptance) const;
-
-  // Of `sessions` sessions over `context` tokens of KV without drafts; 0: not known yet.
-  double PlainTokensPerSecond(int sessions, int64_t context) const;
 
   const ArmSet& arms() const { return controller_->arms(); }
   const SuffixStore& store() const { return store_; }

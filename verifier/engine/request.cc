@@ -1,6 +1,8 @@
 #include "verifier/engine/request.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "verifier/engine/logprobs.h"
 
@@ -16,10 +18,8 @@ Status CheckToken(TokenId token, int vocab_size, const std::string& field) {
 Status CheckLength(const GenerationRequest& request, const RequestLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("prompt: is empty");
-  if (prompt >= limits.max_context) {
-    return InvalidArgument("prompt: " + std::to_string(prompt) +
-                           " tokens leave no room in the context of " +
-                           std::to_string(limits.max_context));
+  if (const Status fits = CheckPromptTokens(request.prompt.size(), limits); !fits.ok()) {
+    return fits.Annotate("prompt");
   }
   if (request.max_tokens.has_value()) {
     if (*request.max_tokens < 1) return InvalidArgument("stop.max_tokens: must be 1 or more");
@@ -86,7 +86,8 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
     if (asked.draft_length != 0 || asked.paths != 0) {
       return InvalidArgument("speculation.tree: excludes draft_length and paths");
     }
-    OUTRIDER_TRY(check("tree", static_cast<int>(asked.tree.size()), limits.max_draft_length));
+    OUTRIDER_TRY(
+        CheckAtMost("speculation.tree", std::ssize(asked.tree), limits.max_draft_length, "depths"));
     for (const int draws : asked.tree) {
       if (draws < 1) return InvalidArgument("speculation.tree: every depth draws at least once");
     }
@@ -102,7 +103,23 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
 
 }  // namespace
 
-Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text) {
+Status CheckPromptTokens(size_t tokens, const RequestLimits& limits) {
+  if (std::cmp_less(tokens, limits.max_context)) return Status();
+  return InvalidArgument(std::to_string(tokens) + " tokens leave no room in the context of " +
+                         std::to_string(limits.max_context) + "; at most " +
+                         std::to_string(limits.max_context - 1));
+}
+
+Status CheckPromptBytes(size_t bytes, const RequestLimits& limits) {
+  if (bytes <= limits.max_prompt_bytes) return Status();
+  return InvalidArgument(std::to_string(bytes) + " bytes of text, and the context of " +
+                         std::to_string(limits.max_context) + " tokens holds at most " +
+                         std::to_string(limits.max_prompt_bytes) + "; shorten the prompt");
+}
+
+Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckPromptBytes(text.size(), limits));
   OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/false));
   if (ids.empty()) return InvalidArgument("the prompt is empty");
   std::vector<TokenId> prompt = tokenizer.prompt_prefix();
@@ -110,25 +127,31 @@ Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::strin
   return prompt;
 }
 
+GenerationRequest NewRequest(const RequestLimits& limits) {
+  return {.sampling = limits.defaults.sampling};
+}
+
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(CheckLength(request, limits));
   for (const TokenId token : request.prompt) {
     OUTRIDER_TRY(CheckToken(token, limits.vocab_size, "prompt"));
   }
+  return ValidateOptions(request, limits);
+}
+
+Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(Validate(request.sampling, limits.vocab_size));
+  OUTRIDER_TRY(
+      CheckAtMost("stop.stop_token_ids", std::ssize(request.stop_tokens), limits.max_stop_tokens));
   for (const TokenId token : request.stop_tokens) {
     OUTRIDER_TRY(CheckToken(token, limits.vocab_size, "stop.stop_token_ids"));
   }
-  if (static_cast<int>(request.stop_strings.size()) > limits.max_stop_strings) {
-    return InvalidArgument("stop.stop_strings: " + std::to_string(request.stop_strings.size()) +
-                           ", at most " + std::to_string(limits.max_stop_strings));
-  }
+  OUTRIDER_TRY(
+      CheckAtMost("stop.stop_strings", std::ssize(request.stop_strings), limits.max_stop_strings));
   for (const std::string& stop : request.stop_strings) {
     if (stop.empty()) return InvalidArgument("stop.stop_strings: an empty string");
-    if (static_cast<int>(stop.size()) > limits.max_stop_string_bytes) {
-      return InvalidArgument("stop.stop_strings: a string of " + std::to_string(stop.size()) +
-                             " bytes, at most " + std::to_string(limits.max_stop_string_bytes));
-    }
+    OUTRIDER_TRY(CheckAtMost("stop.stop_strings", std::ssize(stop), limits.max_stop_string_bytes,
+                             "bytes in one"));
   }
   if (const int top = request.logprobs.value_or(0); top < 0 || top > kMaxTopLogprobs) {
     return InvalidArgument("logprobs: " + std::to_string(top) + ", at most " +
@@ -168,7 +191,7 @@ bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& pl
 
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits) {
   const int room = limits.max_context - static_cast<int>(request.prompt.size());
-  return std::min(room, request.max_tokens.value_or(room));
+  return std::min(room, request.max_tokens.value_or(limits.defaults.max_tokens.value_or(room)));
 }
 
 }  // namespace outrider

@@ -39,6 +39,9 @@ struct GenerationRequest {
   int min_tokens = 0;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_tokens;
+  // Tokens that end an answer in the format of the prompt (a chat's), beside the model's own ends
+  // of sequence; ignore_eos switches off both.
+  std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
@@ -52,7 +55,13 @@ struct GenerationRequest {
   std::optional<TraceLink> trace;
 };
 
-// What the served model can take.
+// What a request gets where it leaves a field out, from the model's own generation_config.json.
+struct GenerationDefaults {
+  SamplingParams sampling;
+  std::optional<int> max_tokens;  // unset: as the context allows
+};
+
+// What the served model can take, and what requests get that leave it open.
 struct RequestLimits {
   int vocab_size = 0;   // ids below this exist
   int max_context = 0;  // prompt and output together
@@ -66,14 +75,31 @@ struct RequestLimits {
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
   int max_stop_tokens = 256;
+  // No longer text fits the context, whatever tokens it becomes (Tokenizer::MostBytes).
+  size_t max_prompt_bytes = Tokenizer::kMaxTextBytes;
+  GenerationDefaults defaults = {};
 };
 
-// The prompt that a text makes: its tokens behind the tokenizer's prefix; special tokens in it are
-// plain text. kInvalidArgument for an empty one and for what Tokenizer::Encode refuses.
-Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text);
+// A request that has the defaults, for what a client says to be written over. Every front begins
+// with it; the default of max_tokens is MaxNewTokens' to apply, as it gives way to the context.
+GenerationRequest NewRequest(const RequestLimits& limits);
+
+// kInvalidArgument where a prompt leaves no room in the context: by its tokens, and by the bytes of
+// its text before it is tokenized. The field's name, which each front has its own for, is the
+// caller's to put before it.
+Status CheckPromptTokens(size_t tokens, const RequestLimits& limits);
+Status CheckPromptBytes(size_t bytes, const RequestLimits& limits);
+
+// The prompt that a text makes: its tokens after the tokenizer's prefix; special tokens in it are
+// plain text. kInvalidArgument for an empty one, for one that CheckPromptBytes refuses, and for
+// what Tokenizer::Encode refuses.
+Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const RequestLimits& limits);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);
+// Of it what does not depend on the prompt, for whoever copies the rest to many prompts.
+Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits);
 
 // How a valid request is verified and drafted for, its own choices before the server's.
 struct SpeculationDefaults {

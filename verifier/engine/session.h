@@ -2,8 +2,10 @@
 // table from Submit to their end.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -22,16 +24,20 @@ namespace outrider {
 
 // Where a session stands with its drafter. Valid transitions:
 //   kUnattached -> kPlanned (Open) -> kArrived (OnDraft) -> kPlanned (next plan) ...
-//   kPlanned -> kResting (no draft in time) -> kPlanned (rested)
+//   kPlanned -> kArrived (a part of the draft in time) or kResting (none) -> kPlanned (rested)
 //   any -> kUnattached (drafter lost, or it refused)
 //   any -> kOff (speculation is over for this session)
 enum class DraftState {
   kOff,         // never: switched off, or nothing is left to draft
   kUnattached,  // no drafter holds the session
   kPlanned,     // a plan is under way
-  kArrived,     // its draft is here
+  kArrived,     // its draft is here, or the part of it that came in time
   kResting,     // the drafter holds the session, but no plan is under way
 };
+
+// A seeded request waits this much longer than others for its drafts, all of them together: its
+// text must not depend on how fast the drafter happens to be, only on whether it is there.
+inline constexpr Duration kSeededWait = std::chrono::seconds(2);
 
 struct Session {
   uint64_t id = 0;
@@ -56,21 +62,33 @@ struct Session {
   bool local_draft = false;                 // `draft` is no drafter's
   RoundPlan plan;                           // the last one sent
   Time plan_sent;
-  Time plan_deadline;             // kPlanned: when to go on without
+  Time plan_deadline;             // kPlanned: when to go on with what has come
+  Duration patience{};            // how long such a draft is waited for usually
+  bool unawaited = false;         // nobody waits for the draft of `plan`, which is of this round
+  Duration seeded_wait{};         // what is left of kSeededWait
   DraftTree partial;              // kPlanned: what of the draft has come
   DraftTree draft;                // kArrived
   std::vector<TokenId> untold;    // tokens behind the last verdict told
   int untold_node = 0;            // of the draft of `plan`: the path to it stands, before `untold`
   int untold_accepted = 0;        // its depth
   std::string untold_acceptance;  // of that draft's nodes, as RoundDecision has it
-  int missed = 0;                 // drafts in a row that did not come in time
+  int missed = 0;                 // drafts in a row that were not whole in time
   uint32_t rest_until = 0;        // no plan before this round
+  uint32_t asked_round = 0;       // the last that waited for a drafter
 
   bool was_admitted = false;
   Time submitted;
   Time admitted;
   Time first_token;
   Time last_token;
+  // The end of the step that ended its last round, and the engine's prompt_seconds() then: where
+  // the round under way begins to count. nullopt: before the first token, and after a preemption
+  // until the text is computed again.
+  struct Mark {
+    Time at;
+    double prompt_seconds = 0;
+  };
+  std::optional<Mark> decoding_since;
   Summary summary;
   std::unique_ptr<SessionTrace> trace;  // nullptr: not recorded
 

@@ -75,8 +75,26 @@ bool IsJson(const std::string& content_type) {
 
 }  // namespace
 
-HttpApi::HttpApi(Served served, Intake* intake, HttpMetrics* metrics)
-    : served_(std::move(served)), intake_(intake), metrics_(metrics), started_(UnixSeconds()) {}
+// Thread: its exchange's.
+struct HttpApi::Call {
+  bool chat = false;
+  const char* route = "";
+  uint64_t number = 0;
+  int64_t created = 0;  // Unix seconds
+  HttpHeaders headers;  // of every answer
+  std::shared_ptr<RequestTrace> span;
+  std::optional<TraceLink> trace;
+  std::string client;
+  std::shared_ptr<HttpExchange> exchange;
+  bool over = false;  // the client has gone, or was answered, before the engine got the request
+};
+
+HttpApi::HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetrics* metrics)
+    : served_(std::move(served)),
+      intake_(intake),
+      workers_(workers),
+      metrics_(metrics),
+      started_(UnixSeconds()) {}
 
 std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {
   const Route* route = RouteOf(head.path);
@@ -114,7 +132,7 @@ HttpReply HttpApi::Malformed(int code, const std::string& message) {
 void HttpApi::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
   const Route* route = RouteOf(request.path);
   if (route == &kCompletions || route == &kChat) {
-    return Generate(request, route == &kChat, std::move(exchange));
+    return Generate(std::move(request), route == &kChat, std::move(exchange));
   }
   HttpReply reply =
       route == &kHealth ? HttpReply{.body = R"({"status":"ready"})"} : Models(request.path);
@@ -136,56 +154,91 @@ HttpReply HttpApi::Models(const std::string& path) const {
   return ErrorReply(NotFound("model: \"" + name + "\" is not served here"));
 }
 
-void HttpApi::Generate(const HttpRequest& request, bool chat,
-                       std::shared_ptr<HttpExchange> exchange) {
-  const uint64_t number = ++requests_;
-  const int64_t now = UnixSeconds();
-  const Route& route = chat ? kChat : kCompletions;
-  const std::string id = request.request_id.empty()
-                             ? "req-" + std::to_string(now) + "-" + std::to_string(number)
-                             : request.request_id;
-  const HttpHeaders headers = {{"x-request-id", id}};
-  std::shared_ptr<RequestTrace> span;
-  const auto refuse = [&](const Status& status) {
-    if (span != nullptr) {
-      span->End(status, {{"http.response.status_code", int64_t{HttpCodeOf(status)}}});
-    }
-    metrics_->CountRequest(route.name, HttpCodeOf(status));
-    exchange->Reply(ErrorReply(status, std::nullopt, headers));
-  };
-  const Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
-  if (!client.ok()) return refuse(client.status());
+void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExchange> exchange) {
+  const auto call = std::make_shared<Call>();
+  call->chat = chat;
+  call->route = (chat ? kChat : kCompletions).name;
+  call->number = ++requests_;
+  call->created = UnixSeconds();
+  call->exchange = std::move(exchange);
+  const std::string id = request.request_id.empty() ? "req-" + std::to_string(call->created) + "-" +
+                                                          std::to_string(call->number)
+                                                    : request.request_id;
+  call->headers = {{"x-request-id", id}};
+  Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
+  if (!client.ok()) return Refuse(*call, client.status());
   // From here on: who may not call leaves no spans either.
   RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
-  span = trace.span;
-  if (span != nullptr) {
-    span->Name(request.method + " " + request.path,
-               {{"http.request.method", request.method},
-                {"http.route", request.path},
-                {"url.path", request.path},
-                {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
-                {"gen_ai.provider.name", "outrider"},
-                {"gen_ai.request.model", served_.model.name},
-                {"outrider.request_id", id}});
+  call->span = trace.span;
+  call->trace = trace.link;
+  if (call->span != nullptr) {
+    call->span->Name(request.method + " " + request.path,
+                     {{"http.request.method", request.method},
+                      {"http.route", request.path},
+                      {"url.path", request.path},
+                      {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
+                      {"gen_ai.provider.name", "outrider"},
+                      {"gen_ai.request.model", served_.model.name},
+                      {"outrider.request_id", id}});
   }
-  Result<ApiRequest> parsed =
-      chat ? ParseChat(request.body, served_.model) : ParseCompletion(request.body, served_.model);
-  if (!parsed.ok()) return refuse(parsed.status());
-  if (span != nullptr) span->Describe(parsed->prompts.front());
+  call->client = std::move(client).value();
+  Queue(call, std::move(request.body));
+}
+
+void HttpApi::Queue(const std::shared_ptr<Call>& call, std::string body) {
+  const size_t bytes = body.size();
+  const Result<uint64_t> ticket = workers_->Submit(
+      {.client = call->client,
+       .bytes = bytes,
+       .run =
+           [this, call, body = std::move(body)] {
+             auto parsed =
+                 call->chat ? ParseChat(body, served_.model) : ParseCompletion(body, served_.model);
+             call->exchange->Post([this, call, parsed = std::move(parsed)]() mutable {
+               Begin(*call, std::move(parsed));
+             });
+           },
+       .refuse =
+           [this, call](const Status& status) {
+             call->exchange->Post([this, call, status] { Begin(*call, status); });
+           }});
+  if (!ticket.ok()) return Refuse(*call, ticket.status(), TextWorkers::kRetryAfter);
+  call->exchange->OnGone([this, call, ticket = *ticket] {
+    call->over = true;
+    workers_->Cancel(ticket);
+    EndSpan(*call, Status(Code::kCancelled, "the client has gone"), kClientGone);
+    metrics_->CountRequest(call->route, kClientGone);
+  });
+}
+
+void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
+  if (call.over) return;
+  if (!parsed.ok()) return Refuse(call, parsed.status());
+  if (call.span != nullptr) call.span->Describe(parsed->prompts.front());
   for (GenerationRequest& prompt : parsed->prompts) {
-    prompt.client = *client;
-    prompt.trace = trace.link;
+    prompt.client = call.client;
+    prompt.trace = call.trace;
   }
-  ApiAnswer answer(*parsed, served_.model, number, now);
+  ApiAnswer answer(*parsed, served_.model, call.number, call.created);
   std::make_shared<HttpGeneration>(HttpGeneration::Parts{.intake = intake_,
                                                          .metrics = metrics_,
-                                                         .route = route.name,
-                                                         .headers = headers,
+                                                         .route = call.route,
+                                                         .headers = call.headers,
                                                          .pad_events = served_.pad_events,
-                                                         .trace = span},
-                                   std::move(parsed).value(), std::move(answer),
-                                   std::move(exchange))
+                                                         .trace = call.span},
+                                   std::move(parsed).value(), std::move(answer), call.exchange)
       ->Start();
+}
+
+void HttpApi::Refuse(const Call& call, const Status& status, std::optional<Duration> after) {
+  EndSpan(call, status, HttpCodeOf(status));
+  metrics_->CountRequest(call.route, HttpCodeOf(status));
+  call.exchange->Reply(ErrorReply(status, after, call.headers));
+}
+
+void HttpApi::EndSpan(const Call& call, const Status& status, int http_code) {
+  if (call.span == nullptr) return;
+  call.span->End(status, {{"http.response.status_code", int64_t{http_code}}});
 }
 
 }  // namespace outrider

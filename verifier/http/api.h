@@ -13,6 +13,7 @@
 #include "common/rpc/client_tokens.h"
 #include "common/trace/tracer.h"
 #include "verifier/engine/intake.h"
+#include "verifier/engine/text_workers.h"
 #include "verifier/http/api_request.h"
 #include "verifier/http/metrics.h"
 #include "verifier/http/server.h"
@@ -29,7 +30,7 @@ class HttpApi final : public HttpHandler {
   };
 
   // All must outlive it.
-  HttpApi(Served served, Intake* intake, HttpMetrics* metrics);
+  HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetrics* metrics);
 
   // Not ready any more: new requests are refused, those under way go on.
   void Drain() { draining_ = true; }
@@ -40,10 +41,19 @@ class HttpApi final : public HttpHandler {
 
  private:
   HttpReply Models(const std::string& path) const;
-  void Generate(const HttpRequest& request, bool chat, std::shared_ptr<HttpExchange> exchange);
+  // A completion or a chat on its way to the engine.
+  struct Call;
+  void Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExchange> exchange);
+  // Reads the body on one of the workers, in turn, and goes on on the exchange's thread.
+  void Queue(const std::shared_ptr<Call>& call, std::string body);
+  void Begin(Call& call, Result<ApiRequest> parsed);
+  // `after`: when trying again may help.
+  void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
+  static void EndSpan(const Call& call, const Status& status, int http_code);
 
   const Served served_;
   Intake* intake_;
+  TextWorkers* workers_;
   HttpMetrics* metrics_;
   const int64_t started_;  // Unix seconds
   std::atomic<uint64_t> requests_ = 0;

@@ -46,8 +46,8 @@ const char* CodeOf(const Status& status, std::string_view message) {
     case Code::kNotFound: return "model_not_found";
     case Code::kResourceExhausted: return "rate_limit_exceeded";
     case Code::kInvalidArgument:
-      return message.find("the context of") != std::string_view::npos ? "context_length_exceeded"
-                                                                      : nullptr;
+      return message.find("the context") != std::string_view::npos ? "context_length_exceeded"
+                                                                   : nullptr;
     default: return nullptr;
   }
 }

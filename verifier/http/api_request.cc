@@ -121,13 +121,9 @@ Status ReadCommon(const Json& body, const ApiModel& model, JsonFields& fields, A
 
 Result<std::vector<TokenId>> PromptOf(const Json& value, const ApiModel& model) {
   if (value.is_string()) {
-    return EncodePrompt(*model.tokenizer, value.get_ref<const std::string&>());
+    return EncodePrompt(*model.tokenizer, value.get_ref<const std::string&>(), model.limits);
   }
-  const auto most = static_cast<size_t>(model.limits.max_context);
-  if (value.size() >= most) {
-    return InvalidArgument(std::to_string(value.size()) +
-                           " tokens leave no room in the context of " + std::to_string(most));
-  }
+  OUTRIDER_TRY(CheckPromptTokens(value.size(), model.limits));
   std::vector<TokenId> ids;
   ids.reserve(value.size());
   for (const Json& item : value) {
@@ -250,12 +246,14 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   OUTRIDER_ASSIGN(const Json json, ParseJsonObject(body));
   JsonFields fields(json);
   ApiRequest api;
-  GenerationRequest request{.max_tokens = kCompletionTokens};
+  GenerationRequest request = NewRequest(model.limits);
+  request.max_tokens = kCompletionTokens;
   OUTRIDER_TRY(ReadCommon(json, model, fields, &api, &request));
   fields.Read("logprobs", &request.logprobs);
   int best_of = api.choices;
   fields.Read("best_of", &best_of);
   OUTRIDER_TRY(fields.status());
+  OUTRIDER_TRY(ValidateOptions(request, model.limits));  // before it is copied for each prompt
   if (best_of != api.choices) {
     return InvalidArgument("best_of is " + std::to_string(best_of) +
                            ", which is not served unless it is n; leave it out");
@@ -280,16 +278,15 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const Json json, ParseJsonObject(body));
   JsonFields fields(json);
   ApiRequest api{.chat = true};
-  GenerationRequest request;
+  GenerationRequest request = NewRequest(model.limits);
   OUTRIDER_TRY(ReadCommon(json, model, fields, &api, &request));
   OUTRIDER_TRY(ReadChatLogprobs(fields, &request));
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(fields, model));
-  auto prompt = model.chat_template.Encode(*model.tokenizer, messages);
+  auto prompt =
+      model.chat_template.Encode(*model.tokenizer, messages, model.limits.max_prompt_bytes);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
-  for (const TokenId id : model.chat_template.EndTokens(*model.tokenizer)) {
-    if (!request.ignore_eos) request.stop_tokens.push_back(id);
-  }
+  request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));
   return api;

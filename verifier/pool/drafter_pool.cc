@@ -9,20 +9,8 @@
 namespace outrider {
 namespace {
 
-// Before the first measurement, and as a bound for a drafter that got slow.
-constexpr double kInitialPatienceSeconds = 0.25;
-constexpr double kMinPatienceSeconds = 0.02;  // five scheduler slices of 4 ms
-constexpr double kMaxPatienceSeconds = 1.0;
-
-// A silent drafter is tried again after this long, twice as long with every try that fails.
-constexpr Duration kFirstTry = std::chrono::milliseconds(500);
-constexpr int kMaxTryDoublings = 5;
-
-// Late drafts in a row after which a session is moved from a drafter that still speaks.
+// Late drafts in a row after which a session is moved from a drafter that is not suspended.
 constexpr int kLateToMove = 2;
-
-// How many deviations are waited for (RFC 6298).
-constexpr double kDeviations = 4;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -109,6 +97,7 @@ void DrafterPool::Drop(uint64_t id) {
     assignments_.erase(session);
     consumer_->OnDrafterLost(session);
   }
+  CountSuspended();
   if (metrics_ != nullptr) {
     metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
   }
@@ -154,27 +143,23 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
   for (ArrivedDraft& draft : drafts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
-    Hear(id, it->second);
+    Drafter& drafter = it->second;
+    drafter.heard = clock_->Now();
+    const bool suspended = drafter.punctuality.suspended();
     const auto found = assignments_.find(draft.session);
     const bool held = found != assignments_.end() && found->second.drafter == id;
     if (!held || found->second.plan.round != draft.round) {
-      // Closed meanwhile, or an old round: the answer crossed our message, unless there are more
-      // such parts than we ever asked for.
-      const bool future = held && draft.round > found->second.plan.round;
-      if (future || it->second.crossing == 0) {
+      if (!TakeCrossing(drafter, held ? &found->second : nullptr, draft)) {
         Expel(id, InvalidArgument("session " + std::to_string(draft.session) + ", round " +
                                   std::to_string(draft.round) + ": a draft nobody asked for"));
         return;
       }
-      --it->second.crossing;
-      if (metrics_ != nullptr) {
-        metrics_->draft_tokens_late_total.Increment(static_cast<double>(draft.chunk.tokens.size()));
-      }
+      ReportSuspension(id, drafter, suspended);
       continue;
     }
     Assignment& assignment = found->second;
     if (draft.chunk.tokens.empty()) {  // refused: it holds nothing
-      --it->second.sessions;
+      --drafter.sessions;
       assignments_.erase(found);
       consumer_->OnRefused(draft.session);
       continue;
@@ -184,31 +169,57 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
       Expel(id, status);
       return;
     }
-    if (!assignment.reads && assignment.complete) {
-      const double round_trip = Seconds(clock_->Now() - assignment.sent);
-      it->second.round_trip.Add(round_trip);
-      const double drafting = std::clamp(draft.seconds, 0.0, round_trip);
-      it->second.drafting.Add(drafting);
-      it->second.depth.Add(drafting / assignment.draft.max_depth());
-      assignment.last_seconds = drafting;
-      if (metrics_ != nullptr) {
-        metrics_->draft_round_trip_seconds.Observe(round_trip);
-        metrics_->draft_drafting_seconds.Observe(drafting);
-      }
-    }
-    assignment.fresh = assignment.fresh && !assignment.complete;
-    assignment.reads = assignment.reads && !assignment.complete;
-    assignment.late = 0;
-    it->second.drafted_tokens += tokens;
+    drafter.drafted_tokens += tokens;
+    if (assignment.complete) RecordDraft(drafter, assignment, draft.seconds);
     consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
+    ReportSuspension(id, drafter, suspended);
   }
+}
+
+bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment,
+                               const ArrivedDraft& draft) {
+  const bool future = assignment != nullptr && draft.round > assignment->plan.round;
+  if (future || drafter.crossing == 0) return false;
+  --drafter.crossing;
+  if (metrics_ != nullptr) {
+    metrics_->draft_tokens_late_total.Increment(static_cast<double>(draft.chunk.tokens.size()));
+  }
+  const bool whole = !draft.chunk.more && !draft.chunk.tokens.empty();
+  if (assignment == nullptr || !whole || draft.round != assignment->overdue.round) return true;
+  const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
+  drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
+  drafter.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
+  assignment->overdue = {};
+  assignment->fresh = false;
+  return true;
+}
+
+void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting) {
+  const double round_trip = Seconds(clock_->Now() - assignment.sent);
+  // Where it reads many tokens first, its time says that it is well, no more.
+  if (!assignment.reads || drafter.punctuality.suspended()) {
+    drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth, assignment.late);
+  }
+  if (!assignment.reads) {
+    const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
+    drafter.drafting.Add(drafting);
+    drafter.depth.Add(drafting / assignment.draft.max_depth());
+    assignment.last_seconds = drafting;
+    if (metrics_ != nullptr) {
+      metrics_->draft_round_trip_seconds.Observe(round_trip);
+      metrics_->draft_drafting_seconds.Observe(drafting);
+    }
+  }
+  assignment.fresh = false;
+  assignment.reads = false;
+  if (!assignment.late) assignment.late_in_a_row = 0;
 }
 
 void DrafterPool::OnLoad(uint64_t id, int sessions, std::optional<int> session_limit) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
     it->second.reported_sessions = sessions;
     it->second.session_limit = session_limit;
-    Hear(id, it->second);
+    it->second.heard = clock_->Now();
   }
 }
 
@@ -217,9 +228,10 @@ int DrafterPool::Sessions(const Drafter& drafter) {
 }
 
 double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
+  const Estimate& round_trip = drafter.punctuality.round_trip();
   // A new drafter shows with one session what it can do, before it gets more than others.
-  if (!drafter.round_trip.measured) return drafter.sessions == 0 ? 0 : kMaxPatienceSeconds;
-  const double network = std::max(drafter.round_trip.mean - drafter.drafting.mean, 0.0);
+  if (!round_trip.measured) return drafter.sessions == 0 ? 0 : Punctuality::kMaxPatience;
+  const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
   const int sessions = std::max(Sessions(drafter), 1);
   return network + drafter.drafting.mean * (sessions + 1) / sessions;
 }
@@ -238,32 +250,32 @@ RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello)
   return bounded;
 }
 
-void DrafterPool::Hear(uint64_t id, Drafter& drafter) {
-  drafter.heard = clock_->Now();
-  if (drafter.silences == 0) return;
-  drafter.silences = 0;
-  CountSilent();
-  Log(LogLevel::kInfo, "drafter is heard again", {{"drafter", drafter.hello.name}});
+void DrafterPool::CountSuspended() {
+  if (metrics_ == nullptr) return;
+  metrics_->drafters_silent.Set(
+      static_cast<double>(std::count_if(drafters_.begin(), drafters_.end(), [](const auto& entry) {
+        return entry.second.punctuality.suspended();
+      })));
+}
+
+void DrafterPool::ReportSuspension(uint64_t id, const Drafter& drafter, bool before) {
+  const bool suspended = drafter.punctuality.suspended();
+  if (suspended == before) return;
+  CountSuspended();
+  if (suspended) {
+    Log(LogLevel::kWarning, "drafter is late; its drafts are not waited for",
+        {{"drafter", drafter.hello.name}});
+    return;
+  }
+  Log(LogLevel::kInfo, "drafter is in time again", {{"drafter", drafter.hello.name}});
   for (const auto& [session, assignment] : assignments_) {
     if (assignment.drafter == id) consumer_->OnDrafterBack(session);
   }
 }
 
-void DrafterPool::PutOff(Drafter& drafter) const {
-  drafter.try_again =
-      clock_->Now() + kFirstTry * (1 << std::min(drafter.silences, kMaxTryDoublings));
-}
-
-void DrafterPool::CountSilent() {
-  if (metrics_ == nullptr) return;
-  metrics_->drafters_silent.Set(
-      static_cast<double>(std::count_if(drafters_.begin(), drafters_.end(), [](const auto& entry) {
-        return entry.second.silences > 0;
-      })));
-}
-
 bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
-  if (drafter.silences > 0 && (drafter.sessions > 0 || clock_->Now() < drafter.try_again)) {
+  if (drafter.punctuality.suspended() &&
+      (drafter.sessions > 0 || !drafter.punctuality.IsTrialDue(clock_->Now()))) {
     return false;
   }
   // Where it names a limit, it makes room by sessions of others.
@@ -274,15 +286,15 @@ bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
          tokens <= drafter.hello.max_context;
 }
 
-DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* id) {
-  // A silent one that is due to be tried, else by expected time; of two that are alike (or new) the
-  // one with fewer sessions.
+DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_suspended, uint64_t* id) {
+  // A suspended one that is due to be tried, else by expected time; of two that are alike (or new)
+  // the one with fewer sessions.
   const auto key = [](const Drafter& d) {
-    return std::tuple(d.silences == 0, ExpectedSeconds(d), Sessions(d));
+    return std::tuple(!d.punctuality.suspended(), ExpectedSeconds(d), Sessions(d));
   };
   Drafter* best = nullptr;
   for (auto& [candidate, drafter] : drafters_) {
-    if (drafter.silences > 0 && !try_silent) continue;
+    if (drafter.punctuality.suspended() && !try_suspended) continue;
     if (!Takes(drafter, tokens) || (best != nullptr && key(*best) <= key(drafter))) continue;
     best = &drafter;
     *id = candidate;
@@ -296,39 +308,52 @@ bool DrafterPool::Open(const SessionStart& start) {
   Drafter* const best =
       Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
   if (best == nullptr) return false;
-  if (best->silences > 0) PutOff(*best);
+  const bool trial = best->punctuality.suspended();
+  if (trial) best->punctuality.BeginTrial(clock_->Now());
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
-  assignments_[start.session] = {
-      .drafter = id, .plan = bounded.plan, .sent = clock_->Now(), .kind = start.kind};
+  assignments_[start.session] = {.drafter = id,
+                                 .plan = bounded.plan,
+                                 .sent = clock_->Now(),
+                                 .opened = clock_->Now(),
+                                 .trial = trial,
+                                 .kind = start.kind};
   best->link->SendOpen(bounded);
   return true;
 }
 
-bool DrafterPool::Late(uint64_t session) {
+void DrafterPool::MarkLate(uint64_t session) {
   const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return false;
+  if (it == assignments_.end()) return;
   Assignment& assignment = it->second;
   Drafter& drafter = drafters_.at(assignment.drafter);
-  ++assignment.late;
+  const bool suspended = drafter.punctuality.suspended();
+  assignment.late = true;
+  ++assignment.late_in_a_row;
   // A long prompt takes its time; another drafter would have to read it too.
-  const bool patient = assignment.fresh && drafter.silences == 0 && assignment.late < kLateToMove;
-  const bool silent = drafter.heard <= assignment.sent && !patient;
-  if (silent && drafter.silences == 0) {
-    Log(LogLevel::kWarning, "drafter is silent", {{"drafter", drafter.hello.name}});
-    PutOff(drafter);
-    drafter.silences = 1;
-    CountSilent();
-  } else if (silent && assignment.fresh && assignment.late == 1) {  // a try that failed
-    ++drafter.silences;
-    PutOff(drafter);
-  }
-  if (draining_ || (drafter.silences == 0 && assignment.late < kLateToMove)) return false;
+  const bool may_read = assignment.fresh && assignment.parts == 0;
+  if (may_read && !suspended && assignment.late_in_a_row < kLateToMove) return;
+  const double taken = Seconds(clock_->Now() - assignment.sent);
+  const bool reads = assignment.reads && assignment.parts == 0;
+  drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken, drafter.heard <= assignment.sent);
+  ReportSuspension(assignment.drafter, drafter, suspended);
+}
+
+bool DrafterPool::ReassignSession(uint64_t session) {
+  const auto it = assignments_.find(session);
+  if (it == assignments_.end() || draining_) return false;
+  const Assignment& assignment = it->second;
+  const Drafter& drafter = drafters_.at(assignment.drafter);
+  const bool suspended = drafter.punctuality.suspended();
+  if (!suspended && assignment.late_in_a_row < kLateToMove) return false;
+  // A trial has as long as any draft that would be waited for.
+  const double held = Seconds(clock_->Now() - assignment.opened);
+  if (suspended && assignment.trial && held < Punctuality::kMaxPatience) return false;
   uint64_t id = 0;
-  const Drafter* const best = Best(0, false, &id);
+  const Drafter* const best = Best(0, /*try_suspended=*/false, &id);
   if (best == nullptr || best == &drafter) return false;
-  if (drafter.silences == 0 && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
+  if (!suspended && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
   Close(session);
   return true;
@@ -337,24 +362,34 @@ bool DrafterPool::Late(uint64_t session) {
 void DrafterPool::Decide(const RoundDecision& decision) {
   const auto it = assignments_.find(decision.session);
   if (it == assignments_.end()) return;
-  Drafter& drafter = drafters_.at(it->second.drafter);
+  Assignment& assignment = it->second;
+  Drafter& drafter = drafters_.at(assignment.drafter);
   // The storage of an inner vector stays where it is when the outer one grows.
   drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
   drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
   RoundDecision& queued = drafter.decisions.emplace_back(decision);
   queued.next = drafter.tokens.back();
   queued.plan = Bounded(decision.plan, drafter.hello);
-  drafter.crossing += PartsToCome(it->second);
-  it->second.plan = queued.plan;
-  it->second.sent = clock_->Now();
-  it->second.draft = {};
-  it->second.complete = false;
-  it->second.parts = 0;
+  drafter.crossing += PartsToCome(assignment);
+  const Time now = clock_->Now();
+  Punctuality& punctuality = drafter.punctuality;
+  if (punctuality.suspended() && punctuality.IsTrialDue(now)) punctuality.BeginTrial(now);
+  if (!assignment.complete && !assignment.reads) {
+    assignment.overdue = {.round = assignment.plan.round, .sent = assignment.sent};
+  }
+  // What it read before a draft that has begun, it need not read before the next.
+  assignment.reads = assignment.reads && assignment.fresh && assignment.parts == 0;
+  assignment.plan = queued.plan;
+  assignment.sent = now;
+  assignment.late = false;
+  assignment.draft = {};
+  assignment.complete = false;
+  assignment.parts = 0;
   // After rounds without it, as many as some verdicts bring at most.
   constexpr size_t kManyTokens = 16;
   if (decision.next.size() > kManyTokens) {
-    it->second.reads = true;
-    it->second.last_seconds = DraftTiming::kUnknown;
+    assignment.reads = true;
+    assignment.last_seconds = DraftTiming::kUnknown;
   }
 }
 
@@ -379,14 +414,11 @@ void DrafterPool::Flush() {
   }
 }
 
-Duration DrafterPool::Patience(uint64_t session) const {
+Duration DrafterPool::Patience(uint64_t session, Duration worth) {
   const auto it = assignments_.find(session);
   if (it == assignments_.end()) return Duration::zero();
-  const Drafter& drafter = drafters_.at(it->second.drafter);
-  const Estimate& trip = drafter.round_trip;
-  if (!trip.measured) return FromSeconds(kInitialPatienceSeconds);
-  return FromSeconds(std::clamp(trip.mean + kDeviations * trip.deviation, kMinPatienceSeconds,
-                                kMaxPatienceSeconds));
+  it->second.worth = Seconds(worth);
+  return FromSeconds(drafters_.at(it->second.drafter).punctuality.Patience(it->second.worth));
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
@@ -400,12 +432,15 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
     drafter = Best(tokens, true, &id);
   }
   if (drafter == nullptr) return std::nullopt;
+  timing.trial = drafter->punctuality.suspended();
+  if (timing.trial && !drafter->punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
   timing.acceptance_head = drafter->hello.acceptance_head;
   timing.model = drafter->hello.model;
-  if (drafter->round_trip.measured) {
-    timing.network = std::max(drafter->round_trip.mean - drafter->drafting.mean, 0.0);
-    timing.depth = drafter->depth.mean;
+  const Estimate& round_trip = drafter->punctuality.round_trip();
+  if (round_trip.measured) {
+    timing.network = std::max(round_trip.mean - drafter->drafting.mean, 0.0);
   }
+  if (drafter->depth.measured) timing.depth = drafter->depth.mean;
   return timing;
 }
 
@@ -424,11 +459,11 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .connected_seconds = Seconds(clock_->Now() - drafter.joined),
                    .drafted_tokens = drafter.drafted_tokens,
                    .accepted_tokens = drafter.accepted_tokens,
-                   .round_trip_ms = drafter.round_trip.mean * 1e3,
+                   .round_trip_ms = drafter.punctuality.round_trip().mean * 1e3,
                    .drafting_ms = drafter.drafting.mean * 1e3,
                    .reported_sessions = drafter.reported_sessions,
                    .acceptance_head = drafter.hello.acceptance_head,
-                   .silent = drafter.silences > 0});
+                   .silent = drafter.punctuality.suspended()});
   }
   return out;
 }

@@ -19,6 +19,7 @@
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/pool/estimate.h"
+#include "verifier/pool/punctuality.h"
 
 namespace outrider {
 
@@ -90,7 +91,7 @@ struct DrafterSnapshot {
   double drafting_ms = 0;
   int reported_sessions = 0;
   bool acceptance_head = false;
-  bool silent = false;
+  bool silent = false;  // suspended
 };
 
 class DrafterPool final : public DraftSource {
@@ -100,6 +101,9 @@ class DrafterPool final : public DraftSource {
 
   // Where drafts go; set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
+
+  // What every drafter is welcomed with. Thread: any.
+  const DraftLawLimits& law_limits() const { return law_limits_; }
 
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
@@ -120,8 +124,9 @@ class DrafterPool final : public DraftSource {
   void Decide(const RoundDecision& decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
-  Duration Patience(uint64_t session) const override;
-  bool Late(uint64_t session) override;
+  Duration Patience(uint64_t session, Duration worth) override;
+  void MarkLate(uint64_t session) override;
+  bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;
   std::string DrafterName(uint64_t session) const override;
 
@@ -138,28 +143,36 @@ class DrafterPool final : public DraftSource {
     int reported_sessions = 0;
     std::optional<int> session_limit;  // as it says
     Time heard;                        // something came from it
-    // Times that a draft was late and nothing at all had come meanwhile, since it was last heard. A
-    // silent drafter gets no sessions but, now and then, one to try it.
-    int silences = 0;
-    Time try_again;
+    // Times of its whole drafts. While they are late it is suspended: it gets no sessions but, now
+    // and then, one to try it.
+    Punctuality punctuality;
     // Parts that may still come for plans that were closed or went on without their draft.
     uint64_t crossing = 0;
-    Estimate round_trip;  // plan sent to draft complete
-    Estimate drafting;    // of that, the drafter's own part
-    Estimate depth;       // of that, for one depth
+    Estimate drafting;  // of punctuality's round trip, the drafter's own part
+    Estimate depth;     // of that, for one depth
     // Decisions of this step, sent as one message. Their spans point into `tokens`.
     std::vector<RoundDecision> decisions;
     std::vector<std::vector<TokenId>> tokens;
+  };
+  // A plan whose draft was not whole when the next one was sent.
+  struct Overdue {
+    uint32_t round = 0;  // 0: none
+    Time sent;
   };
   struct Assignment {
     uint64_t drafter = 0;
     RoundPlan plan;  // the last one sent
     Time sent;
+    Time opened;
+    bool trial = false;  // opened at a suspended drafter
+    double worth = 0;    // of the draft, as Patience was told; seconds
+    bool late = false;   // its deadline has passed
+    Overdue overdue;
     DraftKind kind = DraftKind::kSampled;
     DraftTree draft;                              // what of its draft has come
     bool complete = false;                        // nothing more will come
     int parts = 0;                                // that have come
-    int late = 0;                                 // drafts in a row that did not come in time
+    int late_in_a_row = 0;                        // drafts that did not come in time
     double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter says
     bool fresh = true;                            // no whole draft has come yet
     // The drafter reads many tokens before this draft: it says little about later ones.
@@ -173,6 +186,14 @@ class DrafterPool final : public DraftSource {
   void Expel(uint64_t drafter, const Status& reason);
   // Adds a part to the session's draft.
   Status Take(Assignment& assignment, ArrivedDraft& draft) const;
+  // A part for a session that is closed, or for a plan before the last one: it crossed our message.
+  // False: there are more such parts than were ever asked for.
+  bool TakeCrossing(Drafter& drafter, Assignment* assignment, const ArrivedDraft& draft);
+  // The whole draft of the assignment's last plan is here: learns from its times.
+  void RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting);
+  // Tells of a change between suspended and not, if there was one since `before`.
+  void ReportSuspension(uint64_t id, const Drafter& drafter, bool before);
+  void CountSuspended();
   // The plan as this drafter can serve it.
   static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);
   // Frees a drafter's sessions and forgets it.
@@ -183,19 +204,14 @@ class DrafterPool final : public DraftSource {
   static double ExpectedSeconds(const Drafter& drafter);
   // Sessions that it holds, as far as we know: other verifiers have theirs.
   static int Sessions(const Drafter& drafter);
-  // Something came from the drafter.
-  void Hear(uint64_t id, Drafter& drafter);
   // Whether it may take one more session of so many tokens.
   bool Takes(const Drafter& drafter, int tokens) const;
-  // The drafter that is likely to draft soonest, of those that take the session; with `try_silent`
-  // before all a silent one that is due to be tried. nullptr: none.
-  Drafter* Best(int tokens, bool try_silent, uint64_t* id);
-  // Sets when a silent drafter is tried again.
-  void PutOff(Drafter& drafter) const;
-  void CountSilent();
+  // The drafter that is likely to draft soonest, of those that take the session; with
+  // `try_suspended` before all a suspended one that is due to be tried. nullptr: none.
+  Drafter* Best(int tokens, bool try_suspended, uint64_t* id);
 
   TargetIdentity target_;
-  DraftLawLimits law_limits_;
+  const DraftLawLimits law_limits_;
   VerifierMetrics* metrics_;
   const Clock* clock_;
   DraftConsumer* consumer_ = nullptr;

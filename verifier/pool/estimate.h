@@ -24,6 +24,12 @@ struct Estimate {
     deviation += kDeviationGain * (std::fabs(seconds - mean) - deviation);
     mean += kMeanGain * (seconds - mean);
   }
+
+  // A time that is known to be `seconds` at least: counts as that much where it is above the mean,
+  // and says nothing where it is below.
+  void AddAtLeast(double seconds) {
+    if (seconds > mean) Add(seconds);
+  }
 };
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
 #include "verifier/rpc/drafting_service.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "common/rpc/wire.h"
@@ -15,7 +17,7 @@
 namespace outrider {
 namespace {
 
-using AttachStream = grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>;
+using AttachStream = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
 using AttachSink = StreamSink<AttachStream, v1::FromVerifier>;
 
 // Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
@@ -63,7 +65,8 @@ class StreamedDrafter final : public DrafterLink {
 // Thread: any.
 class ReadGate {
  public:
-  ReadGate(AttachStream* reactor, v1::FromDrafter* message, std::shared_ptr<AttachSink> sink)
+  ReadGate(AttachStream* reactor, Incoming<v1::FromDrafter>* message,
+           std::shared_ptr<AttachSink> sink)
       : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
 
   // One more message waits for the engine.
@@ -91,7 +94,7 @@ class ReadGate {
   }
 
   AttachStream* const reactor_;
-  v1::FromDrafter* const message_;
+  Incoming<v1::FromDrafter>* const message_;
   const std::shared_ptr<AttachSink> sink_;
   Mutex mu_;
   int pending_ OUTRIDER_GUARDED_BY(mu_) = 0;
@@ -106,7 +109,7 @@ class AttachReactor final : public AttachStream {
         pool_(pool),
         thread_(thread),
         sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)),
-        gate_(std::make_shared<ReadGate>(this, &message_, sink_)) {
+        gate_(std::make_shared<ReadGate>(this, &incoming_, sink_)) {
     gate_->Read();
   }
 
@@ -145,11 +148,13 @@ class AttachReactor final : public AttachStream {
 
  private:
   Status Handle() {
-    switch (message_.message_case()) {
+    OUTRIDER_ASSIGN(const v1::FromDrafter* const parsed, incoming_.Parse());
+    const v1::FromDrafter& message = *parsed;
+    switch (message.message_case()) {
       case v1::FromDrafter::kHello: {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
-        OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message_.hello()));
+        OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message.hello()));
         return Post(
             [pool = pool_, id = id_, hello = std::move(hello), sink = sink_, metrics = metrics_] {
               const Status status =
@@ -159,15 +164,16 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts, FromWire(message_.drafts()));
+        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts,
+                        FromWire(message.drafts(), pool_->law_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
-                     bytes = message_.ByteSizeLong()]() mutable {
+                     bytes = message.ByteSizeLong()]() mutable {
           pool->OnDrafts(id, std::move(drafts), bytes);
         });
       }
       case v1::FromDrafter::kLoad: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        const v1::Load& load = message_.load();
+        const v1::Load& load = message.load();
         std::optional<int> limit;
         if (load.has_session_limit()) limit = ToInt(load.session_limit());
         return Post([pool = pool_, id = id_, sessions = ToInt(load.sessions()), limit] {
@@ -201,7 +207,7 @@ class AttachReactor final : public AttachStream {
   EngineThread* thread_;
   std::shared_ptr<AttachSink> sink_;
   std::shared_ptr<ReadGate> gate_;
-  v1::FromDrafter message_;
+  Incoming<v1::FromDrafter> incoming_;
   bool greeted_ = false;  // reads come one at a time
   // Why the stream ends, for OnDone, which all other reactions come before. Without a failed read
   // it was closed for what waited to be written.
@@ -209,22 +215,23 @@ class AttachReactor final : public AttachStream {
   bool cancelled_ = false;
 };
 
-// A stream that is over before its first message.
-class RefusedStream final : public AttachStream {
- public:
-  explicit RefusedStream(const Status& why) { Finish(ToGrpc(why)); }
-  void OnDone() override { delete this; }
-};
-
 }  // namespace
 
-grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>* DraftingService::Attach(
-    grpc::CallbackServerContext* context) {
+DraftingService::DraftingService(const DrafterAuthorization* authorization,
+                                 VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
+    : authorization_(authorization), metrics_(metrics), pool_(pool), thread_(thread) {
+  MarkMethodCallback(
+      MethodIndex<v1::FromDrafter>("Drafting", "Attach"),
+      new grpc::internal::CallbackBidiHandler<Incoming<v1::FromDrafter>, v1::FromVerifier>(
+          std::bind_front(&DraftingService::Open, this)));
+}
+
+AttachStream* DraftingService::Open(grpc::CallbackServerContext* context) {
   if (const Status status = authorization_->Admit(*context); !status.ok()) {
     metrics_->drafters_refused_total.Increment();
     Log(LogLevel::kWarning, "drafter refused",
         {{"peer", context->peer()}, {"reason", status.ToString()}});
-    return new RefusedStream(status);
+    return new RefusedCall<AttachStream>(status);
   }
   return new AttachReactor(next_id_++, metrics_, pool_, thread_);
 }

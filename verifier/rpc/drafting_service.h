@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "common/rpc/incoming.h"
 #include "outrider/v1/drafting.grpc.pb.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/pool/drafter_pool.h"
@@ -18,13 +19,14 @@ class DraftingService final : public v1::Drafting::CallbackService {
  public:
   // All must outlive the service. The pool is touched on the engine thread only.
   DraftingService(const DrafterAuthorization* authorization, VerifierMetrics* metrics,
-                  DrafterPool* pool, EngineThread* thread)
-      : authorization_(authorization), metrics_(metrics), pool_(pool), thread_(thread) {}
-
-  grpc::ServerBidiReactor<v1::FromDrafter, v1::FromVerifier>* Attach(
-      grpc::CallbackServerContext* context) override;
+                  DrafterPool* pool, EngineThread* thread);
 
  private:
+  // The method Attach, with messages that are parsed here: a malformed one is the drafter's fault
+  // and ends its stream with words.
+  grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>* Open(
+      grpc::CallbackServerContext* context);
+
   const DrafterAuthorization* authorization_;
   VerifierMetrics* metrics_;
   DrafterPool* pool_;

@@ -1,8 +1,13 @@
 #include "verifier/rpc/generation_service.h"
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "common/base/mutex.h"
+#include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "verifier/engine/request_trace.h"
@@ -60,51 +65,6 @@ class StreamedGeneration final : public GenerationSink {
   const int pad_;
 };
 
-class GenerateReactor final : public GenerateStream {
- public:
-  GenerateReactor(grpc::CallbackServerContext* context, Intake* intake)
-      : id_(intake->NewId()),
-        context_(context),
-        intake_(intake),
-        sink_(std::make_shared<GenerateSink>(this, kMaxQueuedChunks)) {}
-
-  void Reject(const Status& status) { sink_->Close(ToGrpc(status)); }
-
-  // `trace`: the request's span; may be null.
-  void Submit(GenerationRequest request, std::shared_ptr<RequestTrace> trace,
-              std::shared_ptr<WriteThread> writes, int pad) {
-    intake_->Submit(
-        id_, std::move(request),
-        Traced(std::make_shared<StreamedGeneration>(sink_, std::move(writes), pad), trace),
-        [sink = sink_, context = context_, trace](const Status& status,
-                                                  std::optional<Duration> after) {
-          EndSpan(trace, status);
-          sink->Close(ToGrpc(status), [&] {
-            if (after.has_value()) AddPushback(context, *after);
-          });
-        });
-  }
-
-  void OnWriteDone(bool ok) override { sink_->WriteDone(ok); }
-
-  // The client hung up, or its deadline passed.
-  void OnCancel() override {
-    // The end of a request that the engine never got.
-    intake_->Cancel(id_, [sink = sink_] { sink->Close(grpc::Status::CANCELLED); });
-  }
-
-  void OnDone() override {
-    sink_->Detach();
-    delete this;
-  }
-
- private:
-  const uint64_t id_;
-  grpc::CallbackServerContext* context_;  // until OnDone
-  Intake* intake_;
-  std::shared_ptr<GenerateSink> sink_;
-};
-
 // gRPC's deadline on our clock; none when the client set none.
 std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   const auto wall = context.deadline();
@@ -115,15 +75,165 @@ std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
 }
 
-// A unary call that may not go on, ended; null when it may.
-grpc::ServerUnaryReactor* RefuseUnknown(const ClientAuthorization& authorization,
-                                        grpc::CallbackServerContext* context) {
-  const Result<std::string> client = authorization.Admit(*context);
-  if (client.ok()) return nullptr;
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(client.status()));
-  return reactor;
+// Whose turn a text takes in the queue of the tokenizer: callers that name themselves alike, or not
+// at all, are told apart by their hosts.
+std::string QueueKey(const std::string& client, const std::string& peer) {
+  return client + "@" + peer.substr(0, peer.rfind(':'));
 }
+
+// A Generate call, from the message to its place in the engine. Outlives its reactor: a worker may
+// still tokenize, and the engine may still send, when the client has gone.
+//
+// Thread: any.
+class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
+ public:
+  // What the engine is told beside the message.
+  struct Caller {
+    std::string client;
+    std::optional<Time> deadline;
+    std::optional<TraceLink> trace;
+    std::shared_ptr<RequestTrace> span;  // may be null
+  };
+
+  GenerateCall(GenerateStream* reactor, grpc::CallbackServerContext* context, Intake* intake)
+      : id_(intake->NewId()),
+        context_(context),
+        intake_(intake),
+        stream_(std::make_shared<GenerateSink>(reactor, kMaxQueuedChunks)) {}
+
+  GenerateSink& stream() { return *stream_; }
+
+  // Before Queue or Prepare.
+  void Begin(Caller caller, std::shared_ptr<WriteThread> writes, int pad) {
+    caller_ = std::move(caller);
+    writes_ = std::move(writes);
+    pad_ = pad;
+  }
+
+  void Reject(const Status& status, std::optional<Duration> after = std::nullopt) {
+    EndSpan(caller_.span, status);
+    stream_->Close(ToGrpc(status), [&] {
+      if (after.has_value()) AddPushback(context_, *after);
+    });
+  }
+
+  // Prepares on one of the workers, in turn. Both arguments live until the stream is closed, which
+  // nobody does before: Cancel leaves that to the worker.
+  void Queue(TextWorkers& workers, const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+             const RequestLimits& limits) {
+    const auto self = shared_from_this();
+    const Result<uint64_t> ticket = workers.Submit(
+        {.client = QueueKey(caller_.client, context_->peer()),
+         .bytes = wire.text().size(),
+         .deadline = caller_.deadline,
+         .run = [self, &wire, &tokenizer, &limits] { self->Prepare(wire, tokenizer, limits); },
+         .refuse = [self](const Status& status) { self->Reject(status); }});
+    if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::kRetryAfter);
+    ticket_ = *ticket;
+  }
+
+  // Makes the request, in time in proportion to its prompt, and hands it to the engine unless the
+  // client has gone.
+  void Prepare(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+               const RequestLimits& limits) OUTRIDER_EXCLUDES(mu_) {
+    Result<GenerationRequest> request = FromWire(wire, tokenizer, limits);
+    const Status status = request.ok() ? Validate(*request, limits) : request.status();
+    if (!status.ok()) return Reject(status);
+    if (caller_.span != nullptr) caller_.span->Describe(*request);
+    request->deadline = caller_.deadline;
+    request->client = caller_.client;
+    request->trace = caller_.trace;
+    MutexLock lock(mu_);
+    if (gone_) return Reject(Status(Code::kCancelled, "the client has gone"));
+    submitted_ = true;
+    Submit(std::move(request).value());
+  }
+
+  // The client hung up, or its deadline passed.
+  void Cancel(TextWorkers& workers) OUTRIDER_EXCLUDES(mu_) {
+    if (ticket_ != 0 && workers.Cancel(ticket_)) {
+      return Reject(Status(Code::kCancelled, "the client has gone"));
+    }
+    MutexLock lock(mu_);
+    gone_ = true;
+    if (!submitted_) return;  // rejected, or a worker has it and closes the stream
+    // The end of a request that the engine never got.
+    intake_->Cancel(id_, [stream = stream_] { stream->Close(grpc::Status::CANCELLED); });
+  }
+
+ private:
+  void Submit(GenerationRequest request) {
+    intake_->Submit(
+        id_, std::move(request),
+        Traced(std::make_shared<StreamedGeneration>(stream_, writes_, pad_), caller_.span),
+        [self = shared_from_this()](const Status& status, std::optional<Duration> after) {
+          self->Reject(status, after);
+        });
+  }
+
+  const uint64_t id_;
+  grpc::CallbackServerContext* const context_;  // while the stream is open
+  Intake* const intake_;
+  const std::shared_ptr<GenerateSink> stream_;
+  Caller caller_;
+  std::shared_ptr<WriteThread> writes_;
+  int pad_ = 0;
+  uint64_t ticket_ = 0;  // 0: was not queued. Set before the reactor can be cancelled.
+  Mutex mu_;
+  bool gone_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool submitted_ OUTRIDER_GUARDED_BY(mu_) = false;
+};
+
+class GenerateReactor final : public GenerateStream {
+ public:
+  GenerateReactor(grpc::CallbackServerContext* context, Intake* intake, TextWorkers* workers)
+      : workers_(workers), call_(std::make_shared<GenerateCall>(this, context, intake)) {}
+
+  GenerateCall& call() { return *call_; }
+
+  void OnWriteDone(bool ok) override { call_->stream().WriteDone(ok); }
+  void OnCancel() override { call_->Cancel(*workers_); }
+  void OnDone() override {
+    call_->stream().Detach();
+    delete this;
+  }
+
+ private:
+  TextWorkers* const workers_;
+  const std::shared_ptr<GenerateCall> call_;
+};
+
+// A unary call that one of the workers answers.
+class TextCall final : public grpc::ServerUnaryReactor {
+ public:
+  explicit TextCall(TextWorkers* workers) : workers_(workers) {}
+
+  // `answer` fills the response, or says why not.
+  void Queue(grpc::CallbackServerContext* context, const std::string& client, size_t bytes,
+             const std::function<Status()>& answer) {
+    const Result<uint64_t> ticket =
+        workers_->Submit({.client = QueueKey(client, context->peer()),
+                          .bytes = bytes,
+                          .deadline = DeadlineOf(*context),
+                          .run = [this, answer] { Finish(ToGrpc(answer())); },
+                          .refuse = [this](const Status& status) { Finish(ToGrpc(status)); }});
+    if (ticket.ok()) {
+      ticket_ = *ticket;
+      return;
+    }
+    AddPushback(context, TextWorkers::kRetryAfter);
+    Finish(ToGrpc(ticket.status()));
+  }
+
+  void OnCancel() override {
+    if (ticket_ != 0 && workers_->Cancel(ticket_)) Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  TextWorkers* const workers_;
+  uint64_t ticket_ = 0;  // 0: was not queued. Set before the call can be cancelled.
+};
 
 }  // namespace
 
@@ -135,14 +245,38 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
       thread_(thread),
       intake_(intake),
       writes_(std::make_shared<WriteThread>()),
-      started_(std::chrono::steady_clock::now()) {}
+      started_(std::chrono::steady_clock::now()) {
+  const auto admit = [this](const grpc::CallbackServerContext& context) {
+    return served_.authorization->Admit(context).status();
+  };
+  const auto index = [](const char* method) {
+    return MethodIndex<v1::GenerateRequest>("Generation", method);
+  };
+  // In place of the handlers that the base has set.
+  MarkMethodCallback(index("Generate"),
+                     ServerStreamHandler<v1::GenerateRequest, v1::GenerateResponse>(
+                         admit, std::bind_front(&GenerationService::Generate, this)));
+  MarkMethodCallback(index("GetModel"),
+                     UnaryHandler<v1::GetModelRequest, v1::GetModelResponse>(
+                         admit, std::bind_front(&GenerationService::GetModel, this)));
+  MarkMethodCallback(index("GetStatus"),
+                     UnaryHandler<v1::GetStatusRequest, v1::GetStatusResponse>(
+                         admit, std::bind_front(&GenerationService::GetStatus, this)));
+  MarkMethodCallback(index("Tokenize"),
+                     UnaryHandler<v1::TokenizeRequest, v1::TokenizeResponse>(
+                         admit, std::bind_front(&GenerationService::Tokenize, this)));
+  MarkMethodCallback(index("Detokenize"),
+                     UnaryHandler<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+                         admit, std::bind_front(&GenerationService::Detokenize, this)));
+}
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  auto* reactor = new GenerateReactor(context, intake_);
+  auto* reactor = new GenerateReactor(context, intake_, served_.text_workers);
+  GenerateCall& call = reactor->call();
   Result<std::string> client = served_.authorization->Admit(*context);
   if (!client.ok()) {
-    reactor->Reject(client.status());
+    call.Reject(client.status());
     return reactor;
   }
   // From here on: who may not call leaves no spans either.
@@ -155,25 +289,25 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
                                                    {"gen_ai.provider.name", "outrider"},
                                                    {"gen_ai.request.model", served_.config.name}});
   }
-  Result<GenerationRequest> parsed = FromWire(*request, *served_.tokenizer);
-  const Status status = parsed.ok() ? Validate(parsed.value(), served_.limits) : parsed.status();
-  if (!status.ok()) {
-    EndSpan(span, status);
-    reactor->Reject(status);
-    return reactor;
+  call.Begin({.client = std::move(client).value(),
+              .deadline = DeadlineOf(*context),
+              .trace = std::move(link),
+              .span = std::move(span)},
+             writes_, served_.pad_responses);
+  // What follows takes time in proportion to the message: its sizes come first.
+  if (const Status fits = CheckSizes(*request, served_.limits); !fits.ok()) {
+    call.Reject(fits);
+  } else if (request->has_text()) {
+    call.Queue(*served_.text_workers, *request, *served_.tokenizer, served_.limits);
+  } else {
+    call.Prepare(*request, *served_.tokenizer, served_.limits);
   }
-  if (span != nullptr) span->Describe(*parsed);
-  parsed->deadline = DeadlineOf(*context);
-  parsed->client = std::move(client).value();
-  parsed->trace = std::move(link);
-  reactor->Submit(std::move(parsed).value(), std::move(span), writes_, served_.pad_responses);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
                                                       const v1::GetModelRequest* /*request*/,
                                                       v1::GetModelResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   const ModelConfig& config = served_.config;
   response->set_name(config.name);
   response->set_architecture(config.architecture);
@@ -189,7 +323,6 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerContext* context,
                                                        const v1::GetStatusRequest* /*request*/,
                                                        v1::GetStatusResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool posted = thread_->TryPost([this, reactor, response] {
     *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
@@ -205,37 +338,42 @@ grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
                                                       const v1::TokenizeRequest* request,
                                                       v1::TokenizeResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Result<std::vector<TokenId>> ids =
-      served_.tokenizer->Encode(request->text(), request->parse_special());
-  if (!ids.ok()) {
-    reactor->Finish(ToGrpc(ids.status().Annotate("text")));
-    return reactor;
-  }
-  if (request->add_prefix()) {
-    const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
-    ids->insert(ids->begin(), prefix.begin(), prefix.end());
-  }
-  response->mutable_token_ids()->Assign(ids->begin(), ids->end());
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return QueueText(context, request->text().size(), [this, request, response] {
+    Result<std::vector<TokenId>> ids =
+        served_.tokenizer->Encode(request->text(), request->parse_special());
+    if (!ids.ok()) return ids.status().Annotate("text");
+    if (request->add_prefix()) {
+      const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
+      ids->insert(ids->begin(), prefix.begin(), prefix.end());
+    }
+    response->mutable_token_ids()->Assign(ids->begin(), ids->end());
+    return Status();
+  });
 }
 
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
                                                         const v1::DetokenizeRequest* request,
                                                         v1::DetokenizeResponse* response) {
-  if (auto* refused = RefuseUnknown(*served_.authorization, context)) return refused;
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Result<std::string> text =
-      outrider::Detokenize(*request, *served_.tokenizer, served_.limits.vocab_size);
-  if (!text.ok()) {
-    reactor->Finish(ToGrpc(text.status()));
-    return reactor;
+  const size_t bytes = static_cast<size_t>(request->token_ids_size()) * sizeof(uint32_t);
+  return QueueText(context, bytes, [this, request, response] {
+    OUTRIDER_ASSIGN(std::string text,
+                    outrider::Detokenize(*request, *served_.tokenizer, served_.limits.vocab_size));
+    response->set_text(std::move(text));
+    return Status();
+  });
+}
+
+grpc::ServerUnaryReactor* GenerationService::QueueText(grpc::CallbackServerContext* context,
+                                                       size_t bytes,
+                                                       const std::function<Status()>& answer) {
+  const Result<std::string> client = served_.authorization->Admit(*context);
+  auto* call = new TextCall(served_.text_workers);
+  if (client.ok()) {
+    call->Queue(context, *client, bytes, answer);
+  } else {
+    call->Finish(ToGrpc(client.status()));
   }
-  response->set_text(std::move(text).value());
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return call;
 }
 
 }  // namespace outrider

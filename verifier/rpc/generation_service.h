@@ -1,14 +1,18 @@
 // outrider.v1.Generation over an engine: translates, posts to the engine thread, streams back.
+// Callers are admitted before their request is parsed; texts go by way of the workers that tokenize.
 //
 // Thread: gRPC's callback threads; nothing here waits.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "outrider/v1/generation.grpc.pb.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/engine/intake.h"
+#include "verifier/engine/text_workers.h"
 #include "verifier/pool/drafter_pool.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/write_thread.h"
@@ -24,8 +28,9 @@ class GenerationService final : public v1::Generation::CallbackService {
     RequestLimits limits;
     std::string version;
     const ClientAuthorization* authorization = nullptr;
-    int pad_responses = 0;     // as in Pad of padding.h
-    Tracer* tracer = nullptr;  // of requests, where they are recorded
+    int pad_responses = 0;                // as in Pad of padding.h
+    Tracer* tracer = nullptr;             // of requests, where they are recorded
+    TextWorkers* text_workers = nullptr;  // outlives the service; stopped before its server is
   };
 
   // All must outlive the service. `engine` and `pool` are touched on the engine thread only.
@@ -48,7 +53,11 @@ class GenerationService final : public v1::Generation::CallbackService {
                                        v1::DetokenizeResponse* response) override;
 
  private:
-  Served served_;
+  // A unary call that `answer` answers on one of the workers; `bytes`: what the message holds.
+  grpc::ServerUnaryReactor* QueueText(grpc::CallbackServerContext* context, size_t bytes,
+                                      const std::function<Status()>& answer);
+
+  const Served served_;
   Engine* engine_;
   DrafterPool* pool_;
   EngineThread* thread_;

@@ -1,9 +1,12 @@
 #include "verifier/rpc/wire.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/rpc/wire.h"
 
@@ -11,6 +14,26 @@ namespace outrider {
 namespace {
 
 uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
+
+// In the order of Proposer::Kind.
+constexpr std::array<const char*, kProposerKinds> kProposers = {"none", "drafter", "prompt lookup",
+                                                                "suffix automaton"};
+
+void AddProposers(const EngineSnapshot& engine, v1::GetStatusResponse* wire) {
+  std::vector<std::pair<double, const char*>> shares;
+  for (size_t kind = 0; kind < kProposers.size(); ++kind) {
+    if (engine.proposer_shares[kind] > 0) {
+      shares.emplace_back(engine.proposer_shares[kind], kProposers[kind]);
+    }
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [share, name] : shares) {
+    v1::ProposerShare* const out = wire->add_proposers();
+    out->set_proposer(name);
+    out->set_share(share);
+  }
+}
 
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
   SpeculationOptions options;
@@ -31,11 +54,36 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
 
 }  // namespace
 
-Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer) {
-  GenerationRequest request;
+Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) {
+  if (wire.has_text()) {
+    const Status fits = CheckPromptBytes(wire.text().size(), limits);
+    if (!fits.ok()) return fits.Annotate("text");
+  }
+  if (wire.has_token_ids()) {
+    const auto tokens = static_cast<size_t>(wire.token_ids().ids_size());
+    const Status fits = CheckPromptTokens(tokens, limits);
+    if (!fits.ok()) return fits.Annotate("prompt");
+  }
+  const v1::StopConditions& stop = wire.stop();
+  OUTRIDER_TRY(CheckAtMost("stop.stop_strings", stop.stop_strings_size(), limits.max_stop_strings));
+  for (const std::string& text : stop.stop_strings()) {
+    OUTRIDER_TRY(CheckAtMost("stop.stop_strings", std::ssize(text), limits.max_stop_string_bytes,
+                             "bytes in one"));
+  }
+  OUTRIDER_TRY(
+      CheckAtMost("stop.stop_token_ids", stop.stop_token_ids_size(), limits.max_stop_tokens));
+  OUTRIDER_TRY(CheckAtMost("logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  return CheckAtMost("speculation.tree", wire.speculation().tree_size(), limits.max_draft_length,
+                     "depths");
+}
+
+Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+                                   const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckSizes(wire, limits));
+  GenerationRequest request = NewRequest(limits);
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text());
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
       if (!prompt.ok()) return prompt.status().Annotate("text");
       request.prompt = std::move(prompt).value();
       break;
@@ -46,7 +94,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
     case v1::GenerateRequest::PROMPT_NOT_SET:
       return InvalidArgument("prompt: neither text nor token_ids is set");
   }
-  request.sampling = FromWire(wire.sampling());
+  request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) request.max_tokens = ToInt(stop.max_tokens());
   request.min_tokens = ToInt(stop.min_tokens());
@@ -61,6 +109,7 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
 
 Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenizer& tokenizer,
                                int vocab_size) {
+  OUTRIDER_TRY(CheckAtMost("token_ids", wire.token_ids_size(), kMaxDetokenizeIds));
   std::vector<TokenId> ids;
   size_t bytes = 0;
   for (const uint32_t id : wire.token_ids()) {
@@ -127,6 +176,7 @@ v1::GenerateResponse ToWire(const Summary& summary) {
 v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
                              const std::vector<DrafterSnapshot>& drafters) {
   v1::GetStatusResponse wire;
+  AddProposers(engine, &wire);
   wire.set_draining(engine.draining);
   wire.set_sessions_running(ToWireCount(engine.running));
   wire.set_sessions_waiting(ToWireCount(engine.waiting));
@@ -161,10 +211,8 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
 }
 
 Result<DrafterHello> FromWire(const v1::Hello& wire) {
-  if (wire.name().size() > kMaxNameBytes || wire.model().size() > kMaxNameBytes) {
-    return InvalidArgument("hello: name and model take at most " + std::to_string(kMaxNameBytes) +
-                           " bytes");
-  }
+  OUTRIDER_TRY(CheckAtMost("hello.name", std::ssize(wire.name()), kMaxNameBytes, "bytes"));
+  OUTRIDER_TRY(CheckAtMost("hello.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
   return DrafterHello{.protocol_version = ToInt(wire.protocol_version()),
                       .name = wire.name(),
                       .model = wire.model(),
@@ -180,18 +228,15 @@ Result<DrafterHello> FromWire(const v1::Hello& wire) {
                       .acceptance_head = wire.acceptance_head()};
 }
 
-Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire) {
-  if (wire.drafts_size() > kMaxBatchEntries) {
-    return InvalidArgument(std::to_string(wire.drafts_size()) + " drafts in one message, at most " +
-                           std::to_string(kMaxBatchEntries));
-  }
+Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire, int max_row_entries) {
+  OUTRIDER_TRY(CheckAtMost("drafts", wire.drafts_size(), kMaxBatchEntries));
   std::vector<ArrivedDraft> drafts;
   for (const v1::Draft& draft : wire.drafts()) {
     ArrivedDraft& out = drafts.emplace_back();
     out.session = draft.session();
     out.round = draft.round();
     out.seconds = 1e-6 * draft.draft_micros();
-    OUTRIDER_ASSIGN(out.chunk, FromWire(draft));
+    OUTRIDER_ASSIGN(out.chunk, FromWire(draft, max_row_entries));
   }
   return drafts;
 }

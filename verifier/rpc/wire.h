@@ -16,12 +16,20 @@
 
 namespace outrider {
 
-// Tokenizes a text prompt (with the tokenizer's prefix). Judges only what types cannot hold;
-// Validate of engine/request.h does the rest. The deadline is the caller's to add.
-Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer);
+// The limit of every repeated field and of the text, without looking into any of them: for the
+// thread that received the message. kInvalidArgument names the field, the count and the limit.
+Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits);
 
-// kInvalidArgument: an id beyond `vocab_size`, or a text of more than Tokenizer::kMaxTextBytes (an
-// id of a byte may stand for a hundred).
+// CheckSizes first; then tokenizes a text prompt (with the tokenizer's prefix), which takes time in
+// proportion to it. Judges only what types cannot hold; Validate of engine/request.h does the rest.
+// The deadline is the caller's to add.
+Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+                                   const RequestLimits& limits);
+
+// Ids that add nothing to a text have a limit of their own.
+inline constexpr int kMaxDetokenizeIds = 1 << 20;
+// kInvalidArgument: more than kMaxDetokenizeIds, an id beyond `vocab_size`, or a text of more than
+// Tokenizer::kMaxTextBytes (an id of a byte may stand for a hundred).
 Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenizer& tokenizer,
                                int vocab_size);
 
@@ -30,10 +38,9 @@ v1::GenerateResponse ToWire(const Summary& summary);
 v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
                              const std::vector<DrafterSnapshot>& drafters);
 
-// Names are for people: they go into logs and status answers.
-inline constexpr size_t kMaxNameBytes = 256;
 Result<DrafterHello> FromWire(const v1::Hello& wire);
-Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire);
+// `max_row_entries`: what the drafter was welcomed with.
+Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire, int max_row_entries);
 v1::FromVerifier ToWire(const DrafterWelcome& welcome);
 v1::FromVerifier ToWire(const SessionStart& start);
 v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions);

@@ -14,10 +14,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kSamples = 121;       // one a second: two minutes between the first and the last
 constexpr size_t kShownSessions = 20;  // of the oldest
 
-// A few tokens for the model's word, until rounds have shown more.
-constexpr double kPriorTokens = 20;
-constexpr double kKeptASecond = 0.98;
-constexpr double kLeastCalibration = 0.2;
+// How far off the time that plain decoding would have taken may be, as a share of the time of
+// rounds that drafts touched (docs/metrics.md, "The speedup").
+constexpr double kPlainTimeError = 0.05;
 
 double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -68,36 +67,61 @@ Json Interval(const StatusSample& from, const StatusSample& to) {
     arms.push_back(Rounded(Ratio(to.arms[i].rounds - from.arms[i].rounds, seconds)));
   }
   const double steps = to.steps - from.steps;
-  return {{"tokens_per_second", Rounded(Ratio(to.tokens - from.tokens, seconds))},
-          {"plain_tokens_per_second", Rounded(to.plain_tokens_per_second)},
-          {"running", to.running},
-          {"waiting", to.waiting},
-          {"kv_requests", Rounded(to.kv_requests)},
-          {"rows", Rounded(Ratio(to.rows - from.rows, steps))},
-          {"step_ms", Rounded(Ratio(to.step_seconds - from.step_seconds, steps) * 1e3)},
-          {"acceptance", Rounded(Ratio(to.accepted - from.accepted, to.drafted - from.drafted))},
-          {"arm_rounds", std::move(arms)}};
+  const double tokens_per_second = Ratio(to.tokens - from.tokens, seconds);
+  return {
+      {"tokens_per_second", Rounded(tokens_per_second)},
+      {"plain_tokens_per_second",
+       Rounded(tokens_per_second * Ratio(to.round_seconds - from.round_seconds,
+                                         to.round_seconds_if_plain - from.round_seconds_if_plain))},
+      {"running", to.running},
+      {"waiting", to.waiting},
+      {"kv_requests", Rounded(to.kv_requests)},
+      {"rows", Rounded(Ratio(to.rows - from.rows, steps))},
+      {"step_ms", Rounded(Ratio(to.step_seconds - from.step_seconds, steps) * 1e3)},
+      {"acceptance", Rounded(Ratio(to.accepted - from.accepted, to.drafted - from.drafted))},
+      {"arm_rounds", std::move(arms)}};
 }
 
-// The seconds of the window in which it is known what plain decoding would do, on average: what the
-// two speeds are compared over.
-struct Speeds {
-  double now = 0, plain = 0, seconds = 0;
+// The speculative-decoding speedup of a window: what plain decoding would have taken over what the
+// rounds took.
+struct Speedup {
+  double ratio = 0;    // 0: no round ended
+  double error = 0;    // the true one is taken to be within ratio +- error
+  double seconds = 0;  // of rounds, that it rests on
+
+  // Whether it says nothing of drafts, for or against. Not so of plain decoding, which is 1
+  // exactly.
+  bool IsAboutOne() const {
+    constexpr double kShown = 0.005;  // less is no digit on the page
+    return error >= kShown && std::abs(ratio - 1) <= error;
+  }
 };
-Speeds CompareSpeeds(const std::deque<StatusSample>& samples) {
-  Speeds speeds;
+
+Speedup SpeedupOf(const std::deque<StatusSample>& samples) {
+  Speedup speedup;
+  const StatusSample &first = samples.front(), &last = samples.back();
+  speedup.seconds = last.round_seconds - first.round_seconds;
+  if (speedup.seconds <= 0) return speedup;
+  speedup.ratio = (last.round_seconds_if_plain - first.round_seconds_if_plain) / speedup.seconds;
+  // Twice the standard error of a ratio of sums over the window's intervals (Cochran 1977, 6.3),
+  // and what the estimate itself may be off.
+  double squares = 0, touched = 0;
+  int intervals = 0;
   for (size_t i = 1; i < samples.size(); ++i) {
     const StatusSample &from = samples[i - 1], &to = samples[i];
-    // Seconds that began or ended without requests compare nothing.
-    if (from.plain_tokens_per_second <= 0 || to.plain_tokens_per_second <= 0) continue;
-    const double seconds = Seconds(to.at - from.at);
-    speeds.seconds += seconds;
-    speeds.now += to.tokens - from.tokens;
-    speeds.plain += seconds * (from.plain_tokens_per_second + to.plain_tokens_per_second) / 2;
+    const double took = to.round_seconds - from.round_seconds;
+    if (took <= 0) continue;
+    ++intervals;
+    const double plain = to.round_seconds_if_plain - from.round_seconds_if_plain;
+    squares += (plain - speedup.ratio * took) * (plain - speedup.ratio * took);
+    constexpr double kSame = 1e-9;  // what is left of equal counters that have run for long
+    if (std::abs(plain - took) > kSame * to.round_seconds) touched += took;
   }
-  speeds.now = Ratio(speeds.now, speeds.seconds);
-  speeds.plain = Ratio(speeds.plain, speeds.seconds);
-  return speeds;
+  speedup.error = kPlainTimeError * touched / speedup.seconds;
+  if (intervals > 1) {
+    speedup.error += 2 * std::sqrt(squares * intervals / (intervals - 1)) / speedup.seconds;
+  }
+  return speedup;
 }
 
 }  // namespace
@@ -107,7 +131,6 @@ StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetri
       .at = at,
       .running = engine.running,
       .waiting = engine.waiting,
-      .plain_tokens_per_second = engine.plain_tokens_per_second,
       .kv_requests = metrics.kv_cache_requests_perc.value(),
       .tokens = metrics.generation_tokens_total.value(),
       .drafts = metrics.spec_decode_num_drafts_total.value(),
@@ -116,10 +139,9 @@ StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetri
       .steps = static_cast<double>(metrics.engine_step_seconds.count()),
       .step_seconds = metrics.engine_step_seconds.sum(),
       .rows = metrics.batch_rows.sum(),
+      .round_seconds = metrics.round_seconds_total.value(),
+      .round_seconds_if_plain = metrics.round_seconds_if_plain_total.value(),
   };
-  for (const SessionSnapshot& session : engine.sessions) {
-    sample.decoding += std::string_view(session.phase) == "decode" ? 1 : 0;
-  }
   for (const Counter& counter : metrics.accepted_per_position()) {
     sample.accepted_per_position.push_back(counter.value());
   }
@@ -149,28 +171,9 @@ std::vector<StatusFault> FaultsOf(const VerifierMetrics& m) {
 }
 
 StatusHistory::StatusHistory(Served served, Time started)
-    : served_(std::move(served)),
-      started_(started),
-      plain_measured_(kPriorTokens),
-      plain_predicted_(kPriorTokens) {
-  const auto plain = std::find(served_.arms.begin(), served_.arms.end(), "plain");
-  if (plain != served_.arms.end()) plain_arm_ = static_cast<size_t>(plain - served_.arms.begin());
-}
-
-void StatusHistory::Calibrate(const StatusSample& from, const StatusSample& to) {
-  if (!plain_arm_.has_value() || to.decoding == 0 || to.plain_tokens_per_second <= 0) return;
-  const StatusSample::Arm &before = from.arms[*plain_arm_], &after = to.arms[*plain_arm_];
-  // Of one session.
-  const double predicted = to.plain_tokens_per_second / to.decoding;
-  plain_measured_ = kKeptASecond * plain_measured_ + (after.tokens - before.tokens);
-  plain_predicted_ = kKeptASecond * plain_predicted_ + (after.seconds - before.seconds) * predicted;
-}
+    : served_(std::move(served)), started_(started) {}
 
 void StatusHistory::Add(StatusSample sample, StatusNow now) {
-  if (!samples_.empty()) Calibrate(samples_.back(), sample);
-  // Beside sessions that wait for drafts a plain round is faster than among plain ones: never up.
-  sample.plain_tokens_per_second *=
-      std::clamp(Ratio(plain_measured_, plain_predicted_), kLeastCalibration, 1.0);
   samples_.push_back(std::move(sample));
   if (samples_.size() > kSamples) samples_.pop_front();
   now_ = std::move(now);
@@ -204,17 +207,19 @@ std::string StatusHistory::ToJson(Time now) const {
   json["drafters"] = DraftersJson(now_.drafters);
 
   const double drafts = last.drafts - first.drafts;
-  const Speeds speeds = CompareSpeeds(samples_);
+  const double tokens_per_second = Ratio(last.tokens - first.tokens, Seconds(last.at - first.at));
+  const Speedup speedup = SpeedupOf(samples_);
   json["window"] = {
       {"seconds", Rounded(Seconds(last.at - first.at))},
       {"acceptance", Rounded(Ratio(last.accepted - first.accepted, last.drafted - first.drafted))},
       {"drafted_rounds", drafts},
       {"tokens_per_drafted_round",
        Rounded(drafts > 0 ? 1 + (last.accepted - first.accepted) / drafts : 0)},
-      {"compared_seconds", Rounded(speeds.seconds)},
-      {"tokens_per_second", Rounded(speeds.now)},
-      {"plain_tokens_per_second", Rounded(speeds.plain)},
-      {"gain", Rounded(Ratio(speeds.now, speeds.plain))}};
+      {"tokens_per_second", Rounded(tokens_per_second)},
+      {"round_seconds", Rounded(speedup.seconds)},
+      {"speedup", Rounded(speedup.ratio)},
+      {"speedup_error", Rounded(speedup.error)},
+      {"about_one", speedup.IsAboutOne()}};
   Json positions = Json::array();
   for (size_t i = 0; i < last.accepted_per_position.size(); ++i) {
     positions.push_back(

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <deque>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +20,13 @@ struct StatusSample {
   Time at;
   int running = 0;
   int waiting = 0;
-  int decoding = 0;                    // of the running ones
-  double plain_tokens_per_second = 0;  // estimated, of those; 0: not known
-  double kv_requests = 0;              // share of the pages that requests hold
+  double kv_requests = 0;  // share of the pages that requests hold
   double tokens = 0;
   double drafts = 0;  // rounds with one
   double drafted = 0, accepted = 0;
   double steps = 0, step_seconds = 0, rows = 0;
+  // What rounds took, and what plain decoding would have taken for them.
+  double round_seconds = 0, round_seconds_if_plain = 0;
   std::vector<double> accepted_per_position;
   struct Arm {
     double rounds = 0, tokens = 0, seconds = 0, expected = 0;
@@ -66,15 +65,8 @@ class StatusHistory {
   std::string ToJson(Time now) const;
 
  private:
-  // The cost model knows forward passes, not what lies between them: its estimate of plain decoding
-  // is brought down to what plain rounds really gave, as far as there are any.
-  void Calibrate(const StatusSample& from, const StatusSample& to);
-
   const Served served_;
   const Time started_;
-  std::optional<size_t> plain_arm_;
-  // Tokens of plain rounds, as they were and as the model has them; older ones weigh less.
-  double plain_measured_, plain_predicted_;
   std::deque<StatusSample> samples_;
   StatusNow now_;
 };

@@ -112,7 +112,8 @@ std::span<const PickedRow> DevicePicks::Picked() {
     picked_.push_back(
         {.entries = {entries + rows_[i].first_entry, static_cast<size_t>(headers[i].entries)},
          .measure = headers[i].measure,
-         .drawn = headers[i].drawn});
+         .drawn = headers[i].drawn,
+         .broken = headers[i].broken != 0});
   }
   return picked_;
 }

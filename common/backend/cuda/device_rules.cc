@@ -13,6 +13,7 @@ DeviceRules::DeviceRules(const Stream* stream)
       ring_(stream),
       scratch_(stream),
       matches_(stream),
+      broken_(stream),
       device_results_(stream),
       results_(stream, Place::kPinnedHost) {}
 
@@ -53,6 +54,7 @@ void DeviceRules::Verify(const VerifyBatch& batch, const LogitRows& rows) {
     (round.spec.rule == VerifyRule::kRace ? arrays.races : arrays.others) = true;
   }
   arrays.matches = static_cast<TokenId*>(matches_.AtLeast(rows_ * sizeof(TokenId)));
+  arrays.broken = static_cast<uint8_t*>(broken_.AtLeast(rows_));
   arrays.scratch =
       static_cast<unsigned char*>(scratch_.AtLeast(static_cast<size_t>(scratch_bytes)));
   arrays.verdicts = static_cast<DeviceVerdict*>(device_results_.AtLeast(bytes()));

@@ -34,7 +34,7 @@ class DeviceRules {
 
   const Stream& stream_;
   UploadRing ring_;
-  Scratch scratch_, matches_;
+  Scratch scratch_, matches_, broken_;
   Scratch device_results_, results_;  // verdicts, then the acceptance of nodes; results_ pinned
   size_t sessions_ = 0, rows_ = 0;    // of the last batch
 };

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 
 namespace outrider {
@@ -34,6 +35,38 @@ TEST(Log, ValuesFromPeersCannotBreakTheLine) {
   });
   EXPECT_THAT(line, EndsWith("INFO hello name=\"a\\u000ab \\\"c\\\" \\\\\" empty=\"\" "
                              "pair=\"x=y\"\n"));
+}
+
+// DEL, C1 (two bytes of UTF-8), U+2028, bytes that are no UTF-8: a lone C1 byte, an overlong slash,
+// a surrogate, a cut sequence. What is a letter stays.
+TEST(Log, ControlCharactersAreEscaped) {
+  const std::string hostile =
+      "a\x7f\xc2\x9b"
+      "31m\xc2\x85\xe2\x80\xa8\x9b\xc0\xaf\xed\xa0\x80\xc3\xa9\xf0\x9f\x90\x8e\xe2\x82";
+  const std::string escaped =
+      "a\\u007f\\u009b31m\\u0085\\u2028\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\xc3\xa9\xf0\x9f"
+      "\x90\x8e"
+      "\\ufffd\\ufffd";
+  EXPECT_THAT(Logged([&] {
+                Log(LogLevel::kInfo, "hello", {{"name", hostile}});
+              }),
+              EndsWith("name=\"" + escaped + "\"\n"));
+  EXPECT_THAT(Logged([&] {
+                SetLogJson(true);
+                Log(LogLevel::kInfo, "hello", {{"name", hostile}});
+              }),
+              EndsWith("\"name\":\"" + escaped + "\"}\n"));
+}
+
+TEST(Log, RepeatedLinesAreLimitedAndCounted) {
+  const std::string log = Logged([] {
+    for (int i = 0; i < 100000; ++i) Log(LogLevel::kWarning, "the same again", {{"i", i}});
+  });
+  // Some more than a burst: the clock goes on.
+  const auto lines = std::count(log.begin(), log.end(), '\n');
+  EXPECT_GE(lines, 20);
+  EXPECT_LT(lines, 1000);
+  EXPECT_EQ(std::count(log.begin(), log.end(), 'W'), lines);
 }
 
 TEST(Log, JsonIsOneObjectALine) {

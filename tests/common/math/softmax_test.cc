@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -129,6 +130,20 @@ TEST(RowArgmax, PassesOverNan) {
   EXPECT_EQ(RowArgmax(row), 0);
   row[49] = -1.f;
   EXPECT_EQ(RowArgmax(row), 49);
+}
+
+TEST(IsFinite, SeesOneBadEntryWhereverItIs) {
+  for (const int n : kSizes) {
+    std::vector<float> row(static_cast<size_t>(n), -3.4e38f);
+    EXPECT_TRUE(IsFinite(row)) << n;
+    for (const size_t at : {size_t{0}, row.size() / 2, row.size() - 1}) {
+      for (const float bad : {kNan, kInf, -kInf}) {
+        const float good = std::exchange(row[at], bad);
+        EXPECT_FALSE(IsFinite(row)) << n << ' ' << at;
+        row[at] = good;
+      }
+    }
+  }
 }
 
 TEST(ZeroBelow, KeepsTheFloorItselfAndSumsTheRest) {

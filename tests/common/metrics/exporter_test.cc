@@ -14,8 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The whole answer to GET `path` on 127.0.0.1:port; "" when nobody listens.
-std::string HttpGet(int port, const std::string& path) {
+// The whole answer to `request` on 127.0.0.1:port; "" when nobody listens.
+std::string Ask(int port, const std::string& request) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -23,7 +23,6 @@ std::string HttpGet(int port, const std::string& path) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::string answer;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
     EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
     char buffer[4096];
     ssize_t n = 0;
@@ -31,6 +30,10 @@ std::string HttpGet(int port, const std::string& path) {
   }
   close(fd);
   return answer;
+}
+
+std::string HttpGet(int port, const std::string& path) {
+  return Ask(port, "GET " + path + " HTTP/1.0\r\n\r\n");
 }
 
 TEST(MetricsExporter, ServesWhatIsRegisteredBeforeAndAfterTheStart) {
@@ -89,6 +92,24 @@ TEST(MetricsExporter, ServesPagesBesideTheMetrics) {
     EXPECT_THAT(HttpGet(port, other), HasSubstr("404")) << other;
   }
   EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("200 OK"));
+}
+
+TEST(MetricsExporter, AnswersOtherMethodsAndMistakes) {
+  MetricsRegistry registry;
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(exporter.ok()) << exporter.status().ToString();
+  const int port = (*exporter)->port();
+  (*exporter)->AddPage("/page",
+                       [] { return MetricsPage{.content_type = "text/plain", .body = "hello"}; });
+  const std::string head = Ask(port, "HEAD /page HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(head, testing::StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(head, testing::EndsWith("\r\n\r\n"));
+  const std::string post = Ask(port, "POST /page HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+  EXPECT_THAT(post, testing::StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"));
+  EXPECT_THAT(post, HasSubstr("Allow: GET, HEAD\r\n"));
+  EXPECT_THAT(Ask(port, "POST /other HTTP/1.1\r\n\r\n"), testing::StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Ask(port, "\x16\x03\x01 hello\r\n\r\n"), testing::StartsWith("HTTP/1.1 400 "));
 }
 
 TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {

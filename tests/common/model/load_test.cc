@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/common/model/model_testing.h"
@@ -139,6 +144,73 @@ TEST_F(LoadModelTest, TakesLongContextsWithFewPages) {
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->config().max_position_embeddings, 131072);
   EXPECT_EQ(RunFresh(*model, RandomTokens(100, 320, 1)).size(), 100U);
+}
+
+// A checkpoint in f32 whose elements the test may change.
+class WeightValues : public LoadModelTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.dtype = Dtype::kF32}).ok());
+  }
+  void Set(const std::string& tensor, size_t index, float value) const {
+    std::string file = directory_.Read("model.safetensors");
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+    const json header = json::parse(file.substr(8, header_bytes));
+    const size_t begin = header.at(tensor).at("data_offsets").at(0).get<size_t>();
+    std::memcpy(file.data() + 8 + header_bytes + begin + index * sizeof value, &value,
+                sizeof value);
+    directory_.Write("model.safetensors", file);
+  }
+  static ModelOptions Kept(WeightType type) {
+    ModelOptions options = kExactOptions;
+    options.weights = type;
+    return options;
+  }
+};
+
+TEST_F(WeightValues, OfNanOrInfinityAreRefusedByPlace) {
+  const std::string stacked = "model.layers.1.self_attn.k_proj.weight";
+  const std::string norm = "model.norm.weight";
+  struct Case {
+    std::string tensor;
+    size_t index;
+    float value;
+    std::string words;
+  };
+  for (const Case& c :
+       {Case{"model.embed_tokens.weight", 64 * 7 + 5, NAN, "[7, 5] is NaN"},
+        Case{stacked, 64 * 31 + 63, INFINITY, "[31, 63] is infinite"},
+        Case{stacked, 0, -INFINITY, "[0, 0] is infinite"}, Case{norm, 63, NAN, "[63] is NaN"}}) {
+    SetUp();
+    Set(c.tensor, c.index, c.value);
+    for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kInt8}) {
+      const Status status = Load(Kept(type));
+      EXPECT_EQ(status.code(), Code::kDataLoss);
+      EXPECT_THAT(status.message(), HasSubstr(c.tensor + c.words));
+    }
+  }
+}
+
+TEST_F(WeightValues, MustFitWhatTheyAreKeptAs) {
+  Set("model.embed_tokens.weight", 1, 70000.f);
+  EXPECT_TRUE(Load(Kept(WeightType::kF32)).ok());
+  EXPECT_TRUE(Load(Kept(WeightType::kBf16)).ok());
+  EXPECT_THAT(Load(Kept(WeightType::kF16)).message(),
+              AllOf(HasSubstr("embed_tokens.weight[0, 1] is 70000"), HasSubstr("--weights bf16")));
+  Set("model.embed_tokens.weight", 1, 3.4e38f);
+  EXPECT_TRUE(Load(Kept(WeightType::kF32)).ok());
+  EXPECT_THAT(Load(Kept(WeightType::kBf16)).message(), HasSubstr("more than bf16 can hold"));
+}
+
+TEST_F(WeightValues, AreSaidToBeRounded) {
+  for (const auto& [type, words] :
+       {std::pair{WeightType::kBf16, "--weights f32 keeps them as they are stored stored=f32"},
+        std::pair{WeightType::kF32, "weights are kept as they are stored stored=f32"}}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(Load(Kept(type)).ok());
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(words));
+  }
 }
 
 }  // namespace

@@ -72,16 +72,22 @@ TEST(Wire, PlansSurviveTheWayThereAndBack) {
 TEST(Wire, StopRulesSurviveTheWayThereAndBack) {
   for (const StopRule::Kind kind : kAllStopKinds) {
     v1::StopRule wire;
-    ToWire(StopRule{.kind = kind, .threshold = 0.25f}, &wire);
+    const float threshold = kind == StopRule::Kind::kLength ? 0.f : 0.25f;  // it takes none
+    ToWire(StopRule{.kind = kind, .threshold = threshold}, &wire);
     const Result<std::optional<StopRule>> back = FromWire(wire);
     ASSERT_TRUE(back.ok());
-    EXPECT_EQ(*back, (StopRule{.kind = kind, .threshold = 0.25f}));
+    EXPECT_EQ(*back, (StopRule{.kind = kind, .threshold = threshold}));
     for (const float bad : {-1.f, 33.f, std::nanf("")}) {
       wire.set_threshold(bad);
       EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
     }
   }
   v1::StopRule wire;
+  EXPECT_FALSE(FromWire(wire)->has_value());
+  for (const float ignored : {0.5f, std::nanf("")}) {  // of no kind
+    wire.set_threshold(ignored);
+    EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument) << ignored;
+  }
   wire.set_kind(static_cast<v1::StopRule::Kind>(77));
   EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
   v1::Plan plan;

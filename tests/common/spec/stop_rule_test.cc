@@ -56,7 +56,7 @@ TEST(StopRule, ThresholdsHaveBounds) {
   for (const StopRule::Kind kind : kAllStopKinds) {
     EXPECT_TRUE(Validate(Of(kind, 0.f)).ok());
     EXPECT_TRUE(Validate(Of(kind, DefaultThreshold(kind))).ok());
-    EXPECT_TRUE(Validate(Of(kind, 1.f)).ok());
+    EXPECT_EQ(Validate(Of(kind, 1.f)).ok(), kind != StopRule::Kind::kLength);
     EXPECT_EQ(Validate(Of(kind, 1.5f)).ok(), kind == StopRule::Kind::kEntropy);
     for (const float bad : {-0.1f, 32.1f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
       EXPECT_EQ(Validate(Of(kind, bad)).code(), Code::kInvalidArgument) << bad;

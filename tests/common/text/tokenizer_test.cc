@@ -29,7 +29,7 @@ TEST(Tokenizer, TextOverTheLimitIsRefused) {
   const auto ids = tokenizer->Encode(std::string(Tokenizer::kMaxTextBytes + 1, 'a'), false);
   ASSERT_FALSE(ids.ok());
   EXPECT_EQ(ids.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(ids.status().message().find("limit 4194304"), std::string::npos);
+  EXPECT_NE(ids.status().message().find("at most 4194304"), std::string::npos);
 }
 
 TEST(Tokenizer, ByteLevelTextsComeBackAsTheyWere) {

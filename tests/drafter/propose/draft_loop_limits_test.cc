@@ -1,6 +1,8 @@
 // What does not fit, what makes no sense, and who goes first.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -309,6 +311,61 @@ TEST_F(DraftLoopLimits, ABatchNeverExceedsTheModelsLimit) {
   for (uint64_t id = 0; id < 40; ++id) Push(Session(id, 4));
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), SizeIs(40));
+}
+
+class BrokenDraftLogits : public DraftLoopLimits {
+ protected:
+  // Makes the row behind the tokens NaN in one place.
+  void Break(const std::vector<TokenId>& path) {
+    model_->set_on_row([row = model_->Logits(path)](std::span<float> logits) {
+      if (std::equal(logits.begin(), logits.end(), row.begin())) logits[4] = NAN;
+    });
+  }
+  static OpenEvent Of(DraftKind kind, int length) {
+    OpenEvent open = Session(1, length);
+    open.kind = kind;
+    if (kind == DraftKind::kArgmax) open.sampling.temperature = 0;
+    return open;
+  }
+};
+
+TEST_F(BrokenDraftLogits, NothingIsDraftedFromThem) {
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
+    Start();
+    const OpenEvent open = Of(kind, 3);
+    Break(open.tokens);
+    Push(open);
+    ExpectRefused(1, 1);
+    ExpectEverythingBack();
+  }
+}
+
+TEST_F(BrokenDraftLogits, DraftsEndInFrontOfThem) {
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
+    for (const int chunk_depths : {4, 1}) {
+      Start({}, {.chunk_depths = chunk_depths});
+      const OpenEvent open = Of(kind, 3);
+      const DraftTree whole = Oracle(open);
+      std::vector<TokenId> path = open.tokens;
+      path.push_back(whole.token(1));
+      Break(path);
+      Push(open);
+      StepToRest();
+      const std::vector<Draft> parts = link_->TakeDrafts();
+      ASSERT_FALSE(parts.empty());
+      EXPECT_EQ(parts[0].chunk.tokens, std::vector<TokenId>{whole.token(1)});
+      EXPECT_EQ(parts[0].chunk.laws.size(), kind == DraftKind::kSampled ? 1u : 0u);
+      EXPECT_FALSE(parts.back().chunk.more);
+      if (chunk_depths == 4) {
+        EXPECT_THAT(parts, SizeIs(1));
+        continue;
+      }
+      // Its first part is out: the rest is answered without tokens.
+      ASSERT_THAT(parts, SizeIs(2));
+      EXPECT_THAT(parts[1].chunk.tokens, IsEmpty());
+      ExpectEverythingBack();
+    }
+  }
 }
 
 }  // namespace

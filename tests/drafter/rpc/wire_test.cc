@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <string>
 
 #include "common/rpc/wire.h"
 #include "drafter/rpc/backoff.h"
+#include "tests/support/field_limits.h"
 
 namespace outrider {
 namespace {
 
+using testing::ExpectLimits;
+using testing::FieldLimit;
 using ::testing::HasSubstr;
 
 v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
@@ -73,12 +77,65 @@ TEST(DrafterWire, RefusesAKindThatItDoesNotKnow) {
   EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
 }
 
-TEST(DrafterWire, RefusesMoreVerdictsThanSessionsCanBe) {
-  v1::FromVerifier message;
-  for (int i = 0; i < kMaxBatchEntries; ++i) message.mutable_verdicts()->add_verdicts();
-  EXPECT_TRUE(FromWire(message).ok());
-  message.mutable_verdicts()->add_verdicts();
-  EXPECT_EQ(FromWire(message).status().code(), Code::kInvalidArgument);
+// A field of a FromVerifier that `fill` makes `count` long.
+template <class Fill>
+FieldLimit Limit(int64_t limit, const std::string& named, Fill fill) {
+  return {limit, named, [fill](int64_t count) {
+            v1::FromVerifier message;
+            fill(static_cast<int>(count), message);
+            return FromWire(message).status();
+          }};
+}
+
+TEST(DrafterWire, EveryFieldOfAVerifiersMessageHasALimit) {
+  const auto verdict = [](v1::FromVerifier& message) {
+    return message.mutable_verdicts()->add_verdicts();
+  };
+  ExpectLimits(
+      v1::FromVerifier::descriptor(),
+      {{"welcome.model", Limit(kMaxNameBytes, "welcome.model",
+                               [](int count, auto& message) {
+                                 message = Welcome(1.f, 1, 1);
+                                 message.mutable_welcome()->set_model(
+                                     std::string(static_cast<size_t>(count), 'm'));
+                               })},
+       {"open.token_ids", Limit(kMaxSessionTokens, "open.token_ids",
+                                [](int count, auto& message) {
+                                  message.mutable_open()->mutable_token_ids()->Resize(count, 1);
+                                })},
+       {"open.sampling.logit_bias",
+        Limit(kMaxLogitBias, "open.logit_bias",
+              [](int count, auto& message) {
+                auto& bias = *message.mutable_open()->mutable_sampling()->mutable_logit_bias();
+                for (int i = 0; i < count; ++i) bias[static_cast<uint32_t>(i)] = 1;
+              })},
+       {"open.plan.branching",
+        Limit(kMaxChunkDraws, "plan.branching",
+              [](int count, auto& message) {
+                message.mutable_open()->mutable_plan()->mutable_branching()->Resize(count, 1);
+              })},
+       {"open.traceparent", Limit(kMaxNameBytes, "open.traceparent",
+                                  [](int count, auto& message) {
+                                    message.mutable_open()->set_traceparent(
+                                        std::string(static_cast<size_t>(count), '0'));
+                                  })},
+       {"verdicts.verdicts", Limit(kMaxBatchEntries, "verdicts",
+                                   [&](int count, auto& message) {
+                                     for (int i = 0; i < count; ++i) verdict(message);
+                                   })},
+       {"verdicts.verdicts.next", Limit(kMaxSessionTokens, "verdicts.next",
+                                        [&](int count, auto& message) {
+                                          verdict(message)->mutable_next()->Resize(count, 1);
+                                        })},
+       {"verdicts.verdicts.plan.branching",
+        Limit(kMaxChunkDraws, "plan.branching",
+              [&](int count, auto& message) {
+                verdict(message)->mutable_plan()->mutable_branching()->Resize(count, 1);
+              })},
+       {"verdicts.verdicts.acceptance",
+        Limit(kMaxChunkDraws, "verdicts.acceptance", [&](int count, auto& message) {
+          verdict(message)->set_acceptance(std::string(static_cast<size_t>(count), 'x'));
+        })}});
 }
 
 TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {

@@ -172,6 +172,175 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience);
 }
 
+class BrokenLogitsTest : public EngineTest {
+ protected:
+  // Puts `bad` into the row of logits behind `path`.
+  void Break(const std::vector<TokenId>& path, float bad) {
+    model_.set_on_row([row = model_.Logits(path), bad](std::span<float> logits) {
+      if (std::equal(logits.begin(), logits.end(), row.begin())) logits[3] = bad;
+    });
+  }
+};
+
+TEST_F(BrokenLogitsTest, EndTheirRequestAlone) {
+  source_.accepts = false;
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6};
+  const std::vector<TokenId> want = GreedyPath(prompt, 3);
+  std::vector<TokenId> path = prompt;
+  path.insert(path.end(), want.begin(), want.end());
+  int ended = 0;
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    Restart({.prefix_cache = false}, &metrics_);
+    Break(path, bad);
+    const auto broken = Submit(1, Greedy(12));
+    GenerationRequest sound = Greedy(12);
+    sound.prompt = {7, 8, 9};
+    const auto other = Submit(2, sound);
+    while (engine_->Step()) {
+    }
+    ASSERT_TRUE(broken->ended);
+    EXPECT_EQ(broken->status.code(), Code::kInternal);
+    EXPECT_EQ(broken->status.message(),
+              "the model's logits are not finite at position 9, after 3 tokens");
+    EXPECT_EQ(broken->tokens, want);
+    EXPECT_EQ(metrics_.requests_not_finite.value(), ++ended);
+    EXPECT_TRUE(other->status.ok()) << other->status.ToString();
+    EXPECT_EQ(other->tokens, GreedyPath({7, 8, 9}, 12));
+    EXPECT_EQ(model_.free_pages(), model_.total_pages());
+  }
+}
+
+TEST_F(BrokenLogitsTest, EndRequestsUnderEveryWayToSample) {
+  source_.accepts = false;
+  Break({1, 2, 3, 4, 5, 6}, std::nanf(""));
+  for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {
+    for (const float top_p : {1.f, 0.5f}) {
+      Restart({.prefix_cache = false});
+      GenerationRequest request = Greedy(12);
+      request.sampling = {.temperature = 0.8f, .top_p = top_p, .repetition_penalty = 1.2f};
+      request.speculation.rule = rule;
+      const auto sink = Submit(1, request);
+      while (engine_->Step()) {
+      }
+      EXPECT_EQ(sink->status.code(), Code::kInternal) << static_cast<int>(rule) << ' ' << top_p;
+      EXPECT_TRUE(sink->tokens.empty());
+    }
+  }
+}
+
+// A rule reads rows behind tokens that it then rejects. Such a row is none of the text's: a draft
+// must not end a request that plain decoding would serve.
+TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6};
+  const std::vector<float> logits = model_.Logits(prompt);
+  const auto drafted = static_cast<TokenId>(
+      std::max_element(logits.begin(), logits.begin() + kVocab) - logits.begin());
+  Break({1, 2, 3, 4, 5, 6, drafted}, std::nanf(""));
+  int rejected = 0, accepted = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    source_ = {};
+    Restart({.prefix_cache = false});
+    GenerationRequest request = Greedy(20);
+    request.sampling.temperature = 1;
+    request.seed = seed;
+    request.speculation.rule = Rule::kBlock;
+    const auto sink = Submit(1, request);
+    engine_->Step();
+    Draft(source_.plan(1).round, {drafted, 0});
+    engine_->Step();
+    if (sink->ended) {
+      ++accepted;
+      EXPECT_EQ(sink->status.message(),
+                "the model's logits are not finite at position 7, after 0 tokens");
+      continue;
+    }
+    ++rejected;
+    ASSERT_EQ(sink->tokens.size(), 1u);
+    EXPECT_NE(sink->tokens[0], drafted);
+  }
+  EXPECT_GT(rejected, 30);
+  EXPECT_GT(accepted, 0);
+}
+
+// A forward pass takes 20 ms and 2 ms a row.
+class TimedEngineTest : public EngineTest {
+ protected:
+  TimedEngineTest() {
+    model_.set_on_forward([this](int rows) {
+      clock_.Advance(std::chrono::milliseconds(20) + rows * std::chrono::milliseconds(2));
+    });
+    Restart({.prefix_cache = false}, &metrics_);
+    // What a row costs is known from plain decoding, alone and beside others.
+    for (const uint64_t id : {100, 101, 102}) {
+      GenerationRequest request = Greedy(id == 100 ? 40 : 20);
+      request.speculation.enabled = false;
+      Submit(id, std::move(request));
+    }
+    while (engine_->Step()) {
+    }
+    took_before_ = metrics_.round_seconds_total.value();
+    plain_before_ = metrics_.round_seconds_if_plain_total.value();
+  }
+
+  double Took() const { return metrics_.round_seconds_total.value() - took_before_; }
+  double Speedup() const {
+    return (metrics_.round_seconds_if_plain_total.value() - plain_before_) / Took();
+  }
+
+  // Session 1 to its end: each draft comes 3 ms after its plan, with `right` of 4 tokens right.
+  void RunDrafted(int right) {
+    const auto sink = Submit(1, Greedy(46));
+    const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 46);
+    for (int step = 0; step < 100 && !sink->ended; ++step) {
+      engine_->Step();
+      if (sink->ended || !source_.opened.contains(1)) continue;
+      clock_.Advance(std::chrono::milliseconds(3));
+      std::vector<TokenId> draft;
+      for (int i = 0; i < source_.plan(1).shape.length; ++i) {
+        const TokenId token = want[sink->tokens.size() + static_cast<size_t>(i)];
+        draft.push_back(i < right ? token : (token + 1) % kVocab);
+      }
+      Draft(source_.plan(1).round, draft);
+    }
+    EXPECT_TRUE(sink->ended);
+    EXPECT_EQ(sink->tokens, want);
+  }
+
+  double took_before_ = 0, plain_before_ = 0;
+};
+
+TEST_F(TimedEngineTest, PlainDecodingHasASpeedupOfExactlyOne) {
+  source_.accepts = false;
+  Submit(1, Greedy(60));
+  for (int step = 0; step < 20; ++step) engine_->Step();
+  for (uint64_t id = 2; id < 10; ++id) {  // prompts, and nine times the load
+    Submit(id, Greedy(10 + static_cast<int>(id)));
+  }
+  while (engine_->Step()) clock_.Advance(std::chrono::microseconds(137));
+  EXPECT_GT(Took(), 2.0);
+  EXPECT_EQ(metrics_.round_seconds_if_plain_total.value(), metrics_.round_seconds_total.value());
+}
+
+TEST_F(TimedEngineTest, PerfectDraftsHaveTheSpeedupOfTheirCost) {
+  RunDrafted(/*right=*/4);
+  EXPECT_NEAR(Speedup(), 5 * 22.0 / (30 + 3), 0.1) << "as well as the fit knows a row";
+}
+
+TEST_F(TimedEngineTest, RejectedDraftsHaveASpeedupBelowOne) {
+  RunDrafted(/*right=*/0);
+  EXPECT_NEAR(Speedup(), 22.0 / (30 + 3), 0.04);
+}
+
+TEST_F(TimedEngineTest, WaitForADraftThatNeverComesIsLost) {
+  const auto sink = Submit(1, Greedy(3));
+  for (int step = 0; step < 100 && !sink->ended; ++step) {
+    if (!engine_->Step()) clock_.Advance(*engine_->NextDeadline() - clock_.Now());
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_GT(Took(), 0.1) << "the patience with the drafter";
+  EXPECT_LT(Speedup(), 0.5);
+}
+
 // A model whose greedy text soon repeats itself.
 class PlannedEngineTest : public EngineTest {
  protected:
@@ -208,6 +377,10 @@ TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
     EXPECT_LT(sink->summary.rounds, 40);
     EXPECT_GT(sink->summary.accepted_tokens, 20);
     EXPECT_FALSE(sink->summary.arm_rounds.empty());
+    const auto shares = engine_->Snapshot().proposer_shares;
+    const double lookup = shares[static_cast<size_t>(Proposer::Kind::kPromptLookup)];
+    EXPECT_NEAR(lookup, 1.0 * sink->summary.drafted_rounds / sink->summary.rounds, 0.05);
+    EXPECT_NEAR(lookup + shares[static_cast<size_t>(Proposer::Kind::kNone)], 1, 1e-9);
     EXPECT_EQ(markov_.free_pages(), markov_.total_pages());
   }
 }
@@ -350,6 +523,39 @@ TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
   EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
 }
 
+TEST_F(EngineTest, PartsOfDraftsThatNeverEndMakeTheRestsLonger) {
+  GenerationRequest request = Greedy(100);
+  request.seed.reset();
+  const auto sink = Submit(1, request);
+  const std::vector<TokenId> part = {9};
+  for (int i = 0; i < 60; ++i) {
+    if (!source_.opened.empty()) {
+      engine_->OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}), /*complete=*/false);
+    }
+    if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
+  }
+  EXPECT_GT(sink->tokens.size(), 40u);
+  EXPECT_LE(source_.decided[1].size(), 7u) << "as if nothing had come";
+  const auto scored = [](const Chunk& chunk) { return chunk.drafted > 0; };
+  EXPECT_GE(std::count_if(sink->chunks.begin(), sink->chunks.end(), scored), 5)
+      << "what came in time is used";
+}
+
+TEST_F(EngineTest, NobodyWaitsForASuspendedDrafter) {
+  source_.patience = Duration::zero();
+  GenerationRequest request = Greedy(50);
+  request.sampling.temperature = 1;
+  request.speculation.rule = Rule::kToken;  // and a seed
+  const auto sink = Submit(1, request);
+  while (!sink->ended) {
+    ASSERT_TRUE(engine_->Step()) << "though its drafts change the text";
+    Draft(source_.plan(1).round, {3, 4},
+          {{.ids = {3}, .weights = {kDraftLawTotal}}, {.ids = {4}, .weights = {kDraftLawTotal}}});
+  }
+  EXPECT_EQ(sink->summary.drafted_tokens, 0) << "they show their time, no more";
+  EXPECT_GE(source_.decided[1].size(), 4u);
+}
+
 TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   GenerationRequest request = Greedy(100);
   request.seed.reset();
@@ -361,7 +567,7 @@ TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   EXPECT_TRUE(engine_->Step()) << "a plain step";
   ASSERT_TRUE(source_.opened.contains(1)) << "opened anew without a rest";
   EXPECT_EQ(source_.opened[1].tokens.size(), 6 + sink->tokens.size());
-  EXPECT_TRUE(source_.closed.empty()) << "Late has closed it";
+  EXPECT_TRUE(source_.closed.empty()) << "the source has closed it";
 }
 
 TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {

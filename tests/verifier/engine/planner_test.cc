@@ -24,7 +24,7 @@ class PlannerTest : public ::testing::Test {
     return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
   }
 
-  static constexpr RequestLimits kLimits{
+  static inline const RequestLimits kLimits{
       .vocab_size = 100, .max_draft_length = 16, .max_paths = 8, .max_draft_tokens = 128};
   std::optional<Planner> planner_;
 };

@@ -8,12 +8,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr RequestLimits kLimits{.vocab_size = 32,
-                                .max_context = 64,
-                                .kv_tokens = 48,
-                                .max_draft_length = 8,
-                                .max_paths = 4,
-                                .max_draft_tokens = 24};
+const RequestLimits kLimits{.vocab_size = 32,
+                            .max_context = 64,
+                            .kv_tokens = 48,
+                            .max_draft_length = 8,
+                            .max_paths = 4,
+                            .max_draft_tokens = 24};
 constexpr SpeculationDefaults kDefaults{.draft_length = 5, .paths = 1};
 
 GenerationRequest Good() { return {.prompt = {1, 2, 3}, .max_tokens = 10}; }
@@ -68,6 +68,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = -1; }},
         BadCase{"temperature", [](GenerationRequest& r) { r.sampling.temperature = -1; }},
         BadCase{"stop_token_ids", [](GenerationRequest& r) { r.stop_tokens = {99}; }},
+        BadCase{"stop.stop_token_ids: 257 entries, at most 256",
+                [](GenerationRequest& r) { r.stop_tokens.assign(257, 1); }},
+        BadCase{"logit_bias: 1025 entries, at most 1024",
+                [](GenerationRequest& r) {
+                  r.sampling.logit_bias.assign(1025, {1, 1.f});
+                }},
         BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings = {""}; }},
         BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings.assign(17, "x"); }},
         BadCase{"stop_strings",
@@ -174,6 +180,21 @@ TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
   request.sampling.temperature = 1;
   request.speculation.enabled = false;
   EXPECT_TRUE(Validate(request, limits).ok());
+}
+
+TEST(Request, TheModelsMaxTokensGivesWayToTheRequestAndTheContext) {
+  RequestLimits limits = kLimits;
+  limits.defaults.max_tokens = 20;
+  GenerationRequest request = NewRequest(limits);
+  request.prompt = {1, 2, 3};
+  EXPECT_EQ(MaxNewTokens(request, limits), 20);
+  request.max_tokens = 30;
+  EXPECT_EQ(MaxNewTokens(request, limits), 30);
+  request.max_tokens.reset();
+  request.prompt.assign(60, 1);
+  limits.kv_tokens = 64;
+  EXPECT_TRUE(Validate(request, limits).ok());
+  EXPECT_EQ(MaxNewTokens(request, limits), 4);
 }
 
 }  // namespace

@@ -441,5 +441,19 @@ TEST_F(ApiRequestTest, ChoicesHaveSeedsOfTheirOwn) {
   EXPECT_FALSE(ChoiceOf(One(""), 3).seed.has_value());
 }
 
+TEST_F(ApiRequestTest, UnsetSamplingHasTheModelsDefaults) {
+  model_.limits.defaults = {.sampling = {.temperature = 0.6f, .top_k = 20, .top_p = 0.9f},
+                            .max_tokens = 7};
+  const GenerationRequest completion = One("");
+  EXPECT_EQ(completion.sampling, model_.limits.defaults.sampling);
+  EXPECT_EQ(completion.max_tokens, 16) << "OpenAI's own default";
+  const auto chat = Chat("");
+  ASSERT_TRUE(chat.ok());
+  EXPECT_EQ(chat->prompts.at(0).sampling, model_.limits.defaults.sampling);
+  EXPECT_EQ(MaxNewTokens(chat->prompts.at(0), model_.limits), 7);
+  const GenerationRequest asked = One(R"("temperature": 1, "top_k": 0, "top_p": 1)");
+  EXPECT_EQ(asked.sampling, SamplingParams());
+}
+
 }  // namespace
 }  // namespace outrider

@@ -63,6 +63,7 @@ class RecordingConsumer final : public DraftConsumer {
 };
 
 constexpr int kVocab = 100;
+constexpr Duration kPlenty = std::chrono::hours(1);
 
 TokenizerFingerprint Fingerprint() {
   return {.vocabulary = 1, .merges = 2, .special_tokens = 3, .vocab_size = kVocab};
@@ -462,7 +463,7 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
 TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   Join(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.Patience(1);
+  const Duration first = pool_.Patience(1, kPlenty);
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -474,8 +475,8 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
-  EXPECT_LT(pool_.Patience(1), first);
-  EXPECT_GE(pool_.Patience(1), std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.Patience(1, kPlenty), first);
+  EXPECT_GE(pool_.Patience(1, kPlenty), std::chrono::milliseconds(30));
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
@@ -516,11 +517,18 @@ class LateDrafts : public Pool {
                   .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
     clock_.Advance(kTick);
   }
-  void Answer(uint64_t drafter, uint64_t session) {
-    const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
-    pool_.OnDrafts(drafter, {{.session = session, .round = rounds_[session] + 1, .chunk = chunk}},
-                   0);
+  // A part with `more` is not the last one.
+  void Answer(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
+    const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}, .more = more};
+    const uint32_t round = rounds_[session] + 1 - rounds_ago;
+    pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
   }
+  // Whether the session is moved, now that its draft is late.
+  bool MovesLate(uint64_t session) {
+    pool_.MarkLate(session);
+    return pool_.ReassignSession(session);
+  }
+  bool Suspended() { return pool_.Snapshot()[0].silent; }
   // A session with drafts behind it.
   void Settle(uint64_t drafter, uint64_t session) {
     Open(session);
@@ -542,20 +550,19 @@ TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
   Settle(1, 1);
   Join(2, Hello("b"));
   Plan(1);
-  EXPECT_TRUE(pool_.Late(1));
+  EXPECT_TRUE(MovesLate(1));
   EXPECT_EQ(a->closed, std::vector<uint64_t>{1});
   EXPECT_EQ(pool_.DrafterName(1), "");
   Open(1);
   EXPECT_EQ(pool_.DrafterName(1), "b");
-  // No session goes there until it is heard or it is time to try it.
+  // No session goes there until it is time to try it.
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "b");
   pool_.OnLoad(1, 0);
-  Open(3);
-  EXPECT_EQ(pool_.DrafterName(3), "a");
+  EXPECT_FALSE(Open(3)) << "what it says of itself is no draft";
 }
 
-TEST_F(LateDrafts, OfOneThatSpeaksMoveNothingButForOneThatIsOftenLate) {
+TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
   const auto a = Join(1, Hello("a"));
   Settle(1, 1);
   Settle(1, 2);
@@ -563,24 +570,71 @@ TEST_F(LateDrafts, OfOneThatSpeaksMoveNothingButForOneThatIsOftenLate) {
   Plan(2);
   Plan(1);
   Answer(1, 2);
-  EXPECT_FALSE(pool_.Late(1));
+  EXPECT_FALSE(MovesLate(1));
   Plan(1);
   pool_.OnLoad(1, 2);
-  EXPECT_TRUE(pool_.Late(1)) << "a new drafter is likely to do better";
+  EXPECT_TRUE(MovesLate(1)) << "a new drafter is likely to do better";
 }
 
 TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   const auto a = Join(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
-  EXPECT_FALSE(pool_.Late(1));
+  EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
-  EXPECT_FALSE(Open(2)) << "a silent drafter gets no new sessions";
+  EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
+  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
+  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
+}
+
+TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
+  const auto a = Join(1, Hello("a"));
+  Settle(1, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Suspended()) << i;
+    Plan(1);
+    Answer(1, 1, /*more=*/true);
+    EXPECT_FALSE(MovesLate(1)) << "there is no other";
+  }
+  EXPECT_TRUE(Suspended());
+  EXPECT_FALSE(Open(2));
+  Plan(1);
+  Answer(1, 1, /*more=*/true);
+  EXPECT_TRUE(consumer_.back.empty()) << "a part is no draft";
+  Join(2, Hello("b"));
+  EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
+}
+
+TEST_F(LateDrafts, PartsWithoutAnEndSuspendANewDrafterAtOnce) {
+  Join(1, Hello("a"));
+  Open(1);
+  clock_.Advance(kTick);
+  Answer(1, 1, /*more=*/true);
+  pool_.MarkLate(1);
+  EXPECT_TRUE(Suspended());
+}
+
+TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
+  const Duration before = pool_.Patience(1, kPlenty);
+  Plan(1);
+  Answer(1, 1, /*more=*/true);
+  clock_.Advance(std::chrono::milliseconds(190));
+  pool_.MarkLate(1);
+  const double bound = pool_.Snapshot()[0].round_trip_ms;
+  EXPECT_NEAR(bound, 10 + 190. / 8, 0.1) << "of which it has taken 200 so far";
+  Plan(1);
+  clock_.Advance(std::chrono::milliseconds(390));
+  Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
+  EXPECT_GT(pool_.Patience(1, kPlenty), std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
 TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
@@ -588,23 +642,25 @@ TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
   Open(1);  // reads a prompt
   Join(2, Hello("b"));
   clock_.Advance(std::chrono::seconds(1));
-  EXPECT_FALSE(pool_.Late(1));
+  EXPECT_FALSE(MovesLate(1));
   EXPECT_TRUE(Open(2));
 }
 
-TEST_F(LateDrafts, ASilentDrafterIsTriedThoughAnotherIsWell) {
+TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   Join(1, Hello("a"));
   Settle(1, 1);
   Join(2, Hello("b"));
   Settle(2, 2);
   Plan(1);
-  EXPECT_TRUE(pool_.Late(1));
+  EXPECT_TRUE(MovesLate(1));
   Open(1);
   EXPECT_EQ(pool_.DrafterName(1), "b");
   pool_.Close(1);
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
+  EXPECT_EQ(pool_.Patience(3, kPlenty), Duration::zero()) << "nobody waits for a trial";
+  EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
   rounds_[3] = 0;
@@ -612,6 +668,24 @@ TEST_F(LateDrafts, ASilentDrafterIsTriedThoughAnotherIsWell) {
   pool_.Close(4);
   Open(5);
   EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
+}
+
+TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Join(2, Hello("b"));
+  Plan(1);
+  EXPECT_TRUE(MovesLate(1));
+  clock_.Advance(std::chrono::seconds(1));
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a");
+  rounds_[3] = 0;
+  for (int i = 0; i < 99; ++i) {
+    Plan(3);
+    EXPECT_FALSE(pool_.ReassignSession(3)) << i;
+  }
+  Plan(3);
+  EXPECT_TRUE(pool_.ReassignSession(3));
 }
 
 TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
@@ -623,19 +697,19 @@ TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a") << "but not with all";
   rounds_[2] = 0;
-  EXPECT_FALSE(pool_.Late(2)) << "it may be reading a prompt";
+  EXPECT_FALSE(MovesLate(2)) << "it may be reading a prompt";
   Plan(2);
   pool_.Close(3);
-  EXPECT_TRUE(pool_.Late(2));
+  EXPECT_TRUE(MovesLate(2));
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
 
-TEST_F(LateDrafts, ASilentDrafterIsTriedWithOneSessionLaterAndLater) {
+TEST_F(LateDrafts, ASuspendedDrafterIsTriedWithOneSessionLaterAndLater) {
   Join(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
-  pool_.Late(1);
+  pool_.MarkLate(1);
   pool_.Close(1);
   int tries = 0;
   uint64_t session = 10;
@@ -645,7 +719,7 @@ TEST_F(LateDrafts, ASilentDrafterIsTriedWithOneSessionLaterAndLater) {
     ++tries;
     EXPECT_FALSE(Open(1000 + session)) << "one at a time";
     clock_.Advance(kTick);
-    EXPECT_FALSE(pool_.Late(session)) << "there is no other";
+    EXPECT_FALSE(MovesLate(session)) << "there is no other";
     pool_.Close(session);
   }
   EXPECT_GE(tries, 3);

@@ -7,31 +7,12 @@
 #include <string>
 
 #include "common/rpc/wire.h"
+#include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
-
-TEST(VerifierWire, RefusesNamesThatNoLogShouldHold) {
-  v1::Hello hello;
-  hello.set_name(std::string(kMaxNameBytes, 'n'));
-  hello.set_model(std::string(kMaxNameBytes, 'm'));
-  EXPECT_TRUE(FromWire(hello).ok());
-  hello.set_name(std::string(kMaxNameBytes + 1, 'n'));
-  EXPECT_EQ(FromWire(hello).status().code(), Code::kInvalidArgument);
-  hello.clear_name();
-  hello.set_model(std::string(kMaxNameBytes + 1, 'm'));
-  EXPECT_EQ(FromWire(hello).status().code(), Code::kInvalidArgument);
-}
-
-TEST(VerifierWire, RefusesMoreDraftsThanSessionsCanBe) {
-  v1::DraftBatch batch;
-  for (int i = 0; i < kMaxBatchEntries; ++i) batch.add_drafts();
-  EXPECT_TRUE(FromWire(batch).ok());
-  batch.add_drafts();
-  EXPECT_EQ(FromWire(batch).status().code(), Code::kInvalidArgument);
-}
 
 TEST(VerifierWire, RefusesMoreRowsOrParentsThanTokens) {
   v1::DraftBatch batch;
@@ -39,12 +20,12 @@ TEST(VerifierWire, RefusesMoreRowsOrParentsThanTokens) {
   draft->add_token_ids(1);
   draft->add_rows();
   draft->add_parents(0);
-  EXPECT_TRUE(FromWire(batch).ok());
+  EXPECT_TRUE(FromWire(batch, 64).ok());
   draft->add_rows();
-  EXPECT_THAT(FromWire(batch).status().message(), HasSubstr("2 rows for 1"));
+  EXPECT_THAT(FromWire(batch, 64).status().message(), HasSubstr("2 rows for 1"));
   draft->mutable_rows()->RemoveLast();
   draft->add_parents(0);
-  EXPECT_THAT(FromWire(batch).status().message(), HasSubstr("2 parents"));
+  EXPECT_THAT(FromWire(batch, 64).status().message(), HasSubstr("2 parents"));
 }
 
 class Detokenizes : public ::testing::Test {
@@ -78,6 +59,25 @@ TEST_F(Detokenizes, NoMoreThanATextCanBe) {
   constexpr int kMost = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
   EXPECT_TRUE(Run(1, kMost).ok());
   EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
+}
+
+TEST(VerifierWire, UnsetSamplingHasTheModelsDefaults) {
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  RequestLimits limits;
+  limits.defaults.sampling = {
+      .temperature = 0.6f, .top_k = 20, .top_p = 0.9f, .min_p = 0.1f, .repetition_penalty = 1.1f};
+  v1::GenerateRequest wire;
+  wire.set_text("a");
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, limits.defaults.sampling);
+  // What switches a default off is not the same as nothing.
+  wire.mutable_sampling()->set_top_k(0);
+  wire.mutable_sampling()->set_min_p(0);
+  wire.mutable_sampling()->set_temperature(1);
+  SamplingParams asked = limits.defaults.sampling;
+  asked.temperature = 1;
+  asked.top_k = 0;
+  asked.min_p = 0;
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, asked);
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ StatusHistory Make() {
 StatusSample At(int i) {
   StatusSample sample{.at = kStart + seconds(i),
                       .running = 2,
-                      .decoding = 2,
-                      .plain_tokens_per_second = 50,
                       .kv_requests = 0.25,
                       .tokens = 100.0 * i,
                       .drafts = 10.0 * i,
@@ -31,7 +29,9 @@ StatusSample At(int i) {
                       .accepted = 30.0 * i,
                       .steps = 20.0 * i,
                       .step_seconds = 0.2 * i,
-                      .rows = 60.0 * i};
+                      .rows = 60.0 * i,
+                      .round_seconds = 2.0 * i,
+                      .round_seconds_if_plain = 4.0 * i};
   sample.accepted_per_position = {9.0 * i, 6.0 * i, 0, 0};
   sample.arms = {{}, {.rounds = 10.0 * i, .tokens = 100.0 * i, .seconds = 2.0 * i, .expected = 60}};
   return sample;
@@ -52,7 +52,7 @@ TEST(StatusHistory, OneSampleHasNoRates) {
   const Json json = Read(history, kStart + seconds(4));
   EXPECT_EQ(json["history"], Json::array());
   EXPECT_EQ(json["age_seconds"], 3);
-  EXPECT_EQ(json["window"]["gain"], 0);
+  EXPECT_EQ(json["window"]["speedup"], 0);
   EXPECT_EQ(json["accepted_by_position"], Json::array());
 }
 
@@ -70,8 +70,9 @@ TEST(StatusHistory, CountersBecomeRatesAndShares) {
   EXPECT_EQ(second["kv_requests"], 0.25);
   EXPECT_EQ(second["arm_rounds"], Json::parse("[0, 10]"));
   EXPECT_EQ(json["window"]["tokens_per_second"], 100);
-  EXPECT_EQ(json["window"]["gain"], 2);
-  EXPECT_EQ(json["window"]["compared_seconds"], 10);
+  EXPECT_EQ(json["window"]["speedup"], 2);
+  EXPECT_EQ(json["window"]["speedup_error"], 0.05) << "the estimate's own, for there is no spread";
+  EXPECT_EQ(json["window"]["round_seconds"], 20);
   EXPECT_EQ(json["window"]["tokens_per_drafted_round"], 4);
   EXPECT_EQ(json["accepted_by_position"], Json::parse("[0.9, 0.6]"))
       << "without those never reached";
@@ -80,35 +81,48 @@ TEST(StatusHistory, CountersBecomeRatesAndShares) {
   EXPECT_EQ(json["arms"][0]["tokens_per_second"], 0);
 }
 
-TEST(StatusHistory, SpeedsAreComparedOnlyWhereBothAreKnown) {
+// One session, then 24 at a time, each slower, and no draft: the speedup is 1 and certain of it.
+TEST(StatusHistory, SpeedupOfPlainRoundsIsOne) {
   StatusHistory history = Make();
-  for (int i = 0; i <= 10; ++i) {
+  double tokens = 0, spent = 12345.678;  // in rounds since the start; there were drafts once
+  for (int i = 0; i <= 100; ++i) {
     StatusSample sample = At(i);
-    if (i > 4) sample.plain_tokens_per_second = 0;  // nobody decodes
-    if (i > 4) sample.tokens = 400;
+    tokens += i < 90 ? 100 : 24 * 20;
+    spent += i < 90 ? 1 / 3.0 : 24 / 3.0;
+    sample.tokens = tokens;
+    sample.round_seconds = spent;
+    sample.round_seconds_if_plain = spent + 77.7;
     history.Add(std::move(sample), {});
   }
-  const Json json = Read(history, kStart + seconds(10));
-  EXPECT_EQ(json["window"]["compared_seconds"], 4);
-  EXPECT_EQ(json["window"]["tokens_per_second"], 100) << "idle seconds do not count";
+  const Json window = Read(history, kStart + seconds(100))["window"];
+  EXPECT_EQ(window["speedup"], 1);
+  EXPECT_LT(window["speedup_error"], 1e-6);
+  EXPECT_EQ(window["about_one"], false) << "it is certain";
 }
 
-TEST(StatusHistory, EstimateOfPlainSpeedIsBroughtDownToWhatPlainRoundsGave) {
-  const auto last = [](double tokens_a_second) {
+TEST(StatusHistory, SpeedupIsAboutOneWithinItsError) {
+  const auto window = [](double speedup, double spread) {
     StatusHistory history = Make();
+    double plain = 0;
     for (int i = 0; i <= 100; ++i) {
       StatusSample sample = At(i);
-      // Two sessions, whose plain rounds take all their time; the model says 25 a second for each.
-      sample.arms[0] = {.rounds = 1.0 * i, .tokens = 2 * tokens_a_second * i, .seconds = 2.0 * i};
+      sample.round_seconds = i;
+      sample.round_seconds_if_plain = plain;
+      plain += speedup + (i % 2 == 0 ? spread : -spread);
       history.Add(std::move(sample), {});
     }
-    const Json json = Read(history, kStart + seconds(100));
-    return json["history"][99]["plain_tokens_per_second"].get<double>();
+    Json json = Read(history, kStart + seconds(100))["window"];
+    EXPECT_NEAR(json["speedup"].get<double>(), speedup, 1e-9);
+    return json;
   };
-  EXPECT_NEAR(last(25), 50, 0.01);
-  EXPECT_NEAR(last(20), 40, 0.2);
-  EXPECT_NEAR(last(30), 50, 0.01) << "never up";
-  EXPECT_NEAR(last(1), 10, 0.01) << "nor far down";
+  // Two standard errors of the mean of a hundred seconds, and the estimate's own error.
+  const auto error = [&](double spread) {
+    return window(1.09, spread)["speedup_error"].get<double>();
+  };
+  EXPECT_NEAR(error(0.5) - error(0), 2 * 0.5 / 10, 0.002);
+  EXPECT_EQ(window(1.09, 0.5)["about_one"], true);
+  EXPECT_EQ(window(1.09, 0.01)["about_one"], false);
+  EXPECT_EQ(window(0.7, 0.5)["about_one"], false);
 }
 
 TEST(StatusHistory, ForgetsWhatIsOlderThanTwoMinutes) {

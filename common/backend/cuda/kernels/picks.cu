@@ -114,8 +114,10 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   const int n = spec.allowed;
   double* sums = shared.warp.sum;
   float measure = 0.f;
+  // As the model gave it: penalties may make infinities.
+  const bool broken = IsBroken(logits, n, shared.warp.best);
   const auto finish = [&](int found) {
-    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1};
+    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1, broken ? 1 : 0};
   };
 
   if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {

@@ -13,6 +13,7 @@ struct PickHeader {
   int32_t entries = 0;
   float measure = 0;
   TokenId drawn = -1;
+  int32_t broken = 0;  // 1: the row's logits are not finite
 };
 
 // A DraftBatch on the device; all pointers are device memory.

@@ -72,6 +72,7 @@ class WarpRound {
   __device__ TokenId token(int node) const { return a_.tokens[round_.first_node + node]; }
   __device__ int parent(int node) const { return a_.parents[round_.first_node + node]; }
   __device__ int depth(int node) const { return a_.depths[round_.first_node + node]; }
+  __device__ bool is_broken(int node) const { return a_.broken[round_.first_node + node] != 0; }
   __device__ TokenId match(int node) const { return a_.matches[round_.first_node + node]; }
   __device__ int draws(int node) const {
     const int32_t* begin = a_.draws_begin + round_.first_node + node;

@@ -30,6 +30,7 @@ struct RoundArrays {
   bool races = false, others = false;  // whether there are rounds of kRace, of other rules
 
   TokenId* matches = nullptr;  // [rows]: the target's own token, of kArgmax and kRace
+  uint8_t* broken = nullptr;   // [rows]: 1 where the row's logits are not finite
   unsigned char* scratch = nullptr;
   DeviceVerdict* verdicts = nullptr;  // [sessions]
   uint8_t* acceptance = nullptr;      // [rows]

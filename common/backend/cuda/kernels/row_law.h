@@ -64,6 +64,15 @@ __device__ inline Bits RowBest(const float* row, int n, Bits* of_warp) {
   return BlockReduce(best, of_warp, Largest());
 }
 
+// Whether an entry of the row is NaN or infinite. A step of the whole block.
+__device__ inline bool IsBroken(const float* row, int n, Bits* of_warp) {
+  Bits broken = 0;
+  ForEntries(row, n, [&](float x, int) {
+    if (!(fabsf(x) < INFINITY)) broken = 1;
+  });
+  return BlockReduce(broken, of_warp, Largest()) != 0;
+}
+
 // Softmax of common/math/softmax.h.
 class SoftmaxRow {
  public:

@@ -234,6 +234,16 @@ __device__ void WeighFirstToken(const WarpRound& round, float* kseq_acceptance, 
   *optimal = static_cast<float>(OptimalAcceptance(entries, draft.size, k));
 }
 
+// Depth of the first node on the way to `node` whose row is not finite; -1: none. A step of one
+// thread.
+__device__ int FirstBroken(const WarpRound& round, int node) {
+  int first = -1;
+  for (; node >= 0; node = round.parent(node)) {
+    if (round.is_broken(node)) first = round.depth(node);
+  }
+  return first;
+}
+
 // A block a session: its first warp decides where the round ends, all of them draw. A launch of
 // more threads than its registers allow would fail: the compiler is told of the widest rows' 512.
 __global__ void __launch_bounds__(512) RulesKernel(RoundArrays a) {
@@ -265,7 +275,8 @@ __global__ void __launch_bounds__(512) RulesKernel(RoundArrays a) {
                             round.Toss(purpose, depth, 0), round.scratch.saved, draw);
   }
   if (threadIdx.x == 0) {
-    a.verdicts[session] = {node, depth, next, kseq_acceptance, optimal_acceptance};
+    a.verdicts[session] = {
+        node, depth, next, kseq_acceptance, optimal_acceptance, FirstBroken(round, node)};
   }
 }
 

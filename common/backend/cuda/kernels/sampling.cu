@@ -25,6 +25,9 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
   float* logits = a.logits + int64_t{round.first_row + row - round.first_node} * a.vocab;
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  // As the model gave it: penalties may make infinities.
+  const bool broken = IsBroken(logits, n, shared.warp.best);
+  if (thread == 0) a.broken[row] = broken ? 1 : 0;
   AdjustLogits({.warp = warp,
                 .seen = a.seen + round.first_seen,
                 .seen_count = round.seen,

@@ -1,0 +1,11 @@
+// How many files, connections among them, the process may have open.
+//
+// Thread: main, before others start.
+#pragma once
+
+namespace outrider {
+
+// Raises the soft limit, often 1,024, to the hard one. Without effect where the system refuses.
+void RaiseFileLimit();
+
+}  // namespace outrider

@@ -1,0 +1,88 @@
+#include "common/base/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace outrider {
+
+Result<InputFile> InputFile::Open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files do not know the flag.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor < 0) {
+    const Code code = errno == ENOENT || errno == ENOTDIR ? Code::kNotFound
+                      : errno == EACCES || errno == EPERM ? Code::kPermissionDenied
+                                                          : Code::kUnavailable;
+    return Status(code, path.string() + ": cannot be read: " + std::strerror(errno));
+  }
+  InputFile file(descriptor, 0, path.string());
+  struct stat info = {};
+  if (fstat(descriptor, &info) != 0) {
+    return Internal(path.string() + ": " + std::strerror(errno));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    const char* kind = S_ISDIR(info.st_mode)    ? "is a directory"
+                       : S_ISFIFO(info.st_mode) ? "is a FIFO"
+                       : S_ISSOCK(info.st_mode) ? "is a socket"
+                                                : "is a device";
+    return InvalidArgument(path.string() + ": " + kind + ", not a regular file");
+  }
+  file.size_ = static_cast<size_t>(info.st_size);
+  return file;
+}
+
+InputFile::InputFile(int descriptor, size_t size, std::string path)
+    : descriptor_(descriptor), size_(size), path_(std::move(path)) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      path_(std::move(other.path_)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+Result<size_t> InputFile::Read(char* out, size_t count) {
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t got = read(descriptor_, out + done, count - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return DataLoss(path_ + ": reading failed: " + std::strerror(errno));
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  OUTRIDER_ASSIGN(InputFile file, InputFile::Open(path));
+  if (file.size() > max_bytes) {
+    return InvalidArgument(path.string() + ": " + std::to_string(file.size()) + " bytes, at most " +
+                           std::to_string(max_bytes) + " are read");
+  }
+  // One byte more shows whether it has grown meanwhile; files of /proc say that they have none.
+  std::string text(max_bytes < file.size() + 1 ? max_bytes : file.size() + 1, '\0');
+  size_t size = 0;
+  while (true) {
+    OUTRIDER_ASSIGN(const size_t got, file.Read(text.data() + size, text.size() - size));
+    size += got;
+    if (size < text.size() || size == max_bytes) break;
+    text.resize(max_bytes / 2 < text.size() ? max_bytes : text.size() * 2);
+  }
+  text.resize(size);
+  return text;
+}
+
+}  // namespace outrider

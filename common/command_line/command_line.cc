@@ -1,0 +1,201 @@
+#include "common/command_line/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <ostream>
+#include <utility>
+
+#include "common/base/input_file.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+std::string Short(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
+// `text` as an error may show it: a few of its characters, without control characters.
+std::string Shown(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  std::string shown(text.substr(0, kLongest));
+  std::replace_if(
+      shown.begin(), shown.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return text.size() > kLongest ? shown + "..." : shown;
+}
+
+// `range`: "at least 0".
+template <class Holds>
+CLI::Validator NumberCheck(const std::string& range, Holds holds) {
+  const auto check = [range, holds](const std::string& input) -> std::string {
+    double number = 0;
+    if (CLI::detail::lexical_cast(input, number) && std::isfinite(number) && holds(number)) {
+      return "";
+    }
+    return "'" + Shown(input) + "' is not a number of " + range;
+  };
+  return CLI::Validator([check](std::string& input) { return check(input); }, range);
+}
+
+// Optimal string alignment distance (Damerau-Levenshtein, no substring edited twice).
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+// Long names of the flags of `app`, those in its groups too, without dashes.
+std::vector<std::string> FlagsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  for (const CLI::App* group :
+       app.get_subcommands([](const CLI::App* sub) { return sub->get_name().empty(); })) {
+    const std::vector<std::string> more = FlagsOf(*group);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return names;
+}
+
+std::vector<std::string> CommandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  return joined;
+}
+
+// Words of the command line that are no flag, no command and no value. "": none.
+std::string ExplainUnknownWord(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (unknown.empty()) return "";
+  // A flag before what was meant to be its value.
+  const auto flag = std::find_if(unknown.begin(), unknown.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  const std::string word = flag != unknown.end() ? *flag : unknown.front();
+  const CLI::App* command = &app;
+  std::vector<std::string> flags = FlagsOf(app);
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    const std::vector<std::string> more = FlagsOf(*command);
+    flags.insert(flags.end(), more.begin(), more.end());
+  }
+  const std::vector<std::string> commands = CommandsOf(*command);
+  if (flag != unknown.end()) {
+    const std::string name = word.substr(0, word.find('='));
+    const std::string nearest =
+        Nearest(name.substr(name.find_first_not_of('-') % name.size()), flags);
+    return "unknown option " + Shown(name) +
+           (nearest.empty() ? "" : "; did you mean --" + nearest + "?");
+  }
+  if (commands.empty()) return "unexpected argument '" + Shown(word) + "'";
+  const std::string nearest = Nearest(word, commands);
+  return "unknown command '" + Shown(word) + "'; " +
+         (nearest.empty() ? "there are " + Joined(commands) : "did you mean " + nearest + "?");
+}
+
+class StrictConfig final : public CLI::ConfigTOML {
+ public:
+  explicit StrictConfig(const CLI::App* app) : app_(app) {}
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
+    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(in);
+    for (const CLI::ConfigItem& item : entries) {
+      if (!item.parents.empty()) {
+        throw CLI::ConfigError("--config: section [" + Shown(item.parents.front()) +
+                               "]; the file has no sections, one flag=value a line");
+      }
+      if (app_->get_option_no_throw("--" + item.name) == nullptr) {
+        const std::string nearest = Nearest(item.name, FlagsOf(*app_));
+        throw CLI::ConfigError("--config: unknown key '" + Shown(item.name) + "'" +
+                               (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
+      }
+    }
+    return entries;
+  }
+
+ private:
+  const CLI::App* app_;
+};
+
+}  // namespace
+
+std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv,
+                                    std::ostream& out, std::ostream& err,
+                                    const std::function<Status()>& check) {
+  std::string wrong;
+  try {
+    app.parse(argc, argv);
+    const Status status = check ? check() : Status();
+    if (status.ok()) return std::nullopt;
+    wrong = status.message();
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e, out, err);
+    wrong = ExplainUnknownWord(app);
+    if (wrong.empty()) wrong = e.what();
+  }
+  err << wrong << "\nRun with --help for more information." << std::endl;
+  return kBadUsage;
+}
+
+void AddConfigFlag(CLI::App& app) {
+  app.set_config("--config,--flagfile", "", "Read flags from this file, one flag=value a line")
+      ->check([](const std::string& path) { return InputFile::Open(path).status().message(); });
+  app.config_formatter(std::make_shared<StrictConfig>(&app));
+}
+
+CLI::Validator AtLeast(double low) {
+  return NumberCheck("at least " + Short(low), [low](double x) { return x >= low; });
+}
+
+CLI::Validator Above(double low) {
+  return NumberCheck("more than " + Short(low), [low](double x) { return x > low; });
+}
+
+CLI::Validator Between(double low, double high) {
+  return NumberCheck(Short(low) + " to " + Short(high),
+                     [low, high](double x) { return x >= low && x <= high; });
+}
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 64;  // no name of ours; the distance takes the product of both sizes
+  if (word.size() > kLongest) return "";
+  // Half of a word may be wrong in a short one, a third in a long one.
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  std::string nearest;
+  for (const std::string& candidate : known) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+}  // namespace outrider

@@ -1,0 +1,27 @@
+// How long a text can be that becomes a given number of tokens: what lets a text be refused by its
+// bytes, before any work in proportion to it.
+//
+// Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "common/text/tokenizer_spec.h"
+
+namespace outrider {
+
+// NFC leaves a third of a text at least (KELVIN SIGN, 3 bytes, becomes K; Hangul jamo of 9 bytes
+// become a syllable of 3).
+inline constexpr size_t kNfcShrinks = 3;
+
+// Bytes of text that one token stands for at most: the longest token's, times what the normalizer
+// may shorten a text by. nullopt where a token may stand for text of any length: an added token
+// that takes white space along (lstrip, rstrip), unknown characters fused into one token, a Split
+// that removes its matches, a Replace by a regular expression or by nothing. `normalized_tokens`:
+// the added tokens that are matched in normalized text, as they are found.
+std::optional<size_t> MostBytesPerToken(const TokenizerSpec& spec,
+                                        const std::vector<AddedTokenSpec>& normalized_tokens);
+
+}  // namespace outrider

@@ -1,0 +1,45 @@
+#include "common/base/input_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+namespace outrider {
+namespace {
+
+std::string PathOf(const std::string& name) {
+  return ::testing::TempDir() + "input_file_" + std::to_string(getpid()) + "_" + name;
+}
+
+TEST(InputFile, ReadsWholeFilesUpToTheLimit) {
+  const std::string path = PathOf("text");
+  std::ofstream(path) << "four";
+  EXPECT_EQ(*ReadFile(path, 4), "four");
+  const Status longer = ReadFile(path, 3).status();
+  EXPECT_EQ(longer.code(), Code::kInvalidArgument);
+  EXPECT_NE(longer.message().find("4 bytes"), std::string::npos) << longer.message();
+  std::remove(path.c_str());
+  EXPECT_EQ(ReadFile(path, 4).status().code(), Code::kNotFound);
+  // Such a file says that it has 0 bytes.
+  EXPECT_GT(ReadFile("/proc/self/status", 1 << 20)->size(), 100u);
+  EXPECT_EQ(ReadFile("/proc/self/status", 10)->size(), 10u);
+}
+
+// Would hang if it waited for a writer.
+TEST(InputFile, RefusesWhatIsNoRegularFile) {
+  const std::string fifo = PathOf("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, ::testing::TempDir(), std::string("/dev/zero")}) {
+    const Status status = ReadFile(path, 1 << 20).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << path;
+    EXPECT_NE(status.message().find("not a regular file"), std::string::npos) << path;
+  }
+  std::remove(fifo.c_str());
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,134 @@
+#include "common/command_line/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A program with what ours have: flags, groups of them, commands, a flag file.
+class CommandLine : public ::testing::Test {
+ protected:
+  // The exit code; -1: nothing was wrong.
+  int Parse(std::vector<const char*> arguments) {
+    CLI::App app("A program", "program");
+    AddConfigFlag(app);
+    app.add_option("--port", port_)->check(CLI::Range(1, 9));
+    app.add_option("--share", share_)->check(Between(0, 1));
+    app.add_option("--weight", weight_)->check(AtLeast(0));
+    CLI::App* run = app.add_subcommand("run", "");
+    CLI::Option_group* group = run->add_option_group("Prompt", "One of these");
+    std::string ignored;
+    group->add_option("--prompt", ignored);
+    group->add_option("--prompt-file", ignored);
+    group->require_option(1);
+    app.add_subcommand("status", "");
+    if (commands_required_) app.require_subcommand(1);
+    arguments.insert(arguments.begin(), "program");
+    std::ostringstream out, err;
+    const auto code = ParseCommandLine(app, static_cast<int>(arguments.size()), arguments.data(),
+                                       out, err, [this] { return checked_; });
+    out_ = out.str();
+    err_ = err.str();
+    return code.value_or(-1);
+  }
+  // Of a flag file with this text.
+  int ParseFile(const std::string& text) {
+    commands_required_ = false;
+    const std::string path =
+        ::testing::TempDir() + "command_line_" + std::to_string(getpid()) + ".conf";
+    std::ofstream(path) << text;
+    const int code = Parse({"--config", path.c_str()});
+    std::remove(path.c_str());
+    return code;
+  }
+
+  bool commands_required_ = true;
+  Status checked_;
+  int port_ = 1;
+  double share_ = 0, weight_ = 0;
+  std::string out_, err_;
+};
+
+TEST_F(CommandLine, NamesUnknownWordsAndTheNearest) {
+  EXPECT_EQ(Parse({"run", "--promt", "Once"}), 2);
+  EXPECT_THAT(err_, HasSubstr("unknown option --promt; did you mean --prompt?")) << err_;
+  EXPECT_EQ(Parse({"run", "--promptfile=x"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--promptfile; did you mean --prompt-file?")) << err_;
+  EXPECT_EQ(Parse({"--prot", "3", "run", "--prompt", "a"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--prot; did you mean --port?")) << err_;
+  EXPECT_EQ(Parse({"frobnicate"}), 2);
+  EXPECT_THAT(err_, HasSubstr("unknown command 'frobnicate'; there are run, status")) << err_;
+  EXPECT_EQ(Parse({"sttaus"}), 2);
+  EXPECT_THAT(err_, HasSubstr("unknown command 'sttaus'; did you mean status?")) << err_;
+  EXPECT_EQ(Parse({"run", "--prompt", "a", "b"}), 2);
+  EXPECT_THAT(err_, HasSubstr("unexpected argument 'b'")) << err_;
+  EXPECT_EQ(Parse({"run", "--", "\x1b[31m"}), 2);
+  EXPECT_THAT(err_, Not(HasSubstr("\x1b"))) << err_;
+}
+
+TEST_F(CommandLine, SaysWhatIsMissingWhereNoWordIsUnknown) {
+  EXPECT_EQ(Parse({"run"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--prompt")) << err_;
+  EXPECT_EQ(Parse({}), 2);
+  EXPECT_THAT(err_, HasSubstr("subcommand")) << err_;
+  checked_ = InvalidArgument("two flags exclude each other");
+  EXPECT_EQ(Parse({"status"}), 2);
+  EXPECT_THAT(err_, HasSubstr("two flags exclude each other")) << err_;
+  EXPECT_EQ(Parse({"--help"}), 0);
+  EXPECT_THAT(out_, HasSubstr("--share"));
+}
+
+TEST_F(CommandLine, NumbersAreFiniteAndInRange) {
+  EXPECT_EQ(Parse({"--share", "0.5", "--weight", "7", "status"}), -1) << err_;
+  EXPECT_EQ(share_, 0.5);
+  for (const char* bad : {"nan", "-nan", "inf", "-0.1", "1.5", "1e400", "half", ""}) {
+    EXPECT_EQ(Parse({"--share", bad, "status"}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("is not a number of 0 to 1")) << err_;
+  }
+  for (const char* bad : {"nan", "inf", "-1"}) {
+    EXPECT_EQ(Parse({"--weight", bad, "status"}), 2) << bad;
+    EXPECT_THAT(err_,
+                HasSubstr("--weight: '" + std::string(bad) + "' is not a number of at least 0"));
+    EXPECT_LT(err_.size(), 120u) << err_;
+  }
+}
+
+TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {
+  EXPECT_EQ(ParseFile("# a comment\nport=4\nshare=0.25\n"), -1) << err_;
+  EXPECT_EQ(port_, 4);
+  EXPECT_EQ(share_, 0.25);
+  EXPECT_EQ(ParseFile("prot=4\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("--config: unknown key 'prot'; did you mean port?")) << err_;
+  EXPECT_EQ(ParseFile("port=4\nport=5\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("--port")) << err_;
+  EXPECT_EQ(ParseFile("[run]\nprompt=a\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("no sections")) << err_;
+  EXPECT_EQ(ParseFile("share=nan\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("is not a number of 0 to 1")) << err_;
+  commands_required_ = false;
+  EXPECT_EQ(Parse({"--config", "/dev/zero"}), 2);
+  EXPECT_THAT(err_, HasSubstr("not a regular file")) << err_;
+}
+
+TEST(Nearest, CountsSwappedNeighboursOnceAndKeepsToTheClose) {
+  EXPECT_EQ(Nearest("prot", {"part", "port"}), "port");
+  EXPECT_EQ(Nearest("weigths", {"threads", "weights"}), "weights");
+  EXPECT_EQ(Nearest("frobnicate", {"generate", "bench", "status"}), "");
+  EXPECT_EQ(Nearest("x", {"a", "b"}), "");
+  EXPECT_EQ(Nearest(std::string(1 << 20, 'a'), {"a"}), "");
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,115 @@
+#include "common/model/model_directory.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/common/model/model_testing.h"
+
+namespace outrider {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ModelDirectoryTest : public testing::Test {
+ protected:
+  // A folder that is served.
+  void Make(int shards = 1) {
+    fs::remove_all(folder());
+    ASSERT_TRUE(
+        MakeCheckpoint(folder(), {.vocab_size = 300, .shards = shards, .tokenizer = true}).ok());
+    ASSERT_TRUE(CheckModelDirectory(folder()).ok());
+  }
+  fs::path folder() const { return directory_.path() / "model"; }
+  void Remove(const std::string& name) const { ASSERT_TRUE(fs::remove(folder() / name)); }
+  void Write(const std::string& name, const std::string& text = "x") const {
+    directory_.Write("model/" + name, text);
+  }
+  std::string Words(const fs::path& path) const {
+    const Status status = CheckModelDirectory(path);
+    EXPECT_FALSE(status.ok());
+    return status.message();
+  }
+  std::string Words() const { return Words(folder()); }
+
+  TempDirectory directory_;
+};
+
+TEST_F(ModelDirectoryTest, JudgesTheArchitectureFirst) {
+  Make();
+  auto config = nlohmann::json::parse(directory_.Read("model/config.json"));
+  config["architectures"] = {"GPT2LMHeadModel"};
+  Write("config.json", config.dump());
+  Write("tokenizer.json", "{}");  // would be refused too
+  Remove("model.safetensors");
+  EXPECT_THAT(Words(), AllOf(HasSubstr("GPT2LMHeadModel"), HasSubstr("not supported"),
+                             HasSubstr("LlamaForCausalLM")));
+}
+
+TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
+  Make();
+  EXPECT_THAT(Words("no-such-org/no-such-model"),
+              AllOf(HasSubstr("hf download no-such-org/no-such-model"), HasSubstr("--local-dir")));
+  EXPECT_THAT(Words("/no/such/folder"),
+              testing::EndsWith("/no/such/folder: there is no such folder"));
+  Write("small.Q4.gguf");
+  EXPECT_THAT(Words(folder() / "small.Q4.gguf"), HasSubstr("GGUF"));
+  EXPECT_THAT(Words(folder() / "config.json"), HasSubstr("is a file"));
+  EXPECT_THAT(Words(directory_.path()), HasSubstr("no config.json"));
+}
+
+TEST_F(ModelDirectoryTest, SaysWhatIsThereInsteadOfConfigAndWeights) {
+  using Case = std::pair<std::vector<std::string>, std::string>;  // files, words
+  const std::vector<Case> without_config = {
+      {{"adapter_config.json", "adapter_model.safetensors"}, "LoRA adapter of org/base"},
+      {{"a.gguf", "b.gguf"}, "a.gguf: is a GGUF file"},
+      {{"params.json", "consolidated.00.pth"}, "params.json"},
+      {{"snapshots"}, "folder below its snapshots/"},
+      {{"readme"}, "no config.json"}};
+  for (const auto& [files, words] : without_config) {
+    fs::remove_all(folder());
+    fs::create_directory(folder());
+    for (const std::string& file : files) {
+      Write(file,
+            file == "adapter_config.json" ? R"({"base_model_name_or_path": "org/base"})" : "x");
+    }
+    EXPECT_THAT(Words(), HasSubstr(words));
+  }
+  const std::vector<Case> without_weights = {
+      {{"pytorch_model.bin"}, "pytorch_model.bin, a Python pickle"},
+      {{"pytorch_model-00001-of-00002.bin"}, "save_pretrained"},
+      {{"a.gguf"}, "GGUF"},
+      {{"adapter_config.json"}, "LoRA"},
+      {{"consolidated.safetensors"}, "only files such as consolidated.safetensors"},
+      {{}, "the download is not complete"}};
+  for (const auto& [files, words] : without_weights) {
+    Make();
+    Remove("model.safetensors");
+    for (const std::string& file : files) Write(file);
+    EXPECT_THAT(Words(), HasSubstr(words));
+  }
+}
+
+TEST_F(ModelDirectoryTest, CountsMissingShards) {
+  Make(/*shards=*/3);
+  Remove("model-00002-of-00003.safetensors");
+  EXPECT_THAT(Words(), AllOf(HasSubstr("1 of the 3 files"),
+                             HasSubstr("the first of them model-00002-of-00003.safetensors")));
+}
+
+TEST_F(ModelDirectoryTest, SaysWhichTokenizerIsThere) {
+  Make();
+  Remove("tokenizer.json");
+  EXPECT_THAT(Words(), HasSubstr("no tokenizer.json; the download is not complete"));
+  Write("tokenizer.model");
+  EXPECT_THAT(Words(), AllOf(HasSubstr("the tokenizer only as tokenizer.model"),
+                             HasSubstr("AutoTokenizer.from_pretrained")));
+}
+
+}  // namespace
+}  // namespace outrider

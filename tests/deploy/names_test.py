@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What the pages and the files in deploy/ name exists: flags, metrics, recorded series, files, headings.
+
+  names_test.py SOURCE_DIR BINARY_DIR
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# Of other people's programs: kubectl, helm, docker, cmake, prometheus.
+OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--rm", "--config",
+                "--build", "--preset", "--target"}
+# What a path in backticks may begin with.
+FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "tests", "tools",
+           "verifier")
+
+mistakes = []
+
+
+def expect(good, page, what):
+    if not good:
+        mistakes.append(f"{page}: {what}")
+
+
+def help_of(*command):
+    return subprocess.run([*command, "--help"], check=True, capture_output=True, text=True).stdout
+
+
+def flags_of_programs(binaries):
+    texts = [help_of(binaries / "outrider-verifier"), help_of(binaries / "outrider-drafter")]
+    outrider = binaries / "outrider"
+    texts.append(help_of(outrider))
+    commands = re.findall(r"^  ([a-z][a-z-]+)\s", texts[-1][texts[-1].index("ubcommands:"):], re.M)
+    assert "bench" in commands and "simulate" in commands, commands
+    for command in commands:
+        texts.append(help_of(outrider, command))
+    texts.append(help_of(outrider, "simulate", "control"))
+    return set(re.findall(r"(--[a-z][a-z0-9-]+)", "\n".join(texts)))
+
+
+def flags_of_tools(source):
+    """Scripts and test tools have no --help to ask without running them."""
+    files = [p for folder in ("scripts", "tools", "tests") for p in (source / folder).rglob("*")
+             if p.suffix in {".sh", ".py", ".cc"} and p.name != pathlib.Path(__file__).name]
+    return {flag for p in files for flag in re.findall(r"(--[a-z][a-z0-9-]+)", p.read_text())}
+
+
+def registered_metrics(source):
+    files = [p for folder in ("common", "drafter", "verifier") for p in (source / folder).rglob("*.cc")]
+    return {name for p in files for name in re.findall(r'"(outrider_[a-z0-9_]+)"', p.read_text())
+            if not name.startswith("outrider_cuda_module")}  # symbols of a shared library
+
+
+def is_metric(name, metrics):
+    return name in metrics or re.sub(r"_(bucket|sum|count)$", "", name) in metrics
+
+
+def anchor(heading):
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def check_links(source, page, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        expect(file.exists(), page, f"links to {target}: no such file")
+        if fragment and file.suffix == ".md" and file.exists():
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.M)
+            expect(fragment in map(anchor, headings), page, f"links to {target}: no such heading")
+    for path in re.findall(r"`((?:%s)/[\w./-]+)`" % "|".join(FOLDERS), text):
+        expect((source / path.rstrip("/")).exists(), page, f"names {path}: no such file")
+
+
+def check_pages(source, flags, metrics, recorded):
+    libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt") if "build" not in p.parts)
+    for page in [source / "README.md", *sorted((source / "docs").glob("*.md"))]:
+        text = page.read_text()
+        for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
+            expect(flag in flags, page, f"names {flag}: no program has such a flag")
+        for name in sorted(set(re.findall(r"\boutrider_[a-z0-9_]*[a-z0-9]\b(?!_)", text))):
+            expect(is_metric(name, metrics) or name in libraries, page, f"names {name}: no such metric")
+        for name in sorted(set(re.findall(r"\boutrider:\w+:\w+", text))):
+            expect(name in recorded, page, f"names {name}: no rule records it")
+        check_links(source, page, text)
+    listed = (source / "docs/metrics.md").read_text()
+    for name in sorted(metrics):
+        expect(f"`{name}" in listed, "docs/metrics.md", f"does not list {name}")
+
+
+def check_deploy(source, metrics, recorded):
+    for file in sorted((source / "deploy").rglob("*")):
+        if file.suffix not in {".yml", ".yaml", ".json", ".tpl"}:
+            continue
+        text = file.read_text()
+        for name in sorted(set(re.findall(r"\boutrider_[a-z0-9_]+", text))):
+            expect(is_metric(name, metrics), file, f"names {name}: no such metric")
+        for name in sorted(set(re.findall(r"\boutrider:\w+:\w+", text))):
+            expect(name in recorded, file, f"names {name}: no rule records it")
+
+
+def main():
+    source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    flags = flags_of_programs(binaries) | flags_of_tools(source) | OTHERS_FLAGS
+    metrics = registered_metrics(source)
+    recorded = set(re.findall(r"record: (\S+)", (source / "deploy/prometheus/rules.yml").read_text()))
+    assert len(flags) > 100 and len(metrics) > 60 and len(recorded) > 15, (len(flags), len(metrics), len(recorded))
+    check_pages(source, flags, metrics, recorded)
+    check_deploy(source, metrics, recorded)
+    if mistakes:
+        raise SystemExit("\n".join(mistakes))
+    print(f"{len(flags)} flags, {len(metrics)} metrics and {len(recorded)} recorded series: what is named exists")
+
+
+if __name__ == "__main__":
+    main()

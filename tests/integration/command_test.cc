@@ -1,0 +1,111 @@
+// The outrider command as a user at a terminal has it: what it shows of a running verifier, and
+// when it is interrupted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ContainsRegex;
+using testing::DefaultModel;
+using ::testing::HasSubstr;
+using testing::Process;
+using testing::ProgramPath;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+bool Await(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+class CommandTest : public ::testing::Test {
+ protected:
+  void Serve(const std::vector<std::string>& flags = {}) {
+    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    ASSERT_NE(verifier_.port, 0);
+  }
+  std::unique_ptr<Process> Run(const std::string& command, std::vector<std::string> flags) {
+    flags.insert(flags.begin(),
+                 {ProgramPath("outrider"), command, "--verifier", verifier_.address()});
+    return Process::Start(flags, dir_ / (command + ".log"));
+  }
+
+  TempDir dir_;
+  VerifierProcess verifier_;
+};
+
+TEST_F(CommandTest, InterruptedBenchReportsWhatItMeasured) {
+  Serve();
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const auto bench = Run(
+        "bench", {"--prompts", OUTRIDER_SOURCE_DIR "/tests/bench/prompts.jsonl", "--requests",
+                  "100000", "--concurrency", "2", "--max-tokens", "40", "--ignore-eos", "--json"});
+    // Two at a time: when a seventh is there, at least five have ended.
+    TestClient client(verifier_.address());
+    std::set<uint64_t> seen;
+    ASSERT_TRUE(Await([&] {
+      for (const auto& session : client.Status().sessions()) seen.insert(session.id());
+      return seen.size() > 6;
+    })) << bench->Log();
+    bench->Signal(signal);
+    EXPECT_EQ(bench->Wait(), 128 + signal);
+    const auto report = nlohmann::json::parse(bench->Log());
+    EXPECT_EQ(report["interrupted"], true);
+    EXPECT_GT(report["requests_ok"], 0);
+    EXPECT_LE(report["requests_interrupted"], 2);
+    EXPECT_EQ(report["requests_failed"], 0);
+    EXPECT_GE(report["completion_tokens"], 40);
+    EXPECT_GT(report["tokens_per_second"], 0);
+    EXPECT_GT(report["itl_ms"]["p50"], 0);
+  }
+}
+
+TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
+  Serve();
+  const auto generate =
+      Run("generate", {"--prompt", "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"});
+  ASSERT_TRUE(Await([&] { return !generate->Log().empty(); }));
+  generate->Signal(SIGINT);
+  EXPECT_EQ(generate->Wait(), 128 + SIGINT);
+  EXPECT_THAT(generate->Log(),
+              ContainsRegex("\n[0-9]+ tokens in [0-9.]+ s \\([0-9.]+ tokens/s, first after [0-9.]+ "
+                            "s\\); [0-9]+ rounds, .*; finish: interrupted\n$"));
+}
+
+TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {
+  Serve({"--policy", "fixed:lookup-strong-4"});
+  v1::GenerateRequest request;
+  std::string song;
+  for (int i = 0; i < 20; ++i) song += "The cat sat on the mat. ";
+  request.set_text(song);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stop()->set_max_tokens(64);
+  request.mutable_stop()->set_ignore_eos(true);
+  ASSERT_TRUE(TestClient(verifier_.address()).Generate(request).status.ok());
+  const auto status = Run("status", {});
+  EXPECT_EQ(status->Wait(), 0);
+  EXPECT_THAT(status->Log(), HasSubstr("no drafter attached\n"));
+  EXPECT_THAT(status->Log(), ContainsRegex("drafted by: .*prompt lookup [0-9.]+ %"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,70 @@
+// Probes and metrics beside many connections that take a place and say nothing, or never finish.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/health_probe.h"
+#include "tests/support/http_client.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::Fetch;
+using testing::Health;
+using testing::HttpClient;
+using testing::Probe;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::VerifierProcess;
+
+constexpr size_t kConnections = 1000;  // of each port
+
+// Open until the end of the test: a port that answers only when it has let go of them, by its own
+// timeouts and a few at a time, takes minutes.
+std::vector<std::unique_ptr<HttpClient>> IdleAndHalfSent(int port, const std::string& half) {
+  std::vector<std::unique_ptr<HttpClient>> all;
+  for (size_t i = 0; i < kConnections; ++i) {
+    all.push_back(std::make_unique<HttpClient>(port));
+    if (i % 2 == 0) all.back()->SendRaw(half);
+  }
+  return all;
+}
+
+TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_max < 4 * kConnections) GTEST_SKIP() << "only " << files.rlim_max << " open files";
+  // What most systems begin with: the verifier raises it by itself. gRPC's listener would end for
+  // good where no file is left.
+  files.rlim_cur = 1024;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  TempDir dir;
+  const std::string model = dir / "model";
+  ASSERT_TRUE(MakeCheckpoint(model, {.vocab_size = 300, .tokenizer = true}).ok());
+  const VerifierProcess verifier =
+      StartVerifier(model, dir / "verifier.log", {"--http", "127.0.0.1:0"});
+  ASSERT_NE(verifier.port, 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const std::string line = verifier.process->AwaitLine(" serving ");
+  const int http_port = std::stoi(line.substr(line.find("http_port=") + 10));
+
+  const auto metrics = IdleAndHalfSent(verifier.metrics_port, "GET /metrics HTTP/1.1\r\nX-A: ");
+  const auto grpc = IdleAndHalfSent(verifier.port, "PRI * HTTP/2.0\r\n");
+  const auto http = IdleAndHalfSent(http_port, "GET /health HTTP/1.1\r\nX-A: ");
+  // A few times: the connection that is answered must not be the one lucky worker's.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/metrics").code, 200);
+    EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/status").code, 200);
+    EXPECT_EQ(Fetch(http_port, "GET", "/health").code, 200);
+    EXPECT_EQ(Probe(verifier.address(), ""), Health::kServing);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,124 @@
+// Programs that are told to stop, at any moment, end with the exit code that they should.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using testing::Process;
+using testing::ProgramPath;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+class Exit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(MakeCheckpoint(model_, {.vocab_size = 300, .tokenizer = true}).ok());
+  }
+
+  // How often `run`, called `times` on four threads with a folder's path, returned what.
+  template <class Run>
+  std::map<int, int> CodesOf(int times, const Run& run) {
+    Mutex mu;
+    std::map<int, int> codes;
+    std::atomic<int> left = times;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937 random(static_cast<unsigned>(t));
+        while (left-- > 0) {
+          const int code = run(dir_ / std::to_string(t), random);
+          MutexLock lock(mu);
+          ++codes[code];
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return codes;
+  }
+
+  static void Pause(std::mt19937& random, int max_ms) {
+    const auto ms = std::uniform_int_distribution<int>(0, max_ms)(random);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  }
+
+  TempDir dir_;
+  const std::string model_ = dir_ / "model";
+};
+
+using Codes = std::map<int, int>;
+
+TEST_F(Exit, DraftersStoppedAtAnyMomentExitZero) {
+  const VerifierProcess verifier = StartVerifier(model_, dir_ / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  EXPECT_EQ(CodesOf(600,
+                    [&](const std::string& path, std::mt19937& random) {
+                      const auto drafter = StartDrafter(model_, verifier.address(), path + ".log");
+                      drafter->AwaitLine(" drafting ");
+                      Pause(random, 100);
+                      drafter->Signal(SIGTERM);
+                      const int code = drafter->Wait();
+                      if (code != 0) ADD_FAILURE() << drafter->Log();
+                      return code;
+                    }),
+            (Codes{{0, 600}}));
+}
+
+TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
+  EXPECT_EQ(CodesOf(40,
+                    [&](const std::string& path, std::mt19937& random) {
+                      const VerifierProcess verifier =
+                          StartVerifier(model_, path + ".log", {"--drain-timeout", "0"});
+                      const auto drafter =
+                          StartDrafter(model_, verifier.address(), path + ".drafter.log");
+                      TestClient client(verifier.address());
+                      grpc::ClientContext context;
+                      v1::GenerateRequest request;
+                      request.set_text("abc");
+                      request.mutable_stop()->set_max_tokens(400);
+                      request.mutable_stop()->set_ignore_eos(true);
+                      const auto reader = client.stub().Generate(&context, request);
+                      Pause(random, 40);
+                      verifier.process->Signal(SIGTERM);
+                      v1::GenerateResponse response;
+                      while (reader->Read(&response)) {
+                      }
+                      (void)reader->Finish();
+                      const int code = verifier.process->Wait();
+                      if (code != 0) ADD_FAILURE() << verifier.process->Log();
+                      return code;
+                    }),
+            (Codes{{0, 40}}));
+}
+
+TEST_F(Exit, ClientsExitZero) {
+  const VerifierProcess verifier = StartVerifier(model_, dir_ / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  EXPECT_EQ(CodesOf(100,
+                    [&](const std::string& path, std::mt19937&) {
+                      return Process::Start({ProgramPath("outrider"), "status", "--verifier",
+                                             verifier.address()},
+                                            path + ".log")
+                          ->Wait();
+                    }),
+            (Codes{{0, 100}}));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,133 @@
+// What the programs say, and how they end, when they are started wrongly; what the verifier says of
+// the model that it serves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::AllOf;
+using testing::DefaultModel;
+using ::testing::HasSubstr;
+using testing::Process;
+using testing::ProgramPath;
+using testing::TempDir;
+
+class Startup : public ::testing::Test {
+ protected:
+  // The program's output; fails the test unless it ends with `code`.
+  std::string Run(std::vector<std::string> argv, int code) {
+    argv[0] = ProgramPath(argv[0]);
+    const auto process = Process::Start(argv, dir_ / "program.log");
+    EXPECT_EQ(process->Wait(), code) << ::testing::PrintToString(argv);
+    return process->Log();
+  }
+  // Copies the default target, to be changed.
+  std::string CopyModel() {
+    const std::string copy = dir_ / "model";
+    std::filesystem::copy(DefaultModel("target"), copy);
+    return copy;
+  }
+
+  TempDir dir_;
+  std::string log_;
+};
+
+TEST_F(Startup, NamesTheWordThatIsWrong) {
+  const std::string target = DefaultModel("target");
+  EXPECT_THAT(Run({"outrider-verifier", "--modle", target}, 2),
+              HasSubstr("unknown option --modle; did you mean --model?"));
+  EXPECT_THAT(Run({"outrider-drafter", "--verifer", "127.0.0.1:1"}, 2),
+              HasSubstr("unknown option --verifer; did you mean --verifier?"));
+  EXPECT_THAT(Run({"outrider", "generate", "--promt", "a"}, 2),
+              HasSubstr("unknown option --promt; did you mean --prompt?"));
+  EXPECT_THAT(Run({"outrider", "frobnicate"}, 2), HasSubstr("unknown command 'frobnicate'"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--drain-timeout", "nan"}, 2),
+              HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-rule", "confidence",
+                   "--stop-threshold", "nan"},
+                  2),
+              HasSubstr("--stop-threshold"));
+  std::ofstream(dir_ / "flags") << "model=" << target << "\nmax-sesions=4\n";
+  EXPECT_THAT(Run({"outrider-verifier", "--config", dir_ / "flags"}, 2),
+              HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));
+}
+
+TEST_F(Startup, SaysWhatIsNoModel) {
+  EXPECT_THAT(Run({"outrider-verifier", "--model", "org/name"}, 1), HasSubstr("hf download"));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", "org/name", "--verifier", "127.0.0.1:1"}, 1),
+              HasSubstr("hf download"));
+  // The architecture, not the tokenizer, is what is told of.
+  const std::string model = CopyModel();
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(model + "/config.json"));
+  config["architectures"] = {"MambaForCausalLM"};
+  std::ofstream(model + "/config.json") << config.dump();
+  std::ofstream(model + "/tokenizer.json") << "{}";
+  EXPECT_THAT(Run({"outrider-verifier", "--model", model}, 1), HasSubstr("MambaForCausalLM"));
+}
+
+TEST_F(Startup, NeverWaitsForAFifo) {
+  const std::string model = CopyModel();
+  const std::string file = model + "/tokenizer_config.json";
+  std::filesystem::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(Run({"outrider-verifier", "--model", model}, 1),
+              AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("is a FIFO")));
+  const std::string fifo = dir_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string target = DefaultModel("target");
+  for (const char* flag : {"--client-tokens", "--trace-file"}) {
+    Run({"outrider-verifier", "--model", target, flag, fifo}, 1);
+  }
+  EXPECT_THAT(Run({"outrider-verifier", "--config", fifo}, 2), HasSubstr("is a FIFO"));
+  EXPECT_THAT(
+      Run({"outrider-drafter", "--model", DefaultModel("drafter"), "--verifier", "file:" + fifo},
+          2),
+      HasSubstr("is a FIFO"));
+  EXPECT_THAT(Run({"outrider", "generate", "--prompt-file", fifo}, 1), HasSubstr("is a FIFO"));
+  EXPECT_THAT(Run({"outrider", "bench", "--prompts", fifo}, 1), HasSubstr("is a FIFO"));
+}
+
+// generation_config.json reaches requests by gRPC; what the log says of the model.
+TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
+  const std::string model = dir_ / "made";
+  ASSERT_TRUE(
+      MakeCheckpoint(model, {.vocab_size = 300, .dtype = Dtype::kF32, .tokenizer = true}).ok());
+  std::ofstream(model + "/generation_config.json") << R"({"temperature": 0, "max_new_tokens": 5})";
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  request.mutable_stop()->set_ignore_eos(true);
+  const auto texts = [&](const std::vector<std::string>& flags) {
+    const auto verifier = testing::StartVerifier(model, dir_ / "verifier.log", flags);
+    std::vector<std::vector<uint32_t>> tokens;
+    testing::TestClient client(verifier.address());
+    for (int i = 0; i < 2; ++i) tokens.push_back(client.Generate(request).tokens);
+    log_ = verifier.process->Log();
+    return tokens;
+  };
+  const auto greedy = texts({});
+  EXPECT_EQ(greedy[0].size(), 5u);
+  EXPECT_EQ(greedy[0], greedy[1]);
+  EXPECT_THAT(log_, AllOf(HasSubstr("max_new_tokens=5"), HasSubstr("--weights f32 keeps them"),
+                          HasSubstr("chat_template=plain"), HasSubstr("ends_texts=1:</s>")));
+  request.mutable_stop()->set_max_tokens(40);
+  const auto sampled = texts({"--generation-config", "none"});
+  EXPECT_EQ(sampled[0].size(), 40u);
+  EXPECT_NE(sampled[0], sampled[1]);
+  const auto asked = texts({});
+  EXPECT_EQ(asked[0].size(), 40u) << "the request's own";
+  EXPECT_EQ(asked[0], asked[1]);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,92 @@
+"""The scripts' last line is a true verdict, also when they are interrupted.
+
+Each case runs a copy of scripts/ in which the commands that build and test are stand-ins: `cmake --build`
+starts a process of its own and waits for it, so that the test can interrupt the script in the middle and
+see that nothing it started lives on.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[1])
+
+# A build that is told to wait says so in a file, with the number of the process it has started.
+CMAKE = """#!/usr/bin/env bash
+[[ $1 == --build ]] || exit 0
+mkdir -p build/cpu
+if [[ -n ${BUILD_WAITS:-} ]]; then
+  sleep 1000 &
+  echo $! >started.new && mv started.new started
+  wait
+fi
+exit "${BUILD_STATUS:-0}"
+"""
+CTEST = "#!/usr/bin/env bash\nexit \"${TESTS_STATUS:-0}\"\n"
+
+
+class Verdict(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        shutil.copytree(SOURCE / "scripts", self.root / "scripts")
+        stand_ins = self.root / "stand-ins"
+        stand_ins.mkdir()
+        for path, text in ((stand_ins / "cmake", CMAKE), (stand_ins / "ctest", CTEST),
+                           (self.root / "scripts/setup.sh", "#!/usr/bin/env bash\n")):
+            path.write_text(text)
+            path.chmod(0o755)
+        self.path = f"{stand_ins}:{os.environ['PATH']}"
+
+    def start(self, script, **environment):
+        return subprocess.Popen([self.root / "scripts" / script], stdout=subprocess.PIPE, text=True,
+                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                env=dict(os.environ, PATH=self.path, **environment))
+
+    def finish(self, process):
+        """Exit status and last line."""
+        output, _ = process.communicate(timeout=60)
+        return process.returncode, output.rstrip().splitlines()[-1]
+
+    def test_says_passed_and_failed(self):
+        for environment, status, word in (({}, 0, "PASSED"), ({"BUILD_STATUS": "3"}, 3, "FAILED"),
+                                          ({"TESTS_STATUS": "8"}, 1, "FAILED"),
+                                          # The status of a child that a signal ended is no interruption.
+                                          ({"BUILD_STATUS": "143"}, 143, "FAILED")):
+            with self.subTest(**environment):
+                returned, line = self.finish(self.start("test.sh", **environment))
+                self.assertEqual(returned, status)
+                self.assertRegex(line, f"^cpu: {word} after")
+
+    def test_interrupted_is_not_passed(self):
+        for script, name in (("test.sh", "cpu"), ("chaos.sh", "chaos"), ("soak.sh", "soak"),
+                             ("demo.sh", "demo")):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(script=script, signal=number.name):
+                    started = self.root / "started"
+                    started.unlink(missing_ok=True)
+                    process = self.start(script, BUILD_WAITS="1")
+                    while not started.exists():
+                        self.assertIsNone(process.poll(), "the script ended before its build")
+                    child = int(started.read_text())
+                    process.send_signal(number)
+                    returned, line = self.finish(process)
+                    self.assertEqual(returned, 128 + number)
+                    self.assertRegex(line, f"^{name}.*: INTERRUPTED after")
+                    self.assertFalse(self.runs(child), "what the build had started is still there")
+
+    @staticmethod
+    def runs(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,46 @@
+// Text workers of which each is busy until the test says otherwise: what is handed in meanwhile
+// waits, and whoever gets an answer all the same did the work on a thread of its own.
+#pragma once
+
+#include <future>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "verifier/engine/text_workers.h"
+
+namespace outrider::testing {
+
+class HeldWorkers {
+ public:
+  HeldWorkers(const TextWorkersOptions& options, const Clock* clock, VerifierMetrics* metrics)
+      : workers_(options, clock, metrics), released_(release_.get_future()) {
+    for (int i = 0; i < options.threads; ++i) {
+      std::promise<void> begun;
+      const auto ticket = workers_.Submit({.client = "holder " + std::to_string(i),
+                                           .run =
+                                               [&begun, released = released_] {
+                                                 begun.set_value();
+                                                 released.wait();
+                                               },
+                                           .refuse = [](const Status&) {}});
+      OUTRIDER_CHECK(ticket.ok());
+      begun.get_future().wait();
+    }
+  }
+  ~HeldWorkers() { Release(); }
+
+  void Release() {
+    if (!is_released_) release_.set_value();
+    is_released_ = true;
+  }
+  TextWorkers& workers() { return workers_; }
+
+ private:
+  TextWorkers workers_;
+  std::promise<void> release_;
+  std::shared_future<void> released_;
+  bool is_released_ = false;
+};
+
+}  // namespace outrider::testing

@@ -1,0 +1,58 @@
+// A drafter that is nothing but its gRPC stream: what it sends is up to the test.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/text/tokenizer.h"
+#include "outrider/v1/drafting.grpc.pb.h"
+
+namespace outrider::testing {
+
+// A plan that the verifier sent.
+struct Asked {
+  uint64_t session = 0;
+  uint32_t round = 0;
+  uint32_t length = 0;
+  std::vector<uint32_t> branching;
+  v1::DraftKind kind{};
+};
+
+// One attached stream. One thread may send while another one reads.
+class RawDrafter {
+ public:
+  // Says hello at once.
+  RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
+             const std::string& name = "hostile");
+  ~RawDrafter();
+
+  // False: the stream is over.
+  bool Send(const v1::FromDrafter& message) { return stream_->Write(message); }
+  // Calls `on_plan` for every plan until the verifier, or Cancel, ends the stream.
+  grpc::Status ReadPlans(const std::function<void(const Asked&)>& on_plan);
+  // Answers every plan of sessions of this kind, until the verifier ends the stream. The first plan
+  // of a session is not waited for, so that its answer may be an old one.
+  grpc::Status AnswerWith(v1::DraftKind kind,
+                          const std::function<void(const Asked&, v1::FromDrafter*)>& make);
+  // Why the verifier ended it.
+  grpc::Status End();
+  // Ends the stream; any thread.
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::Drafting::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::FromDrafter, v1::FromVerifier>> stream_;
+  bool ended_ = false;
+};
+
+// Adds a draft of these tokens, one sequence, each surely drawn.
+v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
+                    const std::vector<uint32_t>& tokens, bool laws);
+
+}  // namespace outrider::testing

@@ -1,0 +1,1 @@
+// Empty: outrider_test_headers is made of its precompiled headers.

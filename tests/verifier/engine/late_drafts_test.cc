@@ -1,0 +1,255 @@
+// What late drafts cost a request: the engine over the pool's own patience, with a drafter that is
+// played by hand and a clock that only forward passes (1 ms each) and waiting move.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/engine/engine.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider {
+namespace {
+
+using testing::FakeClock;
+
+constexpr int kVocab = 26;
+constexpr Duration kStep = std::chrono::milliseconds(1);
+
+// A message of the drafter's: of a draft, or without tokens a load report.
+struct Answer {
+  uint64_t session = 0;
+  uint32_t round = 0;
+  DraftChunk chunk;
+};
+
+// A drafter that answers each plan as `play` says.
+class PlayedDrafter final : public DrafterLink {
+ public:
+  struct Asked {
+    uint64_t session;
+    RoundPlan plan;
+    DraftKind kind;
+  };
+  // After how long it sends what; nullopt: nothing.
+  using Play = std::function<std::optional<std::pair<Duration, DraftChunk>>(const Asked&)>;
+
+  PlayedDrafter(const Clock* clock, Play play) : clock_(clock), play_(std::move(play)) {}
+
+  void SendWelcome(const DrafterWelcome&) override {}
+  void SendOpen(const SessionStart& start) override {
+    kinds_[start.session] = start.kind;
+    Ask(start.session, start.plan);
+  }
+  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
+    for (const RoundDecision& d : decisions) Ask(d.session, d.plan);
+  }
+  void SendClose(uint64_t) override {}
+  void SendDrain() override {}
+  void Close(const Status& reason) override { ADD_FAILURE() << reason.ToString(); }
+
+  int plans() const { return plans_; }
+  // When it speaks next.
+  std::optional<Time> next() const {
+    return answers_.empty() ? std::nullopt : std::optional(answers_.begin()->first);
+  }
+  void Speak(DrafterPool& pool, uint64_t id) {
+    while (!answers_.empty() && answers_.begin()->first <= clock_->Now()) {
+      Answer answer = std::move(answers_.begin()->second);
+      answers_.erase(answers_.begin());
+      if (answer.chunk.tokens.empty()) {
+        pool.OnLoad(id, /*sessions=*/1);
+      } else {
+        pool.OnDrafts(id, {{answer.session, answer.round, std::move(answer.chunk)}}, 0);
+      }
+    }
+  }
+
+ private:
+  void Ask(uint64_t session, const RoundPlan& plan) {
+    ++plans_;
+    if (auto played = play_({session, plan, kinds_[session]}); played.has_value()) {
+      answers_.emplace(clock_->Now() + played->first,
+                       Answer{session, plan.round, std::move(played->second)});
+    }
+  }
+
+  const Clock* clock_;
+  Play play_;
+  int plans_ = 0;
+  std::map<uint64_t, DraftKind> kinds_;
+  std::multimap<Time, Answer> answers_;
+};
+
+// `tokens` tokens of a draft, which hardly anything of is accepted.
+DraftChunk Tokens(int tokens, DraftKind kind, bool more) {
+  DraftChunk chunk{.tokens = std::vector<TokenId>(static_cast<size_t>(tokens), 3), .more = more};
+  if (kind == DraftKind::kSampled) {
+    chunk.laws.assign(chunk.tokens.size(), {.ids = {3}, .weights = {kDraftLawTotal}});
+  }
+  return chunk;
+}
+
+PlayedDrafter::Play Whole(Duration after) {
+  return [after](const PlayedDrafter::Asked& asked) {
+    return std::pair(after, Tokens(asked.plan.shape.length, asked.kind, false));
+  };
+}
+
+// The first part of every draft and never the rest.
+std::optional<std::pair<Duration, DraftChunk>> FirstPart(const PlayedDrafter::Asked& asked) {
+  return std::pair(kStep, Tokens(1, asked.kind, /*more=*/true));
+}
+
+class Silence final : public GenerationSink {
+ public:
+  explicit Silence(bool* ended) : ended_(ended) {}
+  void Send(Chunk) override {}
+  void Finish(const Summary&) override { *ended_ = true; }
+  void Fail(const Status& status) override {
+    ADD_FAILURE() << status.ToString();
+    *ended_ = true;
+  }
+
+ private:
+  bool* ended_;
+};
+
+struct Way {
+  const char* name;
+  const char* policy;  // "": fixed plans
+  bool seeded;         // under a rule that the drafts change the text of
+};
+
+class LateDraftsTest : public ::testing::TestWithParam<Way> {
+ protected:
+  LateDraftsTest() {
+    model_.set_on_forward([this](int) { clock_.Advance(kStep); });
+    EngineOptions options{.prefix_cache = false};
+    if (*GetParam().policy != '\0') {
+      options.planner = PlannerOptions{.control = {.policy = GetParam().policy}};
+      options.planner->max_paths = 1;
+      options.planner->local = {.lookup = {.max_tokens = 0}, .suffix_max_tokens = 0};
+    }
+    engine_ =
+        std::make_unique<Engine>(options, &model_, tokenizer_.get(), &pool_, nullptr, &clock_);
+    pool_.set_consumer(engine_.get());
+  }
+
+  void Join(PlayedDrafter::Play play) {
+    drafter_ = std::make_shared<PlayedDrafter>(&clock_, std::move(play));
+    const Status status = pool_.Join(1,
+                                     {.protocol_version = kDraftingProtocolVersion,
+                                      .name = "played",
+                                      .model = "small",
+                                      .tokenizer = tokenizer_->fingerprint(),
+                                      .vocab_size = 32,
+                                      .max_sessions = 64,
+                                      .max_draft_length = 8,
+                                      .max_draft_tokens = 64,
+                                      .max_context = 1024},
+                                     drafter_);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+
+  // Requests one after the other, of 100 tokens each. Returns the time that they waited.
+  double Serve(int requests) {
+    Duration waited{};
+    for (int i = 0; i < requests; ++i) {
+      GenerationRequest request{.prompt = {1, 2, 3, 4, 5, 6},
+                                .sampling = {.temperature = 1},
+                                .max_tokens = 100,
+                                .ignore_eos = true};
+      request.speculation.rule = GetParam().seeded ? std::optional(Rule::kToken) : std::nullopt;
+      if (GetParam().seeded) request.seed = 7;
+      bool ended = false;
+      EXPECT_TRUE(engine_->Submit(++id_, request, std::make_shared<Silence>(&ended)).ok());
+      while (!ended) {
+        drafter_->Speak(pool_, 1);
+        if (engine_->Step()) continue;
+        const Time next = std::min(engine_->NextDeadline().value_or(Time::max()),
+                                   drafter_->next().value_or(Time::max()));
+        if (next == Time::max()) {
+          ADD_FAILURE() << "nothing to wait for";
+          return 0;
+        }
+        waited += std::max(next - clock_.Now(), Duration::zero());
+        clock_.Advance(std::max(next - clock_.Now(), Duration::zero()));
+      }
+    }
+    return Seconds(waited);
+  }
+
+  FakeClock clock_;
+  FakeModel model_{{.vocab_size = 32}};
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+  DrafterPool pool_{{.model = "large", .tokenizer = tokenizer_->fingerprint(), .vocab_size = 32},
+                    {.mass = 0.999f, .max_entries = 32},
+                    nullptr,
+                    &clock_};
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<PlayedDrafter> drafter_;
+  uint64_t id_ = 0;
+};
+
+// One deadline of a drafter that has never been in time; that of a seeded request is 2 s later.
+TEST_P(LateDraftsTest, UnfinishedDraftsCostOneDeadlineInAll) {
+  Join(FirstPart);
+  EXPECT_LE(Serve(5), GetParam().seeded ? 2.3 : 0.3);
+  EXPECT_EQ(Serve(50), 0) << "nobody waits for it again";
+  EXPECT_GE(drafter_->plans(), 3) << "though it is tried";
+}
+
+TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
+  bool finishes = true;
+  Join([&](const PlayedDrafter::Asked& asked) {
+    return finishes ? Whole(2 * kStep)(asked) : FirstPart(asked);
+  });
+  Serve(5);
+  finishes = false;
+  EXPECT_LE(Serve(55), GetParam().seeded ? 2.1 : 0.1);
+  finishes = true;
+  const double waited = Serve(50);
+  // The controller need not ask a drafter whose drafts are not accepted.
+  if (std::string(GetParam().name) != "Adaptive") {
+    EXPECT_GT(waited, 0.1) << "it is well again";
+  }
+}
+
+// It says that it is there, but drafts nothing.
+TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
+  Join([](const PlayedDrafter::Asked&) { return std::pair(kStep, DraftChunk()); });
+  EXPECT_LE(Serve(5), GetParam().seeded ? 2.9 : 0.9);
+  EXPECT_EQ(Serve(50), 0);
+}
+
+// Each draft comes a little later than the one before it.
+TEST_P(LateDraftsTest, NobodyWaitsForADrafterThatGetsEverSlower) {
+  Duration delay = kStep;
+  Join([&](const PlayedDrafter::Asked& asked) {
+    delay = std::min<Duration>(delay + delay / 8, std::chrono::seconds(2));
+    return Whole(delay)(asked);
+  });
+  Serve(20);
+  EXPECT_LE(Serve(50), 0.2) << "of 5 s";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LateDraftsTest,
+                         ::testing::Values(Way{"Fixed", "", false}, Way{"FixedSeeded", "", true},
+                                           Way{"FixedArm", "fixed:draft-1x4", false},
+                                           Way{"Adaptive", "adaptive", false},
+                                           Way{"AdaptiveSeeded", "adaptive", true}),
+                         [](const auto& way) { return std::string(way.param.name); });
+
+}  // namespace
+}  // namespace outrider

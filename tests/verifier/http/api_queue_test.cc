@@ -1,0 +1,160 @@
+// A body on its way to a worker and back, without a server: connections are puppets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/held_workers.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::HeldWorkers;
+using ::testing::Pair;
+
+// Runs what is posted when the test says so.
+class PuppetExchange final : public HttpExchange {
+ public:
+  void Post(std::function<void()> task) override {
+    MutexLock lock(mu_);
+    tasks_.push_back(std::move(task));
+    posted_.notify_all();
+  }
+  void Reply(HttpReply reply) override { replies.push_back(std::move(reply)); }
+  void BeginStream(HttpReply) override {}
+  void Write(std::string) override {}
+  void EndStream() override {}
+  void OnGone(std::function<void()> called) override { gone = std::move(called); }
+
+  // Runs the next task; false: none came within 30 s.
+  bool RunNext() {
+    std::function<void()> task;
+    {
+      MutexLock lock(mu_);
+      const Time until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (tasks_.empty()) {
+        if (lock.WaitUntil(posted_, until) == std::cv_status::timeout) return false;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+    return true;
+  }
+  bool RunUntilReply() {
+    while (replies.empty()) {
+      if (!RunNext()) return false;
+    }
+    return true;
+  }
+
+  std::vector<HttpReply> replies;
+  std::function<void()> gone;
+
+ private:
+  Mutex mu_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> tasks_ OUTRIDER_GUARDED_BY(mu_);
+};
+
+class ApiQueueTest : public ::testing::Test {
+ protected:
+  ~ApiQueueTest() override {
+    held_.Release();
+    held_.workers().Stop();
+  }
+
+  std::shared_ptr<PuppetExchange> Post(const std::string& path, const std::string& body) {
+    auto exchange = std::make_shared<PuppetExchange>();
+    api_.Handle({.method = "POST", .path = path, .body = body}, exchange);
+    return exchange;
+  }
+  double Waiting() const { return metrics_.tokenizer_requests_waiting.value(); }
+
+  FakeModel model_{{.vocab_size = testing::kAsciiTokens}};
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  SteadyClock clock_;
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  HttpMetrics http_metrics_{registry_, "m"};
+  Engine engine_{{}, &model_, tokenizer_.get(), nullptr, &metrics_, &clock_};
+  EngineThread thread_{&engine_};
+  Intake intake_{&engine_, &thread_};
+  ClientTokens tokens_{nullptr};
+  HeldWorkers held_{{.max_waiting = 4}, &clock_, &metrics_};
+  HttpApi api_{{.model = {.name = "m",
+                          .tokenizer = tokenizer_.get(),
+                          .chat_template = ChatTemplate(),
+                          .limits = engine_.limits()},
+                .tokens = &tokens_},
+               &intake_,
+               &held_.workers(),
+               &http_metrics_};
+};
+
+constexpr char kCompletion[] = R"({"prompt": "abc", "max_tokens": 2})";
+constexpr char kChat[] = R"({"messages": [{"role": "user", "content": "abc"}], "max_tokens": 2})";
+
+TEST_F(ApiQueueTest, OnlyWorkersReadBodies) {
+  const auto completion = Post("/v1/completions", kCompletion);
+  const auto chat = Post("/v1/chat/completions", kChat);
+  EXPECT_EQ(Waiting(), 2);
+  EXPECT_EQ(metrics_.tokenizer_seconds.count(), 0u);
+  held_.Release();
+  for (const auto& exchange : {completion, chat}) {
+    ASSERT_TRUE(exchange->RunUntilReply());
+    EXPECT_EQ(exchange->replies.at(0).code, 200) << exchange->replies.at(0).body;
+  }
+}
+
+TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
+  for (int i = 0; i < 2; ++i) Post("/v1/completions", kCompletion);  // half of it, one client
+  const auto refused = Post("/v1/completions", kCompletion);
+  ASSERT_EQ(refused->replies.size(), 1u);
+  EXPECT_EQ(refused->replies[0].code, 429);
+  EXPECT_THAT(refused->replies[0].headers, Contains(Pair("Retry-After", "1")));
+}
+
+TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {
+  const auto waiting = Post("/v1/completions", kCompletion);
+  ASSERT_NE(waiting->gone, nullptr);
+  waiting->gone();
+  EXPECT_EQ(Waiting(), 0);
+
+  // Gone when a worker has read the body: nothing goes to the engine.
+  const auto read = Post("/v1/completions", kCompletion);
+  const auto other = Post("/v1/completions", kCompletion);
+  held_.Release();
+  ASSERT_TRUE(other->RunUntilReply());  // the same client's, so `read` has been read before
+  read->gone();
+  ASSERT_TRUE(read->RunNext());
+  std::promise<bool> idle;
+  thread_.Post([&] { idle.set_value(engine_.idle()); });
+  EXPECT_TRUE(idle.get_future().get());
+  EXPECT_TRUE(read->replies.empty() && waiting->replies.empty());
+}
+
+TEST_F(ApiQueueTest, StoppingAnswers503) {
+  const auto waiting = Post("/v1/completions", kCompletion);
+  held_.Release();
+  held_.workers().Stop();
+  ASSERT_TRUE(waiting->RunUntilReply());
+  const auto late = Post("/v1/completions", kCompletion);
+  ASSERT_EQ(late->replies.size(), 1u);
+  EXPECT_EQ(late->replies[0].code, 503);
+  EXPECT_THAT(late->replies[0].body, HasSubstr("shutting down"));
+}
+
+}  // namespace
+}  // namespace outrider

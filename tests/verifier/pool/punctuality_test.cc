@@ -1,0 +1,142 @@
+#include "verifier/pool/punctuality.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/fake_clock.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kPlenty = 1000;  // what a draft is worth
+constexpr double kUsual = 0.004;
+
+class PunctualityTest : public ::testing::Test {
+ protected:
+  void InTime(int drafts, double seconds = kUsual, double worth = kPlenty) {
+    for (int i = 0; i < drafts; ++i) p_.RecordDraft(clock_.Now(), seconds, worth, /*late=*/false);
+  }
+  void Late(int drafts) {
+    for (int i = 0; i < drafts; ++i) p_.MarkLate(clock_.Now(), kUsual, /*silent=*/false);
+  }
+
+  testing::FakeClock clock_;
+  Punctuality p_;
+};
+
+TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
+  InTime(1);
+  for (int i = 0; i < 3; ++i) {
+    Late(2);
+    InTime(1);
+  }
+  EXPECT_FALSE(p_.suspended());
+  EXPECT_GT(p_.Patience(kPlenty), 0);
+  Late(3);
+  EXPECT_TRUE(p_.suspended());
+  EXPECT_EQ(p_.Patience(kPlenty), 0);
+}
+
+TEST_F(PunctualityTest, SuspendsASilentOrANewDrafterAtOnce) {
+  Late(1);
+  EXPECT_TRUE(p_.suspended()) << "it has never been in time";
+  p_ = {};
+  InTime(1);
+  p_.MarkLate(clock_.Now(), kUsual, /*silent=*/true);
+  EXPECT_TRUE(p_.suspended());
+}
+
+TEST_F(PunctualityTest, ADraftThatComesLateIsNoneInTime) {
+  InTime(1);
+  for (int i = 0; i < 3; ++i) {
+    Late(1);
+    p_.RecordDraft(clock_.Now(), 0.1, kPlenty, /*late=*/true);
+  }
+  EXPECT_TRUE(p_.suspended());
+  EXPECT_GT(p_.round_trip().mean, 0.02) << "but its time is learned";
+}
+
+TEST_F(PunctualityTest, ResumesWithADraftThatIsWorthItsWait) {
+  Late(1);
+  const double worth = 0.1;
+  InTime(5, 0.11, worth);
+  EXPECT_TRUE(p_.suspended()) << "plain decoding would be faster";
+  InTime(1, 0.09, worth);
+  EXPECT_FALSE(p_.suspended());
+  EXPECT_DOUBLE_EQ(p_.round_trip().mean, 0.09) << "what it was before says little";
+  Late(1);
+  p_ = {};
+  Late(1);
+  InTime(5, 1.1);
+  EXPECT_TRUE(p_.suspended()) << "nobody ever waits that long";
+}
+
+// A draft always just before its deadline: each makes the deadline later.
+TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
+  for (const double worth : {0.05, 0.2, kPlenty}) {
+    p_ = {};
+    InTime(1);
+    for (int i = 0; i < 100; ++i) InTime(1, 0.99 * p_.Patience(worth), worth);
+    EXPECT_LE(p_.Patience(worth), std::min(worth, Punctuality::kMaxPatience));
+  }
+}
+
+TEST_F(PunctualityTest, TriesASuspendedDrafterLaterAndLater) {
+  Late(1);
+  int trials = 0;
+  for (int i = 0; i < 10'000; ++i) {  // 100 s
+    clock_.Advance(std::chrono::milliseconds(10));
+    if (!p_.IsTrialDue(clock_.Now())) continue;
+    p_.BeginTrial(clock_.Now());
+    ++trials;
+  }
+  EXPECT_GE(trials, 6);
+  EXPECT_LE(trials, 10);
+}
+
+// Well as soon as nobody waits, late as soon as somebody does: the time lost stays a small share.
+TEST_F(PunctualityTest, HoldsARelapsingDrafterLongerEachTime) {
+  InTime(1, 0.9);
+  double waited = 0, seconds = 0;
+  const auto pass = [&](double by) {
+    clock_.Advance(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(by)));
+    seconds += by;
+  };
+  while (seconds < 600) {
+    if (p_.suspended()) {
+      pass(0.001);
+      InTime(1, 0.9);
+      continue;
+    }
+    const double patience = p_.Patience(kPlenty);
+    pass(patience);
+    waited += patience;
+    p_.MarkLate(clock_.Now(), patience, /*silent=*/false);
+  }
+  EXPECT_LT(waited / seconds, 0.07);
+}
+
+TEST_F(PunctualityTest, TimeForgives) {
+  InTime(1);
+  for (int i = 0; i < 20; ++i) {
+    clock_.Advance(std::chrono::seconds(61));
+    Late(3);
+    ASSERT_TRUE(p_.suspended());
+    InTime(1);
+    EXPECT_FALSE(p_.suspended()) << i;
+  }
+}
+
+TEST_F(PunctualityTest, GoodWorkIsForgiven) {
+  for (int i = 0; i < 20; ++i) {  // a stall of the machine now and then
+    InTime(100);
+    Late(3);
+    ASSERT_TRUE(p_.suspended());
+    InTime(1);
+    EXPECT_FALSE(p_.suspended()) << i;
+  }
+}
+
+}  // namespace
+}  // namespace outrider

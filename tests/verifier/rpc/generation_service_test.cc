@@ -1,0 +1,184 @@
+// The service over an engine without weights, with every worker that tokenizes held: what is
+// answered all the same took no worker's work.
+#include "verifier/rpc/generation_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/rpc/channel.h"
+#include "common/rpc/server.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/held_workers.h"
+#include "tests/support/tiny_tokenizer.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::HeldWorkers;
+
+constexpr int kContext = 64;
+
+class GenerationServiceTest : public ::testing::Test {
+ protected:
+  struct Answer {
+    grpc::Status status;
+    std::string pushback;
+  };
+
+  explicit GenerationServiceTest(const TextWorkersOptions& options = {})
+      : held_(options, &clock_, &metrics_) {
+    auto server = RpcServer::Start({.listen = "127.0.0.1:0"}, {&service_});
+    server_ = std::move(server).value();
+    stub_ =
+        v1::Generation::NewStub(MakeChannel("127.0.0.1:" + std::to_string(server_->port()), {}));
+  }
+  ~GenerationServiceTest() override {
+    held_.Release();
+    held_.workers().Stop();
+    server_->Shutdown(Duration::zero());
+  }
+
+  // Each call on a thread of its own, so that none is waited for.
+  std::future<Answer> Generate(const v1::GenerateRequest& request, grpc::ClientContext& context) {
+    return std::async(std::launch::async, [this, request, &context] {
+      const auto reader = stub_->Generate(&context, request);
+      v1::GenerateResponse response;
+      while (reader->Read(&response)) {
+      }
+      const grpc::Status status = reader->Finish();
+      const auto& trailing = context.GetServerTrailingMetadata();
+      const auto found = trailing.find("grpc-retry-pushback-ms");
+      return Answer{status, found == trailing.end()
+                                ? ""
+                                : std::string(found->second.data(), found->second.size())};
+    });
+  }
+  std::future<grpc::Status> Tokenize(const std::string& text, grpc::ClientContext& context) {
+    return std::async(std::launch::async, [this, text, &context] {
+      v1::TokenizeRequest request;
+      request.set_text(text);
+      v1::TokenizeResponse response;
+      const grpc::Status status = stub_->Tokenize(&context, request, &response);
+      const size_t tokens = static_cast<size_t>(response.token_ids_size());
+      EXPECT_EQ(tokens, status.ok() ? text.size() : 0u);
+      return status;
+    });
+  }
+
+  // False: it was not so within 30 s.
+  bool AwaitWaiting(int count) {
+    const Time until = clock_.Now() + std::chrono::seconds(30);
+    while (metrics_.tokenizer_requests_waiting.value() != count) {
+      if (clock_.Now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  static v1::GenerateRequest Text(const std::string& text) {
+    v1::GenerateRequest request;
+    request.set_text(text);
+    request.mutable_stop()->set_max_tokens(3);
+    return request;
+  }
+
+  FakeModel model_{{.vocab_size = testing::kAsciiTokens, .max_position_embeddings = kContext}};
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  SteadyClock clock_;
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  DrafterPool pool_{TargetIdentity{}, {}, &metrics_, &clock_};
+  Engine engine_{{}, &model_, tokenizer_.get(), &pool_, &metrics_, &clock_};
+  EngineThread thread_{&engine_};
+  Intake intake_{&engine_, &thread_};
+  ClientTokens tokens_{nullptr};
+  ClientAuthorization authorization_{&tokens_};
+  HeldWorkers held_;
+  GenerationService service_{{.tokenizer = tokenizer_.get(),
+                              .config = model_.config(),
+                              .limits = engine_.limits(),
+                              .authorization = &authorization_,
+                              .text_workers = &held_.workers()},
+                             &engine_,
+                             &pool_,
+                             &thread_,
+                             &intake_};
+  std::unique_ptr<RpcServer> server_;
+  std::unique_ptr<v1::Generation::Stub> stub_;
+};
+
+TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
+  grpc::ClientContext generate_context, tokenize_context;
+  auto generated = Generate(Text("abc"), generate_context);
+  auto tokenized = Tokenize("abc", tokenize_context);
+  ASSERT_TRUE(AwaitWaiting(2));
+
+  // What needs no worker is answered meanwhile: ids, and what is refused by its sizes.
+  grpc::ClientContext ids_context, long_context, stops_context;
+  v1::GenerateRequest ids = Text("");
+  ids.mutable_token_ids()->add_ids(1);
+  EXPECT_TRUE(Generate(ids, ids_context).get().status.ok());
+  const grpc::Status too_long =
+      Generate(Text(std::string(kContext + 1, 'a')), long_context).get().status;
+  EXPECT_EQ(too_long.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(too_long.error_message(), HasSubstr("text: 65 bytes"));
+  v1::GenerateRequest stops = Text("abc");
+  for (int i = 0; i < 257; ++i) stops.mutable_stop()->add_stop_token_ids(1);
+  const grpc::Status too_many = Generate(stops, stops_context).get().status;
+  EXPECT_EQ(too_many.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(too_many.error_message(), HasSubstr("stop.stop_token_ids: 257 entries, at most 256"));
+  EXPECT_EQ(metrics_.tokenizer_seconds.count(), 0u) << "a worker had work";
+
+  EXPECT_EQ(generated.wait_for(Duration::zero()), std::future_status::timeout);
+  EXPECT_EQ(tokenized.wait_for(Duration::zero()), std::future_status::timeout);
+  held_.Release();
+  EXPECT_TRUE(generated.get().status.ok());
+  EXPECT_TRUE(tokenized.get().ok());
+}
+
+TEST_F(GenerationServiceTest, CancelledCallsLeaveTheQueue) {
+  grpc::ClientContext generate_context, tokenize_context, late_context;
+  late_context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  auto generated = Generate(Text("abc"), generate_context);
+  auto tokenized = Tokenize("abc", tokenize_context);
+  EXPECT_EQ(Generate(Text("abc"), late_context).get().status.error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  ASSERT_TRUE(AwaitWaiting(2));
+  generate_context.TryCancel();
+  tokenize_context.TryCancel();
+  EXPECT_EQ(generated.get().status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(tokenized.get().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(AwaitWaiting(0));
+}
+
+class FullTokenizerQueue : public GenerationServiceTest {
+ protected:
+  FullTokenizerQueue() : GenerationServiceTest({.max_waiting = 2}) {}
+};
+
+TEST_F(FullTokenizerQueue, RefusesWithATimeToComeBack) {
+  grpc::ClientContext waiting_context, refused_context, other_context;
+  auto waiting = Generate(Text("abc"), waiting_context);
+  ASSERT_TRUE(AwaitWaiting(1));
+  const Answer refused = Generate(Text("abc"), refused_context).get();
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.pushback, "1000");
+  // Another client has the other half of it.
+  other_context.AddMetadata("outrider-client", "other");
+  auto other = Generate(Text("abc"), other_context);
+  ASSERT_TRUE(AwaitWaiting(2));
+  held_.Release();
+  EXPECT_TRUE(waiting.get().status.ok());
+  EXPECT_TRUE(other.get().status.ok());
+}
+
+}  // namespace
+}  // namespace outrider

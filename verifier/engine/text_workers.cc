@@ -1,0 +1,89 @@
+#include "verifier/engine/text_workers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider {
+
+TextWorkers::TextWorkers(const TextWorkersOptions& options, const Clock* clock,
+                         VerifierMetrics* metrics)
+    : clock_(clock),
+      metrics_(metrics),
+      queue_({.max_tasks = options.max_waiting,
+              .max_bytes = options.max_waiting_bytes,
+              .running_per_client = std::max(1, options.threads - 1)}) {
+  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+TextWorkers::~TextWorkers() { Stop(); }
+
+Result<uint64_t> TextWorkers::Submit(Work work) {
+  const std::string client = work.client;
+  const size_t bytes = work.bytes;
+  MutexLock lock(mu_);
+  if (stopping_) return Unavailable("the verifier is shutting down");
+  const std::optional<uint64_t> ticket = queue_.Push(client, bytes, std::move(work));
+  if (!ticket.has_value()) {
+    if (metrics_ != nullptr) metrics_->requests_refused_tokenizer_queue.Increment();
+    return ResourceExhausted("too many texts wait to be tokenized; try again later");
+  }
+  TellLength();
+  changed_.notify_one();
+  return *ticket;
+}
+
+bool TextWorkers::Cancel(uint64_t ticket) {
+  std::optional<Work> work;  // destroyed after the lock is released
+  MutexLock lock(mu_);
+  work = queue_.Remove(ticket);
+  TellLength();
+  return work.has_value();
+}
+
+void TextWorkers::Stop() {
+  std::vector<Work> waiting;
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    waiting = queue_.Clear();
+    TellLength();
+    changed_.notify_all();
+  }
+  for (const Work& work : waiting) work.refuse(Unavailable("the verifier is shutting down"));
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void TextWorkers::Run() {
+  while (true) {
+    std::optional<FairQueue<Work>::Turn> turn;
+    {
+      MutexLock lock(mu_);
+      while (!stopping_ && !(turn = queue_.Pop()).has_value()) lock.Wait(changed_);
+      if (!turn.has_value()) return;
+      TellLength();
+    }
+    RunTurn(turn->task);
+    turn->task = {};  // what it holds goes before its client's next turn
+    MutexLock lock(mu_);
+    queue_.Done(turn->client);
+  }
+}
+
+void TextWorkers::RunTurn(const Work& work) {
+  const Time begin = clock_->Now();
+  if (work.deadline.has_value() && begin > *work.deadline) {
+    work.refuse(Status(Code::kDeadlineExceeded, "the deadline passed before the text's turn"));
+    return;
+  }
+  work.run();
+  if (metrics_ != nullptr) metrics_->tokenizer_seconds.Observe(Seconds(clock_->Now() - begin));
+}
+
+void TextWorkers::TellLength() {
+  if (metrics_ != nullptr) {
+    metrics_->tokenizer_requests_waiting.Set(static_cast<double>(queue_.size()));
+  }
+}
+
+}  // namespace outrider

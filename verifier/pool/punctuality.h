@@ -1,0 +1,60 @@
+// Whether one drafter's drafts come in time, and so how long anybody waits for them.
+//
+// Only a whole draft counts as work in time. Drafts that are late suspend the drafter: it still
+// gets plans now and then, but nobody waits for its drafts until a whole one has come soon enough
+// to be worth waiting for. A drafter that is suspended again and again, with little in between,
+// stays so for longer each time. So the total time that is lost to a drafter is bounded, whatever
+// it does: a few deadlines for each suspension.
+//
+// Times are in seconds, from a plan's sending. Pure: the time of day is an argument.
+//
+// Thread: the engine thread only.
+#pragma once
+
+#include "common/base/clock.h"
+#include "verifier/pool/estimate.h"
+
+namespace outrider {
+
+class Punctuality {
+ public:
+  // Longest wait for any draft.
+  static constexpr double kMaxPatience = 1.0;
+
+  // From a plan's sending to its whole draft. A draft that never came counts with the time that was
+  // waited for it.
+  const Estimate& round_trip() const { return round_trip_; }
+  bool suspended() const { return suspended_; }
+
+  // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
+  // no longer than it is worth. 0: suspended, nobody waits.
+  double Patience(double worth) const;
+
+  // A suspended drafter gets a request to try it when this is due; BeginTrial sets when the next
+  // one is, twice as late each time.
+  bool IsTrialDue(Time now) const { return now >= try_again_; }
+  void BeginTrial(Time now);
+
+  // The deadline of a draft passed before all of it had come. `at_least`: how long it has taken so
+  // far; 0 if that says nothing of its usual time. `silent`: nothing at all has come from the
+  // drafter meanwhile.
+  void MarkLate(Time now, double at_least, bool silent);
+  // A whole draft came after `seconds`, before its deadline or (`late`) after it.
+  void RecordDraft(Time now, double seconds, double worth, bool late);
+
+ private:
+  void Suspend(Time now);
+
+  Estimate round_trip_;
+  bool proven_ = false;  // a whole draft has come in time
+  bool suspended_ = false;
+  int late_in_a_row_ = 0;
+  int in_time_ = 0;
+  int strikes_ = 0;       // suspensions that are not forgiven yet
+  int trials_ = 0;        // since it was suspended
+  Time suspended_at_;     // last
+  Time suspended_until_;  // at least
+  Time try_again_;
+};
+
+}  // namespace outrider

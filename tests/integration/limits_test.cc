@@ -356,8 +356,162 @@ const Cases kLogCases = {
 };
 
 // ---------------------------------------------------------------------------------------------
+// HTTP.
+
+std::string Complete(Target& target, const std::string& fields) {
+  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions",
+                              R"({"prompt":"a","max_tokens":1,)" + fields + "}")
+                            .code);
+}
+
+std::string Repeated(const std::string& item, int64_t count) {
+  std::string all;
+  for (int64_t i = 0; i < count; ++i) all += (i > 0 ? "," : "") + item;
+  return all;
+}
+
+// A field with an array of as many items.
+Ask ArrayOf(const std::string& field, const std::string& item) {
+  return [=](Target& target, int64_t size) {
+    return Complete(target, '"' + field + "\":[" + Repeated(item, size) + "]");
+  };
+}
+
+Ask NumberIn(const std::string& field) {
+  return [=](Target& target, int64_t size) {
+    return Complete(target, '"' + field + "\":" + std::to_string(size));
+  };
+}
+
+Ask Refused(const std::string& fields) {
+  return [=](Target& target, int64_t) { return Complete(target, fields); };
+}
+
+std::string HttpHead(Target& target, int64_t size) {
+  const std::string before = "GET /health HTTP/1.1\r\nX-Fill: ", after = "\r\n\r\n";
+  const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
+  HttpClient client(target.http_port);
+  client.SendRaw(before + std::string(fill, 'x') + after);
+  return CodeText(client.Receive());
+}
+
+constexpr char kPostHead[] =
+    "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: ";
+
+std::string HttpCoding(Target& target, int64_t) {
+  HttpClient client(target.http_port);
+  client.SendRaw(std::string(kPostHead) + "gzip\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
+  const std::string code = CodeText(client.Receive());
+  EXPECT_TRUE(client.AwaitEnd());
+  return code;
+}
+
+std::string HttpChunkExtension(Target& target, int64_t size) {
+  HttpClient client(target.http_port);
+  client.SendRaw(std::string(kPostHead) + "chunked\r\n\r\n1;" +
+                 std::string(static_cast<size_t>(size), 'x') + "\r\n{\r\n");
+  return CodeText(client.Receive());
+}
+
+std::string HttpBody(Target& target, int64_t size) {
+  const std::string before = R"({"prompt":"a","max_tokens":1,"user":")", after = R"("})";
+  const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
+  return std::to_string(
+      Fetch(target.http_port, "POST", "/v1/completions", before + std::string(fill, 'x') + after)
+          .code);
+}
+
+std::string HttpRequestId(Target& target, int64_t size) {
+  const std::string id(static_cast<size_t>(size), 'x');
+  const HttpResponse response =
+      Fetch(target.http_port, "POST", "/v1/completions", R"({"prompt":"a","max_tokens":1})",
+            "x-request-id: " + id + "\r\n");
+  return response.headers.at("x-request-id") == id ? "kept" : "replaced";
+}
+
+std::string HttpDepth(Target& target, int64_t size) {
+  const auto arrays = static_cast<size_t>(size) - 1;  // in the body's object
+  return Complete(target, "\"metadata\":" + std::string(arrays, '[') + std::string(arrays, ']'));
+}
+
+std::string HttpPromptIds(Target& target, int64_t) {
+  const auto models = nlohmann::json::parse(Fetch(target.http_port, "GET", "/v1/models").body);
+  const int64_t context = models["data"][0]["max_model_len"];
+  const std::string body = R"({"max_tokens":1,"prompt":[)" + Repeated("1", context) + "]}";
+  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
+}
+
+std::string HttpPrompts(Target& target, int64_t size) {
+  const std::string body = R"({"max_tokens":1,"prompt":[)" + Repeated("\"a\"", size) + "]}";
+  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
+}
+
+std::string HttpTopLogprobs(Target& target, int64_t size) {
+  const std::string body =
+      R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1,"logprobs":true,"top_logprobs":)";
+  return std::to_string(
+      Fetch(target.http_port, "POST", "/v1/chat/completions", body + std::to_string(size) + "}")
+          .code);
+}
+
+constexpr char kHttpServerTest[] = "tests/verifier/http/server_test.cc";
+
+const Cases kHttpCases = {
+    {"connections", HeldBy{kHttpServerTest, "MoreConnectionsThanAllowedAreClosed"}},
+    {"head of a request", Try{HttpHead}},
+    {"time of a head, and of a body", HeldBy{kHttpServerTest, "SlowHeadsAndBodiesAreCutOff"}},
+    {"`Transfer-Encoding`", Only{HttpCoding}},
+    {"extensions of a body's chunks", Only{HttpChunkExtension}},
+    {"body", Try{HttpBody}},
+    {"unfinished bodies of an address (IPv6: of its network of 64 bits)",
+     HeldBy{kHttpServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
+    {"unfinished bodies of all",
+     HeldBy{kHttpServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
+    {"bytes ahead of an answer", HeldBy{kHttpServerTest, "AClientThatSendsTooFarAheadIsGone"}},
+    {"a stream that its client does not read",
+     HeldBy{kHttpServerTest, "AReaderThatFallsTooFarBehindIsGone"}},
+    {"`x-request-id`", Try{HttpRequestId}},
+    {"depth of the JSON", Try{HttpDepth}},
+    // The object, its other two fields and the array are values too.
+    {"values of the JSON",
+     Try{[](Target& t, int64_t size) { return ArrayOf("metadata", "0")(t, size - 4); }}},
+    // The object, three members, a string and the array.
+    {"of these members, strings, arrays and objects",
+     Try{[](Target& t, int64_t size) { return ArrayOf("metadata", "\"\"")(t, size - 6); }}},
+    {"a member that comes twice in an object", Only{Refused(R"("seed":1,"seed":2)")}},
+    {"a field that is not served or unknown", Only{Refused(R"("guided_json":{})")}},
+    {"`prompt` as token ids", Only{HttpPromptIds}},
+    {"prompts of a request", Try{HttpPrompts}},
+    {"`n`, times the prompts", Try{NumberIn("n")}},
+    {"`stop`", Try{ArrayOf("stop", "\"zz\"")}},
+    {"bytes of one of `stop`", Try{[](Target& t, int64_t size) {
+       return Complete(t, R"("stop":")" + std::string(static_cast<size_t>(size), 'z') + '"');
+     }}},
+    {"`stop_token_ids`", Try{ArrayOf("stop_token_ids", "1")}},
+    // The model has fewer tokens than the limit: each entry is another one.
+    {"`logit_bias`", Only{[](Target& t, int64_t size) {
+       std::string biases;
+       for (int64_t i = 0; i < size; ++i) {
+         biases += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":0";
+       }
+       return Complete(t, "\"logit_bias\":{" + biases + "}");
+     }}},
+    {"`speculation.tree`",
+     Only{Refused(R"("speculation":{"tree":[)" + Repeated("1", 1000) + "]}")}},
+    {"`min_tokens`", Only{Refused(R"("min_tokens":2)")}},
+    {"`logprobs`", Try{NumberIn("logprobs")}},
+    {"`top_logprobs`", Try{HttpTopLogprobs}},
+    {"integers", Only{Refused(R"("top_k":2147483648)")}},
+    {"steps of the tokenizer's expressions for a text",
+     HeldBy{"tests/common/text/pattern_test.cc", "AMatchThatBacktracksWithoutBoundIsAnError"}},
+    {"requests in work when the server stops",
+     HeldBy{kHttpServerTest, "ShutdownDoesNotWaitForARequestInWork"}},
+};
+
+// ---------------------------------------------------------------------------------------------
 
 const std::map<std::string, const Cases*> kPorts = {
+    {"HTTP", &kHttpCases},
     {"Metrics and status", &kMetricsCases},
     {"Connections and streams", &kConnectionCases},
     {"Logs", &kLogCases},

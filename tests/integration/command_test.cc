@@ -63,7 +63,8 @@ TEST_F(CommandTest, InterruptedBenchReportsWhatItMeasured) {
     TestClient client(verifier_.address());
     std::set<uint64_t> seen;
     ASSERT_TRUE(Await([&] {
-      for (const auto& session : client.Status().sessions()) seen.insert(session.id());
+      const v1::GetStatusResponse status = client.Status();
+      for (const auto& session : status.sessions()) seen.insert(session.id());
       return seen.size() > 6;
     })) << bench->Log();
     bench->Signal(signal);

@@ -177,14 +177,14 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Push(Session(1, 6));
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);
-  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 27));
+  EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27));
   EXPECT_EQ(model_->bytes_to_host(), counts_.bytes);
   // The argmax and one more.
   OpenEvent greedy = Session(2, 6);
   greedy.kind = DraftKind::kArgmax;
   Push(greedy);
   (void)TheDraft();
-  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 27) + 6 * (12 + 8 * 2));
+  EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27) + 6 * (16 + 8 * 2));
   for (const auto& batch : model_->batches()) {
     for (const FakeModel::Share& share : batch) EXPECT_TRUE(share.draft);
   }
@@ -196,7 +196,7 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   Push(Session(1, 6));
   const DraftTree draft = TheDraft();
   for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.law(node).ids.size(), 3u);
-  EXPECT_EQ(counts_.bytes, 6 * (12 + 8 * 3));
+  EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 3));
 }
 
 // As many depths in one go as are sent together.
@@ -224,7 +224,7 @@ TEST_F(DeviceDraftTest, EachPassIsReported) {
     EXPECT_EQ(report.rows, first ? 5 : 2);
     EXPECT_EQ(report.drafted_tokens, 2);
     EXPECT_EQ(report.device_rows, 2);
-    EXPECT_EQ(report.device_bytes, first ? 8 * (12 + 8 * 27) : 0);
+    EXPECT_EQ(report.device_bytes, first ? 8 * (16 + 8 * 27) : 0);
     EXPECT_FALSE(report.ahead);
     EXPECT_EQ(report.graphs.launches, 5);
     EXPECT_EQ(report.graphs.captures, 2);

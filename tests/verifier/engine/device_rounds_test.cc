@@ -41,7 +41,7 @@ class KeepingSink final : public GenerationSink {
   }
   void Fail(const Status& status) override {
     ended = true;
-    ADD_FAILURE() << status.ToString();
+    failure = status.ToString();
   }
 
   std::vector<TokenId> tokens;
@@ -49,6 +49,7 @@ class KeepingSink final : public GenerationSink {
   int rows = 0;  // whose logits the rounds wanted
   int accepted = 0;
   bool ended = false;
+  std::string failure;  // "": none
 };
 
 class Played {
@@ -77,8 +78,11 @@ class Played {
                        /*complete=*/true);
       }
     }
+    if (may_fail) return;
+    for (const auto& sink : sinks) EXPECT_EQ(sink->failure, "");
   }
 
+  bool may_fail = false;
   FakeModel model;
   testing::PuppetDraftSource source;
   MetricsRegistry registry;
@@ -235,14 +239,16 @@ TEST(DeviceRounds, PassesThatTheModelRanAsGraphsAreCountedOnce) {
   EXPECT_EQ(device.metrics.device_graph_captures_total.value(), 2);
 }
 
-// A broken model makes bad text, not a crash, and the same text on both sides.
+// A broken model ends requests, each at the same row and with the same text before it on both
+// sides.
 TEST(DeviceRounds, TakeBrokenRowsAsTheHostDoes) {
   const std::vector<GenerationRequest> requests = ManyRequests();
   Played host(false), device(true);
   for (Played* played : {&host, &device}) {
+    played->may_fail = true;
     // By what the row is, for both engines must see the same.
     played->model.set_on_row([](std::span<float> row) {
-      const int kind = static_cast<int>(row[0] * 1000) % 8;
+      const int kind = static_cast<int>(row[0] * 1000) % 64;
       if (kind == 0) std::fill(row.begin(), row.end(), kNan);
       if (kind == 1) std::fill(row.begin(), row.end(), -kInf);
       if (kind == 2) row[4] = row[6] = kInf;
@@ -250,9 +256,13 @@ TEST(DeviceRounds, TakeBrokenRowsAsTheHostDoes) {
     });
     played->Run(requests);
   }
+  int failed = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
+    EXPECT_EQ(device.sinks[i]->failure, host.sinks[i]->failure) << i;
+    failed += host.sinks[i]->failure.empty() ? 0 : 1;
   }
+  EXPECT_GT(failed, 0);
 }
 
 }  // namespace

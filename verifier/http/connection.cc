@@ -275,6 +275,7 @@ class Connection final : public HttpConnection,
     parser_.reset();
     Tcp().expires_never();
     Watch();
+    if (closed_) return;  // too much came ahead of the answer
     owner_->handler().Handle(std::exchange(request_, {}), this->shared_from_this());
   }
 

@@ -18,7 +18,7 @@
 namespace outrider {
 
 // Reads a body in time linear in its size, and stops at the first value beyond a limit, so that no
-// body of the front's 8 MiB takes more than about 40 MiB of memory. kInvalidArgument: not JSON
+// body of the front's 8 MiB takes more than 96 MiB of memory. kInvalidArgument: not JSON
 // (malformed UTF-8 included), not an object, an object that names a member twice, or nested deeper
 // or of more values than any request needs.
 Result<nlohmann::json> ParseJsonObject(std::string_view text);

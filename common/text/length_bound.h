@@ -12,8 +12,8 @@
 
 namespace outrider {
 
-// NFC leaves at least a quarter of a text's bytes: GREEK PROSGEGRAMMENI with two accents, 7 bytes,
-// becomes U+0390, 2 bytes. The test tries every character.
+// NFC leaves a quarter of a text at least: the worst is U+0390, 2 bytes, of a PROSGEGRAMMENI with
+// two marks, 7 bytes.
 inline constexpr size_t kNfcShrinks = 4;
 
 // Bytes of text that one token stands for at most: the longest token's, times what the normalizer

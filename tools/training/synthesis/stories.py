@@ -32,6 +32,20 @@ TIMES = ["One day", "One morning", "One {weather} morning", "One {weather} after
 WEATHER = ["{cap sky}.", "It was {weather}, and {sky}.", "", ""]
 SETTING = ["At {place} there were {seen}.", "{cap place} was full of life, with {seen}.",
            "{h} could see {seen}.", ""]
+# Sentences of little weight that any paragraph may hold; they bring words, not plot.
+TEXTURE = [
+    "[Somewhere|In the distance|Not far away], {noise} {noised}.",
+    "[The air|The place|Everything] smelled of {smell}.",
+    "[It was|Everything was] as {like} as {what}.",
+    "On the way {he} passed {a look} {noun} and {a look2} {noun2}.",
+    "In {his} pocket {he} had {a noun}, {a noun2} and {a look} {noun3}.",
+    "{h} wore {a look} {colour2} {garment}[ that day|].",
+    "{h} hummed {adverb}[ to {him}self|].",
+    "{h} {moved} {adverb} and looked at {a look} {noun}.",
+    "[In a corner|Beside the door|Under a tree] lay {a look} {noun}[ and {a noun2}|].",
+    "\"[Look|Oh], {a look} {noun}!\" said {h}[ {adverb}|].",
+    "{cap noise} {noised}, and {h} [laughed|turned around|stood still].",
+]
 ENDINGS = [
     "From that day on, {h} and {f} were [best friends|good friends|never apart for long].",
     "{h} [smiled|laughed|nodded] and thought: {lesson}.",
@@ -77,6 +91,14 @@ class Plot:
                                 "a hollow tree", "a cottage at the edge of the woods", "a valley",
                                 "a house with a red roof", "a city by the river", "a farm on a hill"]),
         }
+        nouns, looks = rng.sample(w.NOUNS, 3), rng.sample(w.LOOKS, 2)
+        noise, noised = rng.choice(w.SOUNDS)
+        like, what = rng.choice(w.SIMILES)
+        self.s |= {"noun": nouns[0], "noun2": nouns[1], "noun3": nouns[2], "look": looks[0],
+                   "look2": looks[1], "noise": noise, "noised": noised, "like": like, "what": what,
+                   "smell": rng.choice(w.SMELLS), "moved": rng.choice(w.MOVES),
+                   "adverb": rng.choice(w.ADVERBS), "garment": rng.choice(w.GARMENTS)}
+        self.textures = rng.sample(TEXTURE, rng.choice((0, 1, 1, 2)))
         self.key: tuple = ()
         self.beats: list[str] = []
 
@@ -86,7 +108,10 @@ class Plot:
 
     def tell(self, *templates: str) -> None:
         """One paragraph of sentences."""
-        parts = [expand(t, self.rng, self.s) for t in templates]
+        chosen = list(templates)
+        if self.beats and self.textures and len(chosen) > 2 and self.rng.random() < 0.6:
+            chosen.insert(self.rng.choice((1, 2)), self.textures.pop())
+        parts = [expand(t, self.rng, self.s) for t in chosen]
         self.beats.append(" ".join(p for p in parts if p))
 
     def one(self, options) -> str:
@@ -322,6 +347,8 @@ def generate(rng: random.Random, split: str) -> Document:
     p, kind = plan(rng, split)
     p.tell(rng.choice(OPENINGS), rng.choice(TRAIT), rng.choice(SETTING + WEATHER))
     kind(p)
-    p.tell(*rng.sample(ENDINGS, rng.choice((1, 1, 2))))
+    first = rng.choice(ENDINGS)
+    p.tell(first, *(e for e in rng.sample(ENDINGS, rng.choice((0, 0, 1)))
+                    if not any(x in e and x in first for x in ("{lesson}", "{food}", "The end"))))
     text = "\n\n".join(p.beats)
     return Document("", text, {"names": [n for n in p.names if n in text], "key": p.key})

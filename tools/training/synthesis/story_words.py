@@ -358,3 +358,108 @@ even a rainy day can be a good day
 LESSONS = [row[0] for row in LESSONS]
 
 PETS = "dog cat parrot hamster rabbit goldfish pony hen duck tortoise".split()
+
+NOUNS = """acorn almanac anchor apron arrow axe badge bagel banner barrel basin beetle blackberry bonnet
+bookmark bottle bouquet bowl bracelet branch brick bridge bristle broom brush bubble bucket buckle
+bugle bundle bunting cabbage cabin candle cane canoe cap caravan carpet cart cartwheel cauldron
+chalk chest chestnut chimney cloak clover coal coaster cobweb cocoon comb cone cork cottage cradle
+crayon cricket crumb cube cucumber cupboard curtain cushion dagger dandelion dart desk diary dice
+dish doorbell doorknob dragonfly drawer drawing dustpan easel eggshell envelope fan feather fern
+fiddle fig figurine flagpole flask fountain fork frame funnel garland gate gem glove goblet gourd
+grape grasshopper griddle hammer hammock handbag handkerchief harmonica harp hatbox hazelnut helmet
+hinge hook horn horseshoe hourglass icicle inkwell jacket jar jewel jug kayak kennel kettle kite
+knapsack knob knot ladder ladle lamp lantern leaf lemon letter lid lighter lily lock locket log
+lunchbox magnet mallet mandolin marigold mask matchbox medal melon moccasin mop moth mug mushroom
+mustard nail napkin needle nest net newspaper notebook nut oar olive onion orchid oven owl paddle
+padlock pail painting pan pancake parasol parcel parsnip patch peach peanut pearl pebble pedal
+pegboard pendant pepper petal pickle pie pigeon pillow pinecone pinwheel pipe pitcher plate plum
+pocketknife poppy postcard pot potato pouch prune pulley pumpkin purse quill rack radish raft raisin
+rake rattle razor recipe ribbon robe rocket roof rope rosebud ruler sack saddle sail sandal satchel
+saucepan saucer saw scale screw shawl sheet shield shovel sieve signpost skein skillet slate sled
+slipper snail snowball soap sock spade spinning top spool spoon spring sprout stamp statue stem stick
+stocking stool stove strainer straw suitcase sundial sunflower swing table tambourine tapestry tart
+tassel teacup teapot tent thermos thimble thistle thread ticket tin toffee torch towel tray treasure
+trowel trumpet tub tulip turnip turtle twig vase vest viola violet wagon walnut wand watermelon
+weathervane wheel whisk wick windmill wreath xylophone yarn zipper""".split()
+NOUNS = [n for n in NOUNS if n not in ("spinning", "top")]
+
+LOOKS = """ancient bent blazing blurry bold brass broken bulky bumpy carved cheap chipped clean clumsy
+copper cracked creaky crisp crooked crumpled curly dainty damp delicate dented dirty dotted dusty
+elegant empty enormous faded fancy fine flat fluffy folded forgotten fragile fresh frozen furry
+fuzzy gigantic glassy gleaming glittering glowing graceful greasy grubby handmade heavy hollow huge
+icy iron ivory jagged knitted leaky leather light lopsided lovely massive mended mighty muddy narrow
+neat noble odd oval painted pale patched peculiar plain pointed polished precious pretty quaint
+ragged rare restless rotten rough round rugged rusty scratched scruffy shabby shallow sharp shiny
+silky simple slender slim slippery smoky smooth soft solid sparkling speckled spiral splendid
+spotless spotted square stained steep sticky stiff straight strange striped sturdy tall tattered
+thick thin tidy tiny torn tough transparent twisted ugly unusual velvet warm weathered wet wide
+wobbly woolen wooden worn wrinkled""".split()
+
+SMELLS = """fresh bread, wet leaves, pine needles, salt and seaweed, cut grass, warm milk, smoke, ripe
+apples, lavender, soap, rain, old books, roasted nuts, mud, orange peel, vanilla, candle wax,
+hay, mint, coffee, dry wood, roses, fish, onions, melted butter, chalk, leather, cinnamon,
+snow, garlic""".replace("\n", " ").split(", ")
+
+SOUNDS = _rows("""
+a dog / barked
+a door / slammed
+a bell / rang twice
+a cricket / chirped
+an owl / hooted
+a rooster / crowed
+a train / whistled
+a floorboard / creaked
+a kettle / hummed
+a clock / struck the hour
+a frog / croaked
+a woodpecker / knocked
+a cart / rattled by
+a child / giggled
+a gate / squeaked
+a seagull / screamed
+a radio / played softly
+a shutter / banged in the wind
+a brook / murmured
+a horse / neighed
+a cow / mooed
+a hammer / tapped
+a crow / cawed
+a cat / purred
+a motor / coughed
+""")
+
+MOVES = """strolled wandered hurried skipped marched trotted tiptoed raced crept hopped paraded
+shuffled stumbled dashed galloped climbed trudged drifted rushed jogged limped waddled darted
+strode ambled roamed sprinted scurried plodded bounced""".split()
+
+ADVERBS = """quietly slowly quickly happily carefully eagerly bravely calmly cheerfully gladly gently
+hastily loudly lazily merrily neatly nervously patiently politely proudly quaintly sleepily softly
+stubbornly suddenly thoughtfully wearily wildly wisely boldly""".split()
+ADVERBS = [a for a in ADVERBS if a not in ("suddenly", "quaintly")]
+
+GARMENTS = """coat sweater jacket scarf cap vest dress skirt shirt hood cape raincoat apron cardigan
+tunic poncho pullover hat bonnet kilt jersey blouse robe waistcoat overall anorak shawl
+sunhat headband belt""".split()
+
+SIMILES = _rows("""
+quiet / a mouse under snow
+bright / a new coin
+cold / a fish's nose
+slow / a snail on Sunday
+soft / a cloud
+loud / a brass band
+light / a feather
+strong / an ox
+busy / a beehive
+dark / the inside of a boot
+old / the hills
+warm / toast
+clear / a bell
+tall / a chimney
+white / milk
+still / a stone
+round / a button
+thin / a thread
+heavy / a piano
+happy / a lark
+""")

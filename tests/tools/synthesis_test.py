@@ -86,7 +86,9 @@ class SynthesisTest(unittest.TestCase):
             turns = document.text.split(START)
             self.assertEqual(turns[0], "")
             for turn in turns[1:-1]:
-                self.assertRegex(turn, r"(?s)\A(system|user|assistant)\n.+" + re.escape(END) + r"\n\Z")
+                self.assertRegex(
+                    turn, r"(?s)\A(system|user|assistant)\n.+" + re.escape(END) + r"\n\Z"
+                )
             self.assertTrue(document.completion.endswith(END))
             for call in re.findall(r"<tool_call>\n(.*)\n</tool_call>", document.text):
                 self.assertEqual(set(json.loads(call)), {"name", "arguments"})

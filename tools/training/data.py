@@ -35,15 +35,23 @@ def read_documents(path: Path) -> list[str]:
 
 def encode_documents(tokenizer: Tokenizer, path: Path) -> list[np.ndarray]:
     """Each document as ids, led by the end-of-text id."""
-    return [np.array([tokenizer.eos, *tokenizer.encode(d)], dtype=np.int64)
-            for d in read_documents(path)]
+    return [
+        np.array([tokenizer.eos, *tokenizer.encode(d)], dtype=np.int64)
+        for d in read_documents(path)
+    ]
 
 
 class Mixture:
     """Batches of rows that are filled with whole documents; the last one is cut."""
 
-    def __init__(self, tokenizer: Tokenizer, corpus: Path | None, seed: int,
-                 corpus_share: float = CORPUS_SHARE, split: str = synthesis.TRAIN):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        corpus: Path | None,
+        seed: int,
+        corpus_share: float = CORPUS_SHARE,
+        split: str = synthesis.TRAIN,
+    ):
         self.tokenizer, self.seed, self.split = tokenizer, seed, split
         self.corpus: dict[str, list[str]] = {}
         if corpus is not None:
@@ -52,8 +60,10 @@ class Mixture:
         shares = {d: share / rest for d, share in SHARES.items()}
         shares |= {"corpus " + d: corpus_share / len(self.corpus) for d in self.corpus}
         rng = random.Random(0)
-        lengths = {d: np.mean([min(len(self._document(rng, d)[0]), 512) for _ in range(100)])
-                   for d in shares}
+        lengths = {
+            d: np.mean([min(len(self._document(rng, d)[0]), 512) for _ in range(100)])
+            for d in shares
+        }
         self.domains = list(shares)
         self.chances = [shares[d] / lengths[d] for d in self.domains]
 
@@ -78,11 +88,11 @@ class Mixture:
                 domain = rng.choices(self.domains, self.chances)[0]
                 document, prompt = self._document(rng, domain)
                 if len(document) > length and rng.random() < 0.5:  # the far end, too
-                    document = document[rng.randrange(len(document) - length):]
+                    document = document[rng.randrange(len(document) - length) :]
                     prompt = 0
                 count = min(len(document), length + 1 - at)
-                ids[row, at:at + count] = document[:count]
-                weights[row, at + 1:at + min(prompt, count)] = PROMPT_WEIGHT
+                ids[row, at : at + count] = document[:count]
+                weights[row, at + 1 : at + min(prompt, count)] = PROMPT_WEIGHT
                 at += count
         return ids, weights[:, 1:]
 
@@ -94,8 +104,9 @@ def _serve(mixture: Mixture, first: int, stride: int, rows: int, length: int, qu
         step += stride
 
 
-def batches(mixture: Mixture, first: int, rows: int, length: int,
-            processes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(
+    mixture: Mixture, first: int, rows: int, length: int, processes: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The batches of steps `first` and on, made by so many processes; 0: by this one."""
     if processes == 0:
         step = first
@@ -105,8 +116,9 @@ def batches(mixture: Mixture, first: int, rows: int, length: int,
     context = multiprocessing.get_context("fork")
     queues = [context.Queue(maxsize=8) for _ in range(processes)]
     for n, queue in enumerate(queues):
-        context.Process(target=_serve, daemon=True,
-                        args=(mixture, first + n, processes, rows, length, queue)).start()
+        context.Process(
+            target=_serve, daemon=True, args=(mixture, first + n, processes, rows, length, queue)
+        ).start()
     step = 0
     while True:
         yield queues[step % processes].get()

@@ -43,9 +43,15 @@ def loss_gradient(p: torch.Tensor, logits: torch.Tensor, tv_share: float):
 
 
 @torch.no_grad()
-def head_backward(drafter: Llama, states: torch.Tensor, target: Llama,
-                  target_states: torch.Tensor, weights: torch.Tensor, temperature: float,
-                  tv_share: float):
+def head_backward(
+    drafter: Llama,
+    states: torch.Tensor,
+    target: Llama,
+    target_states: torch.Tensor,
+    weights: torch.Tensor,
+    temperature: float,
+    tv_share: float,
+):
     """Goes back through loss and output matrix, a chunk of positions at a time.
 
     Gives the gradient by `states` and by the output matrix, and mean KL and TV.
@@ -108,8 +114,12 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a drafter to begin with, trained by train.py")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--tv-from", type=float, default=0.3,
-                        help="the share of the steps at which TV begins to replace KL")
+    parser.add_argument(
+        "--tv-from",
+        type=float,
+        default=0.3,
+        help="the share of the steps at which TV begins to replace KL",
+    )
     parser.add_argument("--tv-full", type=float, default=0.6, help="the share at which it has")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--rate", type=float, default=2e-3)
@@ -129,8 +139,9 @@ def main() -> None:
     tokenizer = Tokenizer(args.tokenizer)
     target = load_any(args.target).to(args.device).requires_grad_(False)
     run, checkpoint = Run(SHAPES["drafter"], args.device), args.work / "checkpoint.pt"
-    stream = batches(Mixture(tokenizer, args.corpus, args.seed), run.step, args.rows, args.length,
-                     args.processes)
+    stream = batches(
+        Mixture(tokenizer, args.corpus, args.seed), run.step, args.rows, args.length, args.processes
+    )
     if checkpoint.exists():
         run.load(checkpoint)
     elif args.start is not None and args.start.exists():
@@ -138,8 +149,10 @@ def main() -> None:
     else:
         start_embedding(run.model, target, as_tensors(next(stream), args.device)[0])
     sampled = Sampled(args.sampled, args.rows, args.seed + run.step) if args.sampled else None
-    print(f"{sum(p.numel() for p in run.model.parameters())} parameters, from step {run.step}",
-          flush=True)
+    print(
+        f"{sum(p.numel() for p in run.model.parameters())} parameters, from step {run.step}",
+        flush=True,
+    )
 
     clock, saved_at, found = time.time(), time.time(), ([], [])
     while run.step < args.steps:
@@ -153,7 +166,8 @@ def main() -> None:
                 target_states = target.hidden(ids[:, :-1])
             states = run.model.hidden(ids[:, :-1])
         by_states, by_head, kl, tv = head_backward(
-            run.model, states, target, target_states, weights, args.temperature, tv_share)
+            run.model, states, target, target_states, weights, args.temperature, tv_share
+        )
         states.backward(by_states.view_as(states))
         run.model.embedding.weight.grad += by_head
         run.optimizer.step(args.rate * min((run.step + 1) / args.warmup, 1.0, 1.25 * (1 - done)))
@@ -162,10 +176,16 @@ def main() -> None:
         run.tokens += weights.numel()
         if run.step % 20 == 0 or run.step == args.steps:
             spent = time.time() - clock
-            parts = ["{} KL {:.4f} TV {:.4f}".format(name, *np.mean(f, axis=0))
-                     for name, f in zip(("text", "sampled"), found) if f]
-            print(f"step {run.step}/{args.steps} {', '.join(parts)} "
-                  f"{sum(map(len, found)) * weights.numel() / spent:.0f} tokens/s", flush=True)
+            parts = [
+                "{} KL {:.4f} TV {:.4f}".format(name, *np.mean(f, axis=0))
+                for name, f in zip(("text", "sampled"), found)
+                if f
+            ]
+            print(
+                f"step {run.step}/{args.steps} {', '.join(parts)} "
+                f"{sum(map(len, found)) * weights.numel() / spent:.0f} tokens/s",
+                flush=True,
+            )
             run.seconds, clock, found = run.seconds + spent, time.time(), ([], [])
         if time.time() - saved_at > 300 or run.step == args.steps:
             run.save(checkpoint)

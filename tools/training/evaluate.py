@@ -62,7 +62,9 @@ sys.exit(0 if results.attempted and not results.failed else 1)
 class Pair:
     def __init__(self, folder: Path, device: str):
         self.name, self.device = folder.name, device
-        self.target, self.drafter = (load_folder(folder / n).to(device) for n in ("target", "drafter"))
+        self.target, self.drafter = (
+            load_folder(folder / n).to(device) for n in ("target", "drafter")
+        )
         self.tokenizer = Tokenizer(folder / "target" / "tokenizer.json")
         t = self.tokenizer
         self.ends = (t.eos, *(t.special[s] for s in (TURN_END,) if s in t.special))
@@ -70,16 +72,16 @@ class Pair:
     def continuations(self, prompts: list[str], most: int, temperature: float) -> list[str]:
         """What the target writes after each prompt, up to an end of text or `most` ids."""
         t, limit = self.tokenizer, self.target.c.max_positions
-        openings = [[t.eos, *t.encode_chat(p)][-(limit - most):] for p in prompts]
+        openings = [[t.eos, *t.encode_chat(p)][-(limit - most) :] for p in prompts]
         order = sorted(range(len(prompts)), key=lambda n: len(openings[n]))
         texts = [""] * len(prompts)
         for at in range(0, len(order), BATCH):
-            part = order[at:at + BATCH]
+            part = order[at : at + BATCH]
             chosen = [openings[n] for n in part]
             length = min(max(map(len, chosen)) + most, limit)
             rows = continue_rows(self.target, chosen, length, temperature, self.ends).tolist()
             for n, opening, row in zip(part, chosen, rows):
-                ids = row[len(opening):]
+                ids = row[len(opening) :]
                 stop = min((ids.index(e) for e in self.ends if e in ids), default=len(ids))
                 texts[n] = t.decode(ids[:stop])
         return texts
@@ -105,16 +107,26 @@ def maths(pair: Pair, count: int) -> dict[str, str]:
     rows = {"word problems right": percent(right)}
     for steps in (1, 2, 3):
         rows[f"- of {steps} step{'s' * (steps > 1)}"] = percent(
-            [r for r, d in zip(right, documents) if d.facts["steps"] == steps])
+            [r for r, d in zip(right, documents) if d.facts["steps"] == steps]
+        )
     return rows
 
 
 def passes(source: str, name: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return subprocess.run([sys.executable, "-I", "-S", "-c", DOCTEST, source, name], cwd=folder,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, timeout=20, check=False).returncode == 0
+            return (
+                subprocess.run(
+                    [sys.executable, "-I", "-S", "-c", DOCTEST, source, name],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=20,
+                    check=False,
+                ).returncode
+                == 0
+            )
         except (subprocess.TimeoutExpired, ValueError):
             return False
 
@@ -131,7 +143,10 @@ def functions(pair: Pair, count: int) -> dict[str, str]:
         except (SyntaxError, ValueError):
             parses.append(False)
         right.append(parses[-1] and passes(source, document.facts["name"]))
-    return {"functions that parse": percent(parses), "functions whose doctests pass": percent(right)}
+    return {
+        "functions that parse": percent(parses),
+        "functions whose doctests pass": percent(right),
+    }
 
 
 def parsed(text: str):
@@ -144,8 +159,10 @@ def parsed(text: str):
 def records(pair: Pair, count: int) -> dict[str, str]:
     documents = held_out("records", count)
     values = [parsed(t) for t in pair.continuations([d.prompt for d in documents], 220, 0)]
-    return {"JSON that parses": percent([isinstance(v, dict) for v in values]),
-            "JSON that is right": percent([v == d.facts["value"] for v, d in zip(values, documents)])}
+    return {
+        "JSON that parses": percent([isinstance(v, dict) for v in values]),
+        "JSON that is right": percent([v == d.facts["value"] for v, d in zip(values, documents)]),
+    }
 
 
 def edits(pair: Pair, count: int) -> dict[str, str]:
@@ -159,13 +176,16 @@ def tool_calls(pair: Pair, count: int) -> dict[str, str]:
         return {"tool calls that are exact": "-"}
     documents = [d for d in held_out("chats", 6 * count) if d.facts["kind"] == "tool_chat"][:count]
     texts = pair.continuations([d.prompt for d in documents], 100, 0)
-    return {"tool calls that are exact": percent(
-        [t == d.completion.split(TURN_END)[0] for t, d in zip(texts, documents)])}
+    return {
+        "tool calls that are exact": percent(
+            [t == d.completion.split(TURN_END)[0] for t, d in zip(texts, documents)]
+        )
+    }
 
 
 def repeated(text: str) -> float:
     found = text.split()
-    grams = [tuple(found[n:n + 4]) for n in range(len(found) - 3)]
+    grams = [tuple(found[n : n + 4]) for n in range(len(found) - 3)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
 
 
@@ -177,15 +197,17 @@ def names_stay(text: str) -> bool:
     if not found or len(set(found)) > 4:
         return False
     new = set(names(paragraphs[-1])) - set(names("\n\n".join(paragraphs[:-1])))
-    return found[0] in names(text[len(text) // 2:]) and not (len(paragraphs) > 1 and new)
+    return found[0] in names(text[len(text) // 2 :]) and not (len(paragraphs) > 1 and new)
 
 
 def stories(pair: Pair, count: int, temperature: float) -> dict[str, str]:
     # The first sentence is given, so that the old pair's stories begin alike.
     prompts = [re.match(r".*?[.!]", d.completion).group(0) for d in held_out("stories", count)]
     texts = [p + t for p, t in zip(prompts, pair.continuations(prompts, 360, temperature))]
-    return {"repeated 4-grams of stories": f"{100 * sum(map(repeated, texts)) / len(texts):.1f} %",
-            "names stay": percent([names_stay(t) for t in texts])}
+    return {
+        "repeated 4-grams of stories": f"{100 * sum(map(repeated, texts)) / len(texts):.1f} %",
+        "names stay": percent([names_stay(t) for t in texts]),
+    }
 
 
 @torch.no_grad()
@@ -196,7 +218,7 @@ def bits_per_byte(pair: Pair, corpus: Path, documents: int) -> dict[str, str]:
         for text in read_documents(corpus / f"{domain}.heldout.txt")[:documents]:
             text = text[:CUT]
             ids = torch.tensor([[pair.tokenizer.eos, *pair.tokenizer.encode(text)]])
-            ids = ids[:, :pair.target.c.max_positions + 1].to(pair.device)
+            ids = ids[:, : pair.target.c.max_positions + 1].to(pair.device)
             logits = pair.target(ids[:, :-1])[0]
             bits += F.cross_entropy(logits, ids[0, 1:], reduction="sum").item() / math.log(2)
             size += len(pair.tokenizer.decode(ids[0, 1:].tolist()).encode())
@@ -215,7 +237,7 @@ def draft_ratios(pair: Pair, prefix: torch.Tensor, count: int, temperature: floa
         drafts.append(step)
         q.append(distribution.gather(1, step))
     drafted = torch.cat(drafts, dim=1)
-    logits = pair.target(torch.cat((prefix, drafted), dim=1))[:, prefix.shape[1] - 1:-1]
+    logits = pair.target(torch.cat((prefix, drafted), dim=1))[:, prefix.shape[1] - 1 : -1]
     p = (logits / temperature).softmax(-1).gather(2, drafted[..., None])[..., 0]
     return p / torch.cat(q, dim=1)
 
@@ -230,13 +252,15 @@ def accepted_by_block(ratios: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def acceptance(pair: Pair, prompts: list[str], drafts: int, temperature: float) -> tuple[float, float]:
+def acceptance(
+    pair: Pair, prompts: list[str], drafts: int, temperature: float
+) -> tuple[float, float]:
     """Alpha and accepted tokens a round, after prompts of one domain."""
     t, rng = pair.tokenizer, random.Random(SEED)
     openings = sorted(([t.eos, *t.encode_chat(p)] for p in prompts), key=len)
     alphas, rounds = [], []
     for at in range(0, len(openings), 16):
-        part = openings[at:at + 16]
+        part = openings[at : at + 16]
         part = [o for o in part if len(o) < pair.target.c.max_positions - 140]
         if not part:
             continue
@@ -245,21 +269,24 @@ def acceptance(pair: Pair, prompts: list[str], drafts: int, temperature: float) 
         p, q = ((m(rows) / temperature).softmax(-1) for m in (pair.target, pair.drafter))
         overlap = torch.minimum(p, q).sum(-1)
         for row, opening, o in zip(rows.tolist(), part, overlap):
-            ids = row[len(opening):]
+            ids = row[len(opening) :]
             stop = min((ids.index(e) for e in pair.ends if e in ids), default=len(ids) - 1)
-            alphas.append(o[len(opening) - 1:len(opening) + stop].mean().item())
+            alphas.append(o[len(opening) - 1 : len(opening) + stop].mean().item())
         for start in rng.sample(range(begin, begin + 96), 3):
-            live = [n for n, row in enumerate(rows.tolist())
-                    if not set(row[len(part[n]):start]) & set(pair.ends)]
+            live = [
+                n
+                for n, row in enumerate(rows.tolist())
+                if not set(row[len(part[n]) : start]) & set(pair.ends)
+            ]
             if live:
                 ratios = draft_ratios(pair, rows[live, :start], drafts, temperature)
                 rounds += accepted_by_block(ratios).tolist()
         for n, (row, opening) in enumerate(zip(rows.tolist(), part)):  # short completions, too
-            ids = row[len(opening):]
+            ids = row[len(opening) :]
             stop = min((ids.index(e) for e in pair.ends if e in ids), default=len(ids))
             if stop > 2:
                 start = len(opening) + rng.randrange(stop)
-                ratios = draft_ratios(pair, rows[n:n + 1, :start], drafts, temperature)
+                ratios = draft_ratios(pair, rows[n : n + 1, :start], drafts, temperature)
                 rounds += accepted_by_block(ratios).tolist()
     return sum(alphas) / len(alphas), sum(rounds) / len(rounds)
 
@@ -285,8 +312,13 @@ def acceptances(pair: Pair, corpus: Path, count: int, temperature: float) -> dic
 
 def measure(pair: Pair, corpus: Path, count: int, temperature: float) -> dict[str, str]:
     torch.manual_seed(7)
-    rows = {name: f"{sum(p.numel() for p in m.parameters()):,}"
-            for name, m in (("target's parameters", pair.target), ("drafter's parameters", pair.drafter))}
+    rows = {
+        name: f"{sum(p.numel() for p in m.parameters()):,}"
+        for name, m in (
+            ("target's parameters", pair.target),
+            ("drafter's parameters", pair.drafter),
+        )
+    }
     for part in (maths, functions, records, edits, tool_calls):
         rows |= part(pair, count)
         print({k: v for k, v in list(rows.items())[2:]}, file=sys.stderr, flush=True)
@@ -298,7 +330,9 @@ def measure(pair: Pair, corpus: Path, count: int, temperature: float) -> dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pairs", type=Path, nargs="+", help="folders that hold target/ and drafter/")
+    parser.add_argument(
+        "pairs", type=Path, nargs="+", help="folders that hold target/ and drafter/"
+    )
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200, help="prompts of a domain")
     parser.add_argument("--temperature", type=float, default=0.8)

@@ -26,17 +26,20 @@ def hf_tensors(model: Llama) -> dict[str, torch.Tensor]:
         head_rows = [h * c.head_dim for h in (c.heads, c.kv_heads, c.kv_heads)]
         q, k, v = block.attention.qkv.weight.split(head_rows)
         gate, up = block.gate_up.weight.chunk(2)
-        tensors |= {f"model.layers.{n}.{name}.weight": tensor for name, tensor in {
-            "input_layernorm": block.attention_norm.weight,
-            "self_attn.q_proj": q,
-            "self_attn.k_proj": k,
-            "self_attn.v_proj": v,
-            "self_attn.o_proj": block.attention.out.weight,
-            "post_attention_layernorm": block.mlp_norm.weight,
-            "mlp.gate_proj": gate,
-            "mlp.up_proj": up,
-            "mlp.down_proj": block.down.weight,
-        }.items()}
+        tensors |= {
+            f"model.layers.{n}.{name}.weight": tensor
+            for name, tensor in {
+                "input_layernorm": block.attention_norm.weight,
+                "self_attn.q_proj": q,
+                "self_attn.k_proj": k,
+                "self_attn.v_proj": v,
+                "self_attn.o_proj": block.attention.out.weight,
+                "post_attention_layernorm": block.mlp_norm.weight,
+                "mlp.gate_proj": gate,
+                "mlp.up_proj": up,
+                "mlp.down_proj": block.down.weight,
+            }.items()
+        }
     tensors["model.norm.weight"] = model.norm.weight
     return tensors
 
@@ -50,8 +53,11 @@ def write_safetensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
         kind = "I8" if tensor.dtype == torch.int8 else "BF16"
         raw = tensor if kind == "I8" else tensor.bfloat16().view(torch.int16)
         blob = raw.numpy().tobytes()
-        header[name] = {"dtype": kind, "shape": list(tensor.shape),
-                        "data_offsets": [offset, offset + len(blob)]}
+        header[name] = {
+            "dtype": kind,
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
         blobs.append(blob)
         offset += len(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -69,7 +75,7 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
     for name, entry in header.items():
         first, last = entry["data_offsets"]
         kind = {"I8": np.int8, "BF16": np.int16}[entry["dtype"]]
-        bits = torch.from_numpy(np.frombuffer(raw[start + first:start + last], dtype=kind).copy())
+        bits = torch.from_numpy(np.frombuffer(raw[start + first : start + last], dtype=kind).copy())
         values = bits.float() if entry["dtype"] == "I8" else bits.view(torch.bfloat16).float()
         tensors[name] = values.view(entry["shape"])
     for name in [n for n in tensors if n.endswith("_scale")]:
@@ -99,11 +105,25 @@ QUANTIZATION = {
     "quantization_status": "compressed",
     "ignore": ["lm_head"],
     "kv_cache_scheme": None,
-    "config_groups": {"group_0": {
-        "targets": ["Linear"], "input_activations": None, "output_activations": None,
-        "weights": {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel",
-                    "dynamic": False, "group_size": None, "block_structure": None,
-                    "actorder": None, "observer": "minmax", "observer_kwargs": {}}}},
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "input_activations": None,
+            "output_activations": None,
+            "weights": {
+                "num_bits": 8,
+                "type": "int",
+                "symmetric": True,
+                "strategy": "channel",
+                "dynamic": False,
+                "group_size": None,
+                "block_structure": None,
+                "actorder": None,
+                "observer": "minmax",
+                "observer_kwargs": {},
+            },
+        }
+    },
 }
 
 
@@ -154,14 +174,20 @@ def load_checkpoint(path: Path) -> tuple[Llama, dict]:
 def load_folder(folder: Path) -> Llama:
     """The model of an exported folder, with its bfloat16 weights as float32."""
     config = json.loads((folder / "config.json").read_text())
-    model = Llama(Config(
-        vocab=config["vocab_size"], hidden=config["hidden_size"],
-        layers=config["num_hidden_layers"], heads=config["num_attention_heads"],
-        kv_heads=config["num_key_value_heads"], head_dim=config["head_dim"],
-        intermediate=config["intermediate_size"],
-        max_positions=config["max_position_embeddings"],
-        rope_theta=config["rope_theta"], eps=config["rms_norm_eps"],
-    ))
+    model = Llama(
+        Config(
+            vocab=config["vocab_size"],
+            hidden=config["hidden_size"],
+            layers=config["num_hidden_layers"],
+            heads=config["num_attention_heads"],
+            kv_heads=config["num_key_value_heads"],
+            head_dim=config["head_dim"],
+            intermediate=config["intermediate_size"],
+            max_positions=config["max_position_embeddings"],
+            rope_theta=config["rope_theta"],
+            eps=config["rms_norm_eps"],
+        )
+    )
     stored = read_safetensors(folder / "model.safetensors")
     with torch.no_grad():
         for name, view in hf_tensors(model).items():
@@ -178,8 +204,12 @@ def write_folder(out: Path, model: Llama, tokenizer_path: Path, int8: bool = Fal
     tokenizer = Tokenizer(tokenizer_path)
     out.mkdir(parents=True, exist_ok=True)
     config = config_json(model.c, tokenizer)
-    generation = {"bos_token_id": tokenizer.eos, "eos_token_id": end_ids(tokenizer),
-                  "do_sample": True, "temperature": 0.8}
+    generation = {
+        "bos_token_id": tokenizer.eos,
+        "eos_token_id": end_ids(tokenizer),
+        "do_sample": True,
+        "temperature": 0.8,
+    }
     tensors = hf_tensors(model)
     if int8:
         config["quantization_config"] = QUANTIZATION
@@ -196,14 +226,19 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--int8", action="store_true",
-                        help="the layers' matrices in 8 bits (compressed-tensors W8A16)")
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="the layers' matrices in 8 bits (compressed-tensors W8A16)",
+    )
     args = parser.parse_args()
 
     model, saved = load_checkpoint(args.checkpoint)
     write_folder(args.out, model, args.tokenizer, args.int8)
-    print(f"{args.out}: {sum(p.numel() for p in model.parameters())} parameters, "
-          f"{saved['step']} steps, {saved['tokens']} tokens, {saved['seconds']:.0f} s")
+    print(
+        f"{args.out}: {sum(p.numel() for p in model.parameters())} parameters, "
+        f"{saved['step']} steps, {saved['tokens']} tokens, {saved['seconds']:.0f} s"
+    )
 
 
 if __name__ == "__main__":

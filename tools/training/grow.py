@@ -47,10 +47,18 @@ def main() -> None:
         difference = (small(ids) - large(ids)).abs().max().item()
     assert difference < 1e-3, difference
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    save(args.out, model=large.state_dict(), config=large.c, step=saved["step"],
-         tokens=saved["tokens"], seconds=saved["seconds"], optimizer=None)
-    print(f"{args.out}: {small.c.layers} to {args.layers} layers, logits differ by {difference:.1e}")
-
+    save(
+        args.out,
+        model=large.state_dict(),
+        config=large.c,
+        step=saved["step"],
+        tokens=saved["tokens"],
+        seconds=saved["seconds"],
+        optimizer=None,
+    )
+    print(
+        f"{args.out}: {small.c.layers} to {args.layers} layers, logits differ by {difference:.1e}"
+    )
 
 
 if __name__ == "__main__":

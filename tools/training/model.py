@@ -30,10 +30,12 @@ class Config:
 
 # The target is trained at growing depth; `grow.py` turns one of them into the next.
 SHAPES = {
-    "target-3": Config(vocab=4096, hidden=384, layers=3, heads=6, kv_heads=2, head_dim=64,
-                       intermediate=1024),
-    "drafter": Config(vocab=4096, hidden=192, layers=2, heads=6, kv_heads=2, head_dim=32,
-                      intermediate=512),
+    "target-3": Config(
+        vocab=4096, hidden=384, layers=3, heads=6, kv_heads=2, head_dim=64, intermediate=1024
+    ),
+    "drafter": Config(
+        vocab=4096, hidden=192, layers=2, heads=6, kv_heads=2, head_dim=32, intermediate=512
+    ),
 }
 for _layers in (6, 12):
     SHAPES[f"target-{_layers}"] = replace(SHAPES["target-3"], layers=_layers)
@@ -91,7 +93,7 @@ class Attention(nn.Module):
         if FUSED_ATTENTION and cache is None and steps > 1:
             return self.fused(q.to(v.dtype), k.to(v.dtype), v)
         # The query heads that share a key/value head become rows of one product.
-        q = (q * c.head_dim ** -0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
+        q = (q * c.head_dim**-0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
         q = q.permute(0, 2, 3, 1, 4)
         q = q.reshape(batch * c.kv_heads, group * steps, c.head_dim)
         k = k.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
@@ -139,8 +141,8 @@ class LayerCache:
 
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         end = self.length + k.shape[1]
-        self.k[:, self.length:end] = k
-        self.v[:, self.length:end] = v
+        self.k[:, self.length : end] = k
+        self.v[:, self.length : end] = v
         self.length = end
         return self.k[:, :end], self.v[:, :end]
 
@@ -164,7 +166,7 @@ class Llama(nn.Module):
     def hidden(self, ids: torch.Tensor, cache: list[LayerCache] | None = None) -> torch.Tensor:
         """The final normalised states; `ids` go on where the cache ends."""
         first, steps = cache[0].length if cache else 0, ids.shape[1]
-        cos, sin = self.cos[first:first + steps], self.sin[first:first + steps]
+        cos, sin = self.cos[first : first + steps], self.sin[first : first + steps]
         mask = None
         if steps > 1 and (cache or not FUSED_ATTENTION):
             mask = torch.full((steps, first + steps), float("-inf"), device=ids.device)

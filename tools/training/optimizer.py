@@ -34,16 +34,19 @@ class Optimizer:
         self.model = model
         c = model.c
         self.parts: list[tuple[torch.nn.Parameter, list[int]]] = []
-        matrices = []
         for block in model.blocks:
             heads = [n * c.head_dim for n in (c.heads, c.kv_heads, c.kv_heads)]
-            self.parts += [(block.attention.qkv.weight, heads), (block.gate_up.weight, [c.intermediate] * 2),
-                           (block.attention.out.weight, [c.hidden]), (block.down.weight, [c.hidden])]
+            self.parts += [
+                (block.attention.qkv.weight, heads),
+                (block.attention.out.weight, [c.hidden]),
+                (block.gate_up.weight, [c.intermediate] * 2),
+                (block.down.weight, [c.hidden]),
+            ]
         matrices = {id(p) for p, _ in self.parts}
         rest = [p for p in model.parameters() if id(p) not in matrices]
-        groups = [{"params": [p for p in rest if p.dim() == 2], "weight_decay": 0.0},
-                  {"params": [p for p in rest if p.dim() == 1], "weight_decay": 0.0}]
-        self.adam = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.95), foreach=True)
+        self.adam = torch.optim.AdamW(
+            rest, lr=0.0, betas=(0.9, 0.95), weight_decay=0.0, foreach=True
+        )
         self.buffers = [torch.zeros_like(p) for p, _ in self.parts]
 
     @torch.no_grad()

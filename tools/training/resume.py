@@ -25,12 +25,23 @@ def main() -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     if args.describe:
         saved = load_checkpoint(args.describe)[1]
-        numbers = {"step": saved["step"], "tokens": saved["tokens"], "seconds": round(saved["seconds"])}
+        numbers = {
+            "step": saved["step"],
+            "tokens": saved["tokens"],
+            "seconds": round(saved["seconds"]),
+        }
         args.out.write_text(json.dumps(numbers) + "\n")
         return
     model = load_folder(args.folder)
-    save(args.out, model=model.state_dict(), config=model.c, step=args.step, tokens=args.tokens,
-         seconds=0.0, optimizer=None)
+    save(
+        args.out,
+        model=model.state_dict(),
+        config=model.c,
+        step=args.step,
+        tokens=args.tokens,
+        seconds=0.0,
+        optimizer=None,
+    )
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ from model import Llama
 from tokenizer import Tokenizer
 
 
-def prompts(tokenizer: Tokenizer, corpus: Path | None, split: str, seed: int, count: int,
-            most: int) -> list[list[int]]:
+def prompts(
+    tokenizer: Tokenizer, corpus: Path | None, split: str, seed: int, count: int, most: int
+) -> list[list[int]]:
     """Prompts of at most `most` ids, the domains in turn."""
     rng = random.Random(f"prompts/{split}/{seed}")
     real = []
@@ -36,12 +37,12 @@ def prompts(tokenizer: Tokenizer, corpus: Path | None, split: str, seed: int, co
         n = len(found) % (len(synthesis.DOMAINS) + len(real))
         if n >= len(synthesis.DOMAINS):
             ids = tokenizer.encode(rng.choice(real[n - len(synthesis.DOMAINS)])[:400])
-            ids = ids[:rng.choice((4, 8, 16))]
+            ids = ids[: rng.choice((4, 8, 16))]
         else:
             domain = synthesis.DOMAINS[n]
             document = synthesis.document(domain, split, seed, rng.getrandbits(40))
             encode = tokenizer.encode_chat if domain == "chats" else tokenizer.encode
-            text = document.prompt or document.completion[:rng.choice((0, 20, 60, 120))]
+            text = document.prompt or document.completion[: rng.choice((0, 20, 60, 120))]
             ids = encode(text)
         if len(ids) < most:
             found.append([tokenizer.eos, *ids])
@@ -49,8 +50,13 @@ def prompts(tokenizer: Tokenizer, corpus: Path | None, split: str, seed: int, co
 
 
 @torch.no_grad()
-def continue_rows(model: Llama, openings: list[list[int]], length: int, temperature: float,
-                  ends: tuple[int, ...] = ()) -> torch.Tensor:
+def continue_rows(
+    model: Llama,
+    openings: list[list[int]],
+    length: int,
+    temperature: float,
+    ends: tuple[int, ...] = (),
+) -> torch.Tensor:
     """Samples on from openings of different lengths until every row has `length` ids.
 
     A row in which an id of `ends` was sampled is padded with the first of them. At
@@ -59,7 +65,7 @@ def continue_rows(model: Llama, openings: list[list[int]], length: int, temperat
     device = model.embedding.weight.device
     rows = torch.full((len(openings), length), ends[0] if ends else 0, dtype=torch.int64)
     for row, opening in zip(rows, openings):
-        row[:len(opening)] = torch.tensor(opening)
+        row[: len(opening)] = torch.tensor(opening)
     lengths = torch.tensor([len(o) for o in openings], device=device)
     rows = rows.to(device)
     cache = model.new_cache(len(openings), length)
@@ -79,7 +85,7 @@ def continue_rows(model: Llama, openings: list[list[int]], length: int, temperat
         at += 1
         if at == length or ends and bool(ended.all()):
             break
-        logits = model.next_logits(rows[:, at - 1:at], cache)
+        logits = model.next_logits(rows[:, at - 1 : at], cache)
     return rows
 
 
@@ -108,16 +114,24 @@ def main() -> None:
     for n in range(len(rows) // args.rows, args.batches):
         clock = time.time()
         torch.manual_seed(args.seed * 1000 + n)
-        openings = prompts(tokenizer, args.corpus, synthesis.TRAIN, args.seed * 1000 + n,
-                           args.rows, args.length // 2)
+        openings = prompts(
+            tokenizer,
+            args.corpus,
+            synthesis.TRAIN,
+            args.seed * 1000 + n,
+            args.rows,
+            args.length // 2,
+        )
         openings.sort(key=len)
         with torch.autocast(args.device.split(":")[0], torch.bfloat16):
             new = continue_rows(model, openings, args.length, args.temperature)
         rows = np.concatenate((rows, new.cpu().numpy().astype(np.int16)))
         begins = np.concatenate((begins, np.array([len(o) for o in openings], np.int16)))
         np.savez(args.out, rows=rows, begins=begins)
-        print(f"{len(rows)} rows, {args.rows * args.length / (time.time() - clock):.0f} tokens/s",
-              flush=True)
+        print(
+            f"{len(rows)} rows, {args.rows * args.length / (time.time() - clock):.0f} tokens/s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -62,14 +62,21 @@ def weighted_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, forwar
     with torch.autocast(device, torch.bfloat16):
         states = (forward or model.hidden)(ids[:, :-1])
     with torch.autocast(device, enabled=False):
-        return HeadLoss.apply(states.flatten(0, 1), model.embedding.weight, ids[:, 1:].flatten(),
-                              (weights / weights.sum()).flatten(), CHUNK[device])
+        return HeadLoss.apply(
+            states.flatten(0, 1),
+            model.embedding.weight,
+            ids[:, 1:].flatten(),
+            (weights / weights.sum()).flatten(),
+            CHUNK[device],
+        )
 
 
 def as_tensors(batch: tuple[np.ndarray, np.ndarray], device: str):
     ids, weights = batch
-    return (torch.from_numpy(ids.astype(np.int64)).to(device, non_blocking=True),
-            torch.from_numpy(weights).to(device, non_blocking=True))
+    return (
+        torch.from_numpy(ids.astype(np.int64)).to(device, non_blocking=True),
+        torch.from_numpy(weights).to(device, non_blocking=True),
+    )
 
 
 @torch.no_grad()
@@ -97,8 +104,11 @@ class Run:
         self.decay_from = 0  # the step at which the rate began to fall, in a decay
 
     def load(self, path: Path) -> None:
-        saved = torch.load(path, map_location=self.model.embedding.weight.device,
-                           **({"weights_only": False} if torch.__version__ >= "2" else {}))
+        saved = torch.load(
+            path,
+            map_location=self.model.embedding.weight.device,
+            **({"weights_only": False} if torch.__version__ >= "2" else {}),
+        )
         self.model.load_state_dict(saved["model"])
         self.step, self.tokens, self.seconds = saved["step"], saved["tokens"], saved["seconds"]
         self.fresh_at = self.step
@@ -107,9 +117,17 @@ class Run:
             self.fresh_at, self.decay_from = saved.get("fresh_at", 0), saved.get("decay_from", 0)
 
     def save(self, path: Path) -> None:
-        save(path, model=self.model.state_dict(), config=self.model.c, step=self.step,
-             tokens=self.tokens, seconds=self.seconds, optimizer=self.optimizer.state_dict(),
-             fresh_at=self.fresh_at, decay_from=self.decay_from)
+        save(
+            path,
+            model=self.model.state_dict(),
+            config=self.model.c,
+            step=self.step,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            optimizer=self.optimizer.state_dict(),
+            fresh_at=self.fresh_at,
+            decay_from=self.decay_from,
+        )
 
     def rate(self, args: argparse.Namespace) -> float:
         if args.decay:
@@ -126,8 +144,11 @@ def begin(run: Run, args: argparse.Namespace) -> tuple[Path, int]:
         run.load(source)
     if args.decay and source == stable:
         run.decay_from = run.step
-    print(f"{sum(p.numel() for p in run.model.parameters())} parameters, from step {run.step} "
-          f"of {source}", flush=True)
+    print(
+        f"{sum(p.numel() for p in run.model.parameters())} parameters, from step {run.step} "
+        f"of {source}",
+        flush=True,
+    )
     return (decaying, run.decay_from + args.decay) if args.decay else (stable, args.steps)
 
 
@@ -140,8 +161,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--start", type=Path, help="a checkpoint to begin with (grow.py)")
     parser.add_argument("--steps", type=int, required=True, help="the step to stop at")
-    parser.add_argument("--decay", type=int, default=0,
-                        help="let the rate fall to zero over so many steps; writes decayed.pt")
+    parser.add_argument(
+        "--decay",
+        type=int,
+        default=0,
+        help="let the rate fall to zero over so many steps; writes decayed.pt",
+    )
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--rows", type=int, default=11, help="of a batch")
@@ -178,11 +203,16 @@ def main() -> None:
         run.tokens += weights.numel()
         if run.step % 20 == 0 or run.step == last:
             mean, spent = torch.stack(losses).mean().item(), time.time() - clock
-            print(f"step {run.step}/{last} loss {mean:.4f} {run.tokens / 1e6:.2f} M tokens "
-                  f"{len(losses) * weights.numel() / spent:.0f} tokens/s", flush=True)
+            print(
+                f"step {run.step}/{last} loss {mean:.4f} {run.tokens / 1e6:.2f} M tokens "
+                f"{len(losses) * weights.numel() / spent:.0f} tokens/s",
+                flush=True,
+            )
             run.seconds, clock, losses = run.seconds + spent, time.time(), []
         if time.time() - saved_at > args.save_every or run.step == last:
-            print(f"held-out loss {held_out_loss(run.model, held_out, args.device):.4f}", flush=True)
+            print(
+                f"held-out loss {held_out_loss(run.model, held_out, args.device):.4f}", flush=True
+            )
             run.save(checkpoint)
             clock = saved_at = time.time()
     if args.decay:

@@ -16,15 +16,26 @@ import regex
 
 import synthesis
 from data import CORPUS_DOMAINS, read_documents
-from tokenizer import END_OF_TEXT, SPECIAL, SPLIT_PATTERN, TURN_END, TURN_START, byte_alphabet, merge
+from tokenizer import (
+    END_OF_TEXT,
+    SPECIAL,
+    SPLIT_PATTERN,
+    TURN_END,
+    TURN_START,
+    byte_alphabet,
+    merge,
+)
 
 VOCAB_SIZE = 4096
 GENERATED = 4000  # documents of each domain
 # ChatML, with the token that opens every text in front.
 CHAT_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{{ '" + TURN_START + "' + message['role'] + '\n' + "
+    "{{ bos_token }}{% for message in messages %}{{ '"
+    + TURN_START
+    + "' + message['role'] + '\n' + "
     "message['content'] + '" + TURN_END + "\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '" + TURN_START + "assistant\n' }}{% endif %}")
+    "{% if add_generation_prompt %}{{ '" + TURN_START + "assistant\n' }}{% endif %}"
+)
 
 
 def learn_merges(word_counts: Counter[str], count: int) -> list[tuple[str, str]]:
@@ -60,29 +71,48 @@ def tokenizer_json(merges: list[tuple[str, str]]) -> dict:
     vocab = {s: n for n, s in enumerate(symbols)}
     assert len(vocab) == VOCAB_SIZE - len(SPECIAL), "two merges gave the same symbol"
     byte_level = {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
     }
     split = {
-        "type": "Split", "pattern": {"Regex": SPLIT_PATTERN},
-        "behavior": "Isolated", "invert": False,
+        "type": "Split",
+        "pattern": {"Regex": SPLIT_PATTERN},
+        "behavior": "Isolated",
+        "invert": False,
     }
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{
-            "id": len(vocab) + n, "content": token, "single_word": False,
-            "lstrip": False, "rstrip": False, "normalized": False, "special": True,
-        } for n, token in enumerate(SPECIAL)],
+        "added_tokens": [
+            {
+                "id": len(vocab) + n,
+                "content": token,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for n, token in enumerate(SPECIAL)
+        ],
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
         "post_processor": None,
         "decoder": byte_level,
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": None,
-            "continuing_subword_prefix": "", "end_of_word_suffix": "",
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-            "vocab": vocab, "merges": [f"{a} {b}" for a, b in merges],
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": [f"{a} {b}" for a, b in merges],
         },
     }
 

@@ -11,8 +11,12 @@ from . import chats, edits, functions, maths, records, stories
 from .document import HELD_OUT, SPLITS, TRAIN, Document, rng_for
 
 GENERATORS = {
-    "stories": stories.generate, "maths": maths.generate, "functions": functions.generate,
-    "records": records.generate, "edits": edits.generate, "chats": chats.generate,
+    "stories": stories.generate,
+    "maths": maths.generate,
+    "functions": functions.generate,
+    "records": records.generate,
+    "edits": edits.generate,
+    "chats": chats.generate,
 }
 DOMAINS = tuple(GENERATORS)
 

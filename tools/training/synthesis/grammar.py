@@ -34,8 +34,12 @@ class _Slot:
     def __init__(self, text: str):
         head, _, tail = text.rpartition(" ")
         self.name = tail
-        self.change = {"": None, "a": article, "cap": capital,
-                       "cap a": lambda s: capital(article(s))}[head]
+        self.change = {
+            "": None,
+            "a": article,
+            "cap": capital,
+            "cap a": lambda s: capital(article(s)),
+        }[head]
 
 
 @lru_cache(maxsize=None)
@@ -58,7 +62,7 @@ def _sequence(text: str, at: int, nested: bool) -> tuple[tuple, int]:
             parts.append(text[start:at])
         if c == "{":
             end = text.index("}", at)
-            parts.append(_Slot(text[at + 1:end]))
+            parts.append(_Slot(text[at + 1 : end]))
             at = end + 1
         elif c == "[":
             options = []

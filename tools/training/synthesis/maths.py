@@ -23,27 +23,97 @@ dolls blocks puzzles kites balls cars trucks trains robots badges bottles cups p
 boxes baskets bags eggs chairs tables lamps candles photos postcards letters tickets shirts socks
 hats scarves gloves bracelets keys bricks nails screws seeds plants trees fish chickens ducks
 sheep goats cows horses rabbits pigeons""".split()
-THINGS = COUNTABLE[:COUNTABLE.index("trees")]  # what fits into a box
+THINGS = COUNTABLE[: COUNTABLE.index("trees")]  # what fits into a box
 HOLDERS = "boxes bags baskets trays shelves crates packs jars rows drawers".split()
-HOLDER = {"boxes": "box", "bags": "bag", "baskets": "basket", "trays": "tray", "shelves": "shelf",
-          "crates": "crate", "packs": "pack", "jars": "jar", "rows": "row", "drawers": "drawer"}
+HOLDER = {
+    "boxes": "box",
+    "bags": "bag",
+    "baskets": "basket",
+    "trays": "tray",
+    "shelves": "shelf",
+    "crates": "crate",
+    "packs": "pack",
+    "jars": "jar",
+    "rows": "row",
+    "drawers": "drawer",
+}
 GOODS = {  # singular: plural
-    "apple": "apples", "book": "books", "pen": "pens", "ticket": "tickets", "shirt": "shirts",
-    "hat": "hats", "cake": "cakes", "sandwich": "sandwiches", "toy": "toys", "ball": "balls",
-    "notebook": "notebooks", "mug": "mugs", "plant": "plants", "lamp": "lamps", "game": "games",
-    "poster": "posters", "scarf": "scarves", "candle": "candles", "pizza": "pizzas",
-    "puzzle": "puzzles", "basket": "baskets", "brush": "brushes", "kite": "kites",
-    "pie": "pies", "bracelet": "bracelets", "chair": "chairs", "cushion": "cushions"}
-JOBS = ["washing cars", "walking dogs", "mowing lawns", "raking leaves", "delivering papers",
-        "babysitting", "watering gardens", "selling lemonade", "painting fences", "cleaning windows"]
-DAILY = {"reads": "pages", "writes": "lines", "bakes": "cookies", "picks": "apples",
-         "folds": "paper birds", "paints": "cards", "plants": "seeds", "collects": "shells",
-         "sells": "tickets", "makes": "candles", "solves": "puzzles", "runs": "laps",
-         "swims": "lengths", "catches": "fish", "packs": "boxes", "cleans": "windows"}
-DID = {"reads": "read", "writes": "write", "bakes": "bake", "picks": "pick", "folds": "fold",
-       "paints": "paint", "plants": "plant", "collects": "collect", "sells": "sell",
-       "makes": "make", "solves": "solve", "runs": "run", "swims": "swim", "catches": "catch",
-       "packs": "pack", "cleans": "clean"}
+    "apple": "apples",
+    "book": "books",
+    "pen": "pens",
+    "ticket": "tickets",
+    "shirt": "shirts",
+    "hat": "hats",
+    "cake": "cakes",
+    "sandwich": "sandwiches",
+    "toy": "toys",
+    "ball": "balls",
+    "notebook": "notebooks",
+    "mug": "mugs",
+    "plant": "plants",
+    "lamp": "lamps",
+    "game": "games",
+    "poster": "posters",
+    "scarf": "scarves",
+    "candle": "candles",
+    "pizza": "pizzas",
+    "puzzle": "puzzles",
+    "basket": "baskets",
+    "brush": "brushes",
+    "kite": "kites",
+    "pie": "pies",
+    "bracelet": "bracelets",
+    "chair": "chairs",
+    "cushion": "cushions",
+}
+JOBS = [
+    "washing cars",
+    "walking dogs",
+    "mowing lawns",
+    "raking leaves",
+    "delivering papers",
+    "babysitting",
+    "watering gardens",
+    "selling lemonade",
+    "painting fences",
+    "cleaning windows",
+]
+DAILY = {
+    "reads": "pages",
+    "writes": "lines",
+    "bakes": "cookies",
+    "picks": "apples",
+    "folds": "paper birds",
+    "paints": "cards",
+    "plants": "seeds",
+    "collects": "shells",
+    "sells": "tickets",
+    "makes": "candles",
+    "solves": "puzzles",
+    "runs": "laps",
+    "swims": "lengths",
+    "catches": "fish",
+    "packs": "boxes",
+    "cleans": "windows",
+}
+DID = {
+    "reads": "read",
+    "writes": "write",
+    "bakes": "bake",
+    "picks": "pick",
+    "folds": "fold",
+    "paints": "paint",
+    "plants": "plant",
+    "collects": "collect",
+    "sells": "sell",
+    "makes": "make",
+    "solves": "solve",
+    "runs": "run",
+    "swims": "swim",
+    "catches": "catch",
+    "packs": "pack",
+    "cleans": "clean",
+}
 PARTS = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
 TIMES = {2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times"}
 
@@ -57,8 +127,16 @@ class Problem:
         self.lines: list[str] = []
         self.numbers: list[int] = []
         p, o, third = persons
-        self.slots = {"p": p.name, "he": p.he, "his": p.his, "him": p.him,
-                      "o": o.name, "ohe": o.he, "ohis": o.his, "t": third.name}
+        self.slots = {
+            "p": p.name,
+            "he": p.he,
+            "his": p.his,
+            "him": p.him,
+            "o": o.name,
+            "ohe": o.he,
+            "ohis": o.his,
+            "t": third.name,
+        }
 
     def pick(self, low: int, high: int) -> int:
         n = self.rng.randint(low, high)
@@ -99,19 +177,35 @@ def operand(p: Problem, op: str, value: int) -> int | None:
 
 
 CHANGES = {
-    "+": [("[Then|Later|After that], {o} gives {him} {k} more.",
-           "{p} has {=} {x} after {o}'s gift."),
-          ("{cap he} buys {k} more[| at the shop| at the market].", "With the new ones, that is {=} {x}."),
-          ("{cap he} finds {k} more[ at home| in the garage|].", "After finding more, {he} has {=} {x}."),
-          ("The next day {he} gets another {k}.", "The next day {he} has {=} {x}.")],
-    "-": [("{cap he} gives {k} of them to {o}.", "After giving some to {o}, {p} has {=} {x}."),
-          ("{cap he} loses {k} of them[ on the way| in the park|].", "After losing some, {he} has {=} {x} left."),
-          ("{cap he} sells {k} of them.", "After selling some, {p} has {=} {x}."),
-          ("{o} takes {k} of them.", "After {o} takes some, {he} has {=} {x}.")],
-    "*": [("Then {his} collection grows to {times} as many.", "Now {he} has {=} {x}."),
-          ("By the end of the month {he} has {times} as many.", "By then {p} has {=} {x}.")],
-    "/": [("{cap he} shares them equally among {k} friends.", "Each friend gets {=} {x}."),
-          ("{cap he} puts them equally into {k} bags.", "Each bag holds {=} {x}.")],
+    "+": [
+        ("[Then|Later|After that], {o} gives {him} {k} more.", "{p} has {=} {x} after {o}'s gift."),
+        (
+            "{cap he} buys {k} more[| at the shop| at the market].",
+            "With the new ones, that is {=} {x}.",
+        ),
+        (
+            "{cap he} finds {k} more[ at home| in the garage|].",
+            "After finding more, {he} has {=} {x}.",
+        ),
+        ("The next day {he} gets another {k}.", "The next day {he} has {=} {x}."),
+    ],
+    "-": [
+        ("{cap he} gives {k} of them to {o}.", "After giving some to {o}, {p} has {=} {x}."),
+        (
+            "{cap he} loses {k} of them[ on the way| in the park|].",
+            "After losing some, {he} has {=} {x} left.",
+        ),
+        ("{cap he} sells {k} of them.", "After selling some, {p} has {=} {x}."),
+        ("{o} takes {k} of them.", "After {o} takes some, {he} has {=} {x}."),
+    ],
+    "*": [
+        ("Then {his} collection grows to {times} as many.", "Now {he} has {=} {x}."),
+        ("By the end of the month {he} has {times} as many.", "By then {p} has {=} {x}."),
+    ],
+    "/": [
+        ("{cap he} shares them equally among {k} friends.", "Each friend gets {=} {x}."),
+        ("{cap he} puts them equally into {k} bags.", "Each bag holds {=} {x}."),
+    ],
 }
 
 
@@ -119,8 +213,12 @@ def changes(p: Problem, steps: int) -> int | None:
     """A number of things that changes step by step."""
     value = p.pick(3, 99)
     p.set(x=p.word(COUNTABLE))
-    p.say("[{p} has {n} {x}.|{p} [starts|begins] with {n} {x}.|There are {n} {x} in {p}'s [box|bag|room].|"
-          "{p} owns {n} {x}.|{p} collected {n} {x}.]", n=value)
+    p.say(
+        "[{p} has {n} {x}.|{p} [starts|begins] with {n} {x}.|There are {n} {x} in {p}'s "
+        "[box|bag|room].|"
+        "{p} owns {n} {x}.|{p} collected {n} {x}.]",
+        n=value,
+    )
     ask = "[How many {x} does {p} have now?|How many {x} does {p} have [in the end|then|in total]?|How many {x} are there now?]"
     for step in range(steps):
         last = step == steps - 1
@@ -133,8 +231,11 @@ def changes(p: Problem, steps: int) -> int | None:
         before, value = value, {"+": value + k, "-": value - k, "*": value * k, "/": value // k}[op]
         p.work(worked, f"{before} {op} {k}", value)
         if op == "/":
-            ask = ("How many {x} does each friend get?" if "friends" in said
-                   else "How many {x} are in each bag?")
+            ask = (
+                "How many {x} does each friend get?"
+                if "friends" in said
+                else "How many {x} are in each bag?"
+            )
     p.say(ask)
     return value
 
@@ -144,12 +245,22 @@ def packs(p: Problem, steps: int) -> int:
     holders = p.word(HOLDERS)
     count, each = p.pick(2, 12), p.pick(2, 12)
     p.set(x=p.word(THINGS), hs=holders, h=HOLDER[holders], n=count, k=each)
-    p.say("[{p} has {n} {hs} with {k} {x} in each {h}.|There are {n} {hs} of {x}, and each {h} holds {k} {x}.|"
-          "A shop has {n} {hs}, each with {k} {x}.|{p} fills {n} {hs} with {k} {x} each.]")
+    p.say(
+        "[{p} has {n} {hs} with {k} {x} in each {h}.|There are {n} {hs} of {x}, and each {h} "
+        "holds {k} {x}.|"
+        "A shop has {n} {hs}, each with {k} {x}.|{p} fills {n} {hs} with {k} {x} each.]"
+    )
     total = count * each
-    p.work("[There are {=} {x} in the {hs}.|The {hs} hold {=} {x}.|That makes {=} {x}.]", f"{count} * {each}", total)
+    p.work(
+        "[There are {=} {x} in the {hs}.|The {hs} hold {=} {x}.|That makes {=} {x}.]",
+        f"{count} * {each}",
+        total,
+    )
     if steps == 1:
-        p.say("[How many {x} are there [in all|altogether|in total]?|What is the total number of {x}?]")
+        p.say(
+            "[How many {x} are there [in all|altogether|in total]?|What is the total number of "
+            "{x}?]"
+        )
         return total
     if p.rng.random() < 0.5 and total > 4:
         k = p.pick(1, total - 1)
@@ -159,7 +270,11 @@ def packs(p: Problem, steps: int) -> int:
     else:
         k = p.pick(2, 50)
         p.say("[{o} brings {k} more {x}.|There are also {k} loose {x}.]", k=k)
-        p.work("[With the others there are {=} {x}.|Together that is {=} {x}.]", f"{total} + {k}", total + k)
+        p.work(
+            "[With the others there are {=} {x}.|Together that is {=} {x}.]",
+            f"{total} + {k}",
+            total + k,
+        )
         total += k
     if steps == 2:
         p.say("[How many {x} are there now?|How many {x} are there then?]")
@@ -181,23 +296,41 @@ def shopping(p: Problem, steps: int) -> int:
     one, other = p.rng.sample(sorted(GOODS), 2)
     count, price = p.pick(2, 12), p.pick(2, 12)
     p.set(g=one, gs=GOODS[one], n=count, c=price)
-    p.say("[{p} buys {n} {gs} for ${c} each.|{cap a g} costs ${c}. {p} buys {n} {gs}.|{p} wants {n} {gs}. Each {g} costs ${c}.|"
-          "At the [shop|market|store], {a g} costs ${c}, and {p} takes {n} of them.]")
+    p.say(
+        "[{p} buys {n} {gs} for ${c} each.|{cap a g} costs ${c}. {p} buys {n} {gs}.|{p} wants {n} "
+        "{gs}. Each {g} costs ${c}.|"
+        "At the [shop|market|store], {a g} costs ${c}, and {p} takes {n} of them.]"
+    )
     total = count * price
-    p.work("[The {gs} cost {=} dollars.|{p} pays {=} dollars for the {gs}.]", f"{count} * {price}", total)
+    p.work(
+        "[The {gs} cost {=} dollars.|{p} pays {=} dollars for the {gs}.]",
+        f"{count} * {price}",
+        total,
+    )
     if steps == 1:
-        p.say("[How much does {p} [pay|spend]?|How many dollars does {p} spend?|What do the {gs} cost [in total|together]?]")
+        p.say(
+            "[How much does {p} [pay|spend]?|How many dollars does {p} spend?|What do the {gs} "
+            "cost [in total|together]?]"
+        )
         return total
     if steps == 3 or p.rng.random() < 0.4:
         k = p.pick(2, 30)
         p.say("{cap he} also buys {a g2} for ${k}.", g2=other, k=k)
-        p.work("[With the {g2}, the cost is {=} dollars.|Together with the {g2} that is {=} dollars.]", f"{total} + {k}", total + k)
+        p.work(
+            "[With the {g2}, the cost is {=} dollars.|Together with the {g2} that is {=} dollars.]",
+            f"{total} + {k}",
+            total + k,
+        )
         total += k
         if steps == 2:
             p.say("[How much does {p} spend in total?|How much does {p} pay for everything?]")
             return total
     paid = p.choose([b for b in (20, 50, 100, 150, 200) if b > total][:3])
-    p.say("[{cap he} pays with ${b}.|{cap he} gives the clerk ${b}.] [How much change does {he} get?|How much money does {he} get back?]", b=paid)
+    p.say(
+        "[{cap he} pays with ${b}.|{cap he} gives the clerk ${b}.] [How much change does {he} "
+        "get?|How much money does {he} get back?]",
+        b=paid,
+    )
     p.work("{cap he} gets {=} dollars back.", f"{paid} - {total}", paid - total)
     return paid - total
 
@@ -217,10 +350,19 @@ def compare(p: Problem, steps: int) -> int:
         k = p.pick(2, 5)
         n = k * p.pick(2, 12)
     p.say("{o} has {n} {x}.", n=n)
-    said = {"more": "{p} has {k} more {x} than {o}.", "fewer": "{p} has {k} fewer {x} than {o}.",
-            "times": "{p} has {times} as many {x} as {o}.", "part": "{p} has {part} as many {x} as {o}."}[kind]
+    said = {
+        "more": "{p} has {k} more {x} than {o}.",
+        "fewer": "{p} has {k} fewer {x} than {o}.",
+        "times": "{p} has {times} as many {x} as {o}.",
+        "part": "{p} has {part} as many {x} as {o}.",
+    }[kind]
     p.say(said, k=k, times=TIMES.get(k, ""), part=PARTS.get(k, ""))
-    value, op = {"more": (n + k, "+"), "fewer": (n - k, "-"), "times": (n * k, "*"), "part": (n // k, "/")}[kind]
+    value, op = {
+        "more": (n + k, "+"),
+        "fewer": (n - k, "-"),
+        "times": (n * k, "*"),
+        "part": (n // k, "/"),
+    }[kind]
     p.work("{p} has {=} {x}.", f"{n} {op} {k}", value)
     if steps == 1:
         p.say("How many {x} does {p} have?")
@@ -229,7 +371,9 @@ def compare(p: Problem, steps: int) -> int:
     if steps == 2:
         if p.rng.random() < 0.7 or kind in ("more", "fewer"):
             p.say("How many {x} do they have [together|in all|altogether|in total]?")
-            p.work("[Together they have {=} {x}.|In total they have {=} {x}.]", f"{n} + {value}", total)
+            p.work(
+                "[Together they have {=} {x}.|In total they have {=} {x}.]", f"{n} + {value}", total
+            )
             return total
         big, small = max(n, value), min(n, value)
         p.say("How many more {x} does one have than the other?")
@@ -250,7 +394,9 @@ def daily(p: Problem, steps: int) -> int:
     p.set(v=verb, do=DID[verb], x=DAILY[verb], n=each, d=days, u=unit)
     total = each * days
     p.say("[{p} {v} {n} {x} [every|each|a] {u}.|Every {u}, {p} {v} {n} {x}.]")
-    p.work("[In {d} {u}s, {p} {v} {=} {x}.|{p} {v} {=} {x} in {d} {u}s.]", f"{each} * {days}", total)
+    p.work(
+        "[In {d} {u}s, {p} {v} {=} {x}.|{p} {v} {=} {x} in {d} {u}s.]", f"{each} * {days}", total
+    )
     if steps == 1:
         p.say("How many {x} does {he} {do} in {d} {u}s?")
         return total
@@ -282,14 +428,23 @@ def earnings(p: Problem, steps: int) -> int:
     hours, rate = p.pick(2, 12), p.pick(3, 12)
     p.set(n=rate, h=hours, job=p.word(JOBS))
     total = hours * rate
-    p.say("[{p} earns ${n} an hour by {job}.|{p} gets ${n} for every hour of {job}.] [{cap he} works {h} hours.|One week {he} works for {h} hours.]")
-    p.work("[{p} earns {=} dollars.|For the work {he} gets {=} dollars.]", f"{hours} * {rate}", total)
+    p.say(
+        "[{p} earns ${n} an hour by {job}.|{p} gets ${n} for every hour of {job}.] [{cap he} "
+        "works {h} hours.|One week {he} works for {h} hours.]"
+    )
+    p.work(
+        "[{p} earns {=} dollars.|For the work {he} gets {=} dollars.]", f"{hours} * {rate}", total
+    )
     if steps == 1:
         p.say("[How much does {he} earn?|How much money does {p} make?]")
         return total
     k = p.pick(2, total - 1)
     p.say("{cap he} spends ${k} on [lunch|a gift|new shoes|books|a toy|the bus].", k=k)
-    p.work("[After that {he} has {=} dollars left.|Then {=} dollars are left.]", f"{total} - {k}", total - k)
+    p.work(
+        "[After that {he} has {=} dollars left.|Then {=} dollars are left.]",
+        f"{total} - {k}",
+        total - k,
+    )
     total -= k
     if steps == 2:
         p.say("How much[ money|] does {he} have left?")
@@ -313,7 +468,11 @@ def travel(p: Problem, steps: int) -> int:
         return total
     goal = total + p.pick(5, 90)
     p.say("The whole trip is {g} {u}[ long|].", g=goal)
-    p.work("[Then {=} {u} are left.|The rest of the trip is {=} {u}.]", f"{goal} - {total}", goal - total)
+    p.work(
+        "[Then {=} {u} are left.|The rest of the trip is {=} {u}.]",
+        f"{goal} - {total}",
+        goal - total,
+    )
     rest = goal - total
     if steps == 2:
         p.say("How many {u} are left?")
@@ -327,7 +486,13 @@ def travel(p: Problem, steps: int) -> int:
 def ages(p: Problem, steps: int) -> int:
     n, k = p.pick(5, 40), p.pick(2, 20)
     older = p.rng.random() < 0.6 or k >= n
-    p.say("{o} is {n} years old. {p} is {k} years " + ("older" if older else "younger") + " than {o}.", n=n, k=k)
+    p.say(
+        "{o} is {n} years old. {p} is {k} years "
+        + ("older" if older else "younger")
+        + " than {o}.",
+        n=n,
+        k=k,
+    )
     value = n + k if older else n - k
     p.work("{p} is {=} years old.", f"{n} {'+' if older else '-'} {k}", value)
     if steps == 1:
@@ -350,9 +515,11 @@ def sharing(p: Problem, steps: int) -> int:
     d, part = p.pick(2, 12), p.pick(2, 12)
     total = d * part
     p.set(x=p.word(THINGS), n=total, d=d)
-    p.say("[{p} has {n} {x} and shares them equally among {d} [children|friends|people].|"
-          "{n} {x} are divided equally among {d} [children|friends|people].|"
-          "{p} puts {n} {x} into {d} equal groups.]")
+    p.say(
+        "[{p} has {n} {x} and shares them equally among {d} [children|friends|people].|"
+        "{n} {x} are divided equally among {d} [children|friends|people].|"
+        "{p} puts {n} {x} into {d} equal groups.]"
+    )
     p.work("[Each one gets {=} {x}.|One share is {=} {x}.]", f"{total} / {d}", part)
     if steps == 1:
         p.say("[How many {x} are in one share?|How many {x} is one share?]")
@@ -396,7 +563,10 @@ def fractions(p: Problem, steps: int) -> int:
     total = d * part
     verb = p.word(("gives away", "eats", "sells", "loses", "uses"))
     p.set(x=p.word(THINGS if verb != "eats" else COUNTABLE[:22]), n=total, part=PARTS[d], v=verb)
-    p.say("[{p} has {n} {x} and {v} {part} of them.|{p} has {n} {x}. {cap he} {v} {part} of the {x}.]")
+    p.say(
+        "[{p} has {n} {x} and {v} {part} of them.|{p} has {n} {x}. {cap he} {v} {part} of the "
+        "{x}.]"
+    )
     p.work("{cap part} of the {x} is {=}.", f"{total} / {d}", part)
     if steps == 1:
         p.say("How many {x} is that?")
@@ -413,8 +583,22 @@ def fractions(p: Problem, steps: int) -> int:
 
 
 KINDS: list[Callable[[Problem, int], int]] = [
-    changes, changes, packs, packs, shopping, shopping, compare, compare, daily, earnings, travel,
-    ages, sharing, shapes, fractions]
+    changes,
+    changes,
+    packs,
+    packs,
+    shopping,
+    shopping,
+    compare,
+    compare,
+    daily,
+    earnings,
+    travel,
+    ages,
+    sharing,
+    shapes,
+    fractions,
+]
 STEPS = (1, 1, 1, 2, 2, 2, 3, 3)
 
 
@@ -428,5 +612,8 @@ def generate(rng: random.Random, split: str) -> Document:
             break
     story = " ".join(problem.story)
     lines = "\n".join(problem.lines)
-    return Document(f"Question: {story}\n", f"{lines}\nAnswer: {answer}",
-                    {"answer": answer, "steps": steps, "key": key})
+    return Document(
+        f"Question: {story}\n",
+        f"{lines}\nAnswer: {answer}",
+        {"answer": answer, "steps": steps, "key": key},
+    )

@@ -8,10 +8,12 @@ def _rows(text: str) -> list[tuple[str, ...]]:
     return [tuple(f.strip() for f in line.split("/")) for line in text.strip().splitlines()]
 
 
-KINDS = """rabbit bear fox mouse squirrel hedgehog owl duck frog turtle puppy kitten lamb pony badger
+KINDS = (
+    """rabbit bear fox mouse squirrel hedgehog owl duck frog turtle puppy kitten lamb pony badger
 mole otter beaver deer goat hen goose robin sparrow lizard snail bee ladybug butterfly panda tiger
 lion elephant monkey giraffe zebra penguin seal dolphin whale crab octopus dragon robot elf dwarf
 giant fairy snowman scarecrow""".split()
+)
 
 TRAITS = _rows("""
 curious / asked questions all day long / wanted to know how everything worked
@@ -359,7 +361,8 @@ LESSONS = [row[0] for row in LESSONS]
 
 PETS = "dog cat parrot hamster rabbit goldfish pony hen duck tortoise".split()
 
-NOUNS = """acorn almanac anchor apron arrow axe badge bagel banner barrel basin beetle blackberry bonnet
+NOUNS = (
+    """acorn almanac anchor apron arrow axe badge bagel banner barrel basin beetle blackberry bonnet
 bookmark bottle bouquet bowl bracelet branch brick bridge bristle broom brush bubble bucket buckle
 bugle bundle bunting cabbage cabin candle cane canoe cap caravan carpet cart cartwheel cauldron
 chalk chest chestnut chimney cloak clover coal coaster cobweb cocoon comb cone cork cottage cradle
@@ -381,9 +384,11 @@ stocking stool stove strainer straw suitcase sundial sunflower swing table tambo
 tassel teacup teapot tent thermos thimble thistle thread ticket tin toffee torch towel tray treasure
 trowel trumpet tub tulip turnip turtle twig vase vest viola violet wagon walnut wand watermelon
 weathervane wheel whisk wick windmill wreath xylophone yarn zipper""".split()
+)
 NOUNS = [n for n in NOUNS if n not in ("spinning", "top")]
 
-LOOKS = """ancient bent blazing blurry bold brass broken bulky bumpy carved cheap chipped clean clumsy
+LOOKS = (
+    """ancient bent blazing blurry bold brass broken bulky bumpy carved cheap chipped clean clumsy
 copper cracked creaky crisp crooked crumpled curly dainty damp delicate dented dirty dotted dusty
 elegant empty enormous faded fancy fine flat fluffy folded forgotten fragile fresh frozen furry
 fuzzy gigantic glassy gleaming glittering glowing graceful greasy grubby handmade heavy hollow huge
@@ -394,11 +399,16 @@ silky simple slender slim slippery smoky smooth soft solid sparkling speckled sp
 spotless spotted square stained steep sticky stiff straight strange striped sturdy tall tattered
 thick thin tidy tiny torn tough transparent twisted ugly unusual velvet warm weathered wet wide
 wobbly woolen wooden worn wrinkled""".split()
+)
 
 SMELLS = """fresh bread, wet leaves, pine needles, salt and seaweed, cut grass, warm milk, smoke, ripe
 apples, lavender, soap, rain, old books, roasted nuts, mud, orange peel, vanilla, candle wax,
 hay, mint, coffee, dry wood, roses, fish, onions, melted butter, chalk, leather, cinnamon,
-snow, garlic""".replace("\n", " ").split(", ")
+snow, garlic""".replace(
+    "\n", " "
+).split(
+    ", "
+)
 
 SOUNDS = _rows("""
 a dog / barked
@@ -432,9 +442,11 @@ MOVES = """strolled wandered hurried skipped marched trotted tiptoed raced crept
 shuffled stumbled dashed galloped climbed trudged drifted rushed jogged limped waddled darted
 strode ambled roamed sprinted scurried plodded bounced""".split()
 
-ADVERBS = """quietly slowly quickly happily carefully eagerly bravely calmly cheerfully gladly gently
+ADVERBS = (
+    """quietly slowly quickly happily carefully eagerly bravely calmly cheerfully gladly gently
 hastily loudly lazily merrily neatly nervously patiently politely proudly quaintly sleepily softly
 stubbornly suddenly thoughtfully wearily wildly wisely boldly""".split()
+)
 ADVERBS = [a for a in ADVERBS if a not in ("suddenly", "quaintly")]
 
 GARMENTS = """coat sweater jacket scarf cap vest dress skirt shirt hood cape raincoat apron cardigan

@@ -1,4 +1,4 @@
-"""Writes a checkpoint as an HF model folder with bfloat16 weights.
+"""Writes a checkpoint as an HF model folder, with bfloat16 or 8-bit weights.
 
 The folder holds `config.json`, `generation_config.json`, `model.safetensors`
 and the tokenizer's files, and loads as LlamaForCausalLM.
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from model import Config, Llama
-from tokenizer import Tokenizer
+from tokenizer import TURN_END, Tokenizer
 
 
 def hf_tensors(model: Llama) -> dict[str, torch.Tensor]:
@@ -26,28 +26,38 @@ def hf_tensors(model: Llama) -> dict[str, torch.Tensor]:
         head_rows = [h * c.head_dim for h in (c.heads, c.kv_heads, c.kv_heads)]
         q, k, v = block.attention.qkv.weight.split(head_rows)
         gate, up = block.gate_up.weight.chunk(2)
-        tensors |= {f"model.layers.{n}.{name}.weight": tensor for name, tensor in {
-            "input_layernorm": block.attention_norm.weight,
-            "self_attn.q_proj": q,
-            "self_attn.k_proj": k,
-            "self_attn.v_proj": v,
-            "self_attn.o_proj": block.attention.out.weight,
-            "post_attention_layernorm": block.mlp_norm.weight,
-            "mlp.gate_proj": gate,
-            "mlp.up_proj": up,
-            "mlp.down_proj": block.down.weight,
-        }.items()}
+        tensors |= {
+            f"model.layers.{n}.{name}.weight": tensor
+            for name, tensor in {
+                "input_layernorm": block.attention_norm.weight,
+                "self_attn.q_proj": q,
+                "self_attn.k_proj": k,
+                "self_attn.v_proj": v,
+                "self_attn.o_proj": block.attention.out.weight,
+                "post_attention_layernorm": block.mlp_norm.weight,
+                "mlp.gate_proj": gate,
+                "mlp.up_proj": up,
+                "mlp.down_proj": block.down.weight,
+            }.items()
+        }
     tensors["model.norm.weight"] = model.norm.weight
     return tensors
 
 
 def write_safetensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """int8 stays as it is; everything else is stored in bfloat16."""
     header: dict[str, dict] = {"__metadata__": {"format": "pt"}}
     blobs, offset = [], 0
     for name, tensor in tensors.items():
-        blob = tensor.detach().bfloat16().contiguous().view(torch.int16).numpy().tobytes()
-        header[name] = {"dtype": "BF16", "shape": list(tensor.shape),
-                        "data_offsets": [offset, offset + len(blob)]}
+        tensor = tensor.detach().contiguous()
+        kind = "I8" if tensor.dtype == torch.int8 else "BF16"
+        raw = tensor if kind == "I8" else tensor.bfloat16().view(torch.int16)
+        blob = raw.numpy().tobytes()
+        header[name] = {
+            "dtype": kind,
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
         blobs.append(blob)
         offset += len(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -56,7 +66,7 @@ def write_safetensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
-    """A bfloat16 file's tensors, as float32."""
+    """A file's tensors, as float32; int8 weights are multiplied by their scales."""
     raw = path.read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:start])
@@ -64,12 +74,61 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
     tensors = {}
     for name, entry in header.items():
         first, last = entry["data_offsets"]
-        bits = np.frombuffer(raw[start + first:start + last], dtype=np.int16).copy()
-        tensors[name] = torch.from_numpy(bits).view(torch.bfloat16).float().view(entry["shape"])
+        kind = {"I8": np.int8, "BF16": np.int16}[entry["dtype"]]
+        bits = torch.from_numpy(np.frombuffer(raw[start + first : start + last], dtype=kind).copy())
+        values = bits.float() if entry["dtype"] == "I8" else bits.view(torch.bfloat16).float()
+        tensors[name] = values.view(entry["shape"])
+    for name in [n for n in tensors if n.endswith("_scale")]:
+        tensors[name.removesuffix("_scale")] *= tensors.pop(name)
     return tensors
 
 
-def config_json(c: Config, eos: int) -> dict:
+def quantize(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The layers' matrices in the layout of compressed-tensors' W8A16: int8, symmetric,
+    `weight_scale` [out, 1] for each output row. Embedding and norms stay in bfloat16."""
+    out: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 1 or "embed_tokens" in name:
+            out[name] = tensor
+            continue
+        # The scale is rounded first, so that the codes fit the one that is stored.
+        scale = (tensor.abs().amax(1, keepdim=True).clamp(min=1e-8) / 127).bfloat16().float()
+        out[name] = (tensor / scale).round().clamp(-127, 127).to(torch.int8)
+        out[name + "_scale"] = scale
+    return out
+
+
+# What compressed-tensors writes into config.json for `quantize`.
+QUANTIZATION = {
+    "quant_method": "compressed-tensors",
+    "format": "int-quantized",
+    "quantization_status": "compressed",
+    "ignore": ["lm_head"],
+    "kv_cache_scheme": None,
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "input_activations": None,
+            "output_activations": None,
+            "weights": {
+                "num_bits": 8,
+                "type": "int",
+                "symmetric": True,
+                "strategy": "channel",
+                "dynamic": False,
+                "group_size": None,
+                "block_structure": None,
+                "actorder": None,
+                "observer": "minmax",
+                "observer_kwargs": {},
+            },
+        }
+    },
+}
+
+
+def config_json(c: Config, tokenizer: Tokenizer) -> dict:
+    eos = tokenizer.eos
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -93,22 +152,42 @@ def config_json(c: Config, eos: int) -> dict:
         "tie_word_embeddings": True,
         "use_cache": True,
         "bos_token_id": eos,
-        "eos_token_id": eos,
+        "eos_token_id": end_ids(tokenizer),
         "torch_dtype": "bfloat16",
     }
+
+
+def end_ids(tokenizer: Tokenizer) -> list[int]:
+    """The tokens that end a text, and the one that ends a turn of a chat."""
+    return [tokenizer.eos, tokenizer.special[TURN_END]]
+
+
+def load_checkpoint(path: Path) -> tuple[Llama, dict]:
+    """The model of a checkpoint of ours, and all that the file holds."""
+    newer = {"weights_only": False} if torch.__version__ >= "2" else {}
+    saved = torch.load(path, map_location="cpu", **newer)
+    model = Llama(saved["config"])
+    model.load_state_dict(saved["model"])
+    return model, saved
 
 
 def load_folder(folder: Path) -> Llama:
     """The model of an exported folder, with its bfloat16 weights as float32."""
     config = json.loads((folder / "config.json").read_text())
-    model = Llama(Config(
-        vocab=config["vocab_size"], hidden=config["hidden_size"],
-        layers=config["num_hidden_layers"], heads=config["num_attention_heads"],
-        kv_heads=config["num_key_value_heads"], head_dim=config["head_dim"],
-        intermediate=config["intermediate_size"],
-        max_positions=config["max_position_embeddings"],
-        rope_theta=config["rope_theta"], eps=config["rms_norm_eps"],
-    ))
+    model = Llama(
+        Config(
+            vocab=config["vocab_size"],
+            hidden=config["hidden_size"],
+            layers=config["num_hidden_layers"],
+            heads=config["num_attention_heads"],
+            kv_heads=config["num_key_value_heads"],
+            head_dim=config["head_dim"],
+            intermediate=config["intermediate_size"],
+            max_positions=config["max_position_embeddings"],
+            rope_theta=config["rope_theta"],
+            eps=config["rms_norm_eps"],
+        )
+    )
     stored = read_safetensors(folder / "model.safetensors")
     with torch.no_grad():
         for name, view in hf_tensors(model).items():
@@ -116,27 +195,50 @@ def load_folder(folder: Path) -> Llama:
     return model.eval()
 
 
+def load_any(path: Path) -> Llama:
+    """The model of an exported folder or of a checkpoint."""
+    return load_folder(path) if path.is_dir() else load_checkpoint(path)[0].eval()
+
+
+def write_folder(out: Path, model: Llama, tokenizer_path: Path, int8: bool = False) -> None:
+    tokenizer = Tokenizer(tokenizer_path)
+    out.mkdir(parents=True, exist_ok=True)
+    config = config_json(model.c, tokenizer)
+    generation = {
+        "bos_token_id": tokenizer.eos,
+        "eos_token_id": end_ids(tokenizer),
+        "do_sample": True,
+        "temperature": 0.8,
+    }
+    tensors = hf_tensors(model)
+    if int8:
+        config["quantization_config"] = QUANTIZATION
+        tensors = quantize(tensors)
+    for name, content in (("config.json", config), ("generation_config.json", generation)):
+        (out / name).write_text(json.dumps(content, indent=2) + "\n")
+    write_safetensors(out / "model.safetensors", tensors)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer_path.with_name(name), out / name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="the layers' matrices in 8 bits (compressed-tensors W8A16)",
+    )
     args = parser.parse_args()
 
-    saved = torch.load(args.checkpoint)
-    model = Llama(saved["config"])
-    model.load_state_dict(saved["model"])
-    eos = Tokenizer(args.tokenizer).eos
-    args.out.mkdir(parents=True, exist_ok=True)
-    generation = {"bos_token_id": eos, "eos_token_id": eos, "do_sample": True, "temperature": 1.0}
-    for name, content in (("config.json", config_json(model.c, eos)),
-                          ("generation_config.json", generation)):
-        (args.out / name).write_text(json.dumps(content, indent=2) + "\n")
-    write_safetensors(args.out / "model.safetensors", hf_tensors(model))
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(args.tokenizer.with_name(name), args.out / name)
-    print(f"{args.out}: {sum(p.numel() for p in model.parameters())} parameters, "
-          f"{saved['step']} steps, {saved['seconds']:.0f} s")
+    model, saved = load_checkpoint(args.checkpoint)
+    write_folder(args.out, model, args.tokenizer, args.int8)
+    print(
+        f"{args.out}: {sum(p.numel() for p in model.parameters())} parameters, "
+        f"{saved['step']} steps, {saved['tokens']} tokens, {saved['seconds']:.0f} s"
+    )
 
 
 if __name__ == "__main__":

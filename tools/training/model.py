@@ -7,7 +7,7 @@ embeddings. Query/key/value and gate/up are one matrix each here, for speed;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn as nn
@@ -23,15 +23,25 @@ class Config:
     kv_heads: int
     head_dim: int
     intermediate: int
-    max_positions: int = 512
+    max_positions: int = 1024
     rope_theta: float = 10000.0
     eps: float = 1e-5
 
 
-TARGET = Config(vocab=4096, hidden=256, layers=6, heads=4, kv_heads=2, head_dim=64,
-                intermediate=704)
-DRAFTER = Config(vocab=4096, hidden=128, layers=2, heads=3, kv_heads=1, head_dim=32,
-                 intermediate=120)
+# The target is trained at growing depth; `grow.py` turns one of them into the next.
+SHAPES = {
+    "target-3": Config(
+        vocab=4096, hidden=384, layers=3, heads=6, kv_heads=2, head_dim=64, intermediate=1024
+    ),
+    "drafter": Config(
+        vocab=4096, hidden=192, layers=2, heads=6, kv_heads=2, head_dim=32, intermediate=512
+    ),
+}
+for _layers in (6, 12):
+    SHAPES[f"target-{_layers}"] = replace(SHAPES["target-3"], layers=_layers)
+
+
+FUSED_ATTENTION = hasattr(F, "scaled_dot_product_attention")
 
 
 class RMSNorm(nn.Module):
@@ -80,8 +90,10 @@ class Attention(nn.Module):
         qkv = self.qkv(x).view(batch, steps, -1, c.head_dim)
         qk, v = qkv.split([c.heads + c.kv_heads, c.kv_heads], dim=2)
         q, k = rotate(qk, cos, sin).split([c.heads, c.kv_heads], dim=2)
+        if FUSED_ATTENTION and cache is None and steps > 1:
+            return self.fused(q.to(v.dtype), k.to(v.dtype), v)
         # The query heads that share a key/value head become rows of one product.
-        q = (q * c.head_dim ** -0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
+        q = (q * c.head_dim**-0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
         q = q.permute(0, 2, 3, 1, 4)
         q = q.reshape(batch * c.kv_heads, group * steps, c.head_dim)
         k = k.transpose(1, 2).reshape(batch * c.kv_heads, steps, c.head_dim)
@@ -94,6 +106,15 @@ class Attention(nn.Module):
         y = torch.bmm(scores.softmax(-1).to(v.dtype), v)
         y = y.view(batch, c.kv_heads, group, steps, c.head_dim).permute(0, 3, 1, 2, 4)
         return self.out(y.reshape(batch, steps, -1))
+
+    def fused(self, q, k, v):
+        """Causal attention of whole rows by PyTorch's own kernel, where there is one."""
+        c, (batch, steps) = self.c, q.shape[:2]
+        group = c.heads // c.kv_heads
+        k, v = (x.repeat_interleave(group, dim=2) for x in (k, v))
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, steps, -1))
 
 
 class Block(nn.Module):
@@ -113,14 +134,15 @@ class Block(nn.Module):
 class LayerCache:
     """One layer's keys and values, of `batch` texts that grow together."""
 
-    def __init__(self, c: Config, batch: int, capacity: int):
+    def __init__(self, c: Config, batch: int, capacity: int, device, dtype):
         shape = (batch * c.kv_heads, capacity, c.head_dim)
-        self.k, self.v, self.length = torch.zeros(shape), torch.zeros(shape), 0
+        self.k, self.v = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        self.length = 0
 
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         end = self.length + k.shape[1]
-        self.k[:, self.length:end] = k
-        self.v[:, self.length:end] = v
+        self.k[:, self.length : end] = k
+        self.v[:, self.length : end] = v
         self.length = end
         return self.k[:, :end], self.v[:, :end]
 
@@ -144,10 +166,11 @@ class Llama(nn.Module):
     def hidden(self, ids: torch.Tensor, cache: list[LayerCache] | None = None) -> torch.Tensor:
         """The final normalised states; `ids` go on where the cache ends."""
         first, steps = cache[0].length if cache else 0, ids.shape[1]
-        cos, sin = self.cos[first:first + steps], self.sin[first:first + steps]
+        cos, sin = self.cos[first : first + steps], self.sin[first : first + steps]
         mask = None
-        if steps > 1:
-            mask = torch.full((steps, first + steps), float("-inf")).triu(first + 1)
+        if steps > 1 and (cache or not FUSED_ATTENTION):
+            mask = torch.full((steps, first + steps), float("-inf"), device=ids.device)
+            mask = mask.triu(first + 1)
         x = self.embedding(ids)
         for n, block in enumerate(self.blocks):
             x = block(x, cos, sin, mask, cache[n] if cache else None)
@@ -161,4 +184,6 @@ class Llama(nn.Module):
         return F.linear(self.hidden(ids, cache)[:, -1], self.embedding.weight)
 
     def new_cache(self, batch: int, capacity: int) -> list[LayerCache]:
-        return [LayerCache(self.c, batch, capacity) for _ in self.blocks]
+        weight = self.embedding.weight
+        dtype = torch.bfloat16 if torch.is_autocast_enabled() else weight.dtype
+        return [LayerCache(self.c, batch, capacity, weight.device, dtype) for _ in self.blocks]

@@ -40,7 +40,8 @@ TEXTS = [
     "   leading spaces",
     "a  b   c    d",
     "caf\u00e9 na\u00efve r\u00e9sum\u00e9 \u2013 \u201cquoted\u201d",
-    "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440! \u4f60\u597d\uff0c\u4e16\u754c\u3002 \u3053\u3093\u306b\u3061\u306f",
+    "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440! "
+    "\u4f60\u597d\uff0c\u4e16\u754c\u3002 \u3053\u3093\u306b\u3061\u306f",
     "emoji \U0001f600\U0001f44d\U0001f3fd and \u2192 \u2260 \u221e \u00bd \u0663",
     "x=[i**2 for i in range(10)] # squares!?",
 ]
@@ -69,8 +70,8 @@ def main() -> None:
         assert tokenizer.decode(vector["ids"]) == vector["text"]
     content = {
         "note": "ids of a prompt begin with <|endoftext|>; top_logits are [id, logit] of the "
-                "last position, float32 from the bfloat16 weights; tokenizer vectors have no "
-                "special ids",
+        "last position, float32 from the bfloat16 weights; tokenizer vectors have no "
+        "special ids",
         "prompts": prompts,
         "tokenizer": vectors,
     }

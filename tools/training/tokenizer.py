@@ -12,6 +12,10 @@ from pathlib import Path
 import regex
 
 END_OF_TEXT = "<|endoftext|>"
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+SPECIAL = (TURN_START, TURN_END, END_OF_TEXT)  # the last ids, in this order
+
+MAX_CACHED_WORDS = 200_000
 
 # Qwen2's split pattern: words with at most one leading character, single digits,
 # runs of punctuation, line breaks, and spaces.
@@ -44,14 +48,26 @@ class Tokenizer:
         self._bytes = {i: bytes(to_byte[c] for c in t) for t, i in self.vocab.items()}
         self._bytes.update({i: t.encode() for t, i in self.special.items()})
         self._cache: dict[str, list[int]] = {}
+        self._special_split = regex.compile("(" + "|".join(map(regex.escape, self.special)) + ")")
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, in which no special token is recognised."""
         ids: list[int] = []
+        cache = self._cache
         for word in self._split.findall(text):
-            if word not in self._cache:
-                self._cache[word] = self._encode_word(word)
-            ids.extend(self._cache[word])
+            known = cache.get(word)
+            if known is None:
+                known = self._encode_word(word)
+                if len(cache) < MAX_CACHED_WORDS:
+                    cache[word] = known
+            ids += known
+        return ids
+
+    def encode_chat(self, text: str) -> list[int]:
+        """Ids of `text` with its special tokens."""
+        ids: list[int] = []
+        for part in self._special_split.split(text):
+            ids += [self.special[part]] if part in self.special else self.encode(part)
         return ids
 
     def _encode_word(self, word: str) -> list[int]:

@@ -1,8 +1,8 @@
 """Trains the 4,096-entry byte-level BPE tokenizer of the default pair.
 
-Counts pairs over the distinct pre-tokens of the three corpus files and, after
-each merge, updates only the words that held the merged pair. Writes HF's
-`tokenizer.json` and `tokenizer_config.json`.
+Counts pairs over the distinct pre-tokens of the corpus and of as much generated
+text and, after each merge, updates only the words that held the merged pair. Writes
+HF's `tokenizer.json` and `tokenizer_config.json`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,28 @@ from pathlib import Path
 
 import regex
 
-from data import DOMAINS, read_documents
-from tokenizer import END_OF_TEXT, SPLIT_PATTERN, byte_alphabet, merge
+import synthesis
+from data import CORPUS_DOMAINS, read_documents
+from tokenizer import (
+    END_OF_TEXT,
+    SPECIAL,
+    SPLIT_PATTERN,
+    TURN_END,
+    TURN_START,
+    byte_alphabet,
+    merge,
+)
 
 VOCAB_SIZE = 4096
+GENERATED = 4000  # documents of each domain
+# ChatML, with the token that opens every text in front.
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{{ '"
+    + TURN_START
+    + "' + message['role'] + '\n' + "
+    "message['content'] + '" + TURN_END + "\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '" + TURN_START + "assistant\n' }}{% endif %}"
+)
 
 
 def learn_merges(word_counts: Counter[str], count: int) -> list[tuple[str, str]]:
@@ -51,31 +69,50 @@ def learn_merges(word_counts: Counter[str], count: int) -> list[tuple[str, str]]
 def tokenizer_json(merges: list[tuple[str, str]]) -> dict:
     symbols = sorted(byte_alphabet()) + [a + b for a, b in merges]
     vocab = {s: n for n, s in enumerate(symbols)}
-    assert len(vocab) == VOCAB_SIZE - 1, "two merges gave the same symbol"
+    assert len(vocab) == VOCAB_SIZE - len(SPECIAL), "two merges gave the same symbol"
     byte_level = {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
     }
     split = {
-        "type": "Split", "pattern": {"Regex": SPLIT_PATTERN},
-        "behavior": "Isolated", "invert": False,
+        "type": "Split",
+        "pattern": {"Regex": SPLIT_PATTERN},
+        "behavior": "Isolated",
+        "invert": False,
     }
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{
-            "id": len(vocab), "content": END_OF_TEXT, "single_word": False,
-            "lstrip": False, "rstrip": False, "normalized": False, "special": True,
-        }],
+        "added_tokens": [
+            {
+                "id": len(vocab) + n,
+                "content": token,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for n, token in enumerate(SPECIAL)
+        ],
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
         "post_processor": None,
         "decoder": byte_level,
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": None,
-            "continuing_subword_prefix": "", "end_of_word_suffix": "",
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-            "vocab": vocab, "merges": [f"{a} {b}" for a, b in merges],
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": [f"{a} {b}" for a, b in merges],
         },
     }
 
@@ -89,7 +126,8 @@ def tokenizer_config() -> dict:
         "eos_token": END_OF_TEXT,
         "unk_token": None,
         "clean_up_tokenization_spaces": False,
-        "model_max_length": 512,
+        "model_max_length": 1024,
+        "chat_template": CHAT_TEMPLATE,
     }
 
 
@@ -101,10 +139,16 @@ def main() -> None:
 
     split = regex.compile(SPLIT_PATTERN)
     counts: Counter[str] = Counter()
-    for domain in DOMAINS:
+    for domain in CORPUS_DOMAINS:
         for document in read_documents(args.corpus / f"{domain}.txt"):
             counts.update(split.findall(document))
-    merges = learn_merges(counts, VOCAB_SIZE - 1 - 256)
+    for domain in synthesis.DOMAINS:
+        for index in range(GENERATED):
+            text = synthesis.document(domain, synthesis.TRAIN, 0, index).text
+            for token in SPECIAL:
+                text = text.replace(token, "")
+            counts.update(split.findall(text))
+    merges = learn_merges(counts, VOCAB_SIZE - len(SPECIAL) - 256)
 
     args.out.mkdir(parents=True, exist_ok=True)
     for name, content in (

@@ -77,7 +77,7 @@ const Nonsense kNonsense[] = {
      [](const Asked& asked, v1::FromDrafter* m) { AddDraft(m, asked, asked.round, {5}, true); }},
     {"ASecondHello", "second Hello", grpc::StatusCode::FAILED_PRECONDITION, v1::DRAFT_KIND_ARGMAX,
      [](const Asked&, v1::FromDrafter* m) { m->mutable_hello()->set_name("again"); }},
-    {"TooManyDraftsInAMessage", "drafts in one message", grpc::StatusCode::INVALID_ARGUMENT,
+    {"TooManyDraftsInAMessage", "70000 entries", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
      [](const Asked&, v1::FromDrafter* m) {
        for (int i = 0; i < 70000; ++i) m->mutable_drafts()->add_drafts();

@@ -93,13 +93,11 @@ TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
 }
 
 TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {
-  Serve({"--policy", "fixed:lookup-strong-4"});
+  Serve({"--policy", "fixed:lookup-strong-4,lookup-4"});
   v1::GenerateRequest request;
-  std::string song;
-  for (int i = 0; i < 20; ++i) song += "The cat sat on the mat. ";
-  request.set_text(song);
+  request.set_text("The cat sat on the mat. The cat sat on the mat. The cat sat on");
   request.mutable_sampling()->set_temperature(0);
-  request.mutable_stop()->set_max_tokens(64);
+  request.mutable_stop()->set_max_tokens(300);
   request.mutable_stop()->set_ignore_eos(true);
   ASSERT_TRUE(TestClient(verifier_.address()).Generate(request).status.ok());
   const auto status = Run("status", {});

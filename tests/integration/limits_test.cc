@@ -4,9 +4,9 @@
 // A row without a case fails the test, and so does a case without a row. To add a row:
 //  1. Write it into the table of its port (a heading of the third level below "## Limits"). The
 //     first column names the input and is the row's key, together with the heading. The column
-//     "Limit" begins with the number where there is one (`8 KiB`, `16 MiB`, `10 s`, `256`). The
-//     column "Error" begins with what the peer sees, in backticks. The file of "Enforced in" and
-//     the flags of "Flag" must exist.
+//     "Limit" begins with the number where there is one (`8 KiB`, `10 s`, `256`, `2^20`). The
+//     column "Error" has what the peer sees in backticks, or is it; empty, it is INVALID_ARGUMENT.
+//     The file of "Enforced in" and the flags of "Flag" must exist.
 //  2. Add a case with that key to the cases of its port below. A `Try` gets the limit as the table
 //     states it (in bytes, milliseconds or pieces), makes an input of that size and returns what
 //     the peer saw: "OK", a gRPC code's name, an HTTP code, "closed" .. It is called twice: with
@@ -33,7 +33,8 @@
 #include <variant>
 #include <vector>
 
-#include "outrider/v1/drafting.pb.h"
+#include "common/text/tokenizer.h"
+#include "outrider/v1/drafting.grpc.pb.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
@@ -87,6 +88,7 @@ std::vector<std::string> Quoted(const std::string& cell) {
 
 // The number that a cell begins with, and its unit.
 std::optional<int64_t> NumberOf(const std::string& cell) {
+  if (cell.starts_with("2^")) return int64_t{1} << std::stoi(cell.substr(2));
   static const std::regex number("^([0-9][0-9,]*)( (KiB|MiB|GiB|s)\\b)?.*");
   static const std::map<std::string, int64_t> units = {
       {"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"s", 1000}};
@@ -118,7 +120,9 @@ std::vector<Row> ReadRows() {
                     .limit_text = cells[1],
                     .limit = NumberOf(cells[1]),
                     .enforced_in = cells[2],
-                    .error = errors.empty() ? "" : errors.front(),
+                    .error = !errors.empty()    ? errors.front()
+                             : cells[3].empty() ? "INVALID_ARGUMENT"
+                                                : cells[3],
                     .flags = Quoted(cells[4])});
   }
   return rows;
@@ -181,12 +185,18 @@ std::string CodeText(const std::optional<HttpResponse>& response) {
 // ---------------------------------------------------------------------------------------------
 // Metrics and status.
 
-std::string MetricsHead(Target& target, int64_t size) {
-  const std::string before = "GET /metrics HTTP/1.1\r\nX-Fill: ", after = "\r\n\r\n";
-  const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
-  HttpClient client(target.verifier.metrics_port);
-  client.SendRaw(before + std::string(fill, 'x') + after);
-  return CodeText(client.Receive());
+// Beast counts the fields without the request's line, so that a little more than the limit passes.
+std::string HeadAbove(int port, const std::string& path, int64_t above) {
+  const auto ask = [&](int64_t size) {
+    const std::string before = "GET " + path + " HTTP/1.1\r\nHost: a\r\nX-Fill: ";
+    const std::string after = "\r\n\r\n";
+    HttpClient client(port);
+    const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
+    client.SendRaw(before + std::string(fill, 'x') + after);
+    return CodeText(client.Receive());
+  };
+  EXPECT_EQ(ask(above - 1), "200") << "at the limit";
+  return ask(above + 256);
 }
 
 std::string MetricsBody(Target& target, int64_t /*size*/) {
@@ -208,7 +218,9 @@ std::string MetricsConnections(Target& target, int64_t size) {
 std::string SilentConnection(int port) { return HttpClient(port).AwaitEnd() ? "closed" : "open"; }
 
 const Cases kMetricsCases = {
-    {"head of a request", Try{MetricsHead}},
+    {"head of a request", Only{[](Target& t, int64_t above) {
+       return HeadAbove(t.verifier.metrics_port, "/metrics", above);
+     }}},
     {"body of a request", Only{MetricsBody}},
     {"open connections", Try{MetricsConnections}},
     {"time from a connection's start to its end",
@@ -315,8 +327,14 @@ void BeRefused(Target& target) {
   hello->set_name(
       "evil\x7f\xc2\x9b"
       "2J\n{\"level\":\"ERROR\"}\xe2\x80\xa8");
-  EXPECT_EQ(target.CodeOf("/outrider.v1.Drafting/Attach", message.SerializeAsString()),
-            "FAILED_PRECONDITION");
+  const auto stub = v1::Drafting::NewStub(
+      grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto stream = stub->Attach(&context);
+  v1::FromVerifier ignored;
+  EXPECT_TRUE(stream->Write(message));
+  EXPECT_FALSE(stream->Read(&ignored));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 int64_t LinesWith(const std::string& log, const std::string& text) {
@@ -358,160 +376,308 @@ const Cases kLogCases = {
 // ---------------------------------------------------------------------------------------------
 // HTTP.
 
-std::string Complete(Target& target, const std::string& fields) {
-  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions",
-                              R"({"prompt":"a","max_tokens":1,)" + fields + "}")
-                            .code);
-}
+constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
+constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
-std::string Repeated(const std::string& item, int64_t count) {
-  std::string all;
-  for (int64_t i = 0; i < count; ++i) all += (i > 0 ? "," : "") + item;
-  return all;
-}
+using Json = nlohmann::json;
 
-// A field with an array of as many items.
-Ask ArrayOf(const std::string& field, const std::string& item) {
-  return [=](Target& target, int64_t size) {
-    return Complete(target, '"' + field + "\":[" + Repeated(item, size) + "]");
+// A case that completes with the fields that `fields` makes of a size. `says`: a part of the
+// refusal's words, where another mistake could be answered alike.
+template <class Fields>
+Ask Completing(Fields fields, const std::string& says = "") {
+  return [fields, says](Target& target, int64_t size) {
+    Json body = Json::parse(kCompletion);
+    body.update(fields(size));
+    const HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", body.dump());
+    if (response.code == 400) {
+      EXPECT_THAT(response.body, HasSubstr(says));
+    }
+    return std::to_string(response.code);
   };
 }
 
-Ask NumberIn(const std::string& field) {
-  return [=](Target& target, int64_t size) {
-    return Complete(target, '"' + field + "\":" + std::to_string(size));
-  };
+template <class Item>
+Json ListOf(int64_t size, const Item& item) {
+  Json list = Json::array();
+  for (int64_t i = 0; i < size; ++i) list.push_back(item(i));
+  return list;
 }
 
-Ask Refused(const std::string& fields) {
-  return [=](Target& target, int64_t) { return Complete(target, fields); };
+Json Nested(int64_t depth) {
+  const auto count = static_cast<size_t>(depth);
+  return Json::parse(std::string(count, '[') + std::string(count, ']'));
 }
 
-std::string HttpHead(Target& target, int64_t size) {
-  const std::string before = "GET /health HTTP/1.1\r\nX-Fill: ", after = "\r\n\r\n";
-  const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
+// A request in one chunk with an extension of `size` bytes.
+std::string ChunkExtension(Target& target, int64_t size) {
+  const std::string body = kCompletion;
+  char length[20];
+  std::snprintf(length, sizeof length, "%zx", body.size());
   HttpClient client(target.http_port);
-  client.SendRaw(before + std::string(fill, 'x') + after);
-  return CodeText(client.Receive());
-}
-
-constexpr char kPostHead[] =
-    "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: ";
-
-std::string HttpCoding(Target& target, int64_t) {
-  HttpClient client(target.http_port);
-  client.SendRaw(std::string(kPostHead) + "gzip\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
-  const std::string code = CodeText(client.Receive());
-  EXPECT_TRUE(client.AwaitEnd());
-  return code;
-}
-
-std::string HttpChunkExtension(Target& target, int64_t size) {
-  HttpClient client(target.http_port);
-  client.SendRaw(std::string(kPostHead) + "chunked\r\n\r\n1;" +
-                 std::string(static_cast<size_t>(size), 'x') + "\r\n{\r\n");
+  client.SendRaw(
+      "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n" +
+      std::string(length) + ";" + std::string(static_cast<size_t>(size), 'x') + "\r\n" + body +
+      "\r\n0\r\n\r\n");
   return CodeText(client.Receive());
 }
 
 std::string HttpBody(Target& target, int64_t size) {
-  const std::string before = R"({"prompt":"a","max_tokens":1,"user":")", after = R"("})";
-  const size_t fill = static_cast<size_t>(size) - before.size() - after.size();
-  return std::to_string(
-      Fetch(target.http_port, "POST", "/v1/completions", before + std::string(fill, 'x') + after)
-          .code);
+  std::string body = kCompletion;
+  body.resize(static_cast<size_t>(size), ' ');
+  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
 }
 
-std::string HttpRequestId(Target& target, int64_t size) {
+std::string RequestId(Target& target, int64_t size) {
   const std::string id(static_cast<size_t>(size), 'x');
+  HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", kCompletion,
+                                "X-Request-Id: " + id + "\r\n");
+  return response.headers["x-request-id"] == id ? "kept" : "replaced";
+}
+
+std::string GzippedBody(Target& target, int64_t) {
+  HttpClient client(target.http_port);
+  client.SendRaw(
+      "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: gzip\r\n\r\n");
+  return CodeText(client.Receive());
+}
+
+std::string TwoPrompts(Target& target, int64_t) {
+  const std::string body = R"({"model":"model","prompt":"abc","prompt":"abc","max_tokens":1})";
+  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
+}
+
+std::string TopLogprobs(Target& target, int64_t size) {
+  const Json body = {{"model", "model"},
+                     {"messages", {{{"role", "user"}, {"content", "abc"}}}},
+                     {"logprobs", true},
+                     {"top_logprobs", size}};
   const HttpResponse response =
-      Fetch(target.http_port, "POST", "/v1/completions", R"({"prompt":"a","max_tokens":1})",
-            "x-request-id: " + id + "\r\n");
-  return response.headers.at("x-request-id") == id ? "kept" : "replaced";
+      Fetch(target.http_port, "POST", "/v1/chat/completions", body.dump());
+  EXPECT_THAT(response.body, HasSubstr("top_logprobs"));
+  return std::to_string(response.code);
 }
 
-std::string HttpDepth(Target& target, int64_t size) {
-  const auto arrays = static_cast<size_t>(size) - 1;  // in the body's object
-  return Complete(target, "\"metadata\":" + std::string(arrays, '[') + std::string(arrays, ']'));
+Json BiasOf(int64_t size) {
+  Json bias = Json::object();
+  for (int64_t i = 0; i < size; ++i) bias[std::to_string(i)] = 1;
+  return {{"logit_bias", bias}};
 }
-
-std::string HttpPromptIds(Target& target, int64_t) {
-  const auto models = nlohmann::json::parse(Fetch(target.http_port, "GET", "/v1/models").body);
-  const int64_t context = models["data"][0]["max_model_len"];
-  const std::string body = R"({"max_tokens":1,"prompt":[)" + Repeated("1", context) + "]}";
-  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
-}
-
-std::string HttpPrompts(Target& target, int64_t size) {
-  const std::string body = R"({"max_tokens":1,"prompt":[)" + Repeated("\"a\"", size) + "]}";
-  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
-}
-
-std::string HttpTopLogprobs(Target& target, int64_t size) {
-  const std::string body =
-      R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1,"logprobs":true,"top_logprobs":)";
-  return std::to_string(
-      Fetch(target.http_port, "POST", "/v1/chat/completions", body + std::to_string(size) + "}")
-          .code);
-}
-
-constexpr char kHttpServerTest[] = "tests/verifier/http/server_test.cc";
 
 const Cases kHttpCases = {
-    {"connections", HeldBy{kHttpServerTest, "MoreConnectionsThanAllowedAreClosed"}},
-    {"head of a request", Try{HttpHead}},
-    {"time of a head, and of a body", HeldBy{kHttpServerTest, "SlowHeadsAndBodiesAreCutOff"}},
-    {"`Transfer-Encoding`", Only{HttpCoding}},
-    {"extensions of a body's chunks", Only{HttpChunkExtension}},
+    {"connections", HeldBy{kServerTest, "MoreConnectionsThanAllowedAreClosed"}},
+    {"head of a request",
+     Only{[](Target& t, int64_t above) { return HeadAbove(t.http_port, "/health", above); }}},
+    {"time of a head, and of a body", HeldBy{kServerTest, "SlowHeadsAndBodiesAreCutOff"}},
+    {"`Transfer-Encoding`", Only{GzippedBody}},
+    {"extensions of a body's chunks", Only{ChunkExtension}},
     {"body", Try{HttpBody}},
     {"unfinished bodies of an address (IPv6: of its network of 64 bits)",
-     HeldBy{kHttpServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
+     HeldBy{kServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
     {"unfinished bodies of all",
-     HeldBy{kHttpServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
-    {"bytes ahead of an answer", HeldBy{kHttpServerTest, "AClientThatSendsTooFarAheadIsGone"}},
+     HeldBy{kServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
+    {"bytes ahead of an answer", HeldBy{kServerTest, "AClientThatSendsTooFarAheadIsGone"}},
     {"a stream that its client does not read",
-     HeldBy{kHttpServerTest, "AReaderThatFallsTooFarBehindIsGone"}},
-    {"`x-request-id`", Try{HttpRequestId}},
-    {"depth of the JSON", Try{HttpDepth}},
-    // The object, its other two fields and the array are values too.
-    {"values of the JSON",
-     Try{[](Target& t, int64_t size) { return ArrayOf("metadata", "0")(t, size - 4); }}},
-    // The object, three members, a string and the array.
-    {"of these members, strings, arrays and objects",
-     Try{[](Target& t, int64_t size) { return ArrayOf("metadata", "\"\"")(t, size - 6); }}},
-    {"a member that comes twice in an object", Only{Refused(R"("seed":1,"seed":2)")}},
-    {"a field that is not served or unknown", Only{Refused(R"("guided_json":{})")}},
-    {"`prompt` as token ids", Only{HttpPromptIds}},
-    {"prompts of a request", Try{HttpPrompts}},
-    {"`n`, times the prompts", Try{NumberIn("n")}},
-    {"`stop`", Try{ArrayOf("stop", "\"zz\"")}},
-    {"bytes of one of `stop`", Try{[](Target& t, int64_t size) {
-       return Complete(t, R"("stop":")" + std::string(static_cast<size_t>(size), 'z') + '"');
-     }}},
-    {"`stop_token_ids`", Try{ArrayOf("stop_token_ids", "1")}},
-    // The model has fewer tokens than the limit: each entry is another one.
-    {"`logit_bias`", Only{[](Target& t, int64_t size) {
-       std::string biases;
-       for (int64_t i = 0; i < size; ++i) {
-         biases += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":0";
-       }
-       return Complete(t, "\"logit_bias\":{" + biases + "}");
-     }}},
+     HeldBy{kServerTest, "AReaderThatFallsTooFarBehindIsGone"}},
+    {"`x-request-id`", Try{RequestId}},
+    {"depth of the JSON", Only{Completing([](int64_t size) {
+       return Json{{"metadata", Nested(size)}};
+     })}},
+    {"values of the JSON", Only{Completing([](int64_t size) {
+       return Json{{"metadata", ListOf(size, [](int64_t) { return 1; })}};
+     })}},
+    {"of these members, strings, arrays and objects", Only{Completing([](int64_t size) {
+       return Json{{"metadata", ListOf(size, [](int64_t) { return ""; })}};
+     })}},
+    {"a member that comes twice in an object", Only{TwoPrompts}},
+    {"a field that is not served or unknown", Only{Completing(
+                                                  [](int64_t) {
+                                                    return Json{{"frobnicate", 1}};
+                                                  },
+                                                  "frobnicate")}},
+    {"`prompt` as token ids", Only{Completing([](int64_t) {
+       return Json{{"prompt", ListOf(512, [](int64_t) { return 5; })}};
+     })}},
+    {"prompts of a request", Only{Completing([](int64_t size) {
+       return Json{{"prompt", ListOf(size, [](int64_t) { return "abc"; })}};
+     })}},
+    {"`n`, times the prompts", Only{Completing([](int64_t size) {
+       return Json{{"n", size}};
+     })}},
+    {"`stop`", Try{Completing([](int64_t size) {
+       return Json{{"stop", ListOf(size, [](int64_t i) { return "z" + std::to_string(i); })}};
+     })}},
+    {"bytes of one of `stop`", Try{Completing([](int64_t size) {
+       return Json{{"stop", std::string(static_cast<size_t>(size), 'z')}};
+     })}},
+    {"`stop_token_ids`", Try{Completing([](int64_t size) {
+       return Json{{"stop_token_ids", ListOf(size, [](int64_t i) { return i; })}};
+     })}},
+    {"`logit_bias`", Only{Completing(BiasOf, "1024")}},
     {"`speculation.tree`",
-     Only{Refused(R"("speculation":{"tree":[)" + Repeated("1", 1000) + "]}")}},
-    {"`min_tokens`", Only{Refused(R"("min_tokens":2)")}},
-    {"`logprobs`", Try{NumberIn("logprobs")}},
-    {"`top_logprobs`", Try{HttpTopLogprobs}},
-    {"integers", Only{Refused(R"("top_k":2147483648)")}},
+     Only{Completing(
+         [](int64_t) {
+           return Json{{"speculation", {{"tree", ListOf(2000, [](int64_t) { return 1; })}}}};
+         },
+         "tree")}},
+    {"`min_tokens`", Only{Completing(
+                         [](int64_t) {
+                           return Json{{"min_tokens", 2}};
+                         },
+                         "min_tokens")}},
+    {"`logprobs`", Try{Completing([](int64_t size) {
+       return Json{{"logprobs", size}};
+     })}},
+    {"`top_logprobs`", Only{TopLogprobs}},
+    {"integers", Only{Completing([](int64_t) {
+       return Json{{"max_tokens", int64_t{1} << 31}};
+     })}},
     {"steps of the tokenizer's expressions for a text",
      HeldBy{"tests/common/text/pattern_test.cc", "AMatchThatBacktracksWithoutBoundIsAnError"}},
     {"requests in work when the server stops",
-     HeldBy{kHttpServerTest, "ShutdownDoesNotWaitForARequestInWork"}},
+     HeldBy{kServerTest, "ShutdownDoesNotWaitForARequestInWork"}},
+};
+
+// ---------------------------------------------------------------------------------------------
+// gRPC's fields.
+
+constexpr char kDrafterWireTest[] = "tests/drafter/rpc/wire_test.cc";
+constexpr char kDrafterLimits[] = "EveryFieldOfAVerifiersMessageHasALimit";
+constexpr char kWorkersTest[] = "tests/verifier/engine/text_workers_test.cc";
+
+// What Generate answers to a request that `fill` has completed.
+template <class Fill>
+Ask Generating(Fill fill) {
+  return [fill](Target& target, int64_t size) {
+    v1::GenerateRequest request;
+    request.set_text("abc");
+    request.mutable_stop()->set_max_tokens(1);
+    fill(size, request);
+    return target.CodeOf("/outrider.v1.Generation/Generate", request.SerializeAsString());
+  };
+}
+
+v1::FromDrafter HelloOf(const std::string& model) {
+  const auto tokenizer = Tokenizer::Load(model);
+  EXPECT_TRUE(tokenizer.ok());
+  const TokenizerFingerprint fingerprint = (*tokenizer)->fingerprint();
+  v1::FromDrafter message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(2);
+  hello->set_name("d0");
+  v1::TokenizerFingerprint* wire = hello->mutable_tokenizer();
+  wire->set_vocab_size(static_cast<uint32_t>(fingerprint.vocab_size));
+  wire->set_vocabulary(fingerprint.vocabulary);
+  wire->set_merges(fingerprint.merges);
+  wire->set_special_tokens(fingerprint.special_tokens);
+  hello->set_vocab_size(300);
+  hello->set_max_sessions(1);
+  hello->set_max_draft_length(4);
+  hello->set_max_draft_tokens(4);
+  hello->set_max_context(512);
+  return message;
+}
+
+// What becomes of a drafter that fits and then sends `message`.
+std::string Attached(Target& target, const v1::FromDrafter& message) {
+  const auto stub = v1::Drafting::NewStub(
+      grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto stream = stub->Attach(&context);
+  v1::FromVerifier received;
+  if (!stream->Write(HelloOf(target.model)) || !stream->Read(&received)) {
+    return "refused: " + stream->Finish().error_message();
+  }
+  stream->Write(message);
+  stream->WritesDone();
+  while (stream->Read(&received)) {
+  }
+  const bool closed = stream->Finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT;
+  return closed ? "its stream is closed" : "accepted";
+}
+
+std::string LongNames(Target& target, int64_t size) {
+  int closed = 0;
+  for (const bool name : {true, false}) {
+    v1::FromDrafter message;
+    v1::Hello* hello = message.mutable_hello();
+    *(name ? hello->mutable_name() : hello->mutable_model()) =
+        std::string(static_cast<size_t>(size), 'x');
+    const std::string code =
+        target.CodeOf("/outrider.v1.Drafting/Attach", message.SerializeAsString());
+    closed += code == "INVALID_ARGUMENT" ? 1 : 0;
+  }
+  return closed == 2 ? "its stream is closed" : "accepted";
+}
+
+std::string DraftsOfAMessage(Target& target, int64_t size) {
+  v1::FromDrafter message;
+  for (int64_t i = 0; i < size; ++i) message.mutable_drafts()->add_drafts();
+  return Attached(target, message);
+}
+
+std::string TokensOfAPart(Target& target, int64_t size) {
+  v1::FromDrafter message;
+  v1::Draft* draft = message.mutable_drafts()->add_drafts();
+  for (int64_t i = 0; i < size; ++i) draft->add_token_ids(5);
+  return Attached(target, message);
+}
+
+std::string TokenizeText(Target& target, int64_t size) {
+  v1::TokenizeRequest request;
+  request.set_text(std::string(static_cast<size_t>(size), ' '));
+  return target.CodeOf(kTokenize, request.SerializeAsString());
+}
+
+std::string DetokenizeIds(Target& target, int64_t size) {
+  v1::DetokenizeRequest request;
+  for (int64_t i = 0; i < size; ++i) request.add_token_ids(5);
+  return target.CodeOf("/outrider.v1.Generation/Detokenize", request.SerializeAsString());
+}
+
+const Cases kGrpcCases = {
+    {"`Generate`: `text`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
+       r.set_text(std::string(64 << 10, ' '));
+     })}},
+    {"`Generate`: `token_ids`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
+       for (int i = 0; i < 512; ++i) r.mutable_token_ids()->add_ids(5);
+     })}},
+    {"`Generate`: `sampling.logit_bias`", Only{Generating([](int64_t size, v1::GenerateRequest& r) {
+       auto& bias = *r.mutable_sampling()->mutable_logit_bias();
+       for (int64_t i = 0; i < size; ++i) bias[static_cast<uint32_t>(i)] = 1;
+     })}},
+    {"`Generate`: `stop.stop_strings`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
+       for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_strings("z");
+     })}},
+    {"`Generate`: `stop.stop_token_ids`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
+       for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_token_ids(5);
+     })}},
+    {"`Generate`: `speculation.tree`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
+       for (int i = 0; i < 2000; ++i) r.mutable_speculation()->add_tree(1);
+     })}},
+    {"`Tokenize`: `text`", Try{TokenizeText}},
+    {"`Detokenize`: `token_ids`", Try{DetokenizeIds}},
+    {"texts that wait for a worker", HeldBy{kWorkersTest, "RefuseWhatHasNoRoomOrNoTime"}},
+    {"texts of one client that are tokenized at once",
+     HeldBy{kWorkersTest, "OneClientsTextsLeaveAWorkerToOthers"}},
+    {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
+    {"drafter: `drafts` of a message", Try{DraftsOfAMessage}},
+    {"drafter: `token_ids`, `parents`, `rows` of a part", Only{TokensOfAPart}},
+    {"drafter: entries of a row",
+     HeldBy{"tests/common/rpc/wire_test.cc", "MalformedDraftsAreRefused"}},
+    {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kDrafterWireTest, kDrafterLimits}},
+    {"verifier: `open.sampling.logit_bias`", HeldBy{kDrafterWireTest, kDrafterLimits}},
+    {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kDrafterWireTest, kDrafterLimits}},
+    {"verifier: `verdicts` of a message", HeldBy{kDrafterWireTest, kDrafterLimits}},
+    {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kDrafterWireTest, kDrafterLimits}},
 };
 
 // ---------------------------------------------------------------------------------------------
 
 const std::map<std::string, const Cases*> kPorts = {
     {"HTTP", &kHttpCases},
+    {"gRPC", &kGrpcCases},
     {"Metrics and status", &kMetricsCases},
     {"Connections and streams", &kConnectionCases},
     {"Logs", &kLogCases},
@@ -532,7 +698,6 @@ std::string ReadAll(const std::string& path) {
 
 void CheckRow(const Row& row, const Case& one, Target& target) {
   SCOPED_TRACE(row.key);
-  EXPECT_FALSE(row.error.empty()) << "the error begins with what the peer sees, in backticks";
   if (const auto* held = std::get_if<HeldBy>(&one)) {
     EXPECT_THAT(ReadAll(SourcePath(held->file)), HasSubstr(", " + held->test + ")"));
     return;

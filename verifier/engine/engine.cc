@@ -371,6 +371,7 @@ bool Engine::Step() {
   if (drafts_ != nullptr) drafts_->Flush();
   UpdateGauges();
   idle_ = shares.empty();
+  if (!idle_) CountTime();
   return !idle_;
 }
 
@@ -387,7 +388,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   std::vector<Work> work;
   work.reserve(shares.size());
   int rows = 0;
-  PlainTime::Step step = DecodingSessions();
+  step_rows_ = DecodingSessions();
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
     Work& w = work.emplace_back(Work{.session = &s,
@@ -405,8 +406,8 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     }
     const int own = static_cast<int>(w.tokens.size());
     rows += own;
-    (s.decoding_since.has_value() ? step.scored : step.prompt) += own;
-    step.drafts = step.drafts || own > share.pending;
+    (s.decoding_since.has_value() ? step_rows_.scored : step_rows_.prompt) += own;
+    step_rows_.drafts = step_rows_.drafts || own > share.pending;
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
@@ -471,7 +472,6 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
-  CountTime(step);
   return Status();
 }
 
@@ -485,9 +485,9 @@ PlainTime::Step Engine::DecodingSessions() const {
   return step;
 }
 
-void Engine::CountTime(const PlainTime::Step& step) {
+void Engine::CountTime() {
   const Time now = clock_->Now();
-  plain_time_.OnStep(step, Seconds(now - std::exchange(step_began_, now)));
+  plain_time_.OnStep(step_rows_, Seconds(now - std::exchange(step_began_, now)));
   for (const EndedRound& round : ended_rounds_) {
     if (metrics_ != nullptr && round.since.has_value()) {
       const double seconds = Seconds(now - round.since->at);

@@ -161,9 +161,8 @@ class Engine final : public DraftConsumer {
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
-  // What a step of these rows, which has just ended, tells of time (plain_time.h): counts its
-  // rounds.
-  void CountTime(const PlainTime::Step& step);
+  // At the end of a step: counts what the rounds that it ended took (plain_time.h).
+  void CountTime();
   // The sessions that decode: what a step is before its rows are counted.
   PlainTime::Step DecodingSessions() const;
   // Who drafted the round that is being decided.
@@ -229,6 +228,7 @@ class Engine final : public DraftConsumer {
     bool asked;
   };
   std::vector<EndedRound> ended_rounds_;  // of the step under way
+  PlainTime::Step step_rows_;             // the same
   Time step_began_;                       // with the end of the one before, unless it was idle
   bool idle_ = true;                      // the last Step had nothing to do
   std::array<double, kProposerKinds> proposed_{};  // rounds by proposer, older ones weigh less

@@ -90,7 +90,7 @@ TEST(LengthBound, HoldsForTextsOfFewTokens) {
 
 // Every character of Unicode: the longest text that is canonically equal to it is its canonical
 // decomposition with each part in the longest of the spellings that decompose to that part alone.
-TEST(LengthBound, NfcLeavesAThirdOfAnyCharacter) {
+TEST(LengthBound, NfcLeavesAQuarterOfAnyCharacter) {
   std::map<utf8proc_int32_t, size_t> longest;  // spelling of a character, in bytes
   const auto bytes_of = [](utf8proc_int32_t code) {
     std::string text;

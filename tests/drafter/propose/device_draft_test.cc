@@ -173,7 +173,7 @@ TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
 
 TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Begin(true);
-  // Sampled: 12 bytes a row and 8 an entry, of which there are no more than ids allowed.
+  // Sampled: 16 bytes a row and 8 an entry, of which there are no more than ids allowed.
   Push(Session(1, 6));
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);

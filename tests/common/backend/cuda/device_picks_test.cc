@@ -76,7 +76,7 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
                  row.path);
     logits.insert(logits.end(), static_cast<size_t>(gap * vocab), kUntouched);
     logits.insert(logits.end(), row.logits.begin(), row.logits.end());
-    bytes += 12 + 8 * static_cast<size_t>(std::min(row.count, allowed));
+    bytes += 16 + 8 * static_cast<size_t>(std::min(row.count, allowed));
   }
   auto memory = CudaBuffer::Allocate(Place::kDevice, logits.size() * sizeof(float));
   EXPECT_TRUE(memory.ok());

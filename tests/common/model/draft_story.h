@@ -74,7 +74,7 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
       }
       EXPECT_TRUE(BitEqual({output.hidden, hidden.size()}, hidden));
       EXPECT_EQ(model.bytes_to_host() - before,
-                static_cast<int64_t>(count * (12 + 3 * 8) + (9 - count) * width * 4 +
+                static_cast<int64_t>(count * (16 + 3 * 8) + (9 - count) * width * 4 +
                                      9 * hidden_size * 4));
     }
     for (const ForwardSequence& share : shares) model.Release(share.sequence);
@@ -242,7 +242,7 @@ inline void ExpectChainsOfTheHostsDraws(Model& model, int rounds) {
     const int depths = round % 5 == 4 ? 1 : 4;
     const int64_t before = model.bytes_to_host();
     const std::vector<ChainStory::Drawn> drawn = chains.Draft(depths, /*chains=*/true);
-    EXPECT_EQ(model.bytes_to_host() - before, depths * (3 * 12 + 8 * (20 + 2 + 2)));
+    EXPECT_EQ(model.bytes_to_host() - before, depths * (3 * 16 + 8 * (20 + 2 + 2)));
     const std::vector<ChainStory::Drawn> expected = one_by_one.Draft(depths, /*chains=*/false);
     ASSERT_EQ(drawn.size(), expected.size());
     for (size_t i = 0; i < drawn.size(); ++i) {

@@ -5,12 +5,22 @@
 #   tests/laws/mutants/run.sh              all of them (7 minutes of a core, cold)
 #   tests/laws/mutants/run.sh --subset     those marked in mutants.txt, as ctest runs them
 #   tests/laws/mutants/run.sh NAME...      these
+#   tests/laws/mutants/run.sh --check      only whether each of them still applies
 # Works in build/mutants. The engine's tests are built with OUTRIDER_RPC=ON, which makes their
 # targets (no gRPC code is compiled); without a mutant of the engine it is OFF.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd -P)
 root=$(cd "$here/../../.." && pwd -P)
+if [[ ${1:-} == --check ]]; then
+  stale=0
+  cd "$root"
+  while IFS='|' read -r name _; do
+    [[ $name == \#* || -z $name ]] && continue
+    git apply --check "$here/${name%% *}.patch" || stale=1
+  done <"$here/mutants.txt"
+  exit "$stale"
+fi
 work=$root/build/mutants
 src=$work/src
 build=$work/build

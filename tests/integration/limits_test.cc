@@ -21,6 +21,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -35,6 +36,7 @@
 
 #include "common/text/tokenizer.h"
 #include "outrider/v1/drafting.grpc.pb.h"
+#include "outrider/v1/generation.grpc.pb.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
@@ -131,12 +133,13 @@ std::vector<Row> ReadRows() {
 // ---------------------------------------------------------------------------------------------
 // What cases work with.
 
-// A gRPC call by bytes, whatever the method's type.
+// A unary gRPC call by bytes.
 grpc::Status Call(const std::string& address, const std::string& method, const std::string& request,
                   const std::map<std::string, std::string>& metadata = {}) {
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   grpc::CompletionQueue queue;
   const grpc::Slice slice(request);
   const auto pending = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
@@ -352,7 +355,6 @@ std::string RepeatedLines(Target& target, int64_t size) {
   const int64_t count = size > kBurst ? 10 * size : size;
   for (int64_t i = 0; i < count; ++i) BeRefused(target);
   const int64_t lines = LinesWith(target.verifier.process->Log(), kRefused) - before;
-  EXPECT_GT(lines, 0);
   return lines < count ? "left out" : "written";
 }
 
@@ -554,7 +556,14 @@ Ask Generating(Fill fill) {
     request.set_text("abc");
     request.mutable_stop()->set_max_tokens(1);
     fill(size, request);
-    return target.CodeOf("/outrider.v1.Generation/Generate", request.SerializeAsString());
+    const auto stub = v1::Generation::NewStub(
+        grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto stream = stub->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (stream->Read(&response)) {
+    }
+    return CodeName(static_cast<Code>(stream->Finish().error_code()));
   };
 }
 
@@ -662,7 +671,7 @@ const Cases kGrpcCases = {
     {"texts of one client that are tokenized at once",
      HeldBy{kWorkersTest, "OneClientsTextsLeaveAWorkerToOthers"}},
     {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
-    {"drafter: `drafts` of a message", Try{DraftsOfAMessage}},
+    {"drafter: `drafts` of a message", Only{DraftsOfAMessage}},
     {"drafter: `token_ids`, `parents`, `rows` of a part", Only{TokensOfAPart}},
     {"drafter: entries of a row",
      HeldBy{"tests/common/rpc/wire_test.cc", "MalformedDraftsAreRefused"}},
@@ -719,7 +728,7 @@ TEST(Limits, EveryRowOfTheTablesHolds) {
                                   {"--http", "127.0.0.1:0", "--log-json"});
   ASSERT_NE(target.verifier.port, 0);
   const nlohmann::json serving =
-      nlohmann::json::parse(target.verifier.process->AwaitLine("serving"));
+      nlohmann::json::parse(target.verifier.process->AwaitLine("\"serving\""));
   target.http_port = std::stoi(serving.at("http_port").get<std::string>());
 
   const auto help =

@@ -15,9 +15,13 @@ namespace outrider::testing {
 namespace {
 
 // The number behind "key=" in a log line; 0 when it is not there.
+// Of a log line, as text (key=value) or as JSON ("key":"value"). 0 where it has no such key.
 int NumberIn(const std::string& line, const std::string& key) {
-  const size_t at = line.find(key + "=");
-  return at == std::string::npos ? 0 : atoi(line.c_str() + at + key.size() + 1);
+  for (const std::string& before : {" " + key + "=", "\"" + key + "\":\""}) {
+    const size_t at = line.find(before);
+    if (at != std::string::npos) return atoi(line.c_str() + at + before.size());
+  }
+  return 0;
 }
 
 // OUTRIDER_TEST_DEVICE (cuda:0) runs the services there. In f32, because expectations are worked
@@ -98,8 +102,9 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
   argv.insert(argv.end(), flags.begin(), flags.end());
   VerifierProcess verifier;
   verifier.process = Process::Start(argv, log_path);
-  const std::string line = verifier.process->AwaitLine(" serving ");
-  verifier.port = NumberIn(line, " port");
+  const bool json = std::find(flags.begin(), flags.end(), "--log-json") != flags.end();
+  const std::string line = verifier.process->AwaitLine(json ? "\"serving\"" : " serving ");
+  verifier.port = NumberIn(line, "port");
   verifier.metrics_port = NumberIn(line, "metrics_port");
   if (verifier.port == 0) ADD_FAILURE() << "verifier: " << verifier.process->Log();
   return verifier;

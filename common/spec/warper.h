@@ -18,8 +18,8 @@ namespace outrider {
 // probability. Ties go to the lower id. The most likely token always stays.
 //
 // A NaN logit is a token that is never sampled; a row without any logit above -infinity becomes a
-// point mass on token 0. Callers end a request, or a draft, at a row that is not finite (IsFinite of
-// softmax.h): this only keeps a broken row from being a crash.
+// point mass on token 0. Callers end a request, or a draft, at a row that is not finite (IsFinite
+// of softmax.h): this only keeps a broken row from being a crash.
 //
 // Thread: the owner of the session.
 class Warper {

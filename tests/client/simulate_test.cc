@@ -163,7 +163,8 @@ TEST(Simulate, ReadsItsPairFromAFile) {
   EXPECT_THAT(RunSimulate({.pair_path = path}).status().message(), HasSubstr(path));
   std::remove(path.c_str());
   EXPECT_EQ(RunSimulate({.pair_path = path}).status().code(), Code::kNotFound);
-  EXPECT_EQ(RunSimulate({.pair_path = ::testing::TempDir()}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(RunSimulate({.pair_path = ::testing::TempDir()}).status().code(),
+            Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct VerifierMetrics {
   Counter requests_refused_queue_full;
   Counter requests_refused_client_share;  // of the queue
   Counter requests_refused_draining;
-  Counter requests_not_finite;  // ended because a row of logits was NaN or infinite
+  Counter requests_not_finite;               // ended because a row of logits was NaN or infinite
   Counter requests_refused_tokenizer_queue;  // before their text was tokenized
 
   Gauge tokenizer_requests_waiting;

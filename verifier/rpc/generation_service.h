@@ -1,5 +1,6 @@
 // outrider.v1.Generation over an engine: translates, posts to the engine thread, streams back.
-// Callers are admitted before their request is parsed; texts go by way of the workers that tokenize.
+// Callers are admitted before their request is parsed; texts go by way of the workers that
+// tokenize.
 //
 // Thread: gRPC's callback threads; nothing here waits.
 #pragma once

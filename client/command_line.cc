@@ -13,45 +13,44 @@
 namespace outrider {
 namespace {
 
+// The exit code of a command that has no other than 0 and 1.
+Result<int> ExitCodeOf(const Status& status) {
+  if (!status.ok()) return status;
+  return 0;
+}
+
 Result<int> Run(const GenerateOptions& options, const Console& console) {
   return RunGenerate(options, console);
 }
 Result<int> Run(const BenchOptions& options, const Console& console) {
   return RunBench(options, console);
 }
-Status Run(const StatusOptions& options, const Console& console) {
-  return RunStatus(options, console);
+Result<int> Run(const StatusOptions& options, const Console& console) {
+  return ExitCodeOf(RunStatus(options, console));
 }
-Status Run(const SimulateFlags& flags, const Console& console) {
-  return RunSimulateCommand(flags, console);
+Result<int> Run(const SimulateFlags& flags, const Console& console) {
+  return ExitCodeOf(RunSimulateCommand(flags, console));
 }
-Status Run(const SimulateControlFlags& flags, const Console& console) {
-  return RunSimulateControlCommand(flags, console);
+Result<int> Run(const SimulateControlFlags& flags, const Console& console) {
+  return ExitCodeOf(RunSimulateControlCommand(flags, console));
 }
-Status Run(const PlanFlags& flags, const Console& console) { return RunPlan(flags, console); }
-Status Run(const TrainHeadOptions& options, const Console& console) {
-  return RunTrainHead(options, console);
+Result<int> Run(const PlanFlags& flags, const Console& console) {
+  return ExitCodeOf(RunPlan(flags, console));
 }
-
-int ExitCodeOf(const Result<int>& result) { return *result; }
-int ExitCodeOf(const Status& /*ok*/) { return 0; }
-
-const Status& StatusOf(const Result<int>& result) { return result.status(); }
-const Status& StatusOf(const Status& status) { return status; }
+Result<int> Run(const TrainHeadOptions& options, const Console& console) {
+  return ExitCodeOf(RunTrainHead(options, console));
+}
 
 }  // namespace
 
 int RunCommandLine(int argc, const char* const* argv, const Console& console) {
   const auto parsed = ParseFlags(argc, argv, console);
-  if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
-  return std::visit(
-      [&](const auto& options) {
-        const auto result = Run(options, console);
-        if (result.ok()) return ExitCodeOf(result);
-        console.err << "error: " << StatusOf(result).ToString() << std::endl;
-        return 1;
-      },
-      std::get<Command>(parsed));
+  if (const int* wrong = std::get_if<int>(&parsed)) return *wrong;
+  const Result<int> exit_code = std::visit(
+      [&](const auto& options) { return Run(options, console); }, std::get<Command>(parsed));
+  if (exit_code.ok()) return *exit_code;
+  console.err << "error: " << exit_code.status().ToString() << std::endl;
+  return 1;
 }
 
 }  // namespace outrider

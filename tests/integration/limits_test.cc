@@ -16,7 +16,6 @@
 //     that holds it (`HeldBy`).
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -133,26 +132,6 @@ std::vector<Row> ReadRows() {
 // ---------------------------------------------------------------------------------------------
 // What cases work with.
 
-// A unary gRPC call by bytes.
-grpc::Status Call(const std::string& address, const std::string& method, const std::string& request,
-                  const std::map<std::string, std::string>& metadata = {}) {
-  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice(request);
-  const auto pending = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
-  pending->StartCall();
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  pending->Finish(&reply, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  return status;
-}
-
 // What the test runs against, and how cases ask it.
 struct Target {
   std::string model;
@@ -162,7 +141,7 @@ struct Target {
 
   std::string CodeOf(const std::string& method, const std::string& request,
                      const std::map<std::string, std::string>& metadata = {}) const {
-    const grpc::Status status = Call(verifier.address(), method, request, metadata);
+    const grpc::Status status = testing::CallByBytes(verifier.address(), method, request, metadata);
     return CodeName(static_cast<Code>(status.error_code()));
   }
 };
@@ -256,8 +235,8 @@ std::string WithoutToken(Target& target, int64_t) {
   const VerifierProcess asks = StartVerifier(target.model, target.dir / "tokens.log",
                                              {"--client-tokens", target.dir / "tokens"});
   const auto call = [&](const std::string& token) {
-    const grpc::Status status =
-        Call(asks.address(), kTokenize, "\xff", {{"authorization", "Bearer " + token}});
+    const grpc::Status status = testing::CallByBytes(asks.address(), kTokenize, "\xff",
+                                                     {{"authorization", "Bearer " + token}});
     return std::string(CodeName(static_cast<Code>(status.error_code())));
   };
   EXPECT_EQ(call("token-a"), "INVALID_ARGUMENT");
@@ -283,8 +262,8 @@ std::string Malformed(Target& target, int64_t) {
   for (const auto* service : services) {
     for (int i = 0; i < service->method_count(); ++i) {
       const auto& method = *service->method(i);
-      const grpc::Status status =
-          Call(target.verifier.address(), "/" + service->full_name() + "/" + method.name(), "\xff");
+      const grpc::Status status = testing::CallByBytes(
+          target.verifier.address(), "/" + service->full_name() + "/" + method.name(), "\xff");
       EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method.full_name();
       EXPECT_THAT(status.error_message(), HasSubstr(method.input_type()->full_name()));
     }
@@ -293,7 +272,7 @@ std::string Malformed(Target& target, int64_t) {
   request.set_text("1234");
   std::string bytes = request.SerializeAsString();
   bytes.replace(bytes.find("1234"), 4, "\xff\xfe\xfd\xfc");
-  const grpc::Status status = Call(target.verifier.address(), kTokenize, bytes);
+  const grpc::Status status = testing::CallByBytes(target.verifier.address(), kTokenize, bytes);
   EXPECT_THAT(status.error_message(), HasSubstr("outrider.v1.TokenizeRequest.text"));
   EXPECT_THAT(status.error_message(), HasSubstr("UTF-8"));
   return CodeName(static_cast<Code>(status.error_code()));

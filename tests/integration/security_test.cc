@@ -1,7 +1,6 @@
 // TLS, tokens, drafters' authorization and padding as the programs have them: who is let in, and
 // with which code and words the others are not.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <filesystem>
@@ -145,22 +144,9 @@ TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
   const auto verifier = StartVerifier(model_, dir_ / "verifier.log",
                                       {"--client-tokens", Write("clients", "token-a\n")});
   ASSERT_NE(verifier.port, 0);
-  grpc::GenericStub stub(MakeChannel(verifier.address(), {}));
   const auto call = [&](const std::string& method, const std::string& request = "") {
-    grpc::ClientContext context;
-    context.AddMetadata("authorization", "Bearer token-b");
-    grpc::CompletionQueue queue;
-    const grpc::Slice bytes(request);
-    const auto pending =
-        stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&bytes, 1), &queue);
-    pending->StartCall();
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    pending->Finish(&reply, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status;
+    return testing::CallByBytes(verifier.address(), method, request,
+                                {{"authorization", "Bearer token-b"}});
   };
   const auto* service = v1::GenerateRequest::descriptor()->file()->FindServiceByName("Generation");
   ASSERT_NE(service, nullptr);

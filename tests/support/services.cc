@@ -1,10 +1,12 @@
 #include "tests/support/services.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -14,8 +16,8 @@
 namespace outrider::testing {
 namespace {
 
-// The number behind "key=" in a log line; 0 when it is not there.
-// Of a log line, as text (key=value) or as JSON ("key":"value"). 0 where it has no such key.
+// The number of a key of a log line, as text (key=value) or as JSON ("key":"value"); 0 when it is
+// not there.
 int NumberIn(const std::string& line, const std::string& key) {
   for (const std::string& before : {" " + key + "=", "\"" + key + "\":\""}) {
     const size_t at = line.find(before);
@@ -125,6 +127,26 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
   AddDevice(flags, &argv);
   argv.insert(argv.end(), flags.begin(), flags.end());
   return Process::Start(argv, log_path);
+}
+
+grpc::Status CallByBytes(const std::string& address, const std::string& method,
+                         const std::string& request,
+                         const std::map<std::string, std::string>& metadata) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(request);
+  const auto pending = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  pending->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  pending->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
 }
 
 TestClient::TestClient(const std::string& address, const ChannelOptions& options, std::string token)

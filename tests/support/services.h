@@ -1,6 +1,7 @@
 // A real verifier and real drafters for integration tests: processes on free loopback ports.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,11 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
 std::unique_ptr<Process> StartDrafter(const std::string& model, const std::string& verifier,
                                       const std::string& log_path,
                                       const std::vector<std::string>& flags = {});
+
+// A unary call of any method ("/package.Service/Method"), its request given as bytes.
+grpc::Status CallByBytes(const std::string& address, const std::string& method,
+                         const std::string& request,
+                         const std::map<std::string, std::string>& metadata = {});
 
 class TestClient {
  public:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/input_file.h"
+#include "common/base/printable.h"
 
 namespace outrider {
 namespace {
@@ -21,15 +22,8 @@ std::string Short(double number) {
   return text;
 }
 
-// `text` as an error may show it: a few of its characters, without control characters.
-std::string Shown(std::string_view text) {
-  constexpr size_t kLongest = 60;
-  std::string shown(text.substr(0, kLongest));
-  std::replace_if(
-      shown.begin(), shown.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return text.size() > kLongest ? shown + "..." : shown;
-}
+// A word of the command line as an error shows it.
+std::string Shown(std::string_view word) { return Printable(word, 60); }
 
 // `range`: "at least 0".
 template <class Holds>

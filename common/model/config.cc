@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/base/printable.h"
 #include "common/model/json_file.h"
 
 namespace outrider {

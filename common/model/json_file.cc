@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/base/printable.h"
 #include "common/model/mapped_file.h"
 
 namespace outrider {
@@ -13,15 +14,6 @@ namespace {
 constexpr int kMaxDepth = 32;
 
 }  // namespace
-
-std::string Printable(std::string_view name) {
-  constexpr size_t kLongest = 200;
-  std::string out(name.substr(0, kLongest));
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return name.size() > kLongest ? out + "..." : out;
-}
 
 Result<nlohmann::json> ParseJsonObject(std::string_view text, const std::string& where) {
   using Json = nlohmann::json;

@@ -17,7 +17,4 @@ Result<nlohmann::json> ParseJsonObject(std::string_view text, const std::string&
 // The same of a whole file, at most `max_mebibytes` MiB long.
 Result<nlohmann::json> ReadJsonObject(const std::filesystem::path& path, size_t max_mebibytes);
 
-// A name from a file as a message may show it: control characters replaced, length cut.
-std::string Printable(std::string_view name);
-
 }  // namespace outrider

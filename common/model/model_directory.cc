@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "common/base/printable.h"
 #include "common/model/config.h"
 #include "common/model/json_file.h"
 #include "common/model/safetensors.h"

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "common/base/printable.h"
 #include "common/model/json_file.h"
 
 namespace outrider {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/model/json_file.h"
 
 namespace outrider {

@@ -414,11 +414,13 @@ void DrafterPool::Flush() {
   }
 }
 
-Duration DrafterPool::Patience(uint64_t session, Duration worth) {
+Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
   const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return Duration::zero();
+  if (it == assignments_.end()) return {};
   it->second.worth = Seconds(worth);
-  return FromSeconds(drafters_.at(it->second.drafter).punctuality.Patience(it->second.worth));
+  const Punctuality& punctuality = drafters_.at(it->second.drafter).punctuality;
+  return {.usual = FromSeconds(punctuality.Patience(it->second.worth)),
+          .proven = punctuality.proven()};
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {

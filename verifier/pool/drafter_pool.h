@@ -124,7 +124,7 @@ class DrafterPool final : public DraftSource {
   void Decide(const RoundDecision& decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
-  Duration Patience(uint64_t session, Duration worth) override;
+  Patience PatienceWith(uint64_t session, Duration worth) override;
   void MarkLate(uint64_t session) override;
   bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;

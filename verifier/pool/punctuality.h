@@ -25,6 +25,7 @@ class Punctuality {
   // waited for it.
   const Estimate& round_trip() const { return round_trip_; }
   bool suspended() const { return suspended_; }
+  bool proven() const { return proven_; }  // a whole draft has come in time
 
   // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
   // no longer than it is worth. 0: suspended, nobody waits.
@@ -46,7 +47,7 @@ class Punctuality {
   void Suspend(Time now);
 
   Estimate round_trip_;
-  bool proven_ = false;  // a whole draft has come in time
+  bool proven_ = false;
   bool suspended_ = false;
   int late_in_a_row_ = 0;
   int in_time_ = 0;

@@ -202,10 +202,10 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   uint64_t id_ = 0;
 };
 
-// One deadline of a drafter that has never been in time; that of a seeded request is 2 s later.
+// Also a seeded request waits no longer for a drafter that has never been in time.
 TEST_P(LateDraftsTest, UnfinishedDraftsCostOneDeadlineInAll) {
   Join(FirstPart);
-  EXPECT_LE(Serve(5), GetParam().seeded ? 2.3 : 0.3);
+  EXPECT_LE(Serve(5), 0.3);
   EXPECT_EQ(Serve(50), 0) << "nobody waits for it again";
   EXPECT_GE(drafter_->plans(), 3) << "though it is tried";
 }
@@ -229,7 +229,7 @@ TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
 // It says that it is there, but drafts nothing.
 TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
   Join([](const PlayedDrafter::Asked&) { return std::pair(kStep, DraftChunk()); });
-  EXPECT_LE(Serve(5), GetParam().seeded ? 2.9 : 0.9);
+  EXPECT_LE(Serve(5), 0.9);
   EXPECT_EQ(Serve(50), 0);
 }
 

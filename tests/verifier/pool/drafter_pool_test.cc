@@ -463,7 +463,7 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
 TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   Join(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.Patience(1, kPlenty);
+  const Duration first = pool_.PatienceWith(1, kPlenty).usual;
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -475,8 +475,8 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
-  EXPECT_LT(pool_.Patience(1, kPlenty), first);
-  EXPECT_GE(pool_.Patience(1, kPlenty), std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.PatienceWith(1, kPlenty).usual, first);
+  EXPECT_GE(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(30));
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
@@ -583,11 +583,11 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -623,7 +623,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   Join(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.Patience(1, kPlenty);
+  const Duration before = pool_.PatienceWith(1, kPlenty).usual;
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -634,7 +634,8 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.Patience(1, kPlenty), std::max(before, Duration(std::chrono::milliseconds(600))));
+  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual,
+            std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
 TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
@@ -659,7 +660,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_EQ(pool_.Patience(3, kPlenty), Duration::zero()) << "nobody waits for a trial";
+  EXPECT_EQ(pool_.PatienceWith(3, kPlenty).usual, Duration::zero()) << "nobody waits for a trial";
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";

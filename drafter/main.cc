@@ -84,7 +84,7 @@ Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options
   return std::make_unique<HeadRecorder>(std::move(writer), options.collect_head_examples);
 }
 
-Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
+Result<int> Run(const DrafterOptions& options, const StopOnSignal& signals) {
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_TRY(CheckModelDirectory(options.service.model));
@@ -101,7 +101,7 @@ Result<int> Run(const DrafterOptions& options, SignalWaiter& signals) {
   loop_options.max_step_tokens =
       std::max({loop_options.max_step_tokens, options.max_sessions, options.max_draft_tokens});
   OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
-                  LoadServedModel(options.service, loop_options.max_step_tokens));
+                  LoadServedModel(options.service, loop_options.max_step_tokens, signals.token()));
   const ModelConfig& config = model->config();
   OUTRIDER_ASSIGN(const std::optional<AcceptanceHead> head, LoadHead(options, config.hidden_size));
   loop_options.head = head.has_value() ? &*head : nullptr;
@@ -182,7 +182,8 @@ int main(int argc, char** argv) {
   outrider::SetLogJson(options.service.log_json);
   outrider::RaiseFileLimit();
   outrider::TakeLibraryLogs();
-  outrider::SignalWaiter signals;  // before any thread starts
+  outrider::IgnoreBrokenPipes();
+  const outrider::StopOnSignal signals;  // before any thread starts
   const outrider::Result<int> code = outrider::Run(options, signals);
   if (!code.ok()) {
     std::fprintf(stderr, "outrider-drafter: %s\n", code.status().ToString().c_str());

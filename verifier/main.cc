@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   outrider::SetLogJson(options.service.log_json);
   outrider::RaiseFileLimit();
   outrider::TakeLibraryLogs();
-  outrider::SignalWaiter signals;  // before any thread starts
+  outrider::IgnoreBrokenPipes();
+  const outrider::StopOnSignal signals;  // before any thread starts
   if (const outrider::Status status = outrider::Serve(options, signals); !status.ok()) {
     std::fprintf(stderr, "outrider-verifier: %s\n", status.ToString().c_str());
     return 1;

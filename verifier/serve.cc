@@ -91,7 +91,7 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
 
 }  // namespace
 
-Status Serve(const VerifierOptions& options, SignalWaiter& signals, const AttachFn& attach) {
+Status Serve(const VerifierOptions& options, const StopOnSignal& signals, const AttachFn& attach) {
   // First what can be wrong in a moment; the model takes longer.
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
@@ -109,8 +109,9 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   if (options.generation_config) {
     OUTRIDER_ASSIGN(defaults, LoadGenerationDefaults(options.service.model));
   }
-  OUTRIDER_ASSIGN(const std::unique_ptr<Model> model,
-                  LoadServedModel(options.service, options.engine.scheduler.token_budget));
+  OUTRIDER_ASSIGN(
+      const std::unique_ptr<Model> model,
+      LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
   const ModelConfig& config = model->config();
 
   MetricsRegistry registry;
@@ -214,8 +215,11 @@ Status Serve(const VerifierOptions& options, SignalWaiter& signals, const Attach
   server->Shutdown(kShutdownGrace);
   thread.Stop();
   Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && http_ended ? "true" : "false"}});
-  // A thread that is still in an HTTP request uses what would be destroyed now.
-  if (!http_ended) std::_Exit(0);
+  if (!http_ended) {
+    // A thread that is still in an HTTP request uses what would be destroyed now.
+    if (tracer != nullptr) tracer->Close();
+    std::_Exit(0);
+  }
   return Status();
 }
 

@@ -28,7 +28,7 @@ struct AttachPoint {
 using AttachFn = std::function<Result<std::shared_ptr<void>>(const AttachPoint&)>;
 
 // Blocks until a signal has come and what was running has ended.
-Status Serve(const VerifierOptions& options, SignalWaiter& signals,
+Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
              const AttachFn& attach = nullptr);
 
 }  // namespace outrider

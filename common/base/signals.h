@@ -1,6 +1,4 @@
-// SIGTERM and SIGINT as something to wait for. Made in main before any thread starts: the signals
-// are blocked in every thread and taken by Wait. A second signal during the shutdown ends the
-// process.
+// SIGTERM and SIGINT as a request to stop.
 #pragma once
 
 #include <atomic>
@@ -10,19 +8,9 @@
 
 namespace outrider {
 
-class SignalWaiter {
- public:
-  SignalWaiter();
-  // Returns the signal. From then on another one kills the process as usual.
-  int Wait();
-
- private:
-  sigset_t signals_;
-};
-
 // While it lives, the first SIGTERM or SIGINT asks token() to stop, and a second one ends the
-// process at once with 128 + its number. Made before the threads that work for the command: it
-// blocks the signals in the calling thread, and those that it starts inherit that.
+// process at once with 128 + its number. Made before the other threads: it blocks the signals in
+// the calling thread, and those that it starts inherit that.
 //
 // Callbacks of the token run on a thread of its own, not in a signal handler: they may take locks.
 class StopOnSignal {
@@ -35,6 +23,8 @@ class StopOnSignal {
   std::stop_token token() const { return source_.get_token(); }
   // The signal that came; 0: none.
   int signal() const { return signal_; }
+  // Until one comes.
+  void Wait() const { signal_.wait(0); }
 
  private:
   void Watch();
@@ -46,5 +36,8 @@ class StopOnSignal {
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };
+
+// A peer that hangs up is a failed write from now on, not the end of the process.
+void IgnoreBrokenPipes();
 
 }  // namespace outrider

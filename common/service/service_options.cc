@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -115,8 +116,12 @@ Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options) {
   return TlsFiles::Open(options);
 }
 
-Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options,
-                                               int max_batch_tokens) {
+Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
+                                               const std::stop_token& stop) {
+  const std::stop_callback at_once(stop, [] {
+    Log(LogLevel::kInfo, "stopped before the model was loaded");
+    std::_Exit(0);
+  });
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
                   CreateBackend(options.device,

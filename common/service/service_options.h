@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,9 @@ Status CheckTransport(const ServiceOptions& options);
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 
 // Loads the model onto its device and says so in the log. On a CUDA device the cache is bf16, but
-// f32 beside f32 weights.
-Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens);
+// f32 beside f32 weights. Where `stop` is asked for meanwhile the process ends at once, with 0:
+// nothing is served yet that would have to end in order.
+Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
+                                               const std::stop_token& stop = {});
 
 }  // namespace outrider

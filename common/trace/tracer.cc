@@ -40,9 +40,11 @@ Tracer::Tracer(TracerOptions options, std::unique_ptr<TraceFile> file)
       inbox_(options_.max_waiting),
       thread_([this] { Run(); }) {}
 
-Tracer::~Tracer() {
+Tracer::~Tracer() { Close(); }
+
+void Tracer::Close() {
   inbox_.Close();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Tracer::Sample() const {

@@ -2,7 +2,7 @@
 // loses spans and counts them, it holds up no request.
 //
 // Owner: main; outlives whoever records. Where traces are off there is none (nullptr).
-// Thread: any; nothing but the destructor waits.
+// Thread: any; nothing but Close and the destructor waits.
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,14 @@ class Tracer {
  public:
   // kUnavailable, kInvalidArgument: no file can be written there.
   static Result<std::unique_ptr<Tracer>> Open(TracerOptions options);
-  // Writes what was recorded.
   ~Tracer();
 
   // Whether a new trace is recorded.
   bool Sample() const;
   // Spans that have ended. Full: they are dropped.
   void Record(std::vector<Span> spans);
+  // Writes what was recorded; what comes later is dropped. Waits for the disk.
+  void Close();
 
  private:
   Tracer(TracerOptions options, std::unique_ptr<TraceFile> file);

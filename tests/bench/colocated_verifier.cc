@@ -135,7 +135,8 @@ int Main(int argc, char** argv) {
   flags.service.bf16_activations = options.service.bf16_activations;
   SetLogLevel(options.service.log_level);
   SetLogJson(options.service.log_json);
-  SignalWaiter signals;  // before any thread starts
+  IgnoreBrokenPipes();
+  const StopOnSignal signals;  // before any thread starts
   const Status status = Serve(options, signals, [&flags](const AttachPoint& point) {
     return LocalDrafter::Attach(flags, point);
   });

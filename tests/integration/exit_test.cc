@@ -1,5 +1,5 @@
 // Programs that are told to stop, at any moment, end with the exit code that they should.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +18,8 @@
 namespace outrider {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Process;
 using testing::ProgramPath;
 using testing::StartDrafter;
@@ -105,6 +107,20 @@ TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
                       return code;
                     }),
             (Codes{{0, 40}}));
+}
+
+TEST_F(Exit, AtOnceWhileTheModelIsLoaded) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"outrider-verifier", "--listen", "127.0.0.1:0"},
+        std::vector<std::string>{"outrider-drafter", "--verifier", "127.0.0.1:1"}}) {
+    std::vector<std::string> argv = command;
+    argv[0] = ProgramPath(command[0]);
+    argv.insert(argv.end(), {"--model", model_});
+    const auto process = Process::Start(argv, dir_ / "log", /*sent_before=*/SIGTERM);
+    EXPECT_EQ(process->Wait(), 0) << process->Log();
+    EXPECT_THAT(process->Log(), HasSubstr("stopped before the model was loaded"));
+    EXPECT_THAT(process->Log(), Not(HasSubstr("model loaded")));
+  }
 }
 
 TEST_F(Exit, ClientsExitZero) {

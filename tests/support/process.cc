@@ -18,7 +18,7 @@ constexpr auto kPoll = std::chrono::milliseconds(2);
 }  // namespace
 
 std::unique_ptr<Process> Process::Start(const std::vector<std::string>& argv,
-                                        const std::string& log_path) {
+                                        const std::string& log_path, int sent_before) {
   std::vector<char*> args;
   for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
   args.push_back(nullptr);
@@ -28,6 +28,13 @@ std::unique_ptr<Process> Process::Start(const std::vector<std::string>& argv,
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a crashed test leaves nothing behind
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
+    if (sent_before != 0) {
+      sigset_t blocked;
+      sigemptyset(&blocked);
+      sigaddset(&blocked, sent_before);
+      sigprocmask(SIG_BLOCK, &blocked, nullptr);
+      kill(getpid(), sent_before);  // it waits, also over execv
+    }
     execv(args[0], args.data());
     _exit(127);
   }

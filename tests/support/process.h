@@ -13,8 +13,9 @@ namespace outrider::testing {
 class Process {
  public:
   // argv[0] is the program's path. Output (stdout and stderr) goes to `log_path`.
+  // `sent_before`: a signal that comes as soon as the program lets signals through; 0: none.
   static std::unique_ptr<Process> Start(const std::vector<std::string>& argv,
-                                        const std::string& log_path);
+                                        const std::string& log_path, int sent_before = 0);
   ~Process();  // SIGKILL if it still runs
 
   void Signal(int signal) const;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -186,6 +187,17 @@ TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
     link_->TakeDrafts();
   }
   EXPECT_EQ(Recorded().size(), 3u);  // of the first session alone
+}
+
+TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
+  StartRecording();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF, 0.5f}) {
+    recorder_->Takes({.sampling = {}, .law_limits = limits_});
+    recorder_->Add({{.prompt = 1, .label = 0.5f, .hidden = {1, 2, bad, 4}}});
+  }
+  const HeadData data = Recorded();
+  ASSERT_EQ(data.size(), 1u);
+  EXPECT_EQ(data.hidden[2], 0.5f);
 }
 
 TEST_F(HeadRecorderTest, StopsAtItsBoundAlsoBehindARestart) {

@@ -48,7 +48,7 @@ endfunction()
 # All test programs have these alike, or they could not share precompiled headers. With -O1 g++ 12 takes
 # moves of short strings for copies beyond their end.
 set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O1>
-  -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
 
 # outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers): one
 # test program, each of its cases a ctest entry, with PREFIX before its name. PCH: headers that its sources

@@ -161,6 +161,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
   {
     std::vector<std::jthread> workers;
     const int count = std::min(options.concurrency, requests);
+    workers.reserve(static_cast<size_t>(count));
     for (int w = 0; w < count; ++w) workers.emplace_back(work);
     progress.Wait(count, requests, console);
   }

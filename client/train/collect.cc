@@ -152,6 +152,7 @@ Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Co
 
   Texts texts;
   std::vector<std::jthread> workers;
+  workers.reserve(static_cast<size_t>(options.concurrency));
   for (int worker = 0; worker < options.concurrency; ++worker) {
     workers.emplace_back([&] {
       const RequestOptions text = TextOptions(options);
@@ -163,7 +164,7 @@ Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Co
       }
     });
   }
-  const Status watched = Watch(options, model, before, texts, console);
+  Status watched = Watch(options, model, before, texts, console);
   texts.Stop();
   if (console.err_is_terminal) console.err << std::endl;
   return watched;

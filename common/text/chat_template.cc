@@ -134,11 +134,11 @@ struct InstFormat {
   std::string_view turn_begin;
 };
 
-Pieces Inst(std::vector<ChatMessage> messages, const InstFormat& format) {
+Pieces Inst(const std::vector<ChatMessage>& messages, const InstFormat& format) {
   Writer out;
   std::optional<std::string> system;
   bool first_turn = true;
-  for (ChatMessage& m : messages) {
+  for (const ChatMessage& m : messages) {
     if (m.role == Role::kSystem) {
       system = system.has_value() ? *system + "\n\n" + m.content : m.content;
       continue;
@@ -241,11 +241,10 @@ Pieces ChatTemplate::Render(std::vector<ChatMessage> messages) const {
   switch (family_.value_or(ChatFamily::kPlain)) {
     case ChatFamily::kPlain: return Plain(std::move(messages));
     case ChatFamily::kChatMl: return ChatMl(std::move(messages), default_system_);
-    case ChatFamily::kLlama2: return Inst(std::move(messages), kLlama2Format);
+    case ChatFamily::kLlama2: return Inst(messages, kLlama2Format);
     case ChatFamily::kLlama3: return Llama3(std::move(messages), dates_);
     case ChatFamily::kMistral:
-      return Inst(std::move(messages),
-                  {"", "\n\n", space_before_end_ ? " [/INST]" : "[/INST]", "</s>", ""});
+      return Inst(messages, {"", "\n\n", space_before_end_ ? " [/INST]" : "[/INST]", "</s>", ""});
     case ChatFamily::kZephyr: return Zephyr(std::move(messages));
   }
   return {};

@@ -5,7 +5,7 @@
 
 namespace outrider {
 
-StopMatcher::StopMatcher(std::vector<std::string> stops) : nodes_(1) {
+StopMatcher::StopMatcher(const std::vector<std::string>& stops) : nodes_(1) {
   for (const std::string& stop : stops) AddStop(stop);
   LinkFallbacks();
 }

@@ -23,7 +23,7 @@ class StopMatcher {
   };
 
   // Empty stop strings are ignored: they would stop every text at once.
-  explicit StopMatcher(std::vector<std::string> stops);
+  explicit StopMatcher(const std::vector<std::string>& stops);
 
   // After a stop: no text, stopped. `may_stop` false: a stop string that this text completes is
   // text like any other.

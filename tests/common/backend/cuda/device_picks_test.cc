@@ -474,7 +474,10 @@ TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
   for (const int n : {2, 3, 7, 13}) {
     for (const float step : {0.f, std::log(2.f), 0.9f}) {
       TestChain chain{.first = {.count = n}, .rows = {{}}};
-      for (int i = 0; i < 13; ++i) chain.rows[0].push_back(-step * static_cast<float>(i / 2));
+      for (int i = 0; i < 13; ++i)
+        chain.rows[0].push_back(
+            -step *
+            static_cast<float>(i / 2));  // NOLINT(bugprone-integer-division): pairs are equal
       chain.first.logits = chain.rows[0];
       const Read read = ReadOnDevice({chain.first}, 13, 13)[0];
       uint32_t reached = 0;

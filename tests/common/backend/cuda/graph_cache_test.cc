@@ -192,7 +192,7 @@ TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
     Make();
     for (int i = 0; i < 5; ++i) {
       *number_ = 0;
-      cache_->Run({1}, [&] {
+      cache_->Run({1}, [&, &call = call] {
         MustSucceed(LaunchDigit(number_, 4, stream_.get()), "launching");
         call();
         MustSucceed(LaunchDigit(number_, 2, stream_.get()), "launching");

@@ -302,7 +302,8 @@ void Engine::Expire(Time now) {
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
-    } else if (session->draft_state == DraftState::kPlanned && now >= session->plan_deadline) {
+    } else if (session->draft_state == DraftState::kPlanned && session->pending() <= 1 &&
+               now >= session->plan_deadline) {
       MarkLate(*session);
     }
   }
@@ -444,6 +445,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     context += s.computed;
     if (!w.last) {
       s.computed += static_cast<int>(w.tokens.size());
+      PostponeDeadline(s);
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
@@ -798,7 +800,9 @@ std::optional<Time> Engine::NextDeadline() const {
   };
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value()) consider(*session->request.deadline);
-    if (session->draft_state == DraftState::kPlanned) consider(session->plan_deadline);
+    if (session->draft_state == DraftState::kPlanned && session->pending() <= 1) {
+      consider(session->plan_deadline);
+    }
   }
   return next;
 }

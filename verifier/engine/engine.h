@@ -146,10 +146,10 @@ class Engine final : public DraftConsumer {
   // The verdict alone. `is_broken` [draft nodes + 1]: set for the rows that are read and not
   // finite.
   Verdict Decide(Session& session, float* rows, std::vector<bool>* is_broken);
+  // Verify of a round that the device has decided.
+  Result<Verdict> TakeVerdict(Session& session);
   // Ends a request that the model has no usable logits for.
   void EndBroken(Session& session, const Status& status);
-  // The same of a round that the device has decided.
-  Result<Verdict> TakeVerdict(Session& session);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
   // Verify had them, for a request that asks for log probabilities.
@@ -170,8 +170,9 @@ class Engine final : public DraftConsumer {
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
-  // Sends a drafter the plan of `shape`.
+  // Of the acceptance head, where the plan names none; 0: the drafter's own.
   float HeadThreshold(const Session& session) const;
+  // Sends a drafter the plan of `shape`.
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
   // Lets the prefix cache hold the prompt, whose KV is complete.
   void KeepPrompt(const Session& session);
@@ -189,6 +190,8 @@ class Engine final : public DraftConsumer {
   Duration Worth(const Session& session, const DraftShape& shape) const;
   // When to go on without the draft of the plan that was sent just now; rests if nobody waits.
   void SetDeadline(Session& session);
+  // A step computed more of the session's text: until now nobody waited for its draft.
+  void PostponeDeadline(Session& session);
   // Takes from what a seeded request may wait longer than others.
   void SpendSeededWait(Session& session);
   void Finish(Session& session, FinishReason reason);

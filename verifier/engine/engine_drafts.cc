@@ -154,6 +154,7 @@ void Engine::SetDeadline(Session& session) {
     return;
   }
   session.asked_round = session.round;
+  session.waited_since = session.plan_sent;
   if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
@@ -162,9 +163,17 @@ void Engine::SetDeadline(Session& session) {
   }
 }
 
+void Engine::PostponeDeadline(Session& session) {
+  if (session.draft_state != DraftState::kPlanned || session.plan_deadline == Time::max()) return;
+  const Time now = clock_->Now();
+  session.plan_deadline += now - std::exchange(session.waited_since, now);
+}
+
 void Engine::SpendSeededWait(Session& session) {
-  const Duration longer = clock_->Now() - session.plan_sent - session.patience;
-  session.seeded_wait -= std::clamp(longer, Duration::zero(), session.seeded_wait);
+  if (session.plan_deadline == Time::max()) return;  // nobody waited
+  const Time patience_over = session.waited_since + session.patience;
+  session.seeded_wait -= std::clamp(clock_->Now() - patience_over, Duration::zero(),
+                                    session.plan_deadline - patience_over);
 }
 
 void Engine::MarkLate(Session& session) {

@@ -63,6 +63,7 @@ struct Session {
   bool local_draft = false;                 // `draft` is no drafter's
   RoundPlan plan;                           // the last one sent
   Time plan_sent;
+  Time waited_since;              // kPlanned: nothing else was to be computed before
   Time plan_deadline;             // kPlanned: when to go on with what has come
   Duration patience{};            // how long such a draft is waited for usually
   bool unawaited = false;         // nobody waits for the draft of `plan`, which is of this round
@@ -82,7 +83,7 @@ struct Session {
   Time admitted;
   Time first_token;
   Time last_token;
-  // The end of the step that ended its last round, and the engine's prompt_seconds() then: where
+  // The end of the step that ended its last round, and PlainTime::prompt_seconds() then: where
   // the round under way begins to count. nullopt: before the first token, and after a preemption
   // until the text is computed again.
   struct Mark {

@@ -11,6 +11,8 @@ namespace {
 
 // Late drafts in a row after which a session is moved from a drafter that is not suspended.
 constexpr int kLateToMove = 2;
+// To read before a draft: no more than some verdicts bring.
+constexpr int kManyTokens = 16;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -45,7 +47,7 @@ Status DrafterPool::Check(const DrafterHello& hello) const {
 Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                          std::shared_ptr<DrafterLink> link) {
   if (draining_) return Unavailable("the verifier is draining");
-  if (const Status status = Check(hello); !status.ok()) {
+  if (Status status = Check(hello); !status.ok()) {
     if (metrics_ != nullptr) metrics_->drafters_refused_total.Increment();
     Log(LogLevel::kWarning, "drafter refused",
         {{"drafter", hello.name}, {"reason", status.message()}});
@@ -159,6 +161,10 @@ void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t
     }
     Assignment& assignment = found->second;
     if (draft.chunk.tokens.empty()) {  // refused: it holds nothing
+      if (!assignment.late) {
+        drafter.punctuality.RecordRefusal(clock_->Now(), Seconds(clock_->Now() - assignment.sent));
+        ReportSuspension(id, drafter, suspended);
+      }
       --drafter.sessions;
       assignments_.erase(found);
       consumer_->OnRefused(draft.session);
@@ -196,9 +202,13 @@ bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment,
 
 void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting) {
   const double round_trip = Seconds(clock_->Now() - assignment.sent);
-  // Where it reads many tokens first, its time says that it is well, no more.
-  if (!assignment.reads || drafter.punctuality.suspended()) {
+  const bool suspended = drafter.punctuality.suspended();
+  if (suspended && assignment.fresh && assignment.tokens > kManyTokens) {
+    // It has read the prompt; with the next draft it shows its time.
+    drafter.punctuality.RepeatTrial(clock_->Now());
+  } else if (suspended || !assignment.reads) {
     drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth, assignment.late);
+    if (suspended && !drafter.punctuality.suspended()) drafter.drafting = drafter.depth = {};
   }
   if (!assignment.reads) {
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
@@ -314,6 +324,7 @@ bool DrafterPool::Open(const SessionStart& start) {
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
   assignments_[start.session] = {.drafter = id,
+                                 .tokens = static_cast<int>(start.tokens.size()),
                                  .plan = bounded.plan,
                                  .sent = clock_->Now(),
                                  .opened = clock_->Now(),
@@ -351,7 +362,8 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   const double held = Seconds(clock_->Now() - assignment.opened);
   if (suspended && assignment.trial && held < Punctuality::kMaxPatience) return false;
   uint64_t id = 0;
-  const Drafter* const best = Best(0, /*try_suspended=*/false, &id);
+  const Drafter* const best =
+      Best(assignment.tokens + assignment.plan.shape.length, /*try_suspended=*/false, &id);
   if (best == nullptr || best == &drafter) return false;
   if (!suspended && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
@@ -364,6 +376,7 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   if (it == assignments_.end()) return;
   Assignment& assignment = it->second;
   Drafter& drafter = drafters_.at(assignment.drafter);
+  assignment.tokens += decision.accepted + static_cast<int>(decision.next.size());
   // The storage of an inner vector stays where it is when the outer one grows.
   drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
   drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
@@ -385,9 +398,7 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   assignment.draft = {};
   assignment.complete = false;
   assignment.parts = 0;
-  // After rounds without it, as many as some verdicts bring at most.
-  constexpr size_t kManyTokens = 16;
-  if (decision.next.size() > kManyTokens) {
+  if (static_cast<int>(decision.next.size()) > kManyTokens) {
     assignment.reads = true;
     assignment.last_seconds = DraftTiming::kUnknown;
   }

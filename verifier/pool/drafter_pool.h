@@ -161,6 +161,7 @@ class DrafterPool final : public DraftSource {
   };
   struct Assignment {
     uint64_t drafter = 0;
+    int tokens = 0;  // that it has been told of
     RoundPlan plan;  // the last one sent
     Time sent;
     Time opened;

@@ -48,6 +48,12 @@ void Punctuality::BeginTrial(Time now) {
   ++trials_;
 }
 
+void Punctuality::RepeatTrial(Time now) { try_again_ = std::max(now, suspended_until_); }
+
+void Punctuality::RecordRefusal(Time now, double seconds) {
+  if (seconds > kMinPatience) MarkLate(now, /*at_least=*/0, /*silent=*/false);
+}
+
 void Punctuality::MarkLate(Time now, double at_least, bool silent) {
   round_trip_.AddAtLeast(at_least);
   if (suspended_) return;
@@ -67,7 +73,9 @@ void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late)
   if (suspended_ || late) return;
   proven_ = true;
   late_in_a_row_ = 0;
-  if (++in_time_ % kDraftsToForgive == 0) strikes_ = std::max(strikes_ - 1, 0);
+  if (++in_time_ < kDraftsToForgive) return;
+  in_time_ = 0;
+  strikes_ = std::max(strikes_ - 1, 0);
 }
 
 void Punctuality::Suspend(Time now) {

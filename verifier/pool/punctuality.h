@@ -35,11 +35,15 @@ class Punctuality {
   // one is, twice as late each time.
   bool IsTrialDue(Time now) const { return now >= try_again_; }
   void BeginTrial(Time now);
+  // The trial showed nothing of its usual time: the next one is due at once.
+  void RepeatTrial(Time now);
 
   // The deadline of a draft passed before all of it had come. `at_least`: how long it has taken so
   // far; 0 if that says nothing of its usual time. `silent`: nothing at all has come from the
   // drafter meanwhile.
   void MarkLate(Time now, double at_least, bool silent);
+  // It refused to draft, `seconds` after it was asked to. Late where that held somebody up.
+  void RecordRefusal(Time now, double seconds);
   // A whole draft came after `seconds`, before its deadline or (`late`) after it.
   void RecordDraft(Time now, double seconds, double worth, bool late);
 
@@ -50,7 +54,7 @@ class Punctuality {
   bool proven_ = false;
   bool suspended_ = false;
   int late_in_a_row_ = 0;
-  int in_time_ = 0;
+  int in_time_ = 0;       // since one suspension was last forgiven for them
   int strikes_ = 0;       // suspensions that are not forgiven yet
   int trials_ = 0;        // since it was suspended
   Time suspended_at_;     // last

@@ -159,6 +159,32 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_EQ(sink->summary.accepted_per_position, (std::vector<int>{2, 2, 1, 1}));
 }
 
+// While a text is computed nobody waits for its draft: not a moment of the longer patience is
+// spent.
+TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
+  Restart({.prefix_cache = false, .scheduler = {.token_budget = 16}});
+  model_.set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(900)); });
+  GenerationRequest request = Greedy(20);
+  request.prompt.assign(70, 3);
+  request.sampling.temperature = 1;
+  request.speculation.rule = Rule::kToken;
+  const auto sink = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  EXPECT_TRUE(source_.late.empty());
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience + kSeededWait);
+  Draft(1, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience + kSeededWait);
+  clock_.Advance(source_.patience + std::chrono::seconds(1));
+  Draft(2, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(engine_->NextDeadline(),
+            clock_.Now() + source_.patience + kSeededWait - std::chrono::seconds(1));
+}
+
 TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   GenerationRequest request = Greedy(10);
   request.seed.reset();

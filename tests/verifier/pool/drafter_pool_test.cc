@@ -671,10 +671,86 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
 }
 
+// A text of some length takes longer to read than a draft that is worth its wait.
+TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  pool_.MarkLate(1);
+  pool_.Close(1);
+  clock_.Advance(std::chrono::seconds(1));
+  tokens_.assign(40, 1);
+  ASSERT_TRUE(Open(3));
+  rounds_[3] = 0;
+  clock_.Advance(std::chrono::seconds(2));
+  Answer(1, 3);
+  EXPECT_TRUE(Suspended());
+  const std::optional<DraftTiming> timing = pool_.Timing(3, 0);
+  ASSERT_TRUE(timing.has_value()) << "the controller may ask once more";
+  EXPECT_TRUE(timing->trial);
+  Plan(3);
+  Answer(1, 3);
+  EXPECT_FALSE(Suspended());
+}
+
+TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  clock_.Advance(std::chrono::seconds(5));
+  pool_.MarkLate(1);
+  Plan(1);
+  const auto answer = [this](uint32_t rounds_ago, double seconds) {
+    pool_.OnDrafts(1,
+                   {{.session = 1,
+                     .round = rounds_[1] + 1 - rounds_ago,
+                     .chunk = {.tokens = {5}, .laws = {Law({5}, {65536})}},
+                     .seconds = seconds}},
+                   0);
+  };
+  answer(1, 5);
+  ASSERT_TRUE(Suspended());
+  answer(0, 0.004);
+  ASSERT_FALSE(Suspended());
+  const DraftTiming timing = *pool_.Timing(1, 0);
+  EXPECT_NEAR(timing.network, 0.006, 1e-3);
+  EXPECT_NEAR(timing.depth, 0.004, 1e-3);
+}
+
+// It says no when the deadline is near, as often as it is asked.
+TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  const auto refuse = [this](Duration after) {
+    Open(2);
+    clock_.Advance(after);
+    pool_.OnDrafts(1, {{.session = 2, .round = 1}}, 0);
+  };
+  for (int i = 0; i < 10; ++i) refuse(kTick);
+  EXPECT_FALSE(Suspended()) << "who is full may say so";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Suspended()) << i;
+    refuse(std::chrono::milliseconds(240));
+  }
+  EXPECT_TRUE(Suspended());
+}
+
+TEST_F(LateDrafts, NoSessionMovesToADrafterThatCannotHoldIt) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  DrafterHello small = Hello("small");
+  small.max_context = 6;
+  Join(2, small);
+  Plan(1);
+  EXPECT_FALSE(MovesLate(1)) << "it has 8 tokens and a plan of 4";
+}
+
 TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
   Join(1, Hello("a"));
   Settle(1, 1);
-  Join(2, Hello("b"));
+  DrafterHello b = Hello("b");
+  b.max_context = 1024;
+  Join(2, b);
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
   clock_.Advance(std::chrono::seconds(1));

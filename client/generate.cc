@@ -17,7 +17,7 @@ namespace outrider {
 namespace {
 
 Result<std::string> ReadPrompt(const std::string& path, std::istream& in) {
-  if (path != "-") return ReadFile(path, kMaxPromptFileBytes);
+  if (path != "-") return ReadFile(path, kMaxPromptFileBytes, InputKind::kAny);
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (in.bad()) return DataLoss("standard input: reading failed");
   return text;

@@ -48,7 +48,7 @@ Result<std::vector<BenchPrompt>> ParsePrompts(std::string_view text, const std::
 }
 
 Result<std::vector<BenchPrompt>> ReadPrompts(const std::string& path) {
-  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxPromptFileBytes));
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxPromptFileBytes, InputKind::kAny));
   return ParsePrompts(text, path);
 }
 

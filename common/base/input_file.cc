@@ -10,9 +10,10 @@
 
 namespace outrider {
 
-Result<InputFile> InputFile::Open(const std::filesystem::path& path) {
+Result<InputFile> InputFile::Open(const std::filesystem::path& path, InputKind kind) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files do not know the flag.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int wait = kind == InputKind::kAny ? 0 : O_NONBLOCK;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait);
   if (descriptor < 0) {
     const Code code = errno == ENOENT || errno == ENOTDIR ? Code::kNotFound
                       : errno == EACCES || errno == EPERM ? Code::kPermissionDenied
@@ -24,12 +25,12 @@ Result<InputFile> InputFile::Open(const std::filesystem::path& path) {
   if (fstat(descriptor, &info) != 0) {
     return Internal(path.string() + ": " + std::strerror(errno));
   }
-  if (!S_ISREG(info.st_mode)) {
-    const char* kind = S_ISDIR(info.st_mode)    ? "is a directory"
-                       : S_ISFIFO(info.st_mode) ? "is a FIFO"
-                       : S_ISSOCK(info.st_mode) ? "is a socket"
-                                                : "is a device";
-    return InvalidArgument(path.string() + ": " + kind + ", not a regular file");
+  if (S_ISDIR(info.st_mode) || (kind == InputKind::kRegular && !S_ISREG(info.st_mode))) {
+    const char* found = S_ISDIR(info.st_mode)    ? "is a directory"
+                        : S_ISFIFO(info.st_mode) ? "is a FIFO"
+                        : S_ISSOCK(info.st_mode) ? "is a socket"
+                                                 : "is a device";
+    return InvalidArgument(path.string() + ": " + found + ", not a regular file");
   }
   file.size_ = static_cast<size_t>(info.st_size);
   return file;
@@ -66,8 +67,8 @@ Result<size_t> InputFile::Read(char* out, size_t count) {
   return done;
 }
 
-Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  OUTRIDER_ASSIGN(InputFile file, InputFile::Open(path));
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes, InputKind kind) {
+  OUTRIDER_ASSIGN(InputFile file, InputFile::Open(path, kind));
   if (file.size() > max_bytes) {
     return InvalidArgument(path.string() + ": " + std::to_string(file.size()) + " bytes, at most " +
                            std::to_string(max_bytes) + " are read");

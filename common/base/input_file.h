@@ -1,6 +1,6 @@
-// Reads files that somebody else wrote: weights, configuration, tokens, certificates, prompts. Only
-// regular files are opened, and never waited for: a FIFO, a terminal or a device under the name
-// would stop the reader until somebody writes to it.
+// Reads files that somebody else wrote: weights, configuration, tokens, certificates, prompts. By
+// default only regular files are opened, and never waited for: a FIFO, a terminal or a device under
+// the name would stop the reader until somebody writes to it.
 //
 // Thread: the owner.
 #pragma once
@@ -13,11 +13,17 @@
 
 namespace outrider {
 
+enum class InputKind {
+  kRegular,
+  kAny,  // pipes and terminals too: whoever names them on a command line waits for them
+};
+
 class InputFile {
  public:
   // kNotFound when there is no such file, kPermissionDenied or kUnavailable when it cannot be
-  // opened, kInvalidArgument when it is not a regular file.
-  static Result<InputFile> Open(const std::filesystem::path& path);
+  // opened, kInvalidArgument when it is not of the kind, or a directory.
+  static Result<InputFile> Open(const std::filesystem::path& path,
+                                InputKind kind = InputKind::kRegular);
 
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
@@ -40,7 +46,8 @@ class InputFile {
 
 // The whole file. kInvalidArgument for one of more than `max_bytes`, besides the errors of
 // InputFile.
-Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes);
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
+                             InputKind kind = InputKind::kRegular);
 
 // Limits for files whose readers have no closer one.
 inline constexpr size_t kMaxTextFileBytes = size_t{16} << 20;   // tokens, certificates, addresses

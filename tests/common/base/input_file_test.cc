@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace outrider {
 namespace {
@@ -39,6 +40,18 @@ TEST(InputFile, RefusesWhatIsNoRegularFile) {
     EXPECT_NE(status.message().find("not a regular file"), std::string::npos) << path;
   }
   std::remove(fifo.c_str());
+}
+
+// As a shell's <(command) names it.
+TEST(InputFile, ReadsAPipeToItsEndWhereItMay) {
+  const std::string fifo = PathOf("pipe");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string text(200'000, 'x');
+  std::thread writer([&] { std::ofstream(fifo) << text; });
+  EXPECT_EQ(*ReadFile(fifo, 1 << 20, InputKind::kAny), text);
+  writer.join();
+  std::remove(fifo.c_str());
+  EXPECT_FALSE(ReadFile(::testing::TempDir(), 1 << 20, InputKind::kAny).ok());
 }
 
 }  // namespace

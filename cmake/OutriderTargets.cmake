@@ -73,8 +73,14 @@ function(outrider_test name)
   else()
     target_precompile_headers(${name} REUSE_FROM outrider_test_headers)
   endif()
+  # What takes long begins first, so that the cores are busy to the end.
+  if(ARG_LABEL STREQUAL "slow")
+    set(cost 100)
+  else()
+    set(cost 1)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ARG_PREFIX}"
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${cost})
 endfunction()
 
 # outrider_python_test(Name script.py): a script that starts the programs; it is given the source and the

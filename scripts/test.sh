@@ -23,17 +23,10 @@ verdict_for "$mode$( ((quick)) && echo ", unit tests" || true)"
 jobs=$(nproc)
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
-# run_tests LOG CTEST_ARGUMENT...: LOG is kept under the build folder.
-run_tests() {
-  local log=build/$mode/$1
-  shift
-  run ctest --preset "$mode" --output-log "$log" --no-tests=error "$@"
-}
-
-# The ten slowest of what the logs tell of.
+# print_slowest LOG: the ten slowest.
 print_slowest() {
   step "slowest tests"
-  grep -hoE '[A-Za-z0-9_./-]+ \.+ +[*A-Za-z]+ +[0-9.]+ sec' "build/$mode"/*-tests.log 2>/dev/null |
+  grep -hoE '[A-Za-z0-9_./-]+ \.+ +[*A-Za-z]+ +[0-9.]+ sec' "$1" 2>/dev/null |
     awk '{ printf "%8.2f s  %s\n", $(NF - 1), $1 }' | sort -rn | head -n 10 || true
 }
 
@@ -77,17 +70,10 @@ fi
 
 step "build"
 run cmake --build --preset "$mode"
-rm -f "build/$mode"/*-tests.log
-# Tests without a service run side by side; services need the cores for themselves.
-step "unit tests"
-run_tests unit-tests.log -L '^unit$' -j "$jobs" || failed=1
-if ((!quick)); then
-  step "tests with services"
-  case "$mode" in
-    cpu) run_tests service-tests.log -LE '^unit$' || failed=1 ;;
-    asan) run_tests service-tests.log -L '^rpc$' || failed=1 ;;
-    tsan) echo "none: gRPC is built without the thread sanitizer" ;;
-  esac
-fi
-print_slowest
+step "tests"
+log=build/$mode/tests.log
+only=()
+if ((quick)); then only=(-L '^unit$'); fi
+run ctest --preset "$mode" --output-log "$log" --no-tests=error -j "$jobs" "${only[@]}" || failed=1
+print_slowest "$log"
 exit "${failed:-0}"

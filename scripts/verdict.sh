@@ -19,6 +19,9 @@ verdict_end() {
   trap '' HUP INT TERM
   if [[ -n $verdict_job ]]; then
     kill -TERM -- "-$verdict_job" 2>/dev/null || true
+    local tenths=300
+    while ((tenths-- > 0)) && kill -0 -- "-$verdict_job" 2>/dev/null; do sleep 0.1; done
+    kill -KILL -- "-$verdict_job" 2>/dev/null || true
     wait "$verdict_job" 2>/dev/null || true
   fi
   if [[ -n $verdict_cleanup ]]; then "$verdict_cleanup" "$1" || true; fi

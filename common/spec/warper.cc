@@ -196,7 +196,7 @@ std::vector<TokenId> Warper::Race(std::span<float> row, std::span<const TokenId>
     std::vector<TokenId> winners =
         RaceWinnersOfLogits(logits, params_.temperature, count, seed, position);
     if (!winners.empty()) return winners;
-    pending = {};  // a broken row, adjusted already: as Warp has it
+    // A broken row, adjusted already: as Warp has it.
     Softmax(logits, params_.temperature);
     std::fill(row.begin() + allowed_, row.end(), 0.f);
   } else {

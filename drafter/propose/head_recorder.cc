@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostWaiting = 1024;  // verdicts; of 7 tokens and 4096 floats each: 117 MB
 
 // A model that overflowed in a step has states that no head can learn from.
-bool IsFinite(const HeadExample& example) {
+bool AllFinite(const HeadExample& example) {
   return std::all_of(example.hidden.begin(), example.hidden.end(),
                      [](float value) { return std::isfinite(value); });
 }
@@ -54,7 +54,7 @@ void HeadRecorder::Write() {
     if (taken.empty()) return;  // closed
     std::vector<HeadExample> examples;
     for (const std::vector<HeadExample>& some : taken) {
-      std::copy_if(some.begin(), some.end(), std::back_inserter(examples), IsFinite);
+      std::copy_if(some.begin(), some.end(), std::back_inserter(examples), AllFinite);
     }
     if (!writing) continue;
     const uint64_t room = max_examples_ - std::min(max_examples_, writer_->examples());

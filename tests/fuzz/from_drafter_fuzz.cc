@@ -140,7 +140,7 @@ class Verifier final : public DraftConsumer {
     Require(tree.max_depth() <= plan.shape.length);
     Require(tree.total_draws() <= plan.shape.total_draws());
     switch (plan.kind) {
-      case DraftKind::kRace: CheckVerdict(Rule::kGumbel, tree); break;
+      case DraftKind::kRace:
       case DraftKind::kArgmax: CheckVerdict(Rule::kGumbel, tree); break;
       case DraftKind::kSampled:
         for (const Rule rule : {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock}) {

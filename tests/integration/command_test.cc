@@ -23,6 +23,7 @@ using testing::DefaultModel;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
+using testing::SourcePath;
 using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
@@ -56,9 +57,9 @@ class CommandTest : public ::testing::Test {
 TEST_F(CommandTest, InterruptedBenchReportsWhatItMeasured) {
   Serve();
   for (const int signal : {SIGINT, SIGTERM}) {
-    const auto bench = Run(
-        "bench", {"--prompts", OUTRIDER_SOURCE_DIR "/tests/bench/prompts.jsonl", "--requests",
-                  "100000", "--concurrency", "2", "--max-tokens", "40", "--ignore-eos", "--json"});
+    const auto bench =
+        Run("bench", {"--prompts", SourcePath("tests/bench/prompts.jsonl"), "--requests", "100000",
+                      "--concurrency", "2", "--max-tokens", "40", "--ignore-eos", "--json"});
     // Two at a time: when a seventh is there, at least five have ended.
     TestClient client(verifier_.address());
     std::set<uint64_t> seen;

@@ -50,7 +50,7 @@ Law CarriedLaw(const EnumeratedPair& pair, int length, size_t total) {
   while (!states.empty()) {
     States after;
     for (const auto& [state, mass] : states) {
-      ForEachRound(pair, state, length, [&](State next, int, double probability) {
+      ForEachRound(pair, state, length, [&, mass = mass](State next, int, double probability) {
         if (next.context.size() < total) {
           after[next] += mass * probability;
         } else {
@@ -78,11 +78,12 @@ std::vector<double> TokensByRound(const EnumeratedPair& pair, int length, int ro
     States after;
     double tokens = 0;
     for (const auto& [state, mass] : states) {
-      ForEachRound(pair, state, length, [&](State next, int emitted, double probability) {
-        tokens += emitted * mass * probability;
-        next.context.clear();
-        after[next] += mass * probability;
-      });
+      ForEachRound(pair, state, length,
+                   [&, mass = mass](State next, int emitted, double probability) {
+                     tokens += emitted * mass * probability;
+                     next.context.clear();
+                     after[next] += mass * probability;
+                   });
     }
     means.push_back(tokens);
     states = std::move(after);
@@ -96,7 +97,7 @@ size_t DeepestCarry(const EnumeratedPair& pair, int length, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     States after;
     for (const auto& [state, mass] : states) {
-      ForEachRound(pair, state, length, [&](State next, int, double probability) {
+      ForEachRound(pair, state, length, [&, mass = mass](State next, int, double probability) {
         deepest = std::max(deepest, next.carry.levels.size());
         next.context.clear();
         after[next] += mass * probability;

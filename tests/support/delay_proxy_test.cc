@@ -24,7 +24,7 @@ class EchoServer {
   EchoServer() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(address);
-    bind(listener_, reinterpret_cast<sockaddr*>(&address), size);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
     listen(listener_, 8);
     getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
@@ -61,7 +61,7 @@ class Client {
     const sockaddr_in address = {.sin_family = AF_INET,
                                  .sin_port = htons(static_cast<uint16_t>(port)),
                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
   ~Client() { close(fd_); }
 

@@ -161,7 +161,9 @@ inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t to
   Law law(cells, 0.0);
   while (!contexts.empty()) {
     Contexts longer;
-    for (const auto& [context, mass] : contexts) {
+    for (const auto& entry : contexts) {
+      const Tokens& context = entry.first;
+      const double mass = entry.second;
       if (context.size() >= total) {
         law[CellOf(std::span(context).first(total), pair.vocab)] += mass;
         continue;
@@ -186,7 +188,9 @@ inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
   Contexts contexts = {{{}, 1.0}};
   for (const DraftShape& shape : rounds) {
     Contexts after;
-    for (const auto& [context, mass] : contexts) {
+    for (const auto& entry : contexts) {
+      const Tokens& context = entry.first;
+      const double mass = entry.second;
       if (context.size() >= total) {
         after[context] += mass;
         continue;

@@ -36,8 +36,8 @@ const std::vector<std::string>& PolicyNames() {
   return kNames;
 }
 
-ControlSession::ControlSession(const ArmSet& arms, std::shared_ptr<Policy> policy)
-    : arms_(arms), policy_(std::move(policy)), session_(policy_->Open()) {
+ControlSession::ControlSession(std::shared_ptr<Policy> policy)
+    : policy_(std::move(policy)), session_(policy_->Open()) {
   pending_.reserve(kMaxPending);
 }
 
@@ -104,7 +104,7 @@ std::shared_ptr<Policy> Controller::MakePolicy() {
 
 std::unique_ptr<ControlSession> Controller::Open(std::string_view pair,
                                                  std::string_view client_key) {
-  if (!options_.shared) return std::make_unique<ControlSession>(arms_, MakePolicy());
+  if (!options_.shared) return std::make_unique<ControlSession>(MakePolicy());
   Key key(pair, client_key);
   const auto known = tables_.find(key);
   if (known != tables_.end()) {
@@ -118,7 +118,7 @@ std::unique_ptr<ControlSession> Controller::Open(std::string_view pair,
       recent_.pop_back();
     }
   }
-  return std::make_unique<ControlSession>(arms_, recent_.front().policy);
+  return std::make_unique<ControlSession>(recent_.front().policy);
 }
 
 }  // namespace outrider

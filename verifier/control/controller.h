@@ -52,7 +52,7 @@ class ControlSession {
  public:
   static constexpr int kMaxPending = 16;
 
-  ControlSession(const ArmSet& arms, std::shared_ptr<Policy> policy);
+  explicit ControlSession(std::shared_ptr<Policy> policy);
   ~ControlSession();
   ControlSession(const ControlSession&) = delete;
   ControlSession& operator=(const ControlSession&) = delete;
@@ -68,7 +68,6 @@ class ControlSession {
   int64_t switches() const { return switches_; }
 
  private:
-  const ArmSet& arms_;
   std::shared_ptr<Policy> policy_;
   std::unique_ptr<PolicySession> session_;
   std::vector<Choice> pending_;  // oldest first

@@ -60,10 +60,10 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
       if (entry->end == at) covered.push_back(entry);
     }
   }
-  for (; depth < pages; ++depth) {
+  for (size_t page = depth; page < pages; ++page) {
     auto child = std::make_unique<Node>();
     child->parent = node;
-    node = node->children.emplace(Page(tokens, depth), std::move(child)).first->second.get();
+    node = node->children.emplace(Page(tokens, page), std::move(child)).first->second.get();
   }
   entries_.push_front({*whole, node});
   pages_.reset();

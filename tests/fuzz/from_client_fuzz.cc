@@ -57,10 +57,9 @@ class Drafts final : public DraftSource {
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
-  Patience PatienceWith(uint64_t session, Duration) override {
+  Duration Patience(uint64_t session, Duration) override {
     Require(held.contains(session));
-    return {.usual = std::chrono::milliseconds(session % 4 == 0 ? 0 : 100),
-            .proven = session % 8 < 4};
+    return std::chrono::milliseconds(session % 4 == 0 ? 0 : 100);
   }
   std::optional<DraftTiming> Timing(uint64_t, int) override { return DraftTiming(); }
   void MarkLate(uint64_t session) override { held.at(session).late = true; }

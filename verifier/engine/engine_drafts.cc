@@ -145,8 +145,7 @@ Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
 
 void Engine::SetDeadline(Session& session) {
   session.draft_state = DraftState::kPlanned;
-  const Patience patience = drafts_->PatienceWith(session.id, Worth(session, session.plan.shape));
-  session.patience = patience.usual;
+  session.patience = drafts_->Patience(session.id, Worth(session, session.plan.shape));
   if (session.patience == Duration::zero()) {
     session.unawaited = true;
     Rest(session);
@@ -158,8 +157,7 @@ void Engine::SetDeadline(Session& session) {
   if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
-    const Duration longer = patience.proven ? session.seeded_wait : Duration::zero();
-    session.plan_deadline = session.plan_sent + session.patience + longer;
+    session.plan_deadline = session.plan_sent + session.patience + session.seeded_wait;
   }
 }
 
@@ -223,11 +221,17 @@ void Engine::OnDrafterLost(uint64_t id) {
   Session& session = *it->second;
   if (session.draft_state == DraftState::kOff) return;
   // What has arrived of a draft is as good as any: it is scored before the session is opened anew.
-  // Another drafter starts without the faults of this one.
+  // Another drafter starts without the faults of this one, unless it was waited for.
   if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
+  const bool awaited =
+      session.draft_state == DraftState::kPlanned && session.plan_deadline != Time::max();
   session.draft_state = DraftState::kUnattached;
-  session.missed = 0;
-  session.rest_until = 0;
+  if (awaited) {
+    Rest(session);  // or one that comes back and leaves again would cost a deadline each time
+  } else {
+    session.missed = 0;
+    session.rest_until = 0;
+  }
 }
 
 void Engine::OnDrafterBack(uint64_t id) {

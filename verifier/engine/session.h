@@ -36,8 +36,7 @@ enum class DraftState {
 };
 
 // A seeded request waits this much longer than others for its drafts, all of them together: its
-// text must not depend on how fast the drafter happens to be, only on whether it is there. Not for
-// a drafter that has never been in time.
+// text must not depend on how fast the drafter happens to be, only on whether it is there.
 inline constexpr Duration kSeededWait = std::chrono::seconds(2);
 
 struct Session {

@@ -99,7 +99,7 @@ void DrafterPool::Drop(uint64_t id) {
     assignments_.erase(session);
     consumer_->OnDrafterLost(session);
   }
-  CountSuspended();
+  CountSilent();
   if (metrics_ != nullptr) {
     metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
   }
@@ -260,24 +260,25 @@ RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello)
   return bounded;
 }
 
-void DrafterPool::CountSuspended() {
+void DrafterPool::CountSilent() {
   if (metrics_ == nullptr) return;
   metrics_->drafters_silent.Set(
       static_cast<double>(std::count_if(drafters_.begin(), drafters_.end(), [](const auto& entry) {
-        return entry.second.punctuality.suspended();
+        return entry.second.punctuality.silent();
       })));
 }
 
 void DrafterPool::ReportSuspension(uint64_t id, const Drafter& drafter, bool before) {
   const bool suspended = drafter.punctuality.suspended();
   if (suspended == before) return;
-  CountSuspended();
+  CountSilent();
   if (suspended) {
     Log(LogLevel::kWarning, "drafter is late; its drafts are not waited for",
         {{"drafter", drafter.hello.name}});
     return;
   }
-  Log(LogLevel::kInfo, "drafter is in time again", {{"drafter", drafter.hello.name}});
+  Log(LogLevel::kInfo, "drafter is in time: its drafts are waited for",
+      {{"drafter", drafter.hello.name}});
   for (const auto& [session, assignment] : assignments_) {
     if (assignment.drafter == id) consumer_->OnDrafterBack(session);
   }
@@ -296,7 +297,7 @@ bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
          tokens <= drafter.hello.max_context;
 }
 
-DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_suspended, uint64_t* id) {
+DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* id) {
   // A suspended one that is due to be tried, else by expected time; of two that are alike (or new)
   // the one with fewer sessions.
   const auto key = [](const Drafter& d) {
@@ -304,7 +305,7 @@ DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_suspended, uint64_t
   };
   Drafter* best = nullptr;
   for (auto& [candidate, drafter] : drafters_) {
-    if (drafter.punctuality.suspended() && !try_suspended) continue;
+    if (drafter.punctuality.silent() && !try_silent) continue;
     if (!Takes(drafter, tokens) || (best != nullptr && key(*best) <= key(drafter))) continue;
     best = &drafter;
     *id = candidate;
@@ -319,7 +320,10 @@ bool DrafterPool::Open(const SessionStart& start) {
       Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
   if (best == nullptr) return false;
   const bool trial = best->punctuality.suspended();
-  if (trial) best->punctuality.BeginTrial(clock_->Now());
+  if (trial) {
+    best->punctuality.BeginTrial(clock_->Now());
+    CountSilent();
+  }
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
@@ -355,7 +359,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   const auto it = assignments_.find(session);
   if (it == assignments_.end() || draining_) return false;
   const Assignment& assignment = it->second;
-  const Drafter& drafter = drafters_.at(assignment.drafter);
+  Drafter& drafter = drafters_.at(assignment.drafter);
   const bool suspended = drafter.punctuality.suspended();
   if (!suspended && assignment.late_in_a_row < kLateToMove) return false;
   // A trial has as long as any draft that would be waited for.
@@ -363,9 +367,14 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   if (suspended && assignment.trial && held < Punctuality::kMaxPatience) return false;
   uint64_t id = 0;
   const Drafter* const best =
-      Best(assignment.tokens + assignment.plan.shape.length, /*try_suspended=*/false, &id);
+      Best(assignment.tokens + assignment.plan.shape.length, /*try_silent=*/false, &id);
   if (best == nullptr || best == &drafter) return false;
   if (!suspended && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
+  // Not back to where it comes from.
+  if (suspended && drafter.punctuality.IsTrialDue(clock_->Now())) {
+    drafter.punctuality.BeginTrial(clock_->Now());
+    CountSilent();
+  }
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
   Close(session);
   return true;
@@ -386,7 +395,10 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   drafter.crossing += PartsToCome(assignment);
   const Time now = clock_->Now();
   Punctuality& punctuality = drafter.punctuality;
-  if (punctuality.suspended() && punctuality.IsTrialDue(now)) punctuality.BeginTrial(now);
+  if (punctuality.suspended() && punctuality.IsTrialDue(now)) {
+    punctuality.BeginTrial(now);
+    CountSilent();
+  }
   if (!assignment.complete && !assignment.reads) {
     assignment.overdue = {.round = assignment.plan.round, .sent = assignment.sent};
   }
@@ -425,13 +437,11 @@ void DrafterPool::Flush() {
   }
 }
 
-Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
+Duration DrafterPool::Patience(uint64_t session, Duration worth) {
   const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return {};
+  if (it == assignments_.end()) return Duration::zero();
   it->second.worth = Seconds(worth);
-  const Punctuality& punctuality = drafters_.at(it->second.drafter).punctuality;
-  return {.usual = FromSeconds(punctuality.Patience(it->second.worth)),
-          .proven = punctuality.proven()};
+  return FromSeconds(drafters_.at(it->second.drafter).punctuality.Patience(it->second.worth));
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
@@ -476,7 +486,7 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .drafting_ms = drafter.drafting.mean * 1e3,
                    .reported_sessions = drafter.reported_sessions,
                    .acceptance_head = drafter.hello.acceptance_head,
-                   .silent = drafter.punctuality.suspended()});
+                   .silent = drafter.punctuality.silent()});
   }
   return out;
 }

@@ -91,7 +91,7 @@ struct DrafterSnapshot {
   double drafting_ms = 0;
   int reported_sessions = 0;
   bool acceptance_head = false;
-  bool silent = false;  // suspended
+  bool silent = false;  // as Punctuality has it
 };
 
 class DrafterPool final : public DraftSource {
@@ -124,7 +124,7 @@ class DrafterPool final : public DraftSource {
   void Decide(const RoundDecision& decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
-  Patience PatienceWith(uint64_t session, Duration worth) override;
+  Duration Patience(uint64_t session, Duration worth) override;
   void MarkLate(uint64_t session) override;
   bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;
@@ -194,7 +194,7 @@ class DrafterPool final : public DraftSource {
   void RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting);
   // Tells of a change between suspended and not, if there was one since `before`.
   void ReportSuspension(uint64_t id, const Drafter& drafter, bool before);
-  void CountSuspended();
+  void CountSilent();
   // The plan as this drafter can serve it.
   static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);
   // Frees a drafter's sessions and forgets it.
@@ -208,8 +208,8 @@ class DrafterPool final : public DraftSource {
   // Whether it may take one more session of so many tokens.
   bool Takes(const Drafter& drafter, int tokens) const;
   // The drafter that is likely to draft soonest, of those that take the session; with
-  // `try_suspended` before all a suspended one that is due to be tried. nullptr: none.
-  Drafter* Best(int tokens, bool try_suspended, uint64_t* id);
+  // `try_silent` before all a suspended one that is due to be tried. nullptr: none.
+  Drafter* Best(int tokens, bool try_silent, uint64_t* id);
 
   TargetIdentity target_;
   const DraftLawLimits law_limits_;

@@ -7,8 +7,6 @@
 namespace outrider {
 namespace {
 
-// Before the first measurement.
-constexpr double kInitialPatience = 0.25;
 // Five scheduler slices of 4 ms: below, a busy machine cannot be told from a slow drafter.
 constexpr double kMinPatience = 0.02;
 // How many deviations are waited for (RFC 6298).
@@ -38,7 +36,6 @@ double Longest(double worth) { return std::clamp(worth, kMinPatience, Punctualit
 
 double Punctuality::Patience(double worth) const {
   if (suspended_) return 0;
-  if (!proven_) return kInitialPatience;
   return std::clamp(round_trip_.mean + kDeviations * round_trip_.deviation, kMinPatience,
                     Longest(worth));
 }
@@ -48,7 +45,10 @@ void Punctuality::BeginTrial(Time now) {
   ++trials_;
 }
 
-void Punctuality::RepeatTrial(Time now) { try_again_ = std::max(now, suspended_until_); }
+void Punctuality::RepeatTrial(Time now) {
+  trials_ = std::max(trials_ - 1, 0);
+  try_again_ = std::max(now, suspended_until_);
+}
 
 void Punctuality::RecordRefusal(Time now, double seconds) {
   if (seconds > kMinPatience) MarkLate(now, /*at_least=*/0, /*silent=*/false);
@@ -59,7 +59,7 @@ void Punctuality::MarkLate(Time now, double at_least, bool silent) {
   if (suspended_) return;
   ++late_in_a_row_;
   const int enough = strikes_ > kFreeStrikes ? 1 : kLateToSuspend;
-  if (silent || !proven_ || late_in_a_row_ >= enough) Suspend(now);
+  if (silent || late_in_a_row_ >= enough) Suspend(now);
 }
 
 void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late) {
@@ -71,7 +71,7 @@ void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late)
   }
   round_trip_.Add(seconds);
   if (suspended_ || late) return;
-  proven_ = true;
+  shown_ = true;
   late_in_a_row_ = 0;
   if (++in_time_ < kDraftsToForgive) return;
   in_time_ = 0;

@@ -1,8 +1,8 @@
 // Whether one drafter's drafts come in time, and so how long anybody waits for them.
 //
-// Only a whole draft counts as work in time. Drafts that are late suspend the drafter: it still
-// gets plans now and then, but nobody waits for its drafts until a whole one has come soon enough
-// to be worth waiting for. A drafter that is suspended again and again, with little in between,
+// Only a whole draft counts as work in time. A drafter begins suspended: it gets plans now and
+// then, but nobody waits for its drafts until a whole one has come soon enough to be worth waiting
+// for. Drafts that are late suspend it again. A drafter that is suspended again and again, with little in between,
 // stays so for longer each time. So the total time that is lost to a drafter is bounded, whatever
 // it does: a few deadlines for each suspension.
 //
@@ -25,7 +25,8 @@ class Punctuality {
   // waited for it.
   const Estimate& round_trip() const { return round_trip_; }
   bool suspended() const { return suspended_; }
-  bool proven() const { return proven_; }  // a whole draft has come in time
+  // It was suspended for drafts that were late, or did not show in its first trial what it can do.
+  bool silent() const { return suspended_ && (shown_ || trials_ > 1); }
 
   // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
   // no longer than it is worth. 0: suspended, nobody waits.
@@ -35,7 +36,7 @@ class Punctuality {
   // one is, twice as late each time.
   bool IsTrialDue(Time now) const { return now >= try_again_; }
   void BeginTrial(Time now);
-  // The trial showed nothing of its usual time: the next one is due at once.
+  // The trial under way showed nothing of its usual time: it begins anew when it can.
   void RepeatTrial(Time now);
 
   // The deadline of a draft passed before all of it had come. `at_least`: how long it has taken so
@@ -51,8 +52,8 @@ class Punctuality {
   void Suspend(Time now);
 
   Estimate round_trip_;
-  bool proven_ = false;
-  bool suspended_ = false;
+  bool suspended_ = true;
+  bool shown_ = false;  // a whole draft has come in time
   int late_in_a_row_ = 0;
   int in_time_ = 0;       // since one suspension was last forgiven for them
   int strikes_ = 0;       // suspensions that are not forgiven yet

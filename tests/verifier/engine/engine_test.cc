@@ -159,6 +159,20 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_EQ(sink->summary.accepted_per_position, (std::vector<int>{2, 2, 1, 1}));
 }
 
+// Each of them is another connection, so that the pool knows nothing of it.
+TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
+  const auto sink = Submit(1, Greedy(100));
+  int waits = 0;
+  while (!sink->ended && waits < 100) {
+    if (engine_->Step()) continue;
+    ++waits;
+    clock_.Advance(source_.patience - std::chrono::milliseconds(1));
+    engine_->OnDrafterLost(1);
+  }
+  EXPECT_TRUE(sink->ended);
+  EXPECT_LE(waits, 8);
+}
+
 // While a text is computed nobody waits for its draft: not a moment of the longer patience is
 // spent.
 TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {

@@ -87,12 +87,34 @@ DraftLaw Law(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
 
 class Pool : public ::testing::Test {
  protected:
+  static constexpr auto kTick = std::chrono::milliseconds(10);
+
   Pool() { pool_.set_consumer(&consumer_); }
 
   std::shared_ptr<RecordingLink> Join(uint64_t id, const DrafterHello& hello) {
     auto link = std::make_shared<RecordingLink>();
     const Status status = pool_.Join(id, hello, link);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    return link;
+  }
+
+  // One that has drafted in time.
+  std::shared_ptr<RecordingLink> JoinShown(uint64_t id, const DrafterHello& hello) {
+    auto link = Join(id, hello);
+    const uint64_t session = 1000 + id;
+    EXPECT_TRUE(Open(session, 1));
+    clock_.Advance(kTick);
+    pool_.OnDrafts(
+        id,
+        {{.session = session,
+          .round = 1,
+          .chunk = {.tokens = {5}, .laws = {{.ids = {5}, .weights = {kDraftLawTotal}}}}}},
+        0);
+    pool_.Close(session);
+    const DrafterWelcome welcome = link->welcome;
+    *link = {};
+    link->welcome = welcome;
+    consumer_ = {};
     return link;
   }
 
@@ -148,8 +170,8 @@ TEST_F(Pool, RefusesAnotherProtocolVersion) {
 }
 
 TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {
-  const auto a = Join(1, Hello("a"));
-  const auto b = Join(2, Hello("b"));
+  const auto a = JoinShown(1, Hello("a"));
+  const auto b = JoinShown(2, Hello("b"));
   for (uint64_t s = 1; s <= 4; ++s) EXPECT_TRUE(Open(s));
   EXPECT_EQ(a->opened.size(), 2u);
   EXPECT_EQ(b->opened.size(), 2u);
@@ -171,7 +193,7 @@ TEST_F(Pool, PlansAreCutToWhatTheDrafterCan) {
 }
 
 TEST_F(Pool, SendsOneMessageAStepWithItsOwnCopyOfTheTokens) {
-  const auto link = Join(1, Hello("a"));
+  const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
   for (uint64_t s = 1; s <= 2; ++s) {
@@ -213,8 +235,8 @@ TEST_F(Pool, RefusedSessionIsFreeForAnotherDrafter) {
 }
 
 TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
-  const auto a = Join(1, Hello("a"));
-  Join(2, Hello("b"));
+  const auto a = JoinShown(1, Hello("a"));
+  JoinShown(2, Hello("b"));
   for (uint64_t s = 1; s <= 4; ++s) Open(s);
   pool_.Leave(1);
   EXPECT_EQ(consumer_.lost, a->opened);
@@ -301,7 +323,7 @@ TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
 }
 
 TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
-  const auto link = Join(1, Hello("a"));
+  const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
   const DraftChunk part{.tokens = {5}, .laws = {Law({5}, {65536})}, .more = true};
@@ -461,9 +483,9 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
 }
 
 TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration first = pool_.Patience(1, kPlenty);
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -475,8 +497,9 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
-  EXPECT_LT(pool_.PatienceWith(1, kPlenty).usual, first);
-  EXPECT_GE(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(30));
+  EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
+  EXPECT_GE(pool_.Patience(1, kPlenty), std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.Patience(1, kPlenty), std::chrono::milliseconds(31)) << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
@@ -507,8 +530,6 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
 // Rounds of a session that its drafter answers, or does not, after `ms`.
 class LateDrafts : public Pool {
  protected:
-  static constexpr auto kTick = std::chrono::milliseconds(10);
-
   void Plan(uint64_t session) {
     const uint32_t round = ++rounds_[session];
     pool_.Decide({.session = session,
@@ -546,9 +567,9 @@ class LateDrafts : public Pool {
 };
 
 TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
-  const auto a = Join(1, Hello("a"));
+  const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
-  Join(2, Hello("b"));
+  JoinShown(2, Hello("b"));
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
   EXPECT_EQ(a->closed, std::vector<uint64_t>{1});
@@ -563,7 +584,7 @@ TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
 }
 
 TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
-  const auto a = Join(1, Hello("a"));
+  const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   Settle(1, 2);
   Join(2, Hello("b"));
@@ -577,23 +598,23 @@ TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
 }
 
 TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
-  const auto a = Join(1, Hello("a"));
+  const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
 
 TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
-  const auto a = Join(1, Hello("a"));
+  const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(Suspended()) << i;
@@ -606,24 +627,29 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
   Plan(1);
   Answer(1, 1, /*more=*/true);
   EXPECT_TRUE(consumer_.back.empty()) << "a part is no draft";
-  Join(2, Hello("b"));
+  JoinShown(2, Hello("b"));
   EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
 }
 
-TEST_F(LateDrafts, PartsWithoutAnEndSuspendANewDrafterAtOnce) {
+TEST_F(LateDrafts, OfANewDrafterAreNotWaitedFor) {
   Join(1, Hello("a"));
   Open(1);
+  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_FALSE(Open(2)) << "one request tries it";
+  EXPECT_FALSE(pool_.Snapshot()[0].silent);
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
-  pool_.MarkLate(1);
-  EXPECT_TRUE(Suspended());
+  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero()) << "a part is no draft";
+  Answer(1, 1);
+  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_TRUE(Open(2));
 }
 
 TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration before = pool_.Patience(1, kPlenty);
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -634,12 +660,11 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual,
-            std::max(before, Duration(std::chrono::milliseconds(600))));
+  EXPECT_GT(pool_.Patience(1, kPlenty), std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
 TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Open(1);  // reads a prompt
   Join(2, Hello("b"));
   clock_.Advance(std::chrono::seconds(1));
@@ -648,9 +673,9 @@ TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
 }
 
 TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
-  Join(2, Hello("b"));
+  JoinShown(2, Hello("b"));
   Settle(2, 2);
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
@@ -660,7 +685,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_EQ(pool_.PatienceWith(3, kPlenty).usual, Duration::zero()) << "nobody waits for a trial";
+  EXPECT_EQ(pool_.Patience(3, kPlenty), Duration::zero()) << "nobody waits for a trial";
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
@@ -673,7 +698,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
 
 // A text of some length takes longer to read than a draft that is worth its wait.
 TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
   pool_.MarkLate(1);
@@ -694,7 +719,7 @@ TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
 }
 
 TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
   clock_.Advance(std::chrono::seconds(5));
@@ -719,7 +744,7 @@ TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
 
 // It says no when the deadline is near, as often as it is asked.
 TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   const auto refuse = [this](Duration after) {
     Open(2);
@@ -736,21 +761,21 @@ TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
 }
 
 TEST_F(LateDrafts, NoSessionMovesToADrafterThatCannotHoldIt) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   DrafterHello small = Hello("small");
   small.max_context = 6;
-  Join(2, small);
+  JoinShown(2, small);
   Plan(1);
   EXPECT_FALSE(MovesLate(1)) << "it has 8 tokens and a plan of 4";
 }
 
 TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   DrafterHello b = Hello("b");
   b.max_context = 1024;
-  Join(2, b);
+  JoinShown(2, b);
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
   clock_.Advance(std::chrono::seconds(1));
@@ -766,7 +791,7 @@ TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
 }
 
 TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
-  Join(1, Hello("a"));
+  JoinShown(1, Hello("a"));
   Settle(1, 1);
   Join(2, Hello("mute"));
   Open(2);
@@ -774,10 +799,11 @@ TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a") << "but not with all";
   rounds_[2] = 0;
-  EXPECT_FALSE(MovesLate(2)) << "it may be reading a prompt";
   Plan(2);
+  EXPECT_FALSE(pool_.ReassignSession(2)) << "it may be reading a prompt";
+  clock_.Advance(std::chrono::seconds(1));
   pool_.Close(3);
-  EXPECT_TRUE(MovesLate(2));
+  EXPECT_TRUE(pool_.ReassignSession(2));
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -846,7 +872,7 @@ TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
 }
 
 TEST_F(Pool, ADraftersLimitForUsIsKept) {
-  const auto a = Join(1, Hello("a"));
+  const auto a = JoinShown(1, Hello("a"));
   pool_.OnLoad(1, 2, 1);
   EXPECT_TRUE(Open(1)) << "full of others' sessions, it makes room for ours";
   EXPECT_FALSE(Open(2)) << "but for one alone";

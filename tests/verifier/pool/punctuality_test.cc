@@ -38,10 +38,22 @@ TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
   EXPECT_EQ(p_.Patience(kPlenty), 0);
 }
 
-TEST_F(PunctualityTest, SuspendsASilentOrANewDrafterAtOnce) {
-  Late(1);
-  EXPECT_TRUE(p_.suspended()) << "it has never been in time";
-  p_ = {};
+TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
+  EXPECT_EQ(p_.Patience(kPlenty), 0);
+  EXPECT_TRUE(p_.IsTrialDue(clock_.Now())) << "but it is asked";
+  p_.BeginTrial(clock_.Now());
+  EXPECT_FALSE(p_.silent());
+  InTime(1, 0.3, 0.2);
+  EXPECT_EQ(p_.Patience(kPlenty), 0) << "its draft was not worth a wait";
+  clock_.Advance(std::chrono::seconds(1));
+  p_.BeginTrial(clock_.Now());
+  EXPECT_TRUE(p_.silent()) << "once more, and it has shown nothing";
+  InTime(1);
+  EXPECT_GT(p_.Patience(kPlenty), 0);
+  EXPECT_FALSE(p_.silent());
+}
+
+TEST_F(PunctualityTest, SuspendsASilentDrafterAtOnce) {
   InTime(1);
   p_.MarkLate(clock_.Now(), kUsual, /*silent=*/true);
   EXPECT_TRUE(p_.suspended());
@@ -84,7 +96,8 @@ TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
 }
 
 TEST_F(PunctualityTest, TriesASuspendedDrafterLaterAndLater) {
-  Late(1);
+  InTime(1);
+  Late(3);
   int trials = 0;
   for (int i = 0; i < 10'000; ++i) {  // 100 s
     clock_.Advance(std::chrono::milliseconds(10));

@@ -11,4 +11,10 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
+int64_t FileLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+  return static_cast<int64_t>(files.rlim_cur);
+}
+
 }  // namespace outrider

@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/bind_handler.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -24,6 +23,7 @@
 
 #include "common/base/mutex.h"
 #include "common/metrics/alias_view.h"
+#include "common/net/listener.h"
 
 namespace outrider {
 namespace {
@@ -35,8 +35,6 @@ using boost::system::error_code;
 using tcp = net::ip::tcp;
 
 constexpr size_t kDiscardBytes = 4096;
-// Before accepting again after it failed, as it does when the process has no file left.
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 class Connection;
 // Open connections, the oldest first. Of the exporter's thread, and of the owner once it has ended.
@@ -172,62 +170,24 @@ class MetricsExporter::Server {
  public:
   ~Server() {
     if (!thread_.joinable()) return;
+    listener_.Stop();
     net::post(io_, [this] {
-      error_code ignored;
-      acceptor_.close(ignored);
-      pause_.cancel(ignored);
       while (!connections_.empty()) connections_.front()->Close();
     });
     thread_.join();
   }
 
-  // The port; 0: the address cannot be taken.
-  int Start(const std::string& address) {
-    if (Listen(address)) return 0;
-    error_code error;
-    const int port = acceptor_.local_endpoint(error).port();
-    Accept();
+  Status Start(const std::string& address) {
+    OUTRIDER_TRY(listener_.Listen(address, "--metrics"));
+    listener_.Start([this](tcp::socket socket) { OnAccepted(std::move(socket)); });
     thread_ = std::thread([this] { io_.run(); });
-    return port;
+    return Status();
   }
 
+  int port() const { return listener_.port(); }
   Pages& pages() { return pages_; }
 
  private:
-  error_code Listen(const std::string& address) {
-    const size_t colon = address.rfind(':');
-    if (colon == std::string::npos) return net::error::invalid_argument;
-    std::string host = address.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-      host = host.substr(1, host.size() - 2);
-    }
-    error_code error;
-    tcp::resolver resolver(io_);
-    const auto found =
-        resolver.resolve(host, address.substr(colon + 1), tcp::resolver::passive, error);
-    if (error) return error;
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(net::socket_base::max_listen_connections, error);
-    return error;
-  }
-
-  void Accept() {
-    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
-      if (!acceptor_.is_open()) return;
-      if (!error) {
-        OnAccepted(std::move(socket));
-        return Accept();
-      }
-      pause_.expires_after(kAcceptPause);
-      pause_.async_wait([this](error_code stopped) {
-        if (!stopped) Accept();
-      });
-    });
-  }
-
   void OnAccepted(tcp::socket socket) {
     if (connections_.size() >= kMaxConnections) connections_.front()->Close();
     connections_.push_back(std::make_shared<Connection>(std::move(socket), &pages_, &connections_));
@@ -236,8 +196,7 @@ class MetricsExporter::Server {
 
   Pages pages_;
   net::io_context io_{1};
-  tcp::acceptor acceptor_{io_};
-  net::steady_timer pause_{io_};
+  Listener listener_{io_};
   Connections connections_;
   std::thread thread_;
 };
@@ -255,17 +214,14 @@ Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::strin
     return MetricsPage{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                        .body = prometheus::TextSerializer().Serialize(families)};
   });
-  const int port = server->Start(address);
-  if (port == 0) {
-    return Unavailable("cannot serve metrics on " + address +
-                       ": the address is malformed or taken; choose another one");
-  }
-  return std::unique_ptr<MetricsExporter>(new MetricsExporter(std::move(server), port));
+  OUTRIDER_TRY(server->Start(address));
+  return std::unique_ptr<MetricsExporter>(new MetricsExporter(std::move(server)));
 }
 
-MetricsExporter::MetricsExporter(std::unique_ptr<Server> server, int port)
-    : server_(std::move(server)), port_(port) {}
+MetricsExporter::MetricsExporter(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 MetricsExporter::~MetricsExporter() = default;
+
+int MetricsExporter::port() const { return server_->port(); }
 
 void MetricsExporter::AddPage(const std::string& path, PageFn page) {
   server_->pages().Add(path, std::move(page));

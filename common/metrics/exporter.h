@@ -36,9 +36,8 @@ class MetricsExporter {
   // Called from the exporter's thread, and must not wait.
   using PageFn = std::function<MetricsPage()>;
 
-  // `address`: "host:port" or "[host]:port"; port 0 takes a free one. kUnavailable when it cannot
-  // be taken. The registry may be filled before and after. Metrics that have `aliases` are shown by
-  // those too.
+  // `address` as Listener::Listen has it. The registry may be filled before and after. Metrics that
+  // have `aliases` are shown by those too.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& address,
                                                         MetricsRegistry& registry,
                                                         MetricAliases aliases = {});
@@ -47,15 +46,14 @@ class MetricsExporter {
   // GET `path`, exactly, is answered by `page` from now on. Thread: any.
   void AddPage(const std::string& path, PageFn page);
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
   class Server;
 
-  MetricsExporter(std::unique_ptr<Server> server, int port);
+  explicit MetricsExporter(std::unique_ptr<Server> server);
 
   const std::unique_ptr<Server> server_;
-  const int port_;
 };
 
 }  // namespace outrider

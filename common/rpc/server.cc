@@ -21,6 +21,10 @@ constexpr int kKeepaliveTimeoutMs = 10000;
 constexpr int kHandshakeTimeoutMs = 10000;
 // The names and values of a call's metadata, with 32 bytes for each.
 constexpr int kMaxMetadataBytes = 8 << 10;
+// Of connections, calls and messages that have come in part, all of the server's together.
+constexpr size_t kMaxBytes = size_t{512} << 20;
+// Of the synchronous services: reflection holds one for every open stream.
+constexpr int kMaxThreads = 32;
 
 }  // namespace
 
@@ -31,12 +35,28 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
   // Links the descriptor of the health service, which reflection lists: without it clients that
   // know services by reflection alone cannot call it.
   grpc::health::v1::HealthCheckRequest::descriptor();
+  std::unique_ptr<RpcServer> server(new RpcServer);
+  server->credentials_ = options.tls == nullptr ? grpc::InsecureServerCredentials()
+                                                : MakeServerCredentials(options.tls);
   grpc::ServerBuilder builder;
-  int port = 0;
-  std::shared_ptr<grpc::ServerCredentials> credentials = options.tls == nullptr
-                                                             ? grpc::InsecureServerCredentials()
-                                                             : MakeServerCredentials(options.tls);
-  builder.AddListeningPort(options.listen, credentials, &port);
+  const bool unix_socket = options.listen.starts_with("unix:");
+  int listening = 1;
+  if (unix_socket) {
+    builder.AddListeningPort(options.listen, server->credentials_, &listening);
+  } else {
+    server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        server->credentials_);
+  }
+  // gRPC inflates a message before it looks at its size, and before anybody is asked for a token.
+  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  grpc::ResourceQuota quota(options.listen);
+  quota.Resize(kMaxBytes);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.SetMaxSendMessageSize(options.max_message_bytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -45,20 +65,22 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  // Two servers must not share a port by accident: requests would go to either.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   for (grpc::Service* service : services) builder.RegisterService(service);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || listening == 0) {
     return Unavailable("cannot listen on " + options.listen +
                        ": the address is malformed or taken; choose another --listen");
   }
-  return std::unique_ptr<RpcServer>(new RpcServer(std::move(credentials), std::move(server), port));
+  if (unix_socket) return server;
+  const auto take = [acceptor = server->acceptor_.get()](int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = descriptor;
+    acceptor->HandleNewConnection(&connection);
+  };
+  OUTRIDER_ASSIGN(server->intake_,
+                  ConnectionIntake::Start(options.listen, options.connections, take));
+  return server;
 }
-
-RpcServer::RpcServer(std::shared_ptr<grpc::ServerCredentials> credentials,
-                     std::unique_ptr<grpc::Server> server, int port)
-    : credentials_(std::move(credentials)), server_(std::move(server)), port_(port) {}
 
 RpcServer::~RpcServer() { Shutdown(Duration::zero()); }
 
@@ -67,6 +89,8 @@ void RpcServer::SetServing(const std::string& service, bool serving) {
 }
 
 void RpcServer::Shutdown(Duration grace) {
+  intake_.reset();
+  if (server_ == nullptr) return;
   server_->Shutdown(std::chrono::system_clock::now() +
                     std::chrono::duration_cast<std::chrono::microseconds>(grace));
 }

@@ -12,17 +12,22 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/rpc/connection_intake.h"
 #include "common/rpc/tls_files.h"
 
 namespace grpc {
 class Server;
 class ServerCredentials;
+namespace experimental {
+class ExternalConnectionAcceptor;
+}
 }  // namespace grpc
 
 namespace outrider {
 
 struct RpcServerOptions {
-  std::string listen;  // "host:port"; port 0 takes a free one
+  std::string listen;            // as Listener::Listen has it, or "unix:PATH"
+  ConnectionLimits connections;  // not of unix sockets
   int max_message_bytes = 16 << 20;
   // Our certificate; with authorities, clients must have one of theirs. Null: plaintext.
   std::shared_ptr<TlsFiles> tls;
@@ -35,19 +40,20 @@ class RpcServer {
                                                   const std::vector<grpc::Service*>& services);
   ~RpcServer();
 
-  int port() const { return port_; }
+  // 0: a unix socket.
+  int port() const { return intake_ != nullptr ? intake_->port() : 0; }
   // Health of a service by its full name ("outrider.v1.Generation").
   void SetServing(const std::string& service, bool serving);
   // Calls still running at `deadline` are cancelled.
   void Shutdown(Duration grace);
 
  private:
-  RpcServer(std::shared_ptr<grpc::ServerCredentials> credentials,
-            std::unique_ptr<grpc::Server> server, int port);
+  RpcServer() = default;
 
-  const std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
+  std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  int port_;
+  std::unique_ptr<ConnectionIntake> intake_;  // null: a unix socket, which gRPC listens on
 };
 
 }  // namespace outrider

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/checkpoint_maker.h"
@@ -64,6 +68,38 @@ TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
     EXPECT_EQ(Fetch(http_port, "GET", "/health").code, 200);
     EXPECT_EQ(Probe(verifier.address(), ""), Health::kServing);
   }
+}
+
+// gRPC's own listener would end for good.
+TEST(Connections, ATimeWithoutFilesEndsNoListener) {
+  TempDir dir;
+  const std::string model = dir / "model";
+  ASSERT_TRUE(MakeCheckpoint(model, {.vocab_size = 300, .tokenizer = true}).ok());
+  const VerifierProcess verifier = StartVerifier(model, dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  ASSERT_EQ(Probe(verifier.address(), ""), Health::kServing);
+  const std::filesystem::path descriptors =
+      "/proc/" + std::to_string(verifier.process->pid()) + "/fd";
+  const auto count = [&descriptors] {
+    const auto all = std::filesystem::directory_iterator(descriptors);
+    return static_cast<rlim_t>(std::distance(all, {}));
+  };
+  const rlim_t open = count();
+  rlimit files{};
+  ASSERT_EQ(prlimit(verifier.process->pid(), RLIMIT_NOFILE, nullptr, &files), 0);
+  const rlimit few{.rlim_cur = open + 20, .rlim_max = files.rlim_max};
+  ASSERT_EQ(prlimit(verifier.process->pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  std::vector<std::unique_ptr<HttpClient>> all;
+  for (int i = 0; i < 100; ++i) all.push_back(std::make_unique<HttpClient>(verifier.port));
+  // All that it can accept is accepted, and the next has failed.
+  for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+       count() < open + 20 && std::chrono::steady_clock::now() < deadline;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  all.clear();
+  EXPECT_EQ(Probe(verifier.address(), ""), Health::kServing);
+  ASSERT_EQ(prlimit(verifier.process->pid(), RLIMIT_NOFILE, &files, nullptr), 0);
 }
 
 }  // namespace

@@ -36,10 +36,18 @@ constexpr size_t kMaxRequestId = 128;
 // reset the connection, and the answer with it.
 constexpr auto kLinger = std::chrono::seconds(2);
 
+// A body that grows as it comes: http::string_body reserves what its client announces, which costs
+// the client nothing.
+struct GrowingBody : http::string_body {
+  struct reader : http::string_body::reader {
+    using http::string_body::reader::reader;
+    void init(const boost::optional<uint64_t>& /*length*/, error_code& error) { error = {}; }
+  };
+};
+
 std::string Text(beast::string_view text) { return {text.data(), text.size()}; }
 
-std::vector<std::string_view> ValuesOf(const http::request<http::string_body>& message,
-                                       const char* name) {
+std::vector<std::string_view> ValuesOf(const http::request_header<>& message, const char* name) {
   std::vector<std::string_view> values;
   const auto [begin, end] = message.equal_range(name);
   for (auto it = begin; it != end; ++it) {
@@ -48,7 +56,7 @@ std::vector<std::string_view> ValuesOf(const http::request<http::string_body>& m
   return values;
 }
 
-HttpRequest HeadOf(const http::request<http::string_body>& message) {
+HttpRequest HeadOf(const http::request_header<>& message) {
   HttpRequest head{.method = Text(message.method_string())};
   const std::string target = Text(message.target());
   head.path = target.substr(0, target.find('?'));
@@ -75,7 +83,7 @@ std::string HeadLines(const HttpReply& reply, bool keep_alive) {
 
 // Where a body ends must be beyond doubt, or a part of it is taken for the next request (RFC 9112,
 // sections 6.1 and 6.3; codings other than chunked are not served). "" where it is.
-std::string FramingFault(const http::request<http::string_body>& message) {
+std::string FramingFault(const http::request_header<>& message) {
   const std::vector<std::string_view> codings = ValuesOf(message, "transfer-encoding");
   if (codings.empty()) return "";
   if (message.version() < 11) return "HTTP/1.0 has no Transfer-Encoding";
@@ -192,6 +200,7 @@ class Connection final : public HttpConnection,
 
   void ReadHead() {
     if (closed_ || owner_->stopping()) return Close();
+    owner_->SetReading(this, true);
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(owner_->options().max_header_bytes));
@@ -203,6 +212,7 @@ class Connection final : public HttpConnection,
   void OnHead(error_code error, size_t /*bytes*/) {
     if (error) return Refuse(error);
     request_ = HeadOf(parser_->get());
+    request_.peer = peer_;
     keep_alive_ = parser_->get().keep_alive() && !owner_->stopping();
     chunked_ = parser_->get().version() >= 11;
     head_only_ = parser_->get().method() == http::verb::head;
@@ -213,6 +223,7 @@ class Connection final : public HttpConnection,
       // What was not read of its body would be taken for the next request.
       keep_alive_ = keep_alive_ && parser_->is_done();
       answering_ = true;
+      owner_->SetReading(this, false);
       return Reply(std::move(*refusal));
     }
     if (parser_->is_done()) return Answer();
@@ -263,6 +274,7 @@ class Connection final : public HttpConnection,
   void RefuseWith(int code, const std::string& message, bool retry = false) {
     keep_alive_ = false;
     answering_ = true;
+    owner_->SetReading(this, false);
     parser_.reset();
     request_ = {};
     HttpReply reply = owner_->handler().Malformed(code, message);
@@ -272,6 +284,7 @@ class Connection final : public HttpConnection,
 
   void Answer() {
     answering_ = true;
+    owner_->SetReading(this, false);
     parser_.reset();
     Tcp().expires_never();
     Watch();
@@ -373,7 +386,7 @@ class Connection final : public HttpConnection,
   std::function<void(uint64_t, beast::string_view, error_code&)> on_chunk_;
   size_t extension_bytes_ = 0;  // of the body's chunks so far
   HttpRequest request_;  // before the parser: it holds the body's share of the server's memory
-  std::optional<http::request_parser<http::string_body>> parser_;
+  std::optional<http::request_parser<GrowingBody>> parser_;
   std::function<void()> on_gone_;
   std::string out_;      // behind sending_
   std::string sending_;  // in flight from sent_ on

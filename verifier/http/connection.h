@@ -32,6 +32,9 @@ class ConnectionOwner {
   virtual bool stopping() const = 0;
   // Of the memory for bodies, for one of this peer's.
   virtual BodyShare ShareFor(const std::string& peer) = 0;
+  // Whether the connection is waiting for a request or for the rest of one, as it is at first: then
+  // it has to make room for others, the one that has waited longest first.
+  virtual void SetReading(HttpConnection* connection, bool reading) = 0;
   // The connection is closed.
   virtual void Forget(HttpConnection* connection) = 0;
 };

@@ -5,16 +5,16 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <condition_variable>
+#include <list>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/net/listener.h"
 #include "verifier/http/connection.h"
 
 namespace outrider {
@@ -26,34 +26,6 @@ using tcp = net::ip::tcp;
 constexpr int kThreads = 4;
 // How long Shutdown waits for requests in the handler's hands.
 constexpr auto kJoinPatience = std::chrono::seconds(1);
-
-struct Address {
-  std::string host;
-  std::string port;
-};
-
-// "host:port" or "[host]:port".
-std::optional<Address> SplitAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon + 1 == address.size()) return std::nullopt;
-  std::string host = address.substr(0, colon);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return Address{std::move(host), address.substr(colon + 1)};
-}
-
-// Whom BodyBudget counts as one: who has an IPv6 address mostly has its whole network of 64 bits.
-std::string PeerOf(const tcp::socket& socket) {
-  error_code error;
-  net::ip::address address = socket.remote_endpoint(error).address();
-  if (error) return "";
-  if (address.is_v4()) return address.to_string();
-  net::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) return net::ip::make_address_v4(net::ip::v4_mapped, v6).to_string();
-  const auto bytes = v6.to_bytes();
-  return {bytes.begin(), bytes.begin() + 8};
-}
 
 // Null, with words in the log, for material that OpenSSL does not take.
 std::shared_ptr<ssl::context> MakeContext(const TlsMaterial& material) {
@@ -77,21 +49,39 @@ std::shared_ptr<ssl::context> MakeContext(const TlsMaterial& material) {
 }  // namespace
 
 struct HttpServer::Impl final : ConnectionOwner {
-  explicit Impl() : acceptor(io), pause(io) {}
-
   const HttpServerOptions& options() const override { return options_; }
   HttpHandler& handler() override { return *handler_; }
   bool stopping() const override { return stopping_; }
   BodyShare ShareFor(const std::string& peer) override { return {bodies, peer}; }
+  void SetReading(HttpConnection* connection, bool now) override {
+    MutexLock lock(mu);
+    const auto held = connections.find(connection);
+    if (held != connections.end()) SetReading(held->second, connection, now);
+  }
   void Forget(HttpConnection* connection) override {
     MutexLock lock(mu);
-    connections.erase(connection);
+    const auto held = connections.find(connection);
+    if (held == connections.end()) return;
+    SetReading(held->second, connection, false);
+    connections.erase(held);
     if (connections.empty()) none.notify_all();
   }
 
-  Status Listen();
-  void Accept();
+  struct Held {
+    std::weak_ptr<HttpConnection> connection;
+    std::optional<std::list<HttpConnection*>::iterator> reading;  // its place in that list
+  };
+
+  void SetReading(Held& held, HttpConnection* connection, bool now) OUTRIDER_REQUIRES(mu) {
+    if (held.reading.has_value()) reading.erase(*held.reading);
+    held.reading.reset();
+    if (now) held.reading = reading.insert(reading.end(), connection);
+  }
   void OnAccepted(tcp::socket socket);
+  // Adds the connection. Where there is no room, it is that of the returned one, which is to be
+  // closed; false: all are being answered.
+  bool TakePlace(const std::shared_ptr<HttpConnection>& connection,
+                 std::shared_ptr<HttpConnection>* instead_of);
   std::vector<std::shared_ptr<HttpConnection>> Connections();
   // False: somebody still was connected at `until`.
   bool AwaitNone(Time until);
@@ -106,8 +96,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   net::io_context io{kThreads};
   // A connection may wait for the engine alone, with no operation of its own under way.
   net::executor_work_guard<net::io_context::executor_type> work{io.get_executor()};
-  tcp::acceptor acceptor;
-  net::steady_timer pause;                          // when the process has no descriptor left
+  Listener listener{io};
   std::shared_ptr<const TlsMaterial> tls_material;  // what tls_context was made of
   std::shared_ptr<ssl::context> tls_context;
   std::shared_ptr<BodyBudget> bodies;
@@ -115,46 +104,14 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::atomic<bool> stopping_ = false;
   Mutex mu;
   std::condition_variable none;
-  std::map<HttpConnection*, std::weak_ptr<HttpConnection>> connections OUTRIDER_GUARDED_BY(mu);
+  std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);
+  std::list<HttpConnection*> reading OUTRIDER_GUARDED_BY(mu);  // who has waited longest first
   int running_threads OUTRIDER_GUARDED_BY(mu) = 0;
   std::condition_variable thread_ended;
 };
 
-Status HttpServer::Impl::Listen() {
-  const auto refuse = [&](const std::string& why) {
-    return Unavailable("cannot listen on " + options_.listen + ": " + why +
-                       "; choose another --http");
-  };
-  const std::optional<Address> address = SplitAddress(options_.listen);
-  if (!address.has_value()) return refuse("not host:port");
-  error_code error;
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(address->host, address->port, tcp::resolver::passive, error);
-  if (error || found.empty()) return refuse(error.message());
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
-  return error ? refuse(error.message()) : Status();
-}
-
-void HttpServer::Impl::Accept() {
-  acceptor.async_accept(net::make_strand(io), [this](error_code error, tcp::socket socket) {
-    if (stopping_ || error == net::error::operation_aborted) return;
-    if (!error) {
-      OnAccepted(std::move(socket));
-      Accept();
-      return;
-    }
-    pause.expires_after(std::chrono::milliseconds(100));
-    pause.async_wait([this](error_code stopped) {
-      if (!stopped) Accept();
-    });
-  });
-}
-
 void HttpServer::Impl::OnAccepted(tcp::socket socket) {
+  if (stopping_) return;
   if (options_.tls != nullptr) {
     auto material = options_.tls->Current();
     if (material != tls_material) {
@@ -168,19 +125,30 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
   std::string peer = PeerOf(socket);
   const std::shared_ptr<HttpConnection> connection =
       MakeConnection(std::move(socket), std::move(peer), tls_context, this);
-  {
-    MutexLock lock(mu);
-    if (static_cast<int>(connections.size()) >= options_.max_connections) return;
-    connections.emplace(connection.get(), connection);
-  }
+  std::shared_ptr<HttpConnection> instead_of;
+  if (!TakePlace(connection, &instead_of)) return;
+  if (instead_of != nullptr) instead_of->EndSoon();
   connection->Start();
+}
+
+bool HttpServer::Impl::TakePlace(const std::shared_ptr<HttpConnection>& connection,
+                                 std::shared_ptr<HttpConnection>* instead_of) {
+  MutexLock lock(mu);
+  if (static_cast<int>(connections.size()) >= options_.max_connections) {
+    if (reading.empty()) return false;
+    Held& longest = connections.at(reading.front());
+    *instead_of = longest.connection.lock();
+    SetReading(longest, reading.front(), false);
+  }
+  SetReading(connections[connection.get()] = {.connection = connection}, connection.get(), true);
+  return true;
 }
 
 std::vector<std::shared_ptr<HttpConnection>> HttpServer::Impl::Connections() {
   std::vector<std::shared_ptr<HttpConnection>> all;
   MutexLock lock(mu);
-  for (const auto& [key, weak] : connections) {
-    if (auto connection = weak.lock()) all.push_back(std::move(connection));
+  for (const auto& [key, held] : connections) {
+    if (auto connection = held.connection.lock()) all.push_back(std::move(connection));
   }
   return all;
 }
@@ -224,8 +192,9 @@ Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler)
   impl_->options_ = options;
   impl_->handler_ = handler;
   impl_->bodies = std::make_shared<BodyBudget>(options.bodies);
-  OUTRIDER_TRY(impl_->Listen());
-  impl_->Accept();
+  OUTRIDER_TRY(impl_->listener.Listen(options.listen, "--http"));
+  impl_->listener.Start(
+      [impl = impl_.get()](tcp::socket socket) { impl->OnAccepted(std::move(socket)); });
   {
     MutexLock lock(impl_->mu);
     impl_->running_threads = kThreads;
@@ -236,21 +205,14 @@ Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler)
   return Status();
 }
 
-int HttpServer::port() const {
-  error_code ignored;
-  return impl_->acceptor.local_endpoint(ignored).port();
-}
+int HttpServer::port() const { return impl_->listener.port(); }
 
 size_t HttpServer::body_bytes() const { return impl_->bodies->held(); }
 
 bool HttpServer::Shutdown(Duration grace) {
   if (impl_->threads.empty()) return true;
   impl_->stopping_ = true;
-  net::post(impl_->io, [impl = impl_.get()] {
-    error_code ignored;
-    impl->acceptor.close(ignored);
-    impl->pause.cancel(ignored);
-  });
+  impl_->listener.Stop();
   for (const auto& connection : impl_->Connections()) connection->EndSoon();
   impl_->AwaitNone(std::chrono::steady_clock::now() + grace);
   impl_->io.stop();

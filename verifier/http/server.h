@@ -26,6 +26,7 @@ struct HttpRequest {
   std::string path;  // without the query
   std::optional<std::string> authorization;
   std::string content_type;
+  std::string peer;                   // whom its connection counts for, as PeerOf of common/net
   std::string client;                 // outrider-client
   std::string request_id;             // x-request-id, where it is short and visible ASCII
   std::optional<TraceContext> trace;  // traceparent and tracestate
@@ -76,11 +77,13 @@ class HttpHandler {
 struct HttpServerOptions {
   std::string listen;             // host:port
   std::shared_ptr<TlsFiles> tls;  // null: plaintext
-  int max_connections = 2048;     // more are closed as they come
+  // Beyond, a new one takes the place of the one that has waited longest for a request or for the
+  // rest of it; it is closed where all are being answered.
+  int max_connections = 2048;
   size_t max_header_bytes = 16 << 10;
   // A text of Tokenizer::kMaxTextBytes with as much of escapes.
   size_t max_body_bytes = 8 << 20;
-  // Of bodies that have come in part or wait to be parsed.
+  // Of bodies as they come, until the handler lets go of their requests.
   BodyBudget::Limits bodies;
   // Of a stream, what waits for its client.
   size_t max_waiting_bytes = 4 << 20;

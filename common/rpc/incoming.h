@@ -11,7 +11,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <functional>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -20,29 +20,34 @@
 
 namespace outrider {
 
-// Takes the bytes, whether they parse or not. kInvalidArgument says of which type they are not and,
-// where protobuf tells, which field is wrong.
-Status ParseRequest(grpc::ByteBuffer* bytes, google::protobuf::Message* request);
+// What a message may hold. Entries are its strings, messages and unknown fields, at any depth: two
+// bytes of the wire can be two hundred in memory. Numbers are none: a byte of theirs becomes twelve
+// at most.
+struct MessageLimits {
+  size_t bytes = 0;
+  int entries = 0;
+};
+
+// Takes the bytes, whether they parse or not. kInvalidArgument: they are beyond a limit, which is
+// looked at before anything is parsed, or not of this type; where protobuf tells, it names the
+// field.
+Status ParseRequest(grpc::ByteBuffer* bytes, const MessageLimits& limits,
+                    google::protobuf::Message* request);
 
 template <class Message>
 class Incoming {
  public:
-  // The request, or why it is none. To be called once for what has come; valid until Clear.
-  Result<const Message*> Parse() const {
-    OUTRIDER_TRY(ParseRequest(&bytes_, &message_));
-    return &message_;
-  }
-  void Clear() {
-    bytes_.Clear();
-    message_.Clear();
+  // The request, or why it is none. To be called once for what has come: nothing of it stays here.
+  Result<Message> Parse(const MessageLimits& limits) const {
+    Message message;
+    OUTRIDER_TRY(ParseRequest(&bytes_, limits, &message));
+    return message;
   }
 
  private:
   friend class grpc::SerializationTraits<Incoming<Message>, void>;
 
-  // gRPC hands requests out as const.
-  mutable grpc::ByteBuffer bytes_;
-  mutable Message message_;
+  mutable grpc::ByteBuffer bytes_;  // gRPC hands requests out as const
 };
 
 // A call that is over before it began.
@@ -53,36 +58,35 @@ class RefusedCall final : public Reactor {
   void OnDone() override { delete this; }
 };
 
-// Whether the caller may call.
-using AdmitCall = std::function<Status(const grpc::CallbackServerContext&)>;
-
-// `serve` is called as the method's own would be, once the caller is admitted and the request is
-// parsed; its error is the call's otherwise.
-template <class Request, class Response, class Serve>
-grpc::internal::MethodHandler* UnaryHandler(AdmitCall admit, Serve serve) {
+// In both: `admit(context)` is a Result of who calls, or why they may not. `serve` is called as the
+// method's own would be, with the caller and the parsed request in place of the message that gRPC
+// keeps until the call is over; an error before that is the call's.
+template <class Request, class Response, class Admit, class Serve>
+grpc::internal::MethodHandler* UnaryHandler(Admit admit, const MessageLimits& limits, Serve serve) {
   return new grpc::internal::CallbackUnaryHandler<Incoming<Request>, Response>(
-      [admit = std::move(admit), serve = std::move(serve)](
-          grpc::CallbackServerContext* context, const Incoming<Request>* incoming,
+      [=](grpc::CallbackServerContext* context, const Incoming<Request>* incoming,
           Response* response) -> grpc::ServerUnaryReactor* {
         using Refused = RefusedCall<grpc::ServerUnaryReactor>;
-        if (const Status status = admit(*context); !status.ok()) return new Refused(status);
-        const Result<const Request*> request = incoming->Parse();
+        auto caller = admit(*context);
+        if (!caller.ok()) return new Refused(caller.status());
+        Result<Request> request = incoming->Parse(limits);
         if (!request.ok()) return new Refused(request.status());
-        return serve(context, *request, response);
+        return serve(context, std::move(caller).value(), std::move(request).value(), response);
       });
 }
 
-template <class Request, class Response, class Serve>
-grpc::internal::MethodHandler* ServerStreamHandler(AdmitCall admit, Serve serve) {
+template <class Request, class Response, class Admit, class Serve>
+grpc::internal::MethodHandler* ServerStreamHandler(Admit admit, const MessageLimits& limits,
+                                                   Serve serve) {
   return new grpc::internal::CallbackServerStreamingHandler<Incoming<Request>, Response>(
-      [admit = std::move(admit), serve = std::move(serve)](
-          grpc::CallbackServerContext* context,
+      [=](grpc::CallbackServerContext* context,
           const Incoming<Request>* incoming) -> grpc::ServerWriteReactor<Response>* {
         using Refused = RefusedCall<grpc::ServerWriteReactor<Response>>;
-        if (const Status status = admit(*context); !status.ok()) return new Refused(status);
-        const Result<const Request*> request = incoming->Parse();
+        auto caller = admit(*context);
+        if (!caller.ok()) return new Refused(caller.status());
+        Result<Request> request = incoming->Parse(limits);
         if (!request.ok()) return new Refused(request.status());
-        return serve(context, *request);
+        return serve(context, std::move(caller).value(), std::move(request).value());
       });
 }
 

@@ -279,6 +279,8 @@ std::string Malformed(Target& target, int64_t) {
 }
 
 const Cases kConnectionCases = {
+    {"open connections",
+     HeldBy{"tests/common/rpc/connection_intake_test.cc", "APeerAndAllHaveALimit"}},
     {"time of a connection until its handshake is over",
      Only{[](Target& t, int64_t) { return SilentConnection(t.verifier.port); }}},
     {"pings of a connection", Only{[](Target& t, int64_t) { return Pings(t, 10); }}},
@@ -447,7 +449,7 @@ Json BiasOf(int64_t size) {
 }
 
 const Cases kHttpCases = {
-    {"connections", HeldBy{kServerTest, "MoreConnectionsThanAllowedAreClosed"}},
+    {"connections", HeldBy{kServerTest, "BeyondTheLimitConnectionsThatWaitMakeRoom"}},
     {"head of a request",
      Only{[](Target& t, int64_t above) { return HeadAbove(t.http_port, "/health", above); }}},
     {"time of a head, and of a body", HeldBy{kServerTest, "SlowHeadsAndBodiesAreCutOff"}},
@@ -509,6 +511,10 @@ const Cases kHttpCases = {
                          "min_tokens")}},
     {"`logprobs`", Try{Completing([](int64_t size) {
        return Json{{"logprobs", size}};
+     })}},
+    {"log probabilities of an answer that is no stream (choices x tokens x alternatives)",
+     Only{Completing([](int64_t) {
+       return Json{{"n", 128}, {"max_tokens", 200}, {"logprobs", 20}};
      })}},
     {"`top_logprobs`", Only{TopLogprobs}},
     {"integers", Only{Completing([](int64_t) {

@@ -28,7 +28,7 @@ class Intake {
   // As Engine::Submit. One that the engine does not take is refused at once (the queue is full) or
   // from the engine thread, and its sink hears nothing.
   void Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
-              RefusedFn refused);
+              const RefusedFn& refused);
   // The client is gone. `then` runs on the engine thread afterwards, also where the engine has no
   // such request.
   void Cancel(uint64_t id, std::function<void()> then = nullptr);

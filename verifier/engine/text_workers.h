@@ -39,7 +39,7 @@ class TextWorkers {
   // Of each work that Submit took and Cancel did not take back, `run` or `refuse` is called once.
   struct Work {
     std::string client;            // whose turn it takes
-    size_t bytes = 0;              // of text, which it holds while it waits
+    size_t bytes = 0;              // that it holds while it waits: of a message or a body
     std::optional<Time> deadline;  // of its turn
     // On a worker. Bounded by the limit of a text; it may post, never wait.
     std::function<void()> run;

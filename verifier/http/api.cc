@@ -167,6 +167,9 @@ void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExcha
   call->headers = {{"x-request-id", id}};
   Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
   if (!client.ok()) return Refuse(*call, client.status());
+  // What a client says of itself gives it no more turns: without a named token its host has one.
+  const Result<std::string> turn = served_.tokens->Admit(request.authorization, request.peer);
+  if (!turn.ok()) return Refuse(*call, turn.status());
   // From here on: who may not call leaves no spans either.
   RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
   call->span = trace.span;
@@ -182,13 +185,13 @@ void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExcha
                       {"outrider.request_id", id}});
   }
   call->client = std::move(client).value();
-  Queue(call, std::move(request.body));
+  Queue(call, *turn, std::move(request.body));
 }
 
-void HttpApi::Queue(const std::shared_ptr<Call>& call, std::string body) {
+void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body) {
   const size_t bytes = body.size();
   const Result<uint64_t> ticket = workers_->Submit(
-      {.client = call->client,
+      {.client = turn,
        .bytes = bytes,
        .run =
            [this, call, body = std::move(body)] {

@@ -44,8 +44,9 @@ class HttpApi final : public HttpHandler {
   // A completion or a chat on its way to the engine.
   struct Call;
   void Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExchange> exchange);
-  // Reads the body on one of the workers, in turn, and goes on on the exchange's thread.
-  void Queue(const std::shared_ptr<Call>& call, std::string body);
+  // Reads the body on one of the workers, when it is `turn`'s turn, and goes on on the exchange's
+  // thread.
+  void Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body);
   void Begin(Call& call, Result<ApiRequest> parsed);
   // `after`: when trying again may help.
   void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);

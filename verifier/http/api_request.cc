@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/printable.h"
 #include "verifier/engine/logprobs.h"
 #include "verifier/http/json_fields.h"
 #include "verifier/http/request_fields.h"
@@ -89,8 +90,8 @@ Status ReadCommon(const Json& body, const ApiModel& model, JsonFields& fields, A
   fields.Read("model", &name);
   OUTRIDER_TRY(fields.status());
   if (name != model.name) {
-    return NotFound("model: \"" + Shortened(name) + "\" is not served here, \"" + model.name +
-                    "\" is");
+    return NotFound("model: \"" + Printable(name, kMaxShown) + "\" is not served here, \"" +
+                    model.name + "\" is");
   }
   OUTRIDER_TRY(CheckFields(api->chat ? FieldsOf::kChat : FieldsOf::kCompletion, body, "",
                            model.ignore_unknown));
@@ -240,6 +241,18 @@ Status ReadChatLogprobs(JsonFields& fields, GenerationRequest* request) {
   return Status();
 }
 
+Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
+  int64_t logprobs = 0;
+  for (const GenerationRequest& prompt : api.prompts) {
+    if (!prompt.logprobs.has_value()) continue;
+    logprobs += int64_t{api.choices} * MaxNewTokens(prompt, limits) * (1 + *prompt.logprobs);
+  }
+  if (api.stream || logprobs <= kMaxAnswerLogprobs) return Status();
+  return InvalidArgument("logprobs: up to " + std::to_string(logprobs) +
+                         " log probabilities, at most " + std::to_string(kMaxAnswerLogprobs) +
+                         " in an answer that is no stream; lower max_tokens, or stream");
+}
+
 }  // namespace
 
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model) {
@@ -271,6 +284,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
     api.prompts.back().prompt = std::move(ids);
     OUTRIDER_TRY(Validate(api.prompts.back(), model.limits));
   }
+  OUTRIDER_TRY(CheckAnswer(api, model.limits));
   return api;
 }
 
@@ -289,6 +303,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));
+  OUTRIDER_TRY(CheckAnswer(api, model.limits));
   return api;
 }
 

@@ -3,6 +3,7 @@
 // work in proportion to them, and values by the same Validate that gRPC's requests pass.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ namespace outrider {
 
 // Prompts of a request times its choices for each, at most: OpenAI's limit of `n`.
 inline constexpr int kMaxChoices = 128;
+// Log probabilities of an answer that is made as a whole, some 70 bytes each: a request of 200
+// bytes could ask for gigabytes.
+inline constexpr int64_t kMaxAnswerLogprobs = 1 << 18;
 
 // What requests are read against; fixed for a server's life.
 struct ApiModel {

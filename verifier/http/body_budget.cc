@@ -37,9 +37,11 @@ void BodyBudget::Return(const std::string& peer, size_t bytes) {
     of_peer->second -= bytes;
     if (of_peer->second == 0) by_peer_.erase(of_peer);
     held_ -= bytes;
-    flood_is_over = peak_ >= kFlood && held_ <= kFloodIsOver;
+    const Time now = std::chrono::steady_clock::now();
+    flood_is_over = peak_ >= kFlood && held_ <= kFloodIsOver && now >= next_trim_;
     if (flood_is_over) {
       peak_ = held_;
+      next_trim_ = now + limits_.trim_pause;
       ++trims_;
     }
   }

@@ -1,6 +1,7 @@
 // Counts the bytes of request bodies that a server holds, over all connections and by peer, so that
 // many half-sent bodies cannot fill its memory. A peer is an IPv4 address or an IPv6 network of 64
-// bits. After a flood the freed memory is given back to the system.
+// bits. After a flood the freed memory is given back to the system, now and then alone: that takes
+// milliseconds of a thread that carries connections.
 //
 // Thread: any.
 #pragma once
@@ -10,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -17,8 +19,9 @@ namespace outrider {
 class BodyBudget {
  public:
   struct Limits {
-    size_t total = 256 << 20;    // bytes
-    size_t per_peer = 64 << 20;  // bytes
+    size_t total = 256 << 20;                        // bytes
+    size_t per_peer = 64 << 20;                      // bytes
+    Duration trim_pause = std::chrono::seconds(10);  // until memory is given back again
   };
   enum class Full { kNo, kPeer, kServer };
 
@@ -39,6 +42,7 @@ class BodyBudget {
   size_t held_ OUTRIDER_GUARDED_BY(mu_) = 0;
   size_t peak_ OUTRIDER_GUARDED_BY(mu_) = 0;  // of `held_` since memory was given back
   int trims_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  Time next_trim_ OUTRIDER_GUARDED_BY(mu_);  // not before
 };
 
 // What one body holds of a budget; returns it when it is destroyed, so declare it before the body.

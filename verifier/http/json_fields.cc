@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/printable.h"
+
 namespace outrider {
 namespace {
 
@@ -17,8 +19,6 @@ constexpr int kMaxValues = 1 << 20;
 // Of these: members, strings, arrays and objects, which take up to 200 bytes and their text. A chat
 // of 6000 messages has as many.
 constexpr int kMaxLargeValues = 1 << 16;
-// Of a client's text in an error message.
-constexpr size_t kMaxShown = 64;
 
 bool FitsFloat(const Json& number) {
   return std::abs(number.get<double>()) <= double{std::numeric_limits<float>::max()};
@@ -50,7 +50,7 @@ class BodyReader final : public nlohmann::json_sax<Json> {
     member_ = &at->second;
     if (is_new) return true;
     status_ = open_.size() == 1
-                  ? InvalidArgument(Shortened(name) + " is given twice; send it once")
+                  ? InvalidArgument(Printable(name, kMaxShown) + " is given twice; send it once")
                   : InvalidArgument("the body has an object with " + Shown(name) + " twice");
     return false;
   }
@@ -115,16 +115,11 @@ Result<Json> ParseJsonObject(std::string_view text) {
   return std::move(reader.root());
 }
 
-std::string Shortened(std::string_view text) {
-  return text.size() <= kMaxShown ? std::string(text)
-                                  : std::string(text.substr(0, kMaxShown)) + "...";
-}
-
 std::string Shown(const Json& value) {
   if (value.is_array()) return "an array";
   if (value.is_object()) return "an object";
   const Json short_value =
-      value.is_string() ? Json(Shortened(value.get_ref<const std::string&>())) : value;
+      value.is_string() ? Json(Printable(value.get_ref<const std::string&>(), kMaxShown)) : value;
   return short_value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -23,11 +23,11 @@ namespace outrider {
 // or of more values than any request needs.
 Result<nlohmann::json> ParseJsonObject(std::string_view text);
 
+// Bytes of a client's text in an error message.
+inline constexpr size_t kMaxShown = 64;
 // A value as an error message shows it: numbers, booleans and the first bytes of strings as JSON,
 // else the type ("an array").
 std::string Shown(const nlohmann::json& value);
-// The first bytes of a client's text, for an error message.
-std::string Shortened(std::string_view text);
 
 class JsonFields {
  public:

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "common/base/printable.h"
 #include "verifier/http/json_fields.h"
 
 namespace outrider {
@@ -183,7 +184,8 @@ Status CheckFields(FieldsOf kind, const Json& object, const std::string& path,
     if (field == nullptr) field = Find(known.shared, name);
     if (field == nullptr) {
       if (ignore_unknown) continue;
-      return InvalidArgument(path + Shortened(name) + " is not a field of " + known.name +
+      return InvalidArgument(path + Printable(name, kMaxShown) + " is not a field of " +
+                             known.name +
                              " here; leave it out, or start the verifier with "
                              "--http-ignore-unknown");
     }

@@ -15,13 +15,26 @@
 
 namespace outrider {
 
+// The keys by which a caller is counted.
+struct CallerKeys {
+  std::string client;  // in the engine: as ClientTokens::Admit
+  // In the tokenizer's queue: the same where a token has a name, else the address that it calls
+  // from. What a caller says of itself gives nobody more turns.
+  std::string turn;
+};
+
+// The part of gRPC's "ipv4:10.0.0.1:443" or "ipv6:%5B2001:db8::1%5D:443" that is counted as one, as
+// PeerOf of common/net/listener.h has it.
+std::string NetworkOf(const std::string& peer);
+
 class ClientAuthorization {
  public:
   // `tokens` must outlive it.
   explicit ClientAuthorization(const ClientTokens* tokens) : tokens_(tokens) {}
 
-  // As ClientTokens::Admit, from the call's metadata `authorization` and `outrider-client`.
-  Result<std::string> Admit(const grpc::ServerContextBase& context) const;
+  // From the call's metadata `authorization` and `outrider-client`. kUnauthenticated without a
+  // token that is known.
+  Result<CallerKeys> Admit(const grpc::ServerContextBase& context) const;
 
  private:
   const ClientTokens* const tokens_;

@@ -78,21 +78,18 @@ class ReadGate {
   void Done() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --pending_;
-    if (std::exchange(waiting_, false)) sink_->IfOpen([this] { StartRead(); });
+    if (std::exchange(waiting_, false)) {
+      sink_->IfOpen([this] { reactor_->StartRead(message_); });
+    }
   }
   // From a reaction: reads the next message now, or else when there is room.
   void Read() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     waiting_ = pending_ >= kMaxPendingMessages;
-    if (!waiting_) StartRead();
+    if (!waiting_) reactor_->StartRead(message_);
   }
 
  private:
-  void StartRead() {
-    message_->Clear();
-    reactor_->StartRead(message_);
-  }
-
   AttachStream* const reactor_;
   Incoming<v1::FromDrafter>* const message_;
   const std::shared_ptr<AttachSink> sink_;
@@ -148,8 +145,7 @@ class AttachReactor final : public AttachStream {
 
  private:
   Status Handle() {
-    OUTRIDER_ASSIGN(const v1::FromDrafter* const parsed, incoming_.Parse());
-    const v1::FromDrafter& message = *parsed;
+    OUTRIDER_ASSIGN(const v1::FromDrafter message, incoming_.Parse(kDrafterMessage));
     switch (message.message_case()) {
       case v1::FromDrafter::kHello: {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");

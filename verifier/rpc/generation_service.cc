@@ -75,21 +75,15 @@ std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
 }
 
-// Whose turn a text takes in the queue of the tokenizer: callers that name themselves alike, or not
-// at all, are told apart by their hosts.
-std::string QueueKey(const std::string& client, const std::string& peer) {
-  return client + "@" + peer.substr(0, peer.rfind(':'));
-}
-
 // A Generate call, from the message to its place in the engine. Outlives its reactor: a worker may
 // still tokenize, and the engine may still send, when the client has gone.
 //
 // Thread: any.
 class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
  public:
-  // What the engine is told beside the message.
-  struct Caller {
-    std::string client;
+  // What is known of a call beside its message.
+  struct About {
+    CallerKeys caller;
     std::optional<Time> deadline;
     std::optional<TraceLink> trace;
     std::shared_ptr<RequestTrace> span;  // may be null
@@ -104,30 +98,31 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   GenerateSink& stream() { return *stream_; }
 
   // Before Queue or Prepare.
-  void Begin(Caller caller, std::shared_ptr<WriteThread> writes, int pad) {
-    caller_ = std::move(caller);
+  void Begin(About about, std::shared_ptr<WriteThread> writes, int pad) {
+    about_ = std::move(about);
     writes_ = std::move(writes);
     pad_ = pad;
   }
 
   void Reject(const Status& status, std::optional<Duration> after = std::nullopt) {
-    EndSpan(caller_.span, status);
+    EndSpan(about_.span, status);
     stream_->Close(ToGrpc(status), [&] {
       if (after.has_value()) AddPushback(context_, *after);
     });
   }
 
-  // Prepares on one of the workers, in turn. Both arguments live until the stream is closed, which
-  // nobody does before: Cancel leaves that to the worker.
-  void Queue(TextWorkers& workers, const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+  // Prepares on one of the workers, in turn; the message is gone after that.
+  void Queue(TextWorkers& workers, v1::GenerateRequest wire, const Tokenizer& tokenizer,
              const RequestLimits& limits) {
     const auto self = shared_from_this();
-    const Result<uint64_t> ticket = workers.Submit(
-        {.client = QueueKey(caller_.client, context_->peer()),
-         .bytes = wire.text().size(),
-         .deadline = caller_.deadline,
-         .run = [self, &wire, &tokenizer, &limits] { self->Prepare(wire, tokenizer, limits); },
-         .refuse = [self](const Status& status) { self->Reject(status); }});
+    const size_t bytes = wire.SpaceUsedLong();
+    const Result<uint64_t> ticket =
+        workers.Submit({.client = about_.caller.turn,
+                        .bytes = bytes,
+                        .deadline = about_.deadline,
+                        .run = [self, wire = std::move(wire), &tokenizer,
+                                &limits] { self->Prepare(wire, tokenizer, limits); },
+                        .refuse = [self](const Status& status) { self->Reject(status); }});
     if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::kRetryAfter);
     ticket_ = *ticket;
   }
@@ -139,10 +134,10 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     Result<GenerationRequest> request = FromWire(wire, tokenizer, limits);
     const Status status = request.ok() ? Validate(*request, limits) : request.status();
     if (!status.ok()) return Reject(status);
-    if (caller_.span != nullptr) caller_.span->Describe(*request);
-    request->deadline = caller_.deadline;
-    request->client = caller_.client;
-    request->trace = caller_.trace;
+    if (about_.span != nullptr) about_.span->Describe(*request);
+    request->deadline = about_.deadline;
+    request->client = about_.caller.client;
+    request->trace = about_.trace;
     MutexLock lock(mu_);
     if (gone_) return Reject(Status(Code::kCancelled, "the client has gone"));
     submitted_ = true;
@@ -165,7 +160,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   void Submit(GenerationRequest request) {
     intake_->Submit(
         id_, std::move(request),
-        Traced(std::make_shared<StreamedGeneration>(stream_, writes_, pad_), caller_.span),
+        Traced(std::make_shared<StreamedGeneration>(stream_, writes_, pad_), about_.span),
         [self = shared_from_this()](const Status& status, std::optional<Duration> after) {
           self->Reject(status, after);
         });
@@ -175,7 +170,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   grpc::CallbackServerContext* const context_;  // while the stream is open
   Intake* const intake_;
   const std::shared_ptr<GenerateSink> stream_;
-  Caller caller_;
+  About about_;
   std::shared_ptr<WriteThread> writes_;
   int pad_ = 0;
   uint64_t ticket_ = 0;  // 0: was not queued. Set before the reactor can be cancelled.
@@ -208,15 +203,17 @@ class TextCall final : public grpc::ServerUnaryReactor {
  public:
   explicit TextCall(TextWorkers* workers) : workers_(workers) {}
 
-  // `answer` fills the response, or says why not.
-  void Queue(grpc::CallbackServerContext* context, const std::string& client, size_t bytes,
-             const std::function<Status()>& answer) {
-    const Result<uint64_t> ticket =
-        workers_->Submit({.client = QueueKey(client, context->peer()),
-                          .bytes = bytes,
-                          .deadline = DeadlineOf(*context),
-                          .run = [this, answer] { Finish(ToGrpc(answer())); },
-                          .refuse = [this](const Status& status) { Finish(ToGrpc(status)); }});
+  // `answer(request)` fills the response, or says why not.
+  template <class Request, class Answer>
+  void Queue(grpc::CallbackServerContext* context, const CallerKeys& caller, Request request,
+             Answer answer) {
+    const size_t bytes = request.SpaceUsedLong();
+    const Result<uint64_t> ticket = workers_->Submit(
+        {.client = caller.turn,
+         .bytes = bytes,
+         .deadline = DeadlineOf(*context),
+         .run = [this, request = std::move(request), answer] { Finish(ToGrpc(answer(request))); },
+         .refuse = [this](const Status& status) { Finish(ToGrpc(status)); }});
     if (ticket.ok()) {
       ticket_ = *ticket;
       return;
@@ -247,39 +244,38 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
       writes_(std::make_shared<WriteThread>()),
       started_(std::chrono::steady_clock::now()) {
   const auto admit = [this](const grpc::CallbackServerContext& context) {
-    return served_.authorization->Admit(context).status();
+    return served_.authorization->Admit(context);
   };
   const auto index = [](const char* method) {
     return MethodIndex<v1::GenerateRequest>("Generation", method);
   };
   // In place of the handlers that the base has set.
-  MarkMethodCallback(index("Generate"),
-                     ServerStreamHandler<v1::GenerateRequest, v1::GenerateResponse>(
-                         admit, std::bind_front(&GenerationService::Generate, this)));
-  MarkMethodCallback(index("GetModel"),
-                     UnaryHandler<v1::GetModelRequest, v1::GetModelResponse>(
-                         admit, std::bind_front(&GenerationService::GetModel, this)));
-  MarkMethodCallback(index("GetStatus"),
-                     UnaryHandler<v1::GetStatusRequest, v1::GetStatusResponse>(
-                         admit, std::bind_front(&GenerationService::GetStatus, this)));
-  MarkMethodCallback(index("Tokenize"),
-                     UnaryHandler<v1::TokenizeRequest, v1::TokenizeResponse>(
-                         admit, std::bind_front(&GenerationService::Tokenize, this)));
-  MarkMethodCallback(index("Detokenize"),
-                     UnaryHandler<v1::DetokenizeRequest, v1::DetokenizeResponse>(
-                         admit, std::bind_front(&GenerationService::Detokenize, this)));
+  MarkMethodCallback(
+      index("Generate"),
+      ServerStreamHandler<v1::GenerateRequest, v1::GenerateResponse>(
+          admit, kClientMessage, std::bind_front(&GenerationService::ServeGenerate, this)));
+  MarkMethodCallback(
+      index("GetModel"),
+      UnaryHandler<v1::GetModelRequest, v1::GetModelResponse>(
+          admit, kClientMessage, std::bind_front(&GenerationService::ServeGetModel, this)));
+  MarkMethodCallback(
+      index("GetStatus"),
+      UnaryHandler<v1::GetStatusRequest, v1::GetStatusResponse>(
+          admit, kClientMessage, std::bind_front(&GenerationService::ServeGetStatus, this)));
+  MarkMethodCallback(
+      index("Tokenize"),
+      UnaryHandler<v1::TokenizeRequest, v1::TokenizeResponse>(
+          admit, kClientMessage, std::bind_front(&GenerationService::ServeTokenize, this)));
+  MarkMethodCallback(
+      index("Detokenize"),
+      UnaryHandler<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+          admit, kClientMessage, std::bind_front(&GenerationService::ServeDetokenize, this)));
 }
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate(
+    grpc::CallbackServerContext* context, CallerKeys caller, v1::GenerateRequest request) {
   auto* reactor = new GenerateReactor(context, intake_, served_.text_workers);
   GenerateCall& call = reactor->call();
-  Result<std::string> client = served_.authorization->Admit(*context);
-  if (!client.ok()) {
-    call.Reject(client.status());
-    return reactor;
-  }
-  // From here on: who may not call leaves no spans either.
   auto [span, link] = RequestTrace::Start(served_.tracer, TraceOf(*context));
   if (span != nullptr) {
     span->Name("outrider.v1.Generation/Generate", {{"rpc.system", "grpc"},
@@ -289,25 +285,26 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
                                                    {"gen_ai.provider.name", "outrider"},
                                                    {"gen_ai.request.model", served_.config.name}});
   }
-  call.Begin({.client = std::move(client).value(),
+  call.Begin({.caller = std::move(caller),
               .deadline = DeadlineOf(*context),
               .trace = std::move(link),
               .span = std::move(span)},
              writes_, served_.pad_responses);
   // What follows takes time in proportion to the message: its sizes come first.
-  if (const Status fits = CheckSizes(*request, served_.limits); !fits.ok()) {
+  if (const Status fits = CheckSizes(request, served_.limits); !fits.ok()) {
     call.Reject(fits);
-  } else if (request->has_text()) {
-    call.Queue(*served_.text_workers, *request, *served_.tokenizer, served_.limits);
+  } else if (request.has_text()) {
+    call.Queue(*served_.text_workers, std::move(request), *served_.tokenizer, served_.limits);
   } else {
-    call.Prepare(*request, *served_.tokenizer, served_.limits);
+    call.Prepare(request, *served_.tokenizer, served_.limits);
   }
   return reactor;
 }
 
-grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
-                                                      const v1::GetModelRequest* /*request*/,
-                                                      v1::GetModelResponse* response) {
+grpc::ServerUnaryReactor* GenerationService::ServeGetModel(grpc::CallbackServerContext* context,
+                                                           const CallerKeys& /*caller*/,
+                                                           const v1::GetModelRequest& /*request*/,
+                                                           v1::GetModelResponse* response) {
   const ModelConfig& config = served_.config;
   response->set_name(config.name);
   response->set_architecture(config.architecture);
@@ -320,9 +317,10 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
   return reactor;
 }
 
-grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerContext* context,
-                                                       const v1::GetStatusRequest* /*request*/,
-                                                       v1::GetStatusResponse* response) {
+grpc::ServerUnaryReactor* GenerationService::ServeGetStatus(grpc::CallbackServerContext* context,
+                                                            const CallerKeys& /*caller*/,
+                                                            const v1::GetStatusRequest& /*request*/,
+                                                            v1::GetStatusResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool posted = thread_->TryPost([this, reactor, response] {
     *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
@@ -335,43 +333,42 @@ grpc::ServerUnaryReactor* GenerationService::GetStatus(grpc::CallbackServerConte
   return reactor;
 }
 
-grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
-                                                      const v1::TokenizeRequest* request,
-                                                      v1::TokenizeResponse* response) {
-  return QueueText(context, request->text().size(), [this, request, response] {
+grpc::ServerUnaryReactor* GenerationService::ServeTokenize(grpc::CallbackServerContext* context,
+                                                           const CallerKeys& caller,
+                                                           v1::TokenizeRequest request,
+                                                           v1::TokenizeResponse* response) {
+  const auto answer = [this, response](const v1::TokenizeRequest& asked) {
     Result<std::vector<TokenId>> ids =
-        served_.tokenizer->Encode(request->text(), request->parse_special());
+        served_.tokenizer->Encode(asked.text(), asked.parse_special());
     if (!ids.ok()) return ids.status().Annotate("text");
-    if (request->add_prefix()) {
+    if (asked.add_prefix()) {
       const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
       ids->insert(ids->begin(), prefix.begin(), prefix.end());
     }
     response->mutable_token_ids()->Assign(ids->begin(), ids->end());
     return Status();
-  });
+  };
+  auto* call = new TextCall(served_.text_workers);
+  call->Queue(context, caller, std::move(request), answer);
+  return call;
 }
 
-grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* context,
-                                                        const v1::DetokenizeRequest* request,
-                                                        v1::DetokenizeResponse* response) {
-  const size_t bytes = static_cast<size_t>(request->token_ids_size()) * sizeof(uint32_t);
-  return QueueText(context, bytes, [this, request, response] {
+grpc::ServerUnaryReactor* GenerationService::ServeDetokenize(grpc::CallbackServerContext* context,
+                                                             const CallerKeys& caller,
+                                                             v1::DetokenizeRequest request,
+                                                             v1::DetokenizeResponse* response) {
+  const auto answer = [this, response](const v1::DetokenizeRequest& asked) {
     OUTRIDER_ASSIGN(std::string text,
-                    outrider::Detokenize(*request, *served_.tokenizer, served_.limits.vocab_size));
+                    outrider::Detokenize(asked, *served_.tokenizer, served_.limits.vocab_size));
     response->set_text(std::move(text));
     return Status();
-  });
-}
-
-grpc::ServerUnaryReactor* GenerationService::QueueText(grpc::CallbackServerContext* context,
-                                                       size_t bytes,
-                                                       const std::function<Status()>& answer) {
-  const Result<std::string> client = served_.authorization->Admit(*context);
+  };
   auto* call = new TextCall(served_.text_workers);
-  if (client.ok()) {
-    call->Queue(context, *client, bytes, answer);
+  const Status fits = CheckAtMost("token_ids", request.token_ids_size(), kMaxDetokenizeIds);
+  if (fits.ok()) {
+    call->Queue(context, caller, std::move(request), answer);
   } else {
-    call->Finish(ToGrpc(client.status()));
+    call->Finish(ToGrpc(fits));
   }
   return call;
 }

@@ -5,8 +5,6 @@
 // Thread: gRPC's callback threads; nothing here waits.
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,25 +36,25 @@ class GenerationService final : public v1::Generation::CallbackService {
   GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread,
                     Intake* intake);
 
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
-  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
-                                     const v1::GetModelRequest* request,
-                                     v1::GetModelResponse* response) override;
-  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
-                                      const v1::GetStatusRequest* request,
-                                      v1::GetStatusResponse* response) override;
-  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const v1::TokenizeRequest* request,
-                                     v1::TokenizeResponse* response) override;
-  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context,
-                                       const v1::DetokenizeRequest* request,
-                                       v1::DetokenizeResponse* response) override;
-
  private:
-  // A unary call that `answer` answers on one of the workers; `bytes`: what the message holds.
-  grpc::ServerUnaryReactor* QueueText(grpc::CallbackServerContext* context, size_t bytes,
-                                      const std::function<Status()>& answer);
+  // The methods as the handlers of incoming.h call them, which own requests: gRPC would keep them
+  // for the life of the call.
+  grpc::ServerWriteReactor<v1::GenerateResponse>* ServeGenerate(
+      grpc::CallbackServerContext* context, CallerKeys caller, v1::GenerateRequest request);
+  grpc::ServerUnaryReactor* ServeGetModel(grpc::CallbackServerContext* context,
+                                          const CallerKeys& caller,
+                                          const v1::GetModelRequest& request,
+                                          v1::GetModelResponse* response);
+  grpc::ServerUnaryReactor* ServeGetStatus(grpc::CallbackServerContext* context,
+                                           const CallerKeys& caller,
+                                           const v1::GetStatusRequest& request,
+                                           v1::GetStatusResponse* response);
+  grpc::ServerUnaryReactor* ServeTokenize(grpc::CallbackServerContext* context,
+                                          const CallerKeys& caller, v1::TokenizeRequest request,
+                                          v1::TokenizeResponse* response);
+  grpc::ServerUnaryReactor* ServeDetokenize(grpc::CallbackServerContext* context,
+                                            const CallerKeys& caller, v1::DetokenizeRequest request,
+                                            v1::DetokenizeResponse* response);
 
   const Served served_;
   Engine* engine_;

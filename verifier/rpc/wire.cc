@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/rpc/wire.h"
+#include "verifier/engine/logprobs.h"
 
 namespace outrider {
 namespace {
@@ -35,7 +36,46 @@ void AddProposers(const EngineSnapshot& engine, v1::GetStatusResponse* wire) {
   }
 }
 
-Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
+// Numbers that may not fit our types are compared as they were sent, so that an error shows them.
+Result<int> AtMost(const char* field, uint32_t value, int limit) {
+  if (std::cmp_less_equal(value, limit)) return static_cast<int>(value);
+  return InvalidArgument(std::string(field) + ": " + std::to_string(value) + ", at most " +
+                         std::to_string(limit));
+}
+
+Result<TokenId> TokenOf(const char* field, uint32_t id, int vocab_size) {
+  if (std::cmp_less(id, vocab_size)) return static_cast<TokenId>(id);
+  return InvalidArgument(std::string(field) + ": token id " + std::to_string(id) +
+                         " is not in the vocabulary of " + std::to_string(vocab_size));
+}
+
+Result<std::vector<TokenId>> TokensOf(const char* field,
+                                      const google::protobuf::RepeatedField<uint32_t>& ids,
+                                      int vocab_size) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(static_cast<size_t>(ids.size()));
+  for (const uint32_t id : ids) {
+    OUTRIDER_ASSIGN(tokens.emplace_back(), TokenOf(field, id, vocab_size));
+  }
+  return tokens;
+}
+
+Result<std::vector<TokenId>> PromptOf(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
+                                      const RequestLimits& limits) {
+  switch (wire.prompt_case()) {
+    case v1::GenerateRequest::kText: {
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
+      return prompt.ok() ? std::move(prompt) : prompt.status().Annotate("text");
+    }
+    case v1::GenerateRequest::kTokenIds:
+      return TokensOf("token_ids", wire.token_ids().ids(), limits.vocab_size);
+    case v1::GenerateRequest::PROMPT_NOT_SET: break;
+  }
+  return InvalidArgument("prompt: neither text nor token_ids is set");
+}
+
+Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire,
+                                    const RequestLimits& limits) {
   SpeculationOptions options;
   switch (wire.mode()) {
     case v1::SpeculationOptions::MODE_AUTO: break;
@@ -43,9 +83,13 @@ Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire) {
     default: return InvalidArgument("speculation.mode: unknown value");
   }
   OUTRIDER_ASSIGN(options.rule, outrider::FromWire(wire.rule()));
-  options.draft_length = ToInt(wire.draft_length());
-  options.paths = ToInt(wire.paths());
-  for (const uint32_t draws : wire.tree()) options.tree.push_back(ToInt(draws));
+  OUTRIDER_ASSIGN(options.draft_length,
+                  AtMost("speculation.draft_length", wire.draft_length(), limits.max_draft_length));
+  OUTRIDER_ASSIGN(options.paths, AtMost("speculation.paths", wire.paths(), limits.max_paths));
+  for (const uint32_t draws : wire.tree()) {
+    OUTRIDER_ASSIGN(options.tree.emplace_back(),
+                    AtMost("speculation.tree", draws, limits.max_draft_tokens));
+  }
   Result<std::optional<StopRule>> stop = outrider::FromWire(wire.stop());
   if (!stop.ok()) return stop.status().Annotate("speculation.stop");
   options.stop = *stop;
@@ -62,7 +106,7 @@ Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) 
   if (wire.has_token_ids()) {
     const auto tokens = static_cast<size_t>(wire.token_ids().ids_size());
     const Status fits = CheckPromptTokens(tokens, limits);
-    if (!fits.ok()) return fits.Annotate("prompt");
+    if (!fits.ok()) return fits.Annotate("token_ids");
   }
   const v1::StopConditions& stop = wire.stop();
   OUTRIDER_TRY(CheckAtMost("stop.stop_strings", stop.stop_strings_size(), limits.max_stop_strings));
@@ -72,38 +116,36 @@ Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) 
   }
   OUTRIDER_TRY(
       CheckAtMost("stop.stop_token_ids", stop.stop_token_ids_size(), limits.max_stop_tokens));
-  OUTRIDER_TRY(CheckAtMost("logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  OUTRIDER_TRY(
+      CheckAtMost("sampling.logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
   return CheckAtMost("speculation.tree", wire.speculation().tree_size(), limits.max_draft_length,
                      "depths");
 }
 
 Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
                                    const RequestLimits& limits) {
-  OUTRIDER_TRY(CheckSizes(wire, limits));
   GenerationRequest request = NewRequest(limits);
-  switch (wire.prompt_case()) {
-    case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
-      if (!prompt.ok()) return prompt.status().Annotate("text");
-      request.prompt = std::move(prompt).value();
-      break;
-    }
-    case v1::GenerateRequest::kTokenIds:
-      for (const uint32_t id : wire.token_ids().ids()) request.prompt.push_back(ToInt(id));
-      break;
-    case v1::GenerateRequest::PROMPT_NOT_SET:
-      return InvalidArgument("prompt: neither text nor token_ids is set");
+  OUTRIDER_ASSIGN(request.prompt, PromptOf(wire, tokenizer, limits));
+  for (const auto& [id, bias] : wire.sampling().logit_bias()) {
+    OUTRIDER_TRY(TokenOf("sampling.logit_bias", id, limits.vocab_size).status());
   }
   request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
-  if (stop.has_max_tokens()) request.max_tokens = ToInt(stop.max_tokens());
-  request.min_tokens = ToInt(stop.min_tokens());
+  if (stop.has_max_tokens()) {
+    OUTRIDER_ASSIGN(request.max_tokens,
+                    AtMost("stop.max_tokens", stop.max_tokens(), limits.max_context));
+  }
+  OUTRIDER_ASSIGN(request.min_tokens,
+                  AtMost("stop.min_tokens", stop.min_tokens(), limits.max_context));
   request.stop_strings.assign(stop.stop_strings().begin(), stop.stop_strings().end());
-  for (const uint32_t id : stop.stop_token_ids()) request.stop_tokens.push_back(ToInt(id));
+  OUTRIDER_ASSIGN(request.stop_tokens,
+                  TokensOf("stop.stop_token_ids", stop.stop_token_ids(), limits.vocab_size));
   request.ignore_eos = stop.ignore_eos();
   if (wire.has_seed()) request.seed = wire.seed();
-  if (wire.has_logprobs()) request.logprobs = ToInt(wire.logprobs());
-  OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation()));
+  if (wire.has_logprobs()) {
+    OUTRIDER_ASSIGN(request.logprobs, AtMost("logprobs", wire.logprobs(), kMaxTopLogprobs));
+  }
+  OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation(), limits));
   return request;
 }
 
@@ -113,11 +155,7 @@ Result<std::string> Detokenize(const v1::DetokenizeRequest& wire, const Tokenize
   std::vector<TokenId> ids;
   size_t bytes = 0;
   for (const uint32_t id : wire.token_ids()) {
-    if (id >= static_cast<uint32_t>(vocab_size)) {
-      return InvalidArgument("token_ids: token id " + std::to_string(id) +
-                             " is not in the vocabulary of " + std::to_string(vocab_size));
-    }
-    ids.push_back(static_cast<TokenId>(id));
+    OUTRIDER_ASSIGN(ids.emplace_back(), TokenOf("token_ids", id, vocab_size));
     bytes += tokenizer.TokenBytes(ids.back()).size();
     if (bytes > Tokenizer::kMaxTextBytes) {
       return InvalidArgument("token_ids: a text of more than " +

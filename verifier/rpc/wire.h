@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/rpc/incoming.h"
 #include "common/text/tokenizer.h"
 #include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
@@ -16,13 +17,19 @@
 
 namespace outrider {
 
+// The largest of a client's has a text of 4 MiB or 2^20 token ids of up to 5 bytes, and a few
+// entries beside 1024 biases; the rest is for fields of later versions. A drafter's has an entry
+// for each draft and for each row: some thousand drafts of 64 rows.
+inline constexpr MessageLimits kClientMessage{.bytes = 8 << 20, .entries = 4096};
+inline constexpr MessageLimits kDrafterMessage{.bytes = 16 << 20, .entries = 1 << 18};
+
 // The limit of every repeated field and of the text, without looking into any of them: for the
 // thread that received the message. kInvalidArgument names the field, the count and the limit.
 Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits);
 
-// CheckSizes first; then tokenizes a text prompt (with the tokenizer's prefix), which takes time in
-// proportion to it. Judges only what types cannot hold; Validate of engine/request.h does the rest.
-// The deadline is the caller's to add.
+// REQUIRES: CheckSizes has passed. Tokenizes a text prompt (with the tokenizer's prefix), which
+// takes time in proportion to it. Judges only numbers that may not fit our types; Validate of
+// engine/request.h does the rest. The deadline is the caller's to add.
 Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
                                    const RequestLimits& limits);
 

@@ -96,7 +96,7 @@ TEST(Controller, ASessionThatEndsDropsWhatIsOnItsWay) {
   CostModel costs(arms.proposers());
   const auto policy = std::make_shared<Adaptive>(arms, costs, true);
   {
-    ControlSession session(arms, policy);
+    ControlSession session(policy);
     for (int i = 0; i < 100; ++i) session.Choose({});
     EXPECT_EQ(session.pending(), ControlSession::kMaxPending);
     EXPECT_EQ(policy->pending(), ControlSession::kMaxPending);
@@ -108,7 +108,7 @@ TEST(Controller, ObservesOnceAndInAnyOrder) {
   const ArmSet arms = MakeArms(SomeArms());
   CostModel costs(arms.proposers());
   const auto policy = std::make_shared<Adaptive>(arms, costs, true);
-  ControlSession session(arms, policy);
+  ControlSession session(policy);
   const Choice first = session.Choose({}), second = session.Choose({});
   session.Observe(second, {.accepted = 0, .emitted = 1, .seconds = 1});
   session.Observe(second, {.accepted = 0, .emitted = 1, .seconds = 1});

@@ -74,9 +74,12 @@ class ApiQueueTest : public ::testing::Test {
     held_.workers().Stop();
   }
 
-  std::shared_ptr<PuppetExchange> Post(const std::string& path, const std::string& body) {
+  std::shared_ptr<PuppetExchange> Post(const std::string& path, const std::string& body,
+                                       const std::string& peer = "10.0.0.1",
+                                       const std::string& client = "") {
     auto exchange = std::make_shared<PuppetExchange>();
-    api_.Handle({.method = "POST", .path = path, .body = body}, exchange);
+    api_.Handle({.method = "POST", .path = path, .peer = peer, .client = client, .body = body},
+                exchange);
     return exchange;
   }
   double Waiting() const { return metrics_.tokenizer_requests_waiting.value(); }
@@ -124,6 +127,16 @@ TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
   ASSERT_EQ(refused->replies.size(), 1u);
   EXPECT_EQ(refused->replies[0].code, 429);
   EXPECT_THAT(refused->replies[0].headers, Contains(Pair("Retry-After", "1")));
+}
+
+TEST_F(ApiQueueTest, AHostHasOneShareWhateverItCallsItself) {
+  for (const char* client : {"a", "b"}) Post("/v1/completions", kCompletion, "10.0.0.1", client);
+  const auto third = Post("/v1/completions", kCompletion, "10.0.0.1", "c");
+  ASSERT_EQ(third->replies.size(), 1u);
+  EXPECT_EQ(third->replies[0].code, 429);
+  const auto other = Post("/v1/completions", kCompletion, "10.0.0.2", "a");
+  EXPECT_TRUE(other->replies.empty());
+  EXPECT_EQ(Waiting(), 3);
 }
 
 TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {

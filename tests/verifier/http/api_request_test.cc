@@ -264,6 +264,16 @@ TEST_F(ApiRequestTest, ListsHaveLimits) {
 }
 
 // The value is shown as the client sent it, whatever it becomes here.
+TEST_F(ApiRequestTest, AnAnswerOfManyLogProbabilitiesHasToBeAStream) {
+  model_.limits.max_context = model_.limits.kv_tokens = 4096;
+  const std::string fields = R"("max_tokens": 200, "logprobs": 20, "n": )";
+  EXPECT_TRUE(Completion(fields + "62").ok()) << "62 x 200 x 21";
+  const Status status = Completion(fields + "63").status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("logprobs: up to 264600"));
+  EXPECT_TRUE(Completion(fields + R"(63, "stream": true)").ok());
+}
+
 TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
   for (const BadField& c : std::vector<BadField>{
            {R"("max_tokens": 99999999999)", "max_tokens is 99999999999, must be an integer"},
@@ -275,6 +285,7 @@ TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
            {R"("logit_bias": {"+5": 1})", R"(logit_bias: the key "+5" is no token id)"},
            {R"("logit_bias": {"5": 1, "5": 1})", R"(an object with "5" twice)"},
            {R"("max_tokens": 5, "max_tokens": 6)", "max_tokens is given twice"},
+           {R"("a\u001bc\n": 5)", "a?c? is not a field"},
            {R"("n": 129)", "n is 129"},
            {R"("min_tokens": 17)", "min_tokens: 17, must be from 0 to the 16 tokens"},
            {R"("min_tokens": -1)", "min_tokens: -1"}}) {

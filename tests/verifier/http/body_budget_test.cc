@@ -40,7 +40,7 @@ TEST(BodyBudget, SharesReturnWhatTheyTook) {
 }
 
 TEST(BodyBudget, MemoryIsGivenBackOnceAfterAFlood) {
-  BodyBudget budget({});
+  BodyBudget budget({.trim_pause = Duration::zero()});
   for (int round = 1; round <= 2; ++round) {
     EXPECT_EQ(budget.Take("a", 20 << 20), Full::kNo);
     budget.Return("a", 20 << 20);
@@ -48,6 +48,15 @@ TEST(BodyBudget, MemoryIsGivenBackOnceAfterAFlood) {
     for (const char* peer : {"a", "b", "c"}) EXPECT_EQ(budget.Take(peer, 20 << 20), Full::kNo);
     for (const char* peer : {"a", "b", "c"}) budget.Return(peer, 20 << 20);
     EXPECT_EQ(budget.trims(), round);
+  }
+}
+
+TEST(BodyBudget, FloodsOfAPauseGiveMemoryBackOnce) {
+  BodyBudget budget({.trim_pause = std::chrono::hours(24)});
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_EQ(budget.Take("a", 60 << 20), Full::kNo);
+    budget.Return("a", 60 << 20);
+    EXPECT_EQ(budget.trims(), 1);
   }
 }
 

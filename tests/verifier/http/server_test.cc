@@ -6,11 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "tests/support/http_client.h"
+#include "tests/verifier/http/allocation_watch.h"
 
 namespace outrider {
 namespace {
@@ -65,6 +68,13 @@ class HttpServerTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     const Status status = server_.Start(options, &handler_);
     ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  static void AwaitBodyBytes(const HttpServer& server, size_t bytes) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (server.body_bytes() != bytes && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(server.body_bytes(), bytes);
   }
   static bool Came(std::future<void> event) {
     return event.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
@@ -163,15 +173,8 @@ TEST_F(HttpServerTest, UnfinishedBodiesHaveALimitForAPeerAndForAll) {
     HttpServer server;
     ASSERT_TRUE(server.Start({.listen = "127.0.0.1:0", .bodies = bodies}, &handler_).ok());
     HttpClient first(server.port()), second(server.port());
-    const auto await = [&](size_t bytes) {
-      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-      while (server.body_bytes() != bytes && std::chrono::steady_clock::now() < until) {
-        std::this_thread::yield();
-      }
-      EXPECT_EQ(server.body_bytes(), bytes);
-    };
     first.SendRaw(head + part);
-    await(part.size());
+    AwaitBodyBytes(server, part.size());
     second.SendRaw(head + part);
     const HttpResponse refused = second.Receive().value_or(HttpResponse{});
     EXPECT_EQ(refused.code, code);
@@ -179,8 +182,22 @@ TEST_F(HttpServerTest, UnfinishedBodiesHaveALimitForAPeerAndForAll) {
     EXPECT_TRUE(second.AwaitEnd());
     first.SendRaw(rest);
     EXPECT_EQ(first.Receive().value_or(HttpResponse{}).code, 200);
-    await(0);
+    AwaitBodyBytes(server, 0);
   }
+}
+
+TEST_F(HttpServerTest, BodiesTakeNoMemoryBeforeTheyCome) {
+  Start();
+  constexpr int kAnnounced = 8 << 20;
+  const testing::AllocationWatch watch;
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(server_.port()));
+    clients.back()->SendRaw("POST /echo HTTP/1.1\r\nContent-Length: " + std::to_string(kAnnounced) +
+                            "\r\n\r\nx");
+  }
+  AwaitBodyBytes(server_, clients.size());
+  EXPECT_LT(watch.peak(), kAnnounced) << "of eight times as much";
 }
 
 TEST_F(HttpServerTest, RefusalByTheHeadReachesAClientThatIsStillSending) {
@@ -245,17 +262,28 @@ TEST_F(HttpServerTest, AReaderThatStopsReadingIsGoneInTime) {
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreClosed) {
+TEST_F(HttpServerTest, BeyondTheLimitConnectionsThatWaitMakeRoom) {
   Start({.max_connections = 2});
-  HttpClient a(server_.port()), b(server_.port());
-  a.Send("POST", "/echo", "a");
-  b.Send("POST", "/echo", "b");
-  EXPECT_TRUE(a.Receive().has_value());
-  EXPECT_TRUE(b.Receive().has_value());
-  HttpClient c(server_.port());
-  EXPECT_TRUE(c.AwaitEnd());
-  a.Send("POST", "/echo", "a");
-  EXPECT_TRUE(a.Receive().has_value());
+  HttpClient silent(server_.port()), half(server_.port());
+  half.SendRaw("POST /echo HTTP/1.1\r\nX-A: ");
+  HttpClient third(server_.port());
+  third.Send("POST", "/echo", "c");
+  EXPECT_EQ(third.Receive().value_or(HttpResponse{}).code, 200);
+  HttpClient fourth(server_.port());
+  fourth.Send("POST", "/echo", "d");
+  EXPECT_EQ(fourth.Receive().value_or(HttpResponse{}).code, 200);
+  EXPECT_TRUE(silent.AwaitEnd());
+  EXPECT_TRUE(half.AwaitEnd());
+}
+
+TEST_F(HttpServerTest, BeyondTheLimitNoAnswerIsCutOff) {
+  Start({.max_connections = 1});
+  HttpClient busy(server_.port());
+  busy.Send("POST", "/hold", "x");
+  const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
+  EXPECT_TRUE(HttpClient(server_.port()).AwaitEnd());
+  exchange->Post([exchange] { exchange->Reply({.body = "done"}); });
+  EXPECT_EQ(busy.Receive().value_or(HttpResponse{}).body, "done");
 }
 
 TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {

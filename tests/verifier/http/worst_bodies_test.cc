@@ -1,42 +1,15 @@
 // The worst bodies that are known, as large as the front lets them be: what they cost grows with
 // their size and no faster, and none takes more memory than a body may.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/http/allocation_watch.h"
 #include "verifier/http/api_request.h"
-
-namespace {
-
-// Bytes that operator new has given out and not got back, and the most that they were.
-std::atomic<int64_t> live = 0, most = 0;
-
-void Count(int64_t bytes) {
-  const int64_t now = live += bytes;
-  if (now > most) most = now;
-}
-
-}  // namespace
-
-void* operator new(size_t size) {
-  void* const memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  Count(static_cast<int64_t>(malloc_usable_size(memory)));
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  if (memory != nullptr) Count(-static_cast<int64_t>(malloc_usable_size(memory)));
-  std::free(memory);
-}
-void operator delete(void* memory, size_t /*size*/) noexcept { operator delete(memory); }
 
 namespace outrider {
 namespace {
@@ -147,11 +120,10 @@ TEST_F(WorstBodies, TakeNoMoreMemoryThanABodyMay) {
   for (const Shape& shape : kShapes) {
     Parse(BodyOf(shape, 4096));  // what is allocated once and kept
     const std::string body = BodyOf(shape, kMaxBody);
-    const int64_t before = live;
-    most = before;
+    const testing::AllocationWatch watch;
     Parse(body);
-    EXPECT_LT(most - before, kMaxMemory) << shape.name;
-    EXPECT_EQ(live, before) << shape.name;
+    EXPECT_LT(watch.peak(), kMaxMemory) << shape.name;
+    EXPECT_EQ(watch.held(), 0) << shape.name;
   }
 }
 

@@ -30,7 +30,7 @@ std::unique_ptr<TokenFile> Tokens(const std::string& path, const std::string& te
   return std::move(file).value();
 }
 
-// GetModel asks for a client (its name: the key), Tokenize for a drafter.
+// GetModel asks for a client (its name and architecture: the keys), Tokenize for a drafter.
 class Gate final : public v1::Generation::Service {
  public:
   Gate(std::unique_ptr<TokenFile> client_tokens, std::unique_ptr<TokenFile> drafter_tokens,
@@ -39,9 +39,10 @@ class Gate final : public v1::Generation::Service {
 
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest*,
                         v1::GetModelResponse* response) override {
-    const Result<std::string> key = clients_.Admit(*context);
-    if (!key.ok()) return ToGrpc(key.status());
-    response->set_name(*key);
+    const Result<CallerKeys> keys = clients_.Admit(*context);
+    if (!keys.ok()) return ToGrpc(keys.status());
+    response->set_name(keys->client);
+    response->set_architecture(keys->turn);
     return grpc::Status::OK;
   }
   grpc::Status Tokenize(grpc::ServerContext* context, const v1::TokenizeRequest*,
@@ -71,13 +72,17 @@ class AuthorizationTest : public ::testing::Test {
         MakeChannel("127.0.0.1:" + std::to_string(server_->port()), options));
   }
 
-  Result<std::string> Client(const Metadata& metadata) {
+  Result<CallerKeys> Keys(const Metadata& metadata) {
     grpc::ClientContext context;
     for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
     v1::GetModelResponse response;
     const Status status = FromGrpc(stub_->GetModel(&context, {}, &response));
     if (!status.ok()) return status;
-    return response.name();
+    return CallerKeys{.client = response.name(), .turn = response.architecture()};
+  }
+  Result<std::string> Client(const Metadata& metadata) {
+    OUTRIDER_ASSIGN(CallerKeys keys, Keys(metadata));
+    return keys.client;
   }
   Status Drafter(const Metadata& metadata = {}) {
     grpc::ClientContext context;
@@ -125,6 +130,30 @@ TEST_F(AuthorizationTest, NobodyIsCountedAsTheHolderOfAnothersToken) {
     EXPECT_NE(key("tok-c", stated), alice) << "a nameless one takes no name of another's token";
   }
   EXPECT_NE(key("tok-c", "x"), key("tok-c", "y")) << "but tells its own users apart";
+}
+
+TEST_F(AuthorizationTest, TurnsGoByNamedTokenOrAddress) {
+  Serve(nullptr, nullptr);
+  EXPECT_EQ(Keys({})->turn, "127.0.0.1");
+  EXPECT_EQ(Keys({{"outrider-client", "a"}})->turn, "127.0.0.1");
+  Serve(Tokens(dir_ / "clients", "alice tok-a\nbob tok-b\ntok-c\n"), nullptr);
+  const auto turn = [&](const std::string& token, const std::string& stated) {
+    return Keys({{"authorization", "Bearer " + token}, {"outrider-client", stated}})->turn;
+  };
+  EXPECT_EQ(turn("tok-a", "x"), turn("tok-a", "y"));
+  EXPECT_NE(turn("tok-a", "x"), turn("tok-b", "x"));
+  EXPECT_EQ(turn("tok-c", "x"), turn("tok-c", "y"));
+}
+
+TEST(NetworkOf, IsAnIpv4AddressOrHalfOfAnIpv6One) {
+  EXPECT_EQ(NetworkOf("ipv4:10.0.0.1:443"), "10.0.0.1");
+  const std::string network = NetworkOf("ipv6:%5B2001:db8::1%5D:443");
+  EXPECT_EQ(network, std::string("\x20\x01\x0d\xb8\0\0\0\0", 8));
+  EXPECT_EQ(NetworkOf("ipv6:%5B2001:db8:0:0:ffff::2%25eth0%5D:1"), network);
+  EXPECT_NE(NetworkOf("ipv6:%5B2001:db8:0:1::1%5D:443"), network);
+  for (const char* other : {"unix:/tmp/socket", "ipv6:%5Bnonsense%5D:1", ""}) {
+    EXPECT_EQ(NetworkOf(other), other);
+  }
 }
 
 TEST_F(AuthorizationTest, ADrafterNeedsAKnownToken) {

@@ -40,6 +40,7 @@ class FieldLimits : public ::testing::Test {
               v1::GenerateRequest wire;
               wire.mutable_token_ids()->add_ids(1);
               fill(count, wire);
+              OUTRIDER_TRY(CheckSizes(wire, kLimits));
               const Result<GenerationRequest> request = FromWire(wire, *tokenizer_, kLimits);
               // What comes by HTTP is held to the same limits by Validate alone.
               return request.ok() ? Validate(*request, kLimits) : request.status();
@@ -60,19 +61,19 @@ class FieldLimits : public ::testing::Test {
 };
 
 TEST_F(FieldLimits, OfAGenerateRequest) {
-  const auto refused_prompt = OfGenerate(99, "prompt", [](int64_t count, auto& wire) {
+  const auto refused_prompt = OfGenerate(99, "token_ids", [](int64_t count, auto& wire) {
     Times(count - 1, [&](int64_t) { wire.mutable_token_ids()->add_ids(1); });
   });
   EXPECT_TRUE(refused_prompt.receive(99).ok());
   EXPECT_EQ(refused_prompt.receive(100).message(),
-            "prompt: 100 tokens leave no room in the context of 100; at most 99");
+            "token_ids: 100 tokens leave no room in the context of 100; at most 99");
   ExpectLimits(
       v1::GenerateRequest::descriptor(),
       {{"text",
         OfGenerate(80, "text", [](int64_t count, auto& wire) { wire.set_text(Bytes(count)); })},
        {"token_ids.ids", refused_prompt},
        {"sampling.logit_bias",
-        OfGenerate(kMaxLogitBias, "logit_bias",
+        OfGenerate(kMaxLogitBias, "sampling.logit_bias",
                    [](int64_t count, auto& wire) {
                      Times(count, [&](int64_t i) {
                        (*wire.mutable_sampling()->mutable_logit_bias())[static_cast<uint32_t>(i)] =

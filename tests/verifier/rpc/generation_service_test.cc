@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -15,7 +16,9 @@
 #include "common/rpc/server.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/held_workers.h"
+#include "tests/support/services.h"
 #include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/http/allocation_watch.h"
 
 namespace outrider {
 namespace {
@@ -32,8 +35,10 @@ class GenerationServiceTest : public ::testing::Test {
     std::string pushback;
   };
 
-  explicit GenerationServiceTest(const TextWorkersOptions& options = {})
-      : held_(options, &clock_, &metrics_) {
+  explicit GenerationServiceTest(const TextWorkersOptions& options = {},
+                                 const std::string& client_tokens = "")
+      : tokens_(client_tokens.empty() ? nullptr : Tokens(client_tokens)),
+        held_(options, &clock_, &metrics_) {
     auto server = RpcServer::Start({.listen = "127.0.0.1:0"}, {&service_});
     server_ = std::move(server).value();
     stub_ =
@@ -43,6 +48,11 @@ class GenerationServiceTest : public ::testing::Test {
     held_.Release();
     held_.workers().Stop();
     server_->Shutdown(Duration::zero());
+  }
+
+  std::unique_ptr<TokenFile> Tokens(const std::string& text) const {
+    std::ofstream(dir_ / "tokens") << text;
+    return TokenFile::Open(dir_ / "tokens").value();
   }
 
   // Each call on a thread of its own, so that none is waited for.
@@ -92,6 +102,7 @@ class GenerationServiceTest : public ::testing::Test {
     return request;
   }
 
+  testing::TempDir dir_;
   FakeModel model_{{.vocab_size = testing::kAsciiTokens, .max_position_embeddings = kContext}};
   std::unique_ptr<Tokenizer> tokenizer_ =
       Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
@@ -102,7 +113,7 @@ class GenerationServiceTest : public ::testing::Test {
   Engine engine_{{}, &model_, tokenizer_.get(), &pool_, &metrics_, &clock_};
   EngineThread thread_{&engine_};
   Intake intake_{&engine_, &thread_};
-  ClientTokens tokens_{nullptr};
+  ClientTokens tokens_;
   ClientAuthorization authorization_{&tokens_};
   HeldWorkers held_;
   GenerationService service_{{.tokenizer = tokenizer_.get(),
@@ -168,19 +179,78 @@ class FullTokenizerQueue : public GenerationServiceTest {
 };
 
 TEST_F(FullTokenizerQueue, RefusesWithATimeToComeBack) {
-  grpc::ClientContext waiting_context, refused_context, other_context;
+  grpc::ClientContext waiting_context, refused_context;
   auto waiting = Generate(Text("abc"), waiting_context);
   ASSERT_TRUE(AwaitWaiting(1));
+  // Under another name, from the same host.
+  refused_context.AddMetadata("outrider-client", "other");
   const Answer refused = Generate(Text("abc"), refused_context).get();
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(refused.pushback, "1000");
-  // Another client has the other half of it.
-  other_context.AddMetadata("outrider-client", "other");
-  auto other = Generate(Text("abc"), other_context);
-  ASSERT_TRUE(AwaitWaiting(2));
   held_.Release();
   EXPECT_TRUE(waiting.get().status.ok());
-  EXPECT_TRUE(other.get().status.ok());
+}
+
+class SharedTokenizerQueue : public GenerationServiceTest {
+ protected:
+  SharedTokenizerQueue() : GenerationServiceTest({.max_waiting = 2}, "alice tok-a\nbob tok-b\n") {}
+};
+
+TEST_F(SharedTokenizerQueue, HasAShareForEachToken) {
+  grpc::ClientContext alice_context, refused_context, bob_context;
+  alice_context.AddMetadata("authorization", "Bearer tok-a");
+  refused_context.AddMetadata("authorization", "Bearer tok-a");
+  bob_context.AddMetadata("authorization", "Bearer tok-b");
+  auto alice = Generate(Text("abc"), alice_context);
+  ASSERT_TRUE(AwaitWaiting(1));
+  EXPECT_EQ(Generate(Text("abc"), refused_context).get().status.error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  auto bob = Generate(Text("abc"), bob_context);
+  ASSERT_TRUE(AwaitWaiting(2));
+  held_.Release();
+  EXPECT_TRUE(alice.get().status.ok());
+  EXPECT_TRUE(bob.get().status.ok());
+}
+
+constexpr int64_t kUnknownBytes = 4 << 20;
+v1::GenerateRequest WithUnknownField(v1::GenerateRequest request) {
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(size_t{kUnknownBytes}, 'x'));
+  return request;
+}
+
+class SmallTokenizerQueue : public GenerationServiceTest {
+ protected:
+  SmallTokenizerQueue() : GenerationServiceTest({.max_waiting_bytes = 1 << 20}) {}
+};
+
+TEST_F(SmallTokenizerQueue, CountsAllThatAMessageHolds) {
+  grpc::ClientContext context;
+  EXPECT_EQ(Generate(WithUnknownField(Text("abc")), context).get().status.error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(GenerationServiceTest, AMessageIsGoneOnceItsTokensAreMade) {
+  const v1::GenerateRequest request = WithUnknownField(Text("abc"));
+  // The generation lives while the engine is held.
+  std::promise<void> go_on;
+  thread_.Post([held = go_on.get_future().share()] { held.wait(); });
+  const testing::AllocationWatch watch;
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, request);
+  ASSERT_TRUE(AwaitWaiting(1));
+  EXPECT_GE(watch.held(), kUnknownBytes) << "the message waits";
+  held_.Release();
+  const Time until = clock_.Now() + std::chrono::seconds(30);
+  while (watch.held() > kUnknownBytes / 2 && clock_.Now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LT(watch.held(), kUnknownBytes / 2);
+  go_on.set_value();
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+  }
+  EXPECT_TRUE(reader->Finish().ok());
 }
 
 }  // namespace

@@ -61,6 +61,42 @@ TEST_F(Detokenizes, NoMoreThanATextCanBe) {
   EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
 }
 
+TEST(VerifierWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
+  static constexpr uint32_t kSent = 4'000'000'000;
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  const RequestLimits limits{.vocab_size = testing::kAsciiTokens,
+                             .max_context = 100,
+                             .kv_tokens = 100,
+                             .max_draft_length = 8,
+                             .max_paths = 4,
+                             .max_draft_tokens = 24};
+  const auto expect = [&](const std::string& message, auto set) {
+    v1::GenerateRequest wire;
+    wire.set_text("a");
+    set(wire);
+    const Status status = FromWire(wire, *tokenizer, limits).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  };
+  const std::string no_token = ": token id 4000000000 is not in the vocabulary of 96";
+  expect("token_ids" + no_token, [](auto& wire) { wire.mutable_token_ids()->add_ids(kSent); });
+  expect("stop.stop_token_ids" + no_token,
+         [](auto& wire) { wire.mutable_stop()->add_stop_token_ids(kSent); });
+  expect("sampling.logit_bias" + no_token,
+         [](auto& wire) { (*wire.mutable_sampling()->mutable_logit_bias())[uint32_t{kSent}] = 1; });
+  expect("stop.max_tokens: 4000000000, at most 100",
+         [](auto& wire) { wire.mutable_stop()->set_max_tokens(kSent); });
+  expect("stop.min_tokens: 4000000000, at most 100",
+         [](auto& wire) { wire.mutable_stop()->set_min_tokens(kSent); });
+  expect("logprobs: 4000000000, at most 20", [](auto& wire) { wire.set_logprobs(kSent); });
+  expect("speculation.draft_length: 4000000000, at most 8",
+         [](auto& wire) { wire.mutable_speculation()->set_draft_length(kSent); });
+  expect("speculation.paths: 4000000000, at most 4",
+         [](auto& wire) { wire.mutable_speculation()->set_paths(kSent); });
+  expect("speculation.tree: 4000000000, at most 24",
+         [](auto& wire) { wire.mutable_speculation()->add_tree(kSent); });
+}
+
 TEST(VerifierWire, UnsetSamplingHasTheModelsDefaults) {
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   RequestLimits limits;

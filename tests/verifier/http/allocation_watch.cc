@@ -1,0 +1,39 @@
+#include "tests/verifier/http/allocation_watch.h"
+
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+// Bytes that operator new has given out and not got back, and the most that they were.
+std::atomic<int64_t> live = 0, most = 0;
+
+void Count(int64_t bytes) {
+  const int64_t now = live += bytes;
+  if (now > most) most = now;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  Count(static_cast<int64_t>(malloc_usable_size(memory)));
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  if (memory != nullptr) Count(-static_cast<int64_t>(malloc_usable_size(memory)));
+  std::free(memory);
+}
+void operator delete(void* memory, size_t /*size*/) noexcept { operator delete(memory); }
+
+namespace outrider::testing {
+
+AllocationWatch::AllocationWatch() : before_(live) { most = before_; }
+int64_t AllocationWatch::held() const { return live - before_; }
+int64_t AllocationWatch::peak() const { return most - before_; }
+
+}  // namespace outrider::testing

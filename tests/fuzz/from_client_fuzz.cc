@@ -234,6 +234,7 @@ class Verifier {
   }
 
   void Submit(const v1::GenerateRequest& wire, Input& in) {
+    if (!CheckSizes(wire, engine_->limits()).ok()) return;
     Result<GenerationRequest> request = FromWire(wire, Tokens(), engine_->limits());
     if (!request.ok()) return;
     // The engine draws a seed where one matters and none is given; here an input must say it all.

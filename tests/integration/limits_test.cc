@@ -1,5 +1,6 @@
 // Walks the tables of docs/security.md, "Limits": every row is tried at its limit and above it
-// against a running verifier, which must answer with the row's error.
+// against a running verifier, which must answer with the row's error; above it alone, or by another
+// test, where that is all that can be done.
 //
 // A row without a case fails the test, and so does a case without a row. To add a row:
 //  1. Write it into the table of its port (a heading of the third level below "## Limits"). The
@@ -212,6 +213,7 @@ const Cases kMetricsCases = {
 // ---------------------------------------------------------------------------------------------
 // Connections and streams.
 
+constexpr char kGenerate[] = "/outrider.v1.Generation/Generate";
 constexpr char kTokenize[] = "/outrider.v1.Generation/Tokenize";
 
 // `count` pings on a connection without a call, by HTTP/2's frames.
@@ -278,6 +280,17 @@ std::string Malformed(Target& target, int64_t) {
   return CodeName(static_cast<Code>(status.error_code()));
 }
 
+std::string Compressed(Target& target, int64_t) {
+  const auto stub = v1::Generation::NewStub(
+      grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  v1::TokenizeRequest request;
+  request.set_text(std::string(10'000, 'a'));
+  v1::TokenizeResponse response;
+  return CodeName(static_cast<Code>(stub->Tokenize(&context, request, &response).error_code()));
+}
+
 const Cases kConnectionCases = {
     {"open connections",
      HeldBy{"tests/common/rpc/connection_intake_test.cc", "APeerAndAllHaveALimit"}},
@@ -288,6 +301,16 @@ const Cases kConnectionCases = {
        return t.CodeOf(kTokenize, "", {{"x-fill", std::string(static_cast<size_t>(size), 'x')}});
      }}},
     {"caller", Only{WithoutToken}},
+    {"compressed message", Only{Compressed}},
+    {"strings, messages and unknown fields of a client's message", Try{[](Target& t, int64_t size) {
+       // Of them all, one is the message that holds the others.
+       v1::GenerateRequest request;
+       for (int64_t i = 1; i < size; ++i) request.mutable_stop()->add_stop_strings("");
+       const grpc::Status status =
+           testing::CallByBytes(t.verifier.address(), kGenerate, request.SerializeAsString());
+       const bool counted = status.error_message().find("send fewer") != std::string::npos;
+       return counted ? CodeName(static_cast<Code>(status.error_code())) : "OK";
+     }}},
     {"message", Try{Message}},
     {"message that is no protobuf of its type, or has a string that is not UTF-8", Only{Malformed}},
     {"messages of a drafter that wait for the engine",

@@ -51,6 +51,12 @@ class PuppetExchange final : public HttpExchange {
     task();
     return true;
   }
+  // Lets go of those who hold it.
+  void Forget() {
+    MutexLock lock(mu_);
+    tasks_.clear();
+    gone = nullptr;
+  }
   bool RunUntilReply() {
     while (replies.empty()) {
       if (!RunNext()) return false;
@@ -72,18 +78,21 @@ class ApiQueueTest : public ::testing::Test {
   ~ApiQueueTest() override {
     held_.Release();
     held_.workers().Stop();
+    thread_.Stop();
+    for (const auto& exchange : exchanges_) exchange->Forget();
   }
 
   std::shared_ptr<PuppetExchange> Post(const std::string& path, const std::string& body,
                                        const std::string& peer = "10.0.0.1",
                                        const std::string& client = "") {
-    auto exchange = std::make_shared<PuppetExchange>();
+    const auto exchange = exchanges_.emplace_back(std::make_shared<PuppetExchange>());
     api_.Handle({.method = "POST", .path = path, .peer = peer, .client = client, .body = body},
                 exchange);
     return exchange;
   }
   double Waiting() const { return metrics_.tokenizer_requests_waiting.value(); }
 
+  std::vector<std::shared_ptr<PuppetExchange>> exchanges_;
   FakeModel model_{{.vocab_size = testing::kAsciiTokens}};
   std::unique_ptr<Tokenizer> tokenizer_ =
       Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "tests/support/allocation_watch.h"
 #include "tests/support/http_client.h"
-#include "tests/verifier/http/allocation_watch.h"
 
 namespace outrider {
 namespace {
@@ -64,6 +64,11 @@ class Handler final : public HttpHandler {
 
 class HttpServerTest : public ::testing::Test {
  protected:
+  ~HttpServerTest() override {
+    (void)server_.Shutdown(Duration::zero());
+    handler_.held = {};  // no exchange outlives the server
+  }
+
   void Start(HttpServerOptions options = {}) {
     options.listen = "127.0.0.1:0";
     const Status status = server_.Start(options, &handler_);

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "tests/support/allocation_watch.h"
 #include "tests/support/tiny_tokenizer.h"
-#include "tests/verifier/http/allocation_watch.h"
 #include "verifier/http/api_request.h"
 
 namespace outrider {

@@ -18,7 +18,7 @@
 #include "tests/support/held_workers.h"
 #include "tests/support/services.h"
 #include "tests/support/tiny_tokenizer.h"
-#include "tests/verifier/http/allocation_watch.h"
+#include "tests/support/allocation_watch.h"
 
 namespace outrider {
 namespace {

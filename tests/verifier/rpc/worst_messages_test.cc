@@ -11,7 +11,7 @@
 #include "common/rpc/incoming.h"
 #include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
-#include "tests/verifier/http/allocation_watch.h"
+#include "tests/support/allocation_watch.h"
 #include "verifier/rpc/wire.h"
 
 namespace outrider {

@@ -95,11 +95,12 @@ EnumeratedPair Pair() {
 }
 
 TEST(EnumeratedRound, DrawsAsTheShapeSaysAndAsOftenAsTheNodeWasDrawn) {
+  const EnumeratedPair pair = Pair();
   Enumeration all;
   double sum = 0;
   int runs = 0;
   do {
-    EnumeratedRound round(Pair(), {}, {.length = 2, .branching = {2, 3}}, &all);
+    EnumeratedRound round(pair, {}, {.length = 2, .branching = {2, 3}}, &all);
     const std::span<const int32_t> first = round.draws(DraftTree::kRoot);
     ASSERT_EQ(first.size(), 2u);
     EXPECT_EQ(round.draws(first[0]).size(), first[0] == first[1] ? 6u : 3u);
@@ -115,9 +116,10 @@ TEST(EnumeratedRound, DrawsAsTheShapeSaysAndAsOftenAsTheNodeWasDrawn) {
 
 TEST(EnumeratedRound, EndsWhereTheStopRuleSays) {
   const StopFn stop = [](std::span<const TokenId> draft) { return draft.back() == 1; };
+  const EnumeratedPair pair = Pair();
   Enumeration all;
   do {
-    EnumeratedRound round(Pair(), {}, Sequences(1, 2), &all, stop);
+    EnumeratedRound round(pair, {}, Sequences(1, 2), &all, stop);
     const int node = round.draws(DraftTree::kRoot)[0];
     EXPECT_EQ(round.draws(node).size(), round.token(node) == 1 ? 0u : 1u);
   } while (all.Advance());

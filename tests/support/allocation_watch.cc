@@ -1,4 +1,4 @@
-#include "tests/verifier/http/allocation_watch.h"
+#include "tests/support/allocation_watch.h"
 
 #include <malloc.h>
 
@@ -11,13 +11,14 @@ namespace {
 // Bytes that operator new has given out and not got back, and the most that they were.
 std::atomic<int64_t> live = 0, most = 0;
 
-void Count(int64_t bytes) {
+[[maybe_unused]] void Count(int64_t bytes) {
   const int64_t now = live += bytes;
   if (now > most) most = now;
 }
 
 }  // namespace
 
+#ifndef __SANITIZE_ADDRESS__
 void* operator new(size_t size) {
   void* const memory = std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
@@ -29,6 +30,7 @@ void operator delete(void* memory) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, size_t /*size*/) noexcept { operator delete(memory); }
+#endif
 
 namespace outrider::testing {
 

@@ -1,5 +1,5 @@
-// How much memory operator new has given out in this program: the test program that this is
-// compiled into has its own operator new, which counts.
+// How much memory operator new has given out in this program: a test program that uses this has its
+// own operator new, which counts. The address sanitizer has one too; with it nothing is counted.
 #pragma once
 
 #include <cstdint>

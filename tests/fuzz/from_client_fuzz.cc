@@ -57,9 +57,10 @@ class Drafts final : public DraftSource {
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
-  Duration Patience(uint64_t session, Duration) override {
+  Patience PatienceWith(uint64_t session, Duration) override {
     Require(held.contains(session));
-    return std::chrono::milliseconds(session % 4 == 0 ? 0 : 100);
+    return {.usual = std::chrono::milliseconds(session % 4 == 0 ? 0 : 100),
+            .trial = session % 8 < 4};
   }
   std::optional<DraftTiming> Timing(uint64_t, int) override { return DraftTiming(); }
   void MarkLate(uint64_t session) override { held.at(session).late = true; }

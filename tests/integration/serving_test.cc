@@ -126,9 +126,9 @@ TEST_F(Serving, BadRequestsNameTheFieldAndHarmNobody) {
     r.clear_prompt();
   });
   add("prompt", [](auto& r) { r.mutable_token_ids(); });
-  add("prompt", [](auto& r) { r.mutable_token_ids()->add_ids(1u << 30); });
-  add("prompt", [](auto& r) { r.mutable_token_ids()->add_ids(0xffffffffu); });
-  add("prompt", [](auto& r) {
+  add("token_ids", [](auto& r) { r.mutable_token_ids()->add_ids(1u << 30); });
+  add("token_ids", [](auto& r) { r.mutable_token_ids()->add_ids(0xffffffffu); });
+  add("token_ids", [](auto& r) {
     for (int i = 0; i < 5000; ++i) r.mutable_token_ids()->add_ids(5);
   });
   add("max_tokens", [](auto& r) { r.mutable_stop()->set_max_tokens(0); });

@@ -94,8 +94,6 @@ TEST_F(Startup, NeverWaitsForAFifo) {
       Run({"outrider-drafter", "--model", DefaultModel("drafter"), "--verifier", "file:" + fifo},
           2),
       HasSubstr("is a FIFO"));
-  EXPECT_THAT(Run({"outrider", "generate", "--prompt-file", fifo}, 1), HasSubstr("is a FIFO"));
-  EXPECT_THAT(Run({"outrider", "bench", "--prompts", fifo}, 1), HasSubstr("is a FIFO"));
 }
 
 // generation_config.json reaches requests by gRPC; what the log says of the model.

@@ -50,7 +50,7 @@ class PuppetDraftSource final : public DraftSource {
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }
-  Duration Patience(uint64_t, Duration) override { return patience; }
+  Patience PatienceWith(uint64_t, Duration) override { return {.usual = patience}; }
   void MarkLate(uint64_t session) override { late.push_back(session); }
   bool ReassignSession(uint64_t session) override {
     return moves && std::find(late.begin(), late.end(), session) != late.end();

@@ -64,6 +64,12 @@ struct DraftTiming {
   std::string_view model = {};   // the drafter's; valid until the source's next call
 };
 
+// How long to wait for a draft.
+struct Patience {
+  Duration usual{};    // zero: nobody should wait for this drafter
+  bool trial = false;  // it is suspended: no request waits longer than that
+};
+
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
@@ -76,9 +82,9 @@ class DraftSource {
   virtual void Flush() = 0;
 
   // How long to wait for the draft of the plan that was sent last, from what its drafter has shown.
-  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Zero:
-  // nobody should wait for this drafter; it has the plan so that it can show its time.
-  virtual Duration Patience(uint64_t session, Duration worth) = 0;
+  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Where
+  // nobody should wait, the drafter has the plan so that it can show its time.
+  virtual Patience PatienceWith(uint64_t session, Duration worth) = 0;
   // The deadline of the last plan passed before its whole draft had come, whatever part of it did.
   virtual void MarkLate(uint64_t session) = 0;
   // Closes the session at its drafter if that is late or suspended and another one is likely to do

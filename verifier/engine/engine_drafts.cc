@@ -145,7 +145,8 @@ Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
 
 void Engine::SetDeadline(Session& session) {
   session.draft_state = DraftState::kPlanned;
-  session.patience = drafts_->Patience(session.id, Worth(session, session.plan.shape));
+  const Patience patience = drafts_->PatienceWith(session.id, Worth(session, session.plan.shape));
+  session.patience = patience.usual;
   if (session.patience == Duration::zero()) {
     session.unawaited = true;
     Rest(session);
@@ -157,7 +158,8 @@ void Engine::SetDeadline(Session& session) {
   if (session.round == 1 && Ready(session)) {
     session.plan_deadline = Time::max();  // nobody waits for it
   } else {
-    session.plan_deadline = session.plan_sent + session.patience + session.seeded_wait;
+    const Duration longer = patience.trial ? Duration::zero() : session.seeded_wait;
+    session.plan_deadline = session.plan_sent + session.patience + longer;
   }
 }
 

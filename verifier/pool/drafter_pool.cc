@@ -13,6 +13,9 @@ namespace {
 constexpr int kLateToMove = 2;
 // To read before a draft: no more than some verdicts bring.
 constexpr int kManyTokens = 16;
+// How often a drafter that is new may be waited for, of all together: or many that never draft, or
+// one that comes back again and again, would make every request wait.
+constexpr Duration kAwaitedTrialEach = std::chrono::seconds(10);
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -203,12 +206,14 @@ bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment,
 void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting) {
   const double round_trip = Seconds(clock_->Now() - assignment.sent);
   const bool suspended = drafter.punctuality.suspended();
-  if (suspended && assignment.fresh && assignment.tokens > kManyTokens) {
-    // It has read the prompt; with the next draft it shows its time.
-    drafter.punctuality.RepeatTrial(clock_->Now());
-  } else if (suspended || !assignment.reads) {
+  if (suspended || !assignment.reads) {
     drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth, assignment.late);
-    if (suspended && !drafter.punctuality.suspended()) drafter.drafting = drafter.depth = {};
+  }
+  if (suspended && !drafter.punctuality.suspended()) {
+    drafter.drafting = drafter.depth = {};
+  } else if (suspended && assignment.fresh && assignment.tokens > kManyTokens) {
+    // It had a prompt to read; with the next draft it shows its time.
+    drafter.punctuality.RepeatTrial(clock_->Now());
   }
   if (!assignment.reads) {
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
@@ -319,20 +324,22 @@ bool DrafterPool::Open(const SessionStart& start) {
   Drafter* const best =
       Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
   if (best == nullptr) return false;
+  const Time now = clock_->Now();
   const bool trial = best->punctuality.suspended();
-  if (trial) {
-    best->punctuality.BeginTrial(clock_->Now());
-    CountSilent();
-  }
+  if (trial) best->punctuality.BeginTrial(now);
+  const bool awaited_trial = trial && !best->punctuality.silent() && now >= next_awaited_trial_;
+  if (awaited_trial) next_awaited_trial_ = now + kAwaitedTrialEach;
+  CountSilent();
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
   assignments_[start.session] = {.drafter = id,
                                  .tokens = static_cast<int>(start.tokens.size()),
                                  .plan = bounded.plan,
-                                 .sent = clock_->Now(),
-                                 .opened = clock_->Now(),
+                                 .sent = now,
+                                 .opened = now,
                                  .trial = trial,
+                                 .awaited_trial = awaited_trial,
                                  .kind = start.kind};
   best->link->SendOpen(bounded);
   return true;
@@ -345,6 +352,7 @@ void DrafterPool::MarkLate(uint64_t session) {
   Drafter& drafter = drafters_.at(assignment.drafter);
   const bool suspended = drafter.punctuality.suspended();
   assignment.late = true;
+  assignment.awaited_trial = false;
   ++assignment.late_in_a_row;
   // A long prompt takes its time; another drafter would have to read it too.
   const bool may_read = assignment.fresh && assignment.parts == 0;
@@ -437,11 +445,17 @@ void DrafterPool::Flush() {
   }
 }
 
-Duration DrafterPool::Patience(uint64_t session, Duration worth) {
+Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
   const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return Duration::zero();
-  it->second.worth = Seconds(worth);
-  return FromSeconds(drafters_.at(it->second.drafter).punctuality.Patience(it->second.worth));
+  if (it == assignments_.end()) return {};
+  Assignment& assignment = it->second;
+  assignment.worth = Seconds(worth);
+  const Punctuality& punctuality = drafters_.at(assignment.drafter).punctuality;
+  if (!punctuality.suspended()) {
+    return {.usual = FromSeconds(punctuality.Patience(assignment.worth))};
+  }
+  if (!assignment.awaited_trial) return {};
+  return {.usual = FromSeconds(Punctuality::TrialPatience(assignment.worth)), .trial = true};
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {

@@ -124,7 +124,7 @@ class DrafterPool final : public DraftSource {
   void Decide(const RoundDecision& decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
-  Duration Patience(uint64_t session, Duration worth) override;
+  Patience PatienceWith(uint64_t session, Duration worth) override;
   void MarkLate(uint64_t session) override;
   bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;
@@ -165,9 +165,10 @@ class DrafterPool final : public DraftSource {
     RoundPlan plan;  // the last one sent
     Time sent;
     Time opened;
-    bool trial = false;  // opened at a suspended drafter
-    double worth = 0;    // of the draft, as Patience was told; seconds
-    bool late = false;   // its deadline has passed
+    bool trial = false;          // opened at a suspended drafter
+    bool awaited_trial = false;  // of a new one, whose drafts are waited for until one is late
+    double worth = 0;            // of the draft, as Patience was told; seconds
+    bool late = false;           // its deadline has passed
     Overdue overdue;
     DraftKind kind = DraftKind::kSampled;
     DraftTree draft;                              // what of its draft has come
@@ -218,6 +219,7 @@ class DrafterPool final : public DraftSource {
   DraftConsumer* consumer_ = nullptr;
   bool draining_ = false;
   std::map<uint64_t, Drafter> drafters_;
+  Time next_awaited_trial_;
   std::set<uint64_t> leaving_;                  // left, and why is not known yet
   std::map<uint64_t, Assignment> assignments_;  // by session
 };

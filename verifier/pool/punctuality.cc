@@ -7,6 +7,8 @@
 namespace outrider {
 namespace {
 
+// For the first draft of all.
+constexpr double kMaxTrial = 0.25;
 // Five scheduler slices of 4 ms: below, a busy machine cannot be told from a slow drafter.
 constexpr double kMinPatience = 0.02;
 // How many deviations are waited for (RFC 6298).
@@ -39,6 +41,8 @@ double Punctuality::Patience(double worth) const {
   return std::clamp(round_trip_.mean + kDeviations * round_trip_.deviation, kMinPatience,
                     Longest(worth));
 }
+
+double Punctuality::TrialPatience(double worth) { return std::min(Longest(worth), kMaxTrial); }
 
 void Punctuality::BeginTrial(Time now) {
   try_again_ = now + kFirstTrial * (1 << std::min(trials_, kMaxTrialDoublings));

@@ -1,10 +1,10 @@
 // Whether one drafter's drafts come in time, and so how long anybody waits for them.
 //
 // Only a whole draft counts as work in time. A drafter begins suspended: it gets plans now and
-// then, but nobody waits for its drafts until a whole one has come soon enough to be worth waiting
-// for. Drafts that are late suspend it again. A drafter that is suspended again and again, with little in between,
-// stays so for longer each time. So the total time that is lost to a drafter is bounded, whatever
-// it does: a few deadlines for each suspension.
+// then, but nobody waits for its drafts (once perhaps, see DrafterPool) until a whole one has come
+// soon enough to be worth waiting for. Drafts that are late suspend it again. A drafter that is
+// suspended again and again, with little in between, stays so for longer each time. So the total
+// time that is lost to a drafter is bounded, whatever it does: a few deadlines for each suspension.
 //
 // Times are in seconds, from a plan's sending. Pure: the time of day is an argument.
 //
@@ -31,6 +31,9 @@ class Punctuality {
   // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
   // no longer than it is worth. 0: suspended, nobody waits.
   double Patience(double worth) const;
+
+  // The same for one that is new, in its first trial.
+  static double TrialPatience(double worth);
 
   // A suspended drafter gets a request to try it when this is due; BeginTrial sets when the next
   // one is, twice as late each time.

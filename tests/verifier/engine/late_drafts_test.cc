@@ -202,9 +202,10 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   uint64_t id_ = 0;
 };
 
-TEST_P(LateDraftsTest, NobodyWaitsForADrafterThatHasNeverBeenInTime) {
+// Before the first step is measured, as a seeded request does, by 0.25 s; else by less.
+TEST_P(LateDraftsTest, ADrafterThatHasNeverBeenInTimeIsWaitedForOnce) {
   Join(FirstPart);
-  EXPECT_EQ(Serve(50), 0);
+  EXPECT_LE(Serve(50), GetParam().seeded ? 0.251 : 0.021);
   EXPECT_GE(drafter_->plans(), 3) << "though it is tried";
 }
 
@@ -227,7 +228,7 @@ TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
 // It says that it is there, but drafts nothing.
 TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
   Join([](const PlayedDrafter::Asked&) { return std::pair(kStep, DraftChunk()); });
-  EXPECT_EQ(Serve(50), 0);
+  EXPECT_LE(Serve(50), GetParam().seeded ? 0.251 : 0.021);
 }
 
 // Each draft comes a little later than the one before it.

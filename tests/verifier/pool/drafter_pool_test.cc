@@ -485,7 +485,7 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
 TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.Patience(1, kPlenty);
+  const Duration first = pool_.PatienceWith(1, kPlenty).usual;
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -498,8 +498,9 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
-  EXPECT_GE(pool_.Patience(1, kPlenty), std::chrono::milliseconds(30));
-  EXPECT_LT(pool_.Patience(1, kPlenty), std::chrono::milliseconds(31)) << "they are all alike";
+  EXPECT_GE(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(31))
+      << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
@@ -604,11 +605,11 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -631,25 +632,41 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
   EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
 }
 
-TEST_F(LateDrafts, OfANewDrafterAreNotWaitedFor) {
+TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   Join(1, Hello("a"));
   Open(1);
-  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero());
+  const Patience patience = pool_.PatienceWith(1, kPlenty);
+  EXPECT_EQ(patience.usual, std::chrono::milliseconds(250));
+  EXPECT_TRUE(patience.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
   EXPECT_FALSE(pool_.Snapshot()[0].silent);
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
-  EXPECT_EQ(pool_.Patience(1, kPlenty), Duration::zero()) << "a part is no draft";
+  pool_.MarkLate(1);
+  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
   Answer(1, 1);
-  EXPECT_GT(pool_.Patience(1, kPlenty), Duration::zero());
+  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
+}
+
+// Each of them would be waited for, or one that comes back again and again.
+TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
+  int waits = 0;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    Join(id, Hello("new"));
+    ASSERT_TRUE(Open(id));
+    if (pool_.PatienceWith(id, kPlenty).usual > Duration::zero()) ++waits;
+    clock_.Advance(std::chrono::milliseconds(200));
+    pool_.Leave(id);
+  }
+  EXPECT_EQ(waits, 2) << "in 20 s";
 }
 
 TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.Patience(1, kPlenty);
+  const Duration before = pool_.PatienceWith(1, kPlenty).usual;
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -660,7 +677,8 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.Patience(1, kPlenty), std::max(before, Duration(std::chrono::milliseconds(600))));
+  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual,
+            std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
 TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
@@ -685,7 +703,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_EQ(pool_.Patience(3, kPlenty), Duration::zero()) << "nobody waits for a trial";
+  EXPECT_EQ(pool_.PatienceWith(3, kPlenty).usual, Duration::zero()) << "nobody waits for a trial";
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";

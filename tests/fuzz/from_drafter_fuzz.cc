@@ -117,6 +117,15 @@ class Verifier final : public DraftConsumer {
     DrafterHello hello = FromWire(HelloMessage().hello()).value();
     hello.max_sessions = 2;
     Require(pool_.Join(kHonest, hello, std::make_shared<Link>()).ok());
+    // It has shown that it drafts, so that it takes two sessions.
+    Open(0);
+    pool_.OnDrafts(
+        kHonest,
+        {{.session = 0,
+          .round = 1,
+          .chunk = {.tokens = {1}, .laws = {{.ids = {1}, .weights = {kDraftLawTotal}}}}}},
+        0);
+    pool_.Close(0);
     Open(1);
     Open(2);
   }
@@ -133,6 +142,7 @@ class Verifier final : public DraftConsumer {
   }
 
   void OnDraft(uint64_t id, uint32_t round, const DraftTree& tree, bool complete) override {
+    if (id == 0) return;
     Session& session = Hostile(id);
     Require(round == session.round && !tree.empty() && !session.complete);
     session.complete = complete;
@@ -157,7 +167,9 @@ class Verifier final : public DraftConsumer {
     Hostile(session);
     sessions_.erase(session);
   }
-  void OnDrafterBack(uint64_t session) override { Hostile(session); }
+  void OnDrafterBack(uint64_t session) override {
+    if (session != 0) Hostile(session);
+  }
   void OnRefused(uint64_t session) override {
     Hostile(session);
     sessions_.erase(session);

@@ -13,9 +13,9 @@ namespace {
 constexpr int kLateToMove = 2;
 // To read before a draft: no more than some verdicts bring.
 constexpr int kManyTokens = 16;
-// How often a drafter that is new may be waited for, of all together: or many that never draft, or
-// one that comes back again and again, would make every request wait.
-constexpr Duration kAwaitedTrialEach = std::chrono::seconds(10);
+// The share of the time that trials of suspended drafters may be waited for, of all together: or
+// many that never draft, or one that comes back again and again, would make every request wait.
+constexpr double kTrialShare = 1. / 40;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -327,8 +327,8 @@ bool DrafterPool::Open(const SessionStart& start) {
   const Time now = clock_->Now();
   const bool trial = best->punctuality.suspended();
   if (trial) best->punctuality.BeginTrial(now);
-  const bool awaited_trial = trial && !best->punctuality.silent() && now >= next_awaited_trial_;
-  if (awaited_trial) next_awaited_trial_ = now + kAwaitedTrialEach;
+  const bool awaited_trial =
+      trial && best->punctuality.MayResume(now) && now >= next_awaited_trial_;
   CountSilent();
   ++best->sessions;
   SessionStart bounded = start;
@@ -455,7 +455,9 @@ Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
     return {.usual = FromSeconds(punctuality.Patience(assignment.worth))};
   }
   if (!assignment.awaited_trial) return {};
-  return {.usual = FromSeconds(Punctuality::TrialPatience(assignment.worth)), .trial = true};
+  const double patience = Punctuality::TrialPatience(assignment.worth);
+  next_awaited_trial_ = clock_->Now() + FromSeconds(patience / kTrialShare);
+  return {.usual = FromSeconds(patience), .trial = true};
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {

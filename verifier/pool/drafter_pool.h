@@ -166,7 +166,7 @@ class DrafterPool final : public DraftSource {
     Time sent;
     Time opened;
     bool trial = false;          // opened at a suspended drafter
-    bool awaited_trial = false;  // of a new one, whose drafts are waited for until one is late
+    bool awaited_trial = false;  // whose drafts are waited for until one is late
     double worth = 0;            // of the draft, as Patience was told; seconds
     bool late = false;           // its deadline has passed
     Overdue overdue;

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// For the first draft of all.
+// For a suspended drafter.
 constexpr double kMaxTrial = 0.25;
 // Five scheduler slices of 4 ms: below, a busy machine cannot be told from a slow drafter.
 constexpr double kMinPatience = 0.02;
@@ -67,7 +67,7 @@ void Punctuality::MarkLate(Time now, double at_least, bool silent) {
 }
 
 void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late) {
-  if (suspended_ && now >= suspended_until_ && seconds <= Longest(worth)) {
+  if (suspended_ && MayResume(now) && seconds <= Longest(worth)) {
     // What it was like before says little.
     suspended_ = false;
     round_trip_ = {};

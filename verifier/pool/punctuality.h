@@ -1,7 +1,7 @@
 // Whether one drafter's drafts come in time, and so how long anybody waits for them.
 //
 // Only a whole draft counts as work in time. A drafter begins suspended: it gets plans now and
-// then, but nobody waits for its drafts (once perhaps, see DrafterPool) until a whole one has come
+// then, but nobody waits for its drafts (seldom, see DrafterPool) until a whole one has come
 // soon enough to be worth waiting for. Drafts that are late suspend it again. A drafter that is
 // suspended again and again, with little in between, stays so for longer each time. So the total
 // time that is lost to a drafter is bounded, whatever it does: a few deadlines for each suspension.
@@ -32,9 +32,11 @@ class Punctuality {
   // no longer than it is worth. 0: suspended, nobody waits.
   double Patience(double worth) const;
 
-  // The same for one that is new, in its first trial.
+  // The same in a trial that is waited for.
   static double TrialPatience(double worth);
 
+  // Whether a good draft would end the suspension now.
+  bool MayResume(Time now) const { return now >= suspended_until_; }
   // A suspended drafter gets a request to try it when this is due; BeginTrial sets when the next
   // one is, twice as late each time.
   bool IsTrialDue(Time now) const { return now >= try_again_; }

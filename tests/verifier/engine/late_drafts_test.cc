@@ -202,10 +202,11 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   uint64_t id_ = 0;
 };
 
-// Before the first step is measured, as a seeded request does, by 0.25 s; else by less.
-TEST_P(LateDraftsTest, ADrafterThatHasNeverBeenInTimeIsWaitedForOnce) {
+// For a fortieth of the time (50 requests take 5 s), and, by a seeded request, for 0.25 s before
+// the first step is measured.
+TEST_P(LateDraftsTest, ADrafterThatHasNeverBeenInTimeIsSeldomWaitedFor) {
   Join(FirstPart);
-  EXPECT_LE(Serve(50), GetParam().seeded ? 0.251 : 0.021);
+  EXPECT_LE(Serve(50), GetParam().seeded ? 0.375 : 0.125);
   EXPECT_GE(drafter_->plans(), 3) << "though it is tried";
 }
 
@@ -216,7 +217,7 @@ TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
   });
   Serve(5);
   finishes = false;
-  EXPECT_LE(Serve(55), GetParam().seeded ? 2.1 : 0.1);
+  EXPECT_LE(Serve(55), GetParam().seeded ? 2.24 : 0.24);
   finishes = true;
   const double waited = Serve(50);
   // The controller need not ask a drafter whose drafts are not accepted.
@@ -228,7 +229,7 @@ TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
 // It says that it is there, but drafts nothing.
 TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
   Join([](const PlayedDrafter::Asked&) { return std::pair(kStep, DraftChunk()); });
-  EXPECT_LE(Serve(50), GetParam().seeded ? 0.251 : 0.021);
+  EXPECT_LE(Serve(50), GetParam().seeded ? 0.375 : 0.125);
 }
 
 // Each draft comes a little later than the one before it.

@@ -9,6 +9,12 @@ namespace outrider::testing {
 // One at a time. Thread: the memory of all threads counts.
 class AllocationWatch {
  public:
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr bool kCounts = false;
+#else
+  static constexpr bool kCounts = true;
+#endif
+
   AllocationWatch();
   // Bytes given out and not given back since the watch began, and the most that these ever were.
   int64_t held() const;

@@ -39,6 +39,7 @@ constexpr auto kLinger = std::chrono::seconds(2);
 // A body that grows as it comes: http::string_body reserves what its client announces, which costs
 // the client nothing.
 struct GrowingBody : http::string_body {
+  // NOLINTNEXTLINE(readability-identifier-naming): the name that Beast asks for
   struct reader : http::string_body::reader {
     using http::string_body::reader::reader;
     void init(const boost::optional<uint64_t>& /*length*/, error_code& error) { error = {}; }

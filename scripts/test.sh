@@ -26,8 +26,8 @@ step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 # print_slowest LOG: the ten slowest.
 print_slowest() {
   step "slowest tests"
-  grep -hoE '[A-Za-z0-9_./-]+ \.+ +[*A-Za-z]+ +[0-9.]+ sec' "$1" 2>/dev/null |
-    awk '{ printf "%8.2f s  %s\n", $(NF - 1), $1 }' | sort -rn | head -n 10 || true
+  sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+).* ([0-9.]+) sec.*|\2 s  \1|p' "$1" |
+    sort -rn | head -n 10 || true
 }
 
 # tidy NUMBER FILE: prints what clang-tidy says of the file, if it says something.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "common/net/network.h"
+
 namespace outrider {
 namespace {
 
@@ -94,13 +96,8 @@ void Listener::Stop() {
 
 std::string PeerOf(const tcp::socket& socket) {
   error_code error;
-  net::ip::address address = socket.remote_endpoint(error).address();
-  if (error) return "";
-  if (address.is_v4()) return address.to_string();
-  net::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) return net::ip::make_address_v4(net::ip::v4_mapped, v6).to_string();
-  const auto bytes = v6.to_bytes();
-  return {bytes.begin(), bytes.begin() + 8};
+  const tcp::endpoint remote = socket.remote_endpoint(error);
+  return error ? "" : NetworkOf(remote.address().to_string());
 }
 
 }  // namespace outrider

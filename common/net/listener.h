@@ -24,7 +24,7 @@ class Listener {
   // `io` outlives it and does not run any more when it is destroyed.
   explicit Listener(boost::asio::io_context& io);
 
-  // `address`: "host:port" or "[host]:port", all that the host's name stands for; port 0 takes a
+  // `address`: "host:port" or "[host]:port", all addresses that the host has; port 0 takes a
   // free one. kUnavailable when it is malformed or taken, with the advice to choose another `flag`.
   Status Listen(const std::string& address, const std::string& flag);
   int port() const { return port_; }
@@ -50,8 +50,7 @@ class Listener {
   int port_ = 0;
 };
 
-// Whom limits count as one: who has an IPv6 address mostly has its whole network of 64 bits. ""
-// where the connection is gone.
+// The NetworkOf the remote end. "" where the connection is gone.
 std::string PeerOf(const boost::asio::ip::tcp::socket& socket);
 
 }  // namespace outrider

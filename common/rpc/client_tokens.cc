@@ -16,14 +16,18 @@ std::optional<std::string> BearerOf(std::optional<std::string_view> authorizatio
   return tokens.Find(authorization->substr(kBearer.size()));
 }
 
-Result<std::string> ClientTokens::Admit(std::optional<std::string_view> authorization,
-                                        std::string_view stated) const {
-  if (tokens_ == nullptr) return std::string(stated);
+Result<CallerKeys> ClientTokens::Admit(std::optional<std::string_view> authorization,
+                                       std::string_view stated, std::string_view network) const {
+  if (tokens_ == nullptr) {
+    return CallerKeys{.client = std::string(stated), .turn = std::string(network)};
+  }
   const std::optional<std::string> name = BearerOf(authorization, *tokens_);
   if (!name.has_value()) {
     return Unauthenticated("a known token is needed: authorization: Bearer <token>");
   }
-  return name->empty() ? "stated:" + std::string(stated) : "token:" + *name;
+  if (!name->empty()) return CallerKeys{.client = "token:" + *name, .turn = "token:" + *name};
+  return CallerKeys{.client = "stated:" + std::string(stated),
+                    .turn = "network:" + std::string(network)};
 }
 
 }  // namespace outrider

@@ -24,8 +24,8 @@ using tcp = net::ip::tcp;
 // How often it is looked which connections have ended, at most: it takes a call of the kernel each.
 constexpr Duration kLookEach = std::chrono::milliseconds(100);
 
-// The connections that were given away and are still open. Nobody tells when they end, but their
-// descriptors do: a descriptor that is taken anew is another inode.
+// The connections that were given away and are still open. gRPC does not report when they end, but
+// their descriptors do: one that was closed and used again has another inode.
 class OpenConnections {
  public:
   explicit OpenConnections(const ConnectionLimits& limits)

@@ -1,22 +1,16 @@
 #include "drafter/propose/head_recorder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/math/softmax.h"
 
 namespace outrider {
 namespace {
 
 constexpr size_t kMostWaiting = 1024;  // verdicts; of 7 tokens and 4096 floats each: 117 MB
-
-// A model that overflowed in a step has states that no head can learn from.
-bool AllFinite(const HeadExample& example) {
-  return std::all_of(example.hidden.begin(), example.hidden.end(),
-                     [](float value) { return std::isfinite(value); });
-}
 
 }  // namespace
 
@@ -54,7 +48,9 @@ void HeadRecorder::Write() {
     if (taken.empty()) return;  // closed
     std::vector<HeadExample> examples;
     for (const std::vector<HeadExample>& some : taken) {
-      std::copy_if(some.begin(), some.end(), std::back_inserter(examples), AllFinite);
+      // A model that overflowed in a step has states that no head can learn from.
+      std::copy_if(some.begin(), some.end(), std::back_inserter(examples),
+                   [](const HeadExample& example) { return IsFinite(example.hidden); });
     }
     if (!writing) continue;
     const uint64_t room = max_examples_ - std::min(max_examples_, writer_->examples());

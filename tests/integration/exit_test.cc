@@ -110,13 +110,11 @@ TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
 }
 
 TEST_F(Exit, AtOnceWhileTheModelIsLoaded) {
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"outrider-verifier", "--listen", "127.0.0.1:0"},
-        std::vector<std::string>{"outrider-drafter", "--verifier", "127.0.0.1:1"}}) {
-    std::vector<std::string> argv = command;
-    argv[0] = ProgramPath(command[0]);
-    argv.insert(argv.end(), {"--model", model_});
-    const auto process = Process::Start(argv, dir_ / "log", /*sent_before=*/SIGTERM);
+  using Command = std::vector<std::string>;
+  for (const Command& command :
+       {Command{ProgramPath("outrider-verifier"), "--listen", "127.0.0.1:0", "--model", model_},
+        Command{ProgramPath("outrider-drafter"), "--verifier", "127.0.0.1:1", "--model", model_}}) {
+    const auto process = Process::Start(command, dir_ / "log", /*sent_before=*/SIGTERM);
     EXPECT_EQ(process->Wait(), 0) << process->Log();
     EXPECT_THAT(process->Log(), HasSubstr("stopped before the model was loaded"));
     EXPECT_THAT(process->Log(), Not(HasSubstr("model loaded")));

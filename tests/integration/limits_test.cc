@@ -281,14 +281,14 @@ std::string Malformed(Target& target, int64_t) {
 }
 
 std::string Compressed(Target& target, int64_t) {
-  const auto stub = v1::Generation::NewStub(
-      grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+  testing::TestClient client(target.verifier.address());
   grpc::ClientContext context;
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   v1::TokenizeRequest request;
   request.set_text(std::string(10'000, 'a'));
   v1::TokenizeResponse response;
-  return CodeName(static_cast<Code>(stub->Tokenize(&context, request, &response).error_code()));
+  return CodeName(
+      static_cast<Code>(client.stub().Tokenize(&context, request, &response).error_code()));
 }
 
 const Cases kConnectionCases = {
@@ -564,10 +564,9 @@ Ask Generating(Fill fill) {
     request.set_text("abc");
     request.mutable_stop()->set_max_tokens(1);
     fill(size, request);
-    const auto stub = v1::Generation::NewStub(
-        grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
+    testing::TestClient client(target.verifier.address());
     grpc::ClientContext context;
-    const auto stream = stub->Generate(&context, request);
+    const auto stream = client.stub().Generate(&context, request);
     v1::GenerateResponse response;
     while (stream->Read(&response)) {
     }

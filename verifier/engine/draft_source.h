@@ -60,13 +60,13 @@ struct DraftTiming {
   double depth = kUnknown;       // to draft one depth
   double last = kUnknown;        // to draft this session's last draft
   bool acceptance_head = false;  // that a stop rule may name
-  bool trial = false;            // it is suspended: a plan would try it, and nobody would wait
-  std::string_view model = {};   // the drafter's; valid until the source's next call
+  bool trial = false;  // it is suspended: a plan would try it, without waiting for the draft
+  std::string_view model = {};  // the drafter's; valid until the source's next call
 };
 
 // How long to wait for a draft.
 struct Patience {
-  Duration usual{};    // zero: nobody should wait for this drafter
+  Duration usual{};    // zero: do not wait for this drafter
   bool trial = false;  // it is suspended: no request waits longer than that
 };
 
@@ -83,7 +83,7 @@ class DraftSource {
 
   // How long to wait for the draft of the plan that was sent last, from what its drafter has shown.
   // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Where
-  // nobody should wait, the drafter has the plan so that it can show its time.
+  // is zero, the drafter gets the plan only to show its time.
   virtual Patience PatienceWith(uint64_t session, Duration worth) = 0;
   // The deadline of the last plan passed before its whole draft had come, whatever part of it did.
   virtual void MarkLate(uint64_t session) = 0;

@@ -302,8 +302,7 @@ void Engine::Expire(Time now) {
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
-    } else if (session->draft_state == DraftState::kPlanned && session->pending() <= 1 &&
-               now >= session->plan_deadline) {
+    } else if (session->awaits_draft() && now >= session->plan_deadline) {
       MarkLate(*session);
     }
   }
@@ -800,9 +799,7 @@ std::optional<Time> Engine::NextDeadline() const {
   };
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value()) consider(*session->request.deadline);
-    if (session->draft_state == DraftState::kPlanned && session->pending() <= 1) {
-      consider(session->plan_deadline);
-    }
+    if (session->awaits_draft()) consider(session->plan_deadline);
   }
   return next;
 }

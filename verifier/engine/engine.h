@@ -188,9 +188,10 @@ class Engine final : public DraftConsumer {
   void MarkLate(Session& session);
   // How long plain decoding takes for as many tokens as a draft of this shape may save.
   Duration Worth(const Session& session, const DraftShape& shape) const;
-  // When to go on without the draft of the plan that was sent just now; rests if nobody waits.
+  // When to go on without the draft of the plan that was sent just now; rests if it is not waited
+  // for.
   void SetDeadline(Session& session);
-  // A step computed more of the session's text: until now nobody waited for its draft.
+  // A step computed more of the session's text: until now its draft was not waited for.
   void PostponeDeadline(Session& session);
   // Takes from what a seeded request may wait longer than others.
   void SpendSeededWait(Session& session);

@@ -156,7 +156,7 @@ void Engine::SetDeadline(Session& session) {
   session.asked_round = session.round;
   session.waited_since = session.plan_sent;
   if (session.round == 1 && Ready(session)) {
-    session.plan_deadline = Time::max();  // nobody waits for it
+    session.plan_deadline = Time::max();  // the round does not wait for it
   } else {
     const Duration longer = patience.trial ? Duration::zero() : session.seeded_wait;
     session.plan_deadline = session.plan_sent + session.patience + longer;
@@ -170,7 +170,7 @@ void Engine::PostponeDeadline(Session& session) {
 }
 
 void Engine::SpendSeededWait(Session& session) {
-  if (session.plan_deadline == Time::max()) return;  // nobody waited
+  if (session.plan_deadline == Time::max()) return;  // the round did not wait
   const Time patience_over = session.waited_since + session.patience;
   session.seeded_wait -= std::clamp(clock_->Now() - patience_over, Duration::zero(),
                                     session.plan_deadline - patience_over);
@@ -222,7 +222,7 @@ void Engine::OnDrafterLost(uint64_t id) {
   if (it == sessions_.end()) return;
   Session& session = *it->second;
   if (session.draft_state == DraftState::kOff) return;
-  // What has arrived of a draft is as good as any: it is scored before the session is opened anew.
+  // What has arrived of a draft is as good as any: it is scored before the session is opened again.
   // Another drafter starts without the faults of this one, unless it was waited for.
   if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
   const bool awaited =

@@ -65,7 +65,7 @@ struct Session {
   Time waited_since;              // kPlanned: nothing else was to be computed before
   Time plan_deadline;             // kPlanned: when to go on with what has come
   Duration patience{};            // how long such a draft is waited for usually
-  bool unawaited = false;         // nobody waits for the draft of `plan`, which is of this round
+  bool unawaited = false;         // the round does not wait for the draft of `plan`
   Duration seeded_wait{};         // what is left of kSeededWait
   DraftTree partial;              // kPlanned: what of the draft has come
   DraftTree draft;                // kArrived
@@ -94,6 +94,8 @@ struct Session {
   std::unique_ptr<SessionTrace> trace;  // nullptr: not recorded
 
   int pending() const { return static_cast<int>(tokens.size()) - computed; }
+  // All of its text is computed, so that `plan_deadline` holds.
+  bool awaits_draft() const { return draft_state == DraftState::kPlanned && pending() <= 1; }
   int remaining() const {
     return max_new_tokens - (static_cast<int>(tokens.size()) - prompt_tokens);
   }

@@ -115,8 +115,9 @@ std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {
     return refuse(ErrorReply(Unavailable("the verifier is draining and takes no new requests")));
   }
   if (!route->needs_token) return std::nullopt;
-  const Result<std::string> client = served_.tokens->Admit(head.authorization, head.client);
-  if (!client.ok()) return refuse(ErrorReply(client.status()));
+  const Result<CallerKeys> caller =
+      served_.tokens->Admit(head.authorization, head.client, head.peer);
+  if (!caller.ok()) return refuse(ErrorReply(caller.status()));
   if (std::string_view(route->method) == "POST" && !IsJson(head.content_type)) {
     return refuse(
         {.code = 415, .body = ErrorJson(415, "the body must be Content-Type: application/json")});
@@ -165,11 +166,9 @@ void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExcha
                                                           std::to_string(call->number)
                                                     : request.request_id;
   call->headers = {{"x-request-id", id}};
-  Result<std::string> client = served_.tokens->Admit(request.authorization, request.client);
-  if (!client.ok()) return Refuse(*call, client.status());
-  // What a client says of itself gives it no more turns: without a named token its host has one.
-  const Result<std::string> turn = served_.tokens->Admit(request.authorization, request.peer);
-  if (!turn.ok()) return Refuse(*call, turn.status());
+  Result<CallerKeys> caller =
+      served_.tokens->Admit(request.authorization, request.client, request.peer);
+  if (!caller.ok()) return Refuse(*call, caller.status());
   // From here on: who may not call leaves no spans either.
   RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
   call->span = trace.span;
@@ -184,8 +183,8 @@ void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExcha
                       {"gen_ai.request.model", served_.model.name},
                       {"outrider.request_id", id}});
   }
-  call->client = std::move(client).value();
-  Queue(call, *turn, std::move(request.body));
+  call->client = std::move(caller->client);
+  Queue(call, caller->turn, std::move(request.body));
 }
 
 void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body) {

@@ -223,8 +223,7 @@ class Connection final : public HttpConnection,
     if (std::optional<HttpReply> refusal = owner_->handler().Admit(request_)) {
       // What was not read of its body would be taken for the next request.
       keep_alive_ = keep_alive_ && parser_->is_done();
-      answering_ = true;
-      owner_->SetReading(this, false);
+      BeginAnswer();
       return Reply(std::move(*refusal));
     }
     if (parser_->is_done()) return Answer();
@@ -274,8 +273,7 @@ class Connection final : public HttpConnection,
   }
   void RefuseWith(int code, const std::string& message, bool retry = false) {
     keep_alive_ = false;
-    answering_ = true;
-    owner_->SetReading(this, false);
+    BeginAnswer();
     parser_.reset();
     request_ = {};
     HttpReply reply = owner_->handler().Malformed(code, message);
@@ -283,9 +281,12 @@ class Connection final : public HttpConnection,
     Reply(std::move(reply));
   }
 
-  void Answer() {
+  void BeginAnswer() {
     answering_ = true;
     owner_->SetReading(this, false);
+  }
+  void Answer() {
+    BeginAnswer();
     parser_.reset();
     Tcp().expires_never();
     Watch();

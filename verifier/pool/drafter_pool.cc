@@ -265,6 +265,14 @@ RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello)
   return bounded;
 }
 
+bool DrafterPool::BeginTrialIfDue(Drafter& drafter) {
+  const Time now = clock_->Now();
+  if (!drafter.punctuality.suspended() || !drafter.punctuality.IsTrialDue(now)) return false;
+  drafter.punctuality.BeginTrial(now);
+  CountSilent();
+  return true;
+}
+
 void DrafterPool::CountSilent() {
   if (metrics_ == nullptr) return;
   metrics_->drafters_silent.Set(
@@ -325,11 +333,9 @@ bool DrafterPool::Open(const SessionStart& start) {
       Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
   if (best == nullptr) return false;
   const Time now = clock_->Now();
-  const bool trial = best->punctuality.suspended();
-  if (trial) best->punctuality.BeginTrial(now);
+  const bool trial = BeginTrialIfDue(*best);
   const bool awaited_trial =
       trial && best->punctuality.MayResume(now) && now >= next_awaited_trial_;
-  CountSilent();
   ++best->sessions;
   SessionStart bounded = start;
   bounded.plan = Bounded(start.plan, best->hello);
@@ -379,10 +385,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   if (best == nullptr || best == &drafter) return false;
   if (!suspended && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
   // Not back to where it comes from.
-  if (suspended && drafter.punctuality.IsTrialDue(clock_->Now())) {
-    drafter.punctuality.BeginTrial(clock_->Now());
-    CountSilent();
-  }
+  BeginTrialIfDue(drafter);
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
   Close(session);
   return true;
@@ -402,11 +405,7 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   queued.plan = Bounded(decision.plan, drafter.hello);
   drafter.crossing += PartsToCome(assignment);
   const Time now = clock_->Now();
-  Punctuality& punctuality = drafter.punctuality;
-  if (punctuality.suspended() && punctuality.IsTrialDue(now)) {
-    punctuality.BeginTrial(now);
-    CountSilent();
-  }
+  BeginTrialIfDue(drafter);
   if (!assignment.complete && !assignment.reads) {
     assignment.overdue = {.round = assignment.plan.round, .sent = assignment.sent};
   }

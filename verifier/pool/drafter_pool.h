@@ -113,7 +113,7 @@ class DrafterPool final : public DraftSource {
   void OnLoad(uint64_t drafter, int sessions, std::optional<int> session_limit = std::nullopt);
   // Nothing more will come from it: its sessions go on without it.
   void Leave(uint64_t drafter);
-  // Its stream is over, and why; may come some time behind Leave.
+  // Its stream is over, and why; may come some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
   // Drafts from its stream, `bytes` on the wire. Nonsense, and more parts than it was asked for,
   // closes the stream with a reason and frees its sessions.
@@ -195,6 +195,8 @@ class DrafterPool final : public DraftSource {
   void RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting);
   // Tells of a change between suspended and not, if there was one since `before`.
   void ReportSuspension(uint64_t id, const Drafter& drafter, bool before);
+  // Uses the drafter's turn to be tried, if it is suspended and one is due: false when not.
+  bool BeginTrialIfDue(Drafter& drafter);
   void CountSilent();
   // The plan as this drafter can serve it.
   static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);

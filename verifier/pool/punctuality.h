@@ -1,10 +1,11 @@
-// Whether one drafter's drafts come in time, and so how long anybody waits for them.
+// Whether one drafter's drafts come in time, and so how long to wait for them.
 //
 // Only a whole draft counts as work in time. A drafter begins suspended: it gets plans now and
-// then, but nobody waits for its drafts (seldom, see DrafterPool) until a whole one has come
-// soon enough to be worth waiting for. Drafts that are late suspend it again. A drafter that is
-// suspended again and again, with little in between, stays so for longer each time. So the total
-// time that is lost to a drafter is bounded, whatever it does: a few deadlines for each suspension.
+// then, but its drafts are not waited for (except in a few trials, see DrafterPool) until a whole
+// one has come soon enough to be worth waiting for. Drafts that are late suspend it again. A
+// drafter that is suspended again and again, with little in between, stays so for longer each time.
+// So the total time that is lost to a drafter is bounded, whatever it does: a few deadlines for
+// each suspension.
 //
 // Times are in seconds, from a plan's sending. Pure: the time of day is an argument.
 //
@@ -29,7 +30,7 @@ class Punctuality {
   bool silent() const { return suspended_ && (shown_ || trials_ > 1); }
 
   // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
-  // no longer than it is worth. 0: suspended, nobody waits.
+  // no longer than it is worth. 0 while suspended.
   double Patience(double worth) const;
 
   // The same in a trial that is waited for.
@@ -41,7 +42,7 @@ class Punctuality {
   // one is, twice as late each time.
   bool IsTrialDue(Time now) const { return now >= try_again_; }
   void BeginTrial(Time now);
-  // The trial under way showed nothing of its usual time: it begins anew when it can.
+  // The trial under way showed nothing of its usual time: it begins again as soon as it can.
   void RepeatTrial(Time now);
 
   // The deadline of a draft passed before all of it had come. `at_least`: how long it has taken so

@@ -1,13 +1,13 @@
 #include "verifier/rpc/authorization.h"
 
-#include <arpa/inet.h>
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <string_view>
+
+#include "common/net/network.h"
 
 namespace outrider {
 namespace {
@@ -39,24 +39,18 @@ std::vector<std::string> CertificateNames(const grpc::ServerContextBase& context
 
 }  // namespace
 
-std::string NetworkOf(const std::string& peer) {
+std::string NetworkOfPeer(const std::string& peer) {
   constexpr std::string_view kIpv4 = "ipv4:", kIpv6 = "ipv6:%5B";
   if (peer.starts_with(kIpv4)) return peer.substr(kIpv4.size(), peer.rfind(':') - kIpv4.size());
   if (!peer.starts_with(kIpv6)) return peer;
-  // Up to the bracket or to a zone, which are escaped both.
-  const std::string host = peer.substr(kIpv6.size(), peer.find('%', kIpv6.size()) - kIpv6.size());
-  in6_addr address{};
-  if (inet_pton(AF_INET6, host.c_str(), &address) != 1) return peer;
-  return {std::begin(address.s6_addr), std::begin(address.s6_addr) + 8};
+  // Up to the bracket or to a zone, which are both escaped.
+  return NetworkOf(peer.substr(kIpv6.size(), peer.find('%', kIpv6.size()) - kIpv6.size()));
 }
 
 Result<CallerKeys> ClientAuthorization::Admit(const grpc::ServerContextBase& context) const {
-  const auto authorization = MetadataOf(context, kAuthorizationKey);
-  CallerKeys keys;
-  OUTRIDER_ASSIGN(keys.client,
-                  tokens_->Admit(authorization, MetadataOf(context, kClientKey).value_or("")));
-  OUTRIDER_ASSIGN(keys.turn, tokens_->Admit(authorization, NetworkOf(context.peer())));
-  return keys;
+  return tokens_->Admit(MetadataOf(context, kAuthorizationKey),
+                        MetadataOf(context, kClientKey).value_or(""),
+                        NetworkOfPeer(context.peer()));
 }
 
 Status DrafterAuthorization::Admit(const grpc::ServerContextBase& context) const {

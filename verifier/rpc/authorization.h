@@ -15,17 +15,9 @@
 
 namespace outrider {
 
-// The keys by which a caller is counted.
-struct CallerKeys {
-  std::string client;  // in the engine: as ClientTokens::Admit
-  // In the tokenizer's queue: the same where a token has a name, else the address that it calls
-  // from. What a caller says of itself gives nobody more turns.
-  std::string turn;
-};
-
-// The part of gRPC's "ipv4:10.0.0.1:443" or "ipv6:%5B2001:db8::1%5D:443" that is counted as one, as
-// PeerOf of common/net/listener.h has it.
-std::string NetworkOf(const std::string& peer);
+// The NetworkOf the address in gRPC's "ipv4:10.0.0.1:443" or "ipv6:%5B2001:db8::1%5D:443"; any
+// other text unchanged.
+std::string NetworkOfPeer(const std::string& peer);
 
 class ClientAuthorization {
  public:

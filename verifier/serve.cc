@@ -210,13 +210,15 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals, const 
                         std::chrono::duration<double>(options.drain_timeout_seconds));
   const bool all_ended = WaitIdle(thread, engine, until);
   thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
-  text_workers.Stop();
-  const bool http_ended = http.Shutdown(kShutdownGrace);
-  server->Shutdown(kShutdownGrace);
-  thread.Stop();
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && http_ended ? "true" : "false"}});
-  if (!http_ended) {
-    // A thread that is still in an HTTP request uses what would be destroyed now.
+  const bool texts_ended = text_workers.Stop(kShutdownGrace);
+  http.Shutdown(kShutdownGrace);
+  if (texts_ended) {
+    server->Shutdown(kShutdownGrace);
+    thread.Stop();
+  }
+  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended ? "true" : "false"}});
+  if (!texts_ended) {
+    // A text that is still being tokenized holds a call, and what would be destroyed now.
     if (tracer != nullptr) tracer->Close();
     std::_Exit(0);
   }

@@ -82,6 +82,20 @@ TEST_F(Exit, DraftersStoppedAtAnyMomentExitZero) {
             (Codes{{0, 600}}));
 }
 
+TEST_F(Exit, DraftersWithoutAVerifierExitZero) {
+  EXPECT_EQ(CodesOf(200,
+                    [&](const std::string& path, std::mt19937& random) {
+                      const auto drafter = StartDrafter(model_, "127.0.0.1:1", path + ".log");
+                      drafter->AwaitLine(" drafting ");
+                      Pause(random, 50);
+                      drafter->Signal(SIGTERM);
+                      const int code = drafter->Wait();
+                      if (code != 0) ADD_FAILURE() << drafter->Log();
+                      return code;
+                    }),
+            (Codes{{0, 200}}));
+}
+
 TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
   EXPECT_EQ(CodesOf(40,
                     [&](const std::string& path, std::mt19937& random) {
@@ -132,6 +146,24 @@ TEST_F(Exit, ClientsExitZero) {
                           ->Wait();
                     }),
             (Codes{{0, 100}}));
+}
+
+TEST_F(Exit, ClientsWithAStreamStopAtAnyMoment) {
+  const VerifierProcess verifier = StartVerifier(model_, dir_ / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  const Codes codes = CodesOf(100, [&](const std::string& path, std::mt19937& random) {
+    const auto client =
+        Process::Start({ProgramPath("outrider"), "generate", "--verifier", verifier.address(),
+                        "--prompt", "abc", "--max-tokens", "400", "--ignore-eos"},
+                       path + ".log");
+    Pause(random, 30);
+    client->Signal(SIGINT);
+    const int code = client->Wait();
+    // 0: its text was complete before the signal came.
+    if (code != 128 + SIGINT && code != 0) ADD_FAILURE() << code << ": " << client->Log();
+    return code;
+  });
+  EXPECT_TRUE(codes.contains(128 + SIGINT));
 }
 
 }  // namespace

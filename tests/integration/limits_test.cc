@@ -543,10 +543,10 @@ const Cases kHttpCases = {
     {"integers", Only{Completing([](int64_t) {
        return Json{{"max_tokens", int64_t{1} << 31}};
      })}},
-    {"steps of the tokenizer's expressions for a text",
+    {"steps of a match of the tokenizer's expressions",
      HeldBy{"tests/common/text/pattern_test.cc", "AMatchThatBacktracksWithoutBoundIsAnError"}},
-    {"requests in work when the server stops",
-     HeldBy{kServerTest, "ShutdownDoesNotWaitForARequestInWork"}},
+    {"a text that is being tokenized when the server stops",
+     HeldBy{"tests/verifier/engine/text_workers_test.cc", "StopReturnsWhileATextRuns"}},
 };
 
 // ---------------------------------------------------------------------------------------------

@@ -11,11 +11,15 @@ TextWorkers::TextWorkers(const TextWorkersOptions& options, const Clock* clock,
       metrics_(metrics),
       queue_({.max_tasks = options.max_waiting,
               .max_bytes = options.max_waiting_bytes,
-              .running_per_client = std::max(1, options.threads - 1)}) {
+              .running_per_client = std::max(1, options.threads - 1)}),
+      running_(static_cast<size_t>(options.threads)) {
   for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
-TextWorkers::~TextWorkers() { Stop(); }
+TextWorkers::~TextWorkers() {
+  (void)Stop(Duration::zero());
+  for (std::thread& thread : threads_) thread.join();
+}
 
 Result<uint64_t> TextWorkers::Submit(Work work) {
   const std::string client = work.client;
@@ -40,7 +44,7 @@ bool TextWorkers::Cancel(uint64_t ticket) {
   return work.has_value();
 }
 
-void TextWorkers::Stop() {
+bool TextWorkers::Stop(Duration grace) {
   std::vector<Work> waiting;
   {
     MutexLock lock(mu_);
@@ -50,8 +54,12 @@ void TextWorkers::Stop() {
     changed_.notify_all();
   }
   for (const Work& work : waiting) work.refuse(Unavailable("the verifier is shutting down"));
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  const Time until = std::chrono::steady_clock::now() + grace;
+  MutexLock lock(mu_);
+  while (running_ > 0) {
+    if (lock.WaitUntil(changed_, until) == std::cv_status::timeout) break;
+  }
+  return running_ == 0;
 }
 
 void TextWorkers::Run() {
@@ -60,7 +68,11 @@ void TextWorkers::Run() {
     {
       MutexLock lock(mu_);
       while (!stopping_ && !(turn = queue_.Pop()).has_value()) lock.Wait(changed_);
-      if (!turn.has_value()) return;
+      if (!turn.has_value()) {
+        --running_;
+        changed_.notify_all();
+        return;
+      }
       TellLength();
     }
     RunTurn(turn->task);

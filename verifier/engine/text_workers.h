@@ -57,7 +57,8 @@ class TextWorkers {
   // False: its turn has come.
   bool Cancel(uint64_t ticket) OUTRIDER_EXCLUDES(mu_);
   // Takes no more work, refuses what waits with kUnavailable, and returns when what runs has ended.
-  void Stop() OUTRIDER_EXCLUDES(mu_);
+  // False: some of it still ran after `grace`; the destructor waits for that.
+  [[nodiscard]] bool Stop(Duration grace) OUTRIDER_EXCLUDES(mu_);
 
  private:
   void Run() OUTRIDER_EXCLUDES(mu_);
@@ -70,6 +71,7 @@ class TextWorkers {
   std::condition_variable changed_;
   FairQueue<Work> queue_ OUTRIDER_GUARDED_BY(mu_);
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
+  size_t running_ OUTRIDER_GUARDED_BY(mu_);  // threads
   std::vector<std::thread> threads_;
 };
 

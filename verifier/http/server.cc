@@ -24,8 +24,6 @@ using boost::system::error_code;
 using tcp = net::ip::tcp;
 
 constexpr int kThreads = 4;
-// How long Shutdown waits for requests in the handler's hands.
-constexpr auto kJoinPatience = std::chrono::seconds(1);
 
 // Null, with words in the log, for material that OpenSSL does not take.
 std::shared_ptr<ssl::context> MakeContext(const TlsMaterial& material) {
@@ -83,13 +81,8 @@ struct HttpServer::Impl final : ConnectionOwner {
   bool TakePlace(const std::shared_ptr<HttpConnection>& connection,
                  std::shared_ptr<HttpConnection>* instead_of);
   std::vector<std::shared_ptr<HttpConnection>> Connections();
-  // False: somebody still was connected at `until`.
-  bool AwaitNone(Time until);
-  // False: a thread still ran at `until`.
-  bool AwaitThreads(Time until);
-  void RunThread();
-  // Waits for the threads, and closes what they have left.
-  void Join();
+  // Returns when no connection is left, at `until` in any case.
+  void AwaitNone(Time until);
 
   HttpServerOptions options_;
   HttpHandler* handler_ = nullptr;
@@ -106,8 +99,6 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::condition_variable none;
   std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);
   std::list<HttpConnection*> reading OUTRIDER_GUARDED_BY(mu);  // who has waited longest first
-  int running_threads OUTRIDER_GUARDED_BY(mu) = 0;
-  std::condition_variable thread_ended;
 };
 
 void HttpServer::Impl::OnAccepted(tcp::socket socket) {
@@ -153,40 +144,16 @@ std::vector<std::shared_ptr<HttpConnection>> HttpServer::Impl::Connections() {
   return all;
 }
 
-bool HttpServer::Impl::AwaitNone(Time until) {
+void HttpServer::Impl::AwaitNone(Time until) {
   MutexLock lock(mu);
   while (!connections.empty()) {
-    if (lock.WaitUntil(none, until) == std::cv_status::timeout) return connections.empty();
+    if (lock.WaitUntil(none, until) == std::cv_status::timeout) return;
   }
-  return true;
-}
-
-bool HttpServer::Impl::AwaitThreads(Time until) {
-  MutexLock lock(mu);
-  while (running_threads > 0) {
-    if (lock.WaitUntil(thread_ended, until) == std::cv_status::timeout) return running_threads == 0;
-  }
-  return true;
-}
-
-void HttpServer::Impl::Join() {
-  for (std::thread& thread : threads) thread.join();
-  threads.clear();
-  for (const auto& connection : Connections()) connection->Abandon();
-}
-
-void HttpServer::Impl::RunThread() {
-  io.run();
-  MutexLock lock(mu);
-  --running_threads;
-  thread_ended.notify_all();
 }
 
 HttpServer::HttpServer() : impl_(std::make_unique<Impl>()) {}
 
-HttpServer::~HttpServer() {
-  if (!Shutdown(Duration::zero())) impl_->Join();
-}
+HttpServer::~HttpServer() { Shutdown(Duration::zero()); }
 
 Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler) {
   impl_->options_ = options;
@@ -195,12 +162,8 @@ Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler)
   OUTRIDER_TRY(impl_->listener.Listen(options.listen, "--http"));
   impl_->listener.Start(
       [impl = impl_.get()](tcp::socket socket) { impl->OnAccepted(std::move(socket)); });
-  {
-    MutexLock lock(impl_->mu);
-    impl_->running_threads = kThreads;
-  }
   for (int i = 0; i < kThreads; ++i) {
-    impl_->threads.emplace_back([this] { impl_->RunThread(); });
+    impl_->threads.emplace_back([this] { impl_->io.run(); });
   }
   return Status();
 }
@@ -209,16 +172,16 @@ int HttpServer::port() const { return impl_->listener.port(); }
 
 size_t HttpServer::body_bytes() const { return impl_->bodies->held(); }
 
-bool HttpServer::Shutdown(Duration grace) {
-  if (impl_->threads.empty()) return true;
+void HttpServer::Shutdown(Duration grace) {
+  if (impl_->threads.empty()) return;
   impl_->stopping_ = true;
   impl_->listener.Stop();
   for (const auto& connection : impl_->Connections()) connection->EndSoon();
   impl_->AwaitNone(std::chrono::steady_clock::now() + grace);
   impl_->io.stop();
-  if (!impl_->AwaitThreads(std::chrono::steady_clock::now() + kJoinPatience)) return false;
-  impl_->Join();
-  return true;
+  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
+  for (const auto& connection : impl_->Connections()) connection->Abandon();
 }
 
 }  // namespace outrider

@@ -94,7 +94,7 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // `handler` must live until Shutdown has returned true, exchanges may not outlive the server.
+  // `handler` must live until Shutdown has returned; exchanges may not outlive the server.
   // kUnavailable: the address is malformed or taken.
   HttpServer();
   ~HttpServer();
@@ -102,10 +102,8 @@ class HttpServer {
   int port() const;
   // Of unfinished bodies, as HttpServerOptions::bodies counts them.
   size_t body_bytes() const;
-  // Takes no new connection, lets answers under way end for `grace`, then closes all. False: a
-  // thread was still in the handler's Handle a second later; it may use the handler until the
-  // destructor, which waits for it, has returned.
-  [[nodiscard]] bool Shutdown(Duration grace);
+  // Takes no new connection, lets answers under way end for `grace`, then closes all.
+  void Shutdown(Duration grace);
 
  private:
   struct Impl;

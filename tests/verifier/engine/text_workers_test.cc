@@ -20,6 +20,8 @@ using testing::FakeClock;
 using ::testing::HasSubstr;
 using testing::HeldWorkers;
 
+constexpr Duration kPlenty = std::chrono::seconds(60);
+
 // What became of one piece of work.
 struct Fate {
   std::promise<std::thread::id> ran;
@@ -68,7 +70,7 @@ TEST(TextWorkers, WhatIsTakenBackIsNeverCalled) {
   EXPECT_FALSE(held.workers().Cancel(*ticket));
   held.Release();
   other.ran.get_future().wait();
-  held.workers().Stop();
+  ASSERT_TRUE(held.workers().Stop(kPlenty));
   EXPECT_EQ(taken_back.ran.get_future().wait_for(Duration::zero()), std::future_status::timeout);
 }
 
@@ -97,11 +99,19 @@ TEST(TextWorkers, StopRefusesWhatWaitsAndAwaitsWhatRuns) {
   HeldWorkers held({}, &clock, nullptr);
   Fate waiting, refused;
   ASSERT_TRUE(held.workers().Submit(WorkOf("a", waiting)).ok());
-  std::thread stop([&] { held.workers().Stop(); });
+  std::thread stop([&] { EXPECT_TRUE(held.workers().Stop(kPlenty)); });
   EXPECT_EQ(waiting.refused.get_future().get().code(), Code::kUnavailable);
   EXPECT_EQ(held.workers().Submit(WorkOf("a", refused)).status().code(), Code::kUnavailable);
   held.Release();
   stop.join();
+}
+
+TEST(TextWorkers, StopReturnsWhileATextRuns) {
+  const FakeClock clock;
+  HeldWorkers held({}, &clock, nullptr);
+  EXPECT_FALSE(held.workers().Stop(std::chrono::milliseconds(1)));
+  held.Release();
+  EXPECT_TRUE(held.workers().Stop(kPlenty));
 }
 
 // Every piece of work ends in exactly one way, whatever threads do at once.

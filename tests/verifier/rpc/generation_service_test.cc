@@ -46,7 +46,7 @@ class GenerationServiceTest : public ::testing::Test {
   }
   ~GenerationServiceTest() override {
     held_.Release();
-    held_.workers().Stop();
+    (void)held_.workers().Stop(std::chrono::seconds(60));
     server_->Shutdown(Duration::zero());
   }
 

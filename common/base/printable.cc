@@ -5,11 +5,14 @@
 namespace outrider {
 
 std::string Printable(std::string_view text, size_t longest) {
-  std::string shown(text.substr(0, longest));
+  size_t end = std::min(longest, text.size());
+  // Not inside of a character of UTF-8.
+  while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
+  std::string shown(text.substr(0, end));
   std::replace_if(
       shown.begin(), shown.end(),
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return text.size() > longest ? shown + "..." : shown;
+  return end < text.size() ? shown + "..." : shown;
 }
 
 }  // namespace outrider

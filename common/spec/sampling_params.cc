@@ -1,7 +1,7 @@
 #include "common/spec/sampling_params.h"
 
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <string>
 
@@ -10,8 +10,10 @@ namespace {
 
 Status Refuse(const char* field, float value, const char* range) {
   char text[40];
-  std::snprintf(text, sizeof text, "%g", static_cast<double>(value));
-  return InvalidArgument(std::string(field) + " is " + text + ", must be " + range);
+  // As many digits as tell this float from its neighbours: 1.0000001 is not shown as 1.
+  const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
+  return InvalidArgument(std::string(field) + " is " + std::string(text, end.ptr) + ", must be " +
+                         range);
 }
 
 }  // namespace

@@ -222,5 +222,21 @@ TEST_F(HostileStream, OneThatDoesNotSayHelloIsSentAway) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+// What is said last, with the end of the stream, is judged before the stream ends.
+TEST_F(HostileStream, RefusalOutlivesTheDraftersHalf) {
+  const auto stub = v1::Drafting::NewStub(MakeChannel(verifier_.address(), {}));
+  for (int i = 0; i < 50; ++i) {
+    grpc::ClientContext context;
+    const auto stream = stub->Attach(&context);
+    v1::FromDrafter message;
+    message.mutable_hello();  // of protocol version 0
+    stream->WriteLast(message, grpc::WriteOptions());
+    v1::FromVerifier answer;
+    while (stream->Read(&answer)) {
+    }
+    ASSERT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -113,8 +113,11 @@ class AttachReactor final : public AttachStream {
   void OnReadDone(bool ok) override {
     if (!ok) {  // the drafter closed its half or is gone; OnCancel knows which, later
       end_ = StreamEnd::kClosed;
-      Leave();
-      sink_->Close(grpc::Status::OK);
+      // On the engine's thread, so that a refusal of what came before is the answer, not OK.
+      thread_->Post([pool = pool_, id = id_, sink = sink_] {
+        pool->Leave(id);
+        sink->Close(grpc::Status::OK);
+      });
       return;
     }
     if (const Status status = Handle(); !status.ok()) {

@@ -39,6 +39,7 @@ TEST(ValidateSamplingParams, NamesTheBadField) {
   ExpectRefused({.top_k = -1}, "top_k");
   ExpectRefused({.top_p = 0.f}, "top_p");
   ExpectRefused({.top_p = 1.01f}, "top_p");
+  ExpectRefused({.top_p = 1.0000001f}, "top_p is 1.0000001,");
   ExpectRefused({.min_p = 1.01f}, "min_p");
   ExpectRefused({.repetition_penalty = 0.f}, "repetition_penalty");
   for (const float bad : {-2.1f, 2.1f, kInf, kNan}) {

@@ -13,7 +13,7 @@ VerifyRule RuleOf(const Session& session) {
   if (session.request.sampling.greedy()) return VerifyRule::kArgmax;
   const Rule rule = session.speculation.rule;
   if (rule == Rule::kGumbel) return VerifyRule::kRace;
-  if (session.draft.empty()) return VerifyRule::kPlain;
+  if (session.drafting.draft().empty()) return VerifyRule::kPlain;
   switch (rule) {
     case Rule::kToken: return VerifyRule::kToken;
     case Rule::kBlock: return VerifyRule::kBlock;
@@ -41,7 +41,7 @@ std::vector<TokenBias> BiasesAndSuppressed(const Warper& warper) {
 
 bool DeviceRounds::Takes(const Session& session) const {
   return model_->verifies() && !session.request.logprobs.has_value() &&
-         !session.warper->SuppressionEndsWithin(session.draft.max_depth()) &&
+         !session.warper->SuppressionEndsWithin(session.drafting.draft().max_depth()) &&
          session.speculation.rule != Rule::kGreedyBlock;
 }
 
@@ -59,7 +59,7 @@ void DeviceRounds::Add(const Session& session) {
                        .round = session.round,
                        .position = static_cast<uint32_t>(session.tokens.size())},
                       SeenTokensOf(session.warper->Seen()), BiasesAndSuppressed(*session.warper));
-  const DraftTree& draft = session.draft;
+  const DraftTree& draft = session.drafting.draft();
   for (int node = 0; node <= draft.size(); ++node) {
     const DraftLaw& law = draft.law(node);
     batch_.AddNode(draft.token(node), draft.parent(node), draft.draws(node), law.ids, law.weights);
@@ -73,7 +73,7 @@ void DeviceRounds::Run() {
 DeviceRound DeviceRounds::Next(const Session& session) {
   OUTRIDER_CHECK(next_session_ < verdicts_.verdicts.size());
   const DeviceVerdict& verdict = verdicts_.verdicts[next_session_++];
-  const auto nodes = static_cast<size_t>(session.draft.size()) + 1;
+  const auto nodes = static_cast<size_t>(session.drafting.draft().size()) + 1;
   const auto bytes = verdicts_.acceptance.subspan(next_node_, nodes).subspan(1);
   next_node_ += nodes;
   return {.verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},

@@ -27,8 +27,8 @@ char NodeAcceptance(const DraftTree& draft, int node, std::span<const float> row
 // Whether the drafter is told how likely the draft's nodes were to be accepted.
 bool TellsAcceptance(const Session& session) {
   // A seed that comes again must not meet a head that has learned from its coins.
-  return session.plan.stop.kind == StopRule::Kind::kHead && !session.local_draft &&
-         !DependsOnDrafts(session.request, session.speculation);
+  return session.drafting.plan().stop.kind == StopRule::Kind::kHead &&
+         !session.drafting.is_local() && !DependsOnDrafts(session.request, session.speculation);
 }
 
 uint64_t RandomSeed() {
@@ -167,7 +167,6 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     session->seed = options_.draw_seed ? options_.draw_seed() : RandomSeed();
   }
   session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
-  if (DependsOnDrafts(request, session->speculation)) session->seeded_wait = kSeededWait;
   session->warper =
       std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->warper->ObservePrompt(session->tokens);
@@ -179,7 +178,8 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                                  .max_tokens = session->max_new_tokens,
                                  .min_tokens = request.min_tokens});
   if (request.speculation.enabled && drafts_ != nullptr) {
-    session->draft_state = DraftState::kUnattached;
+    session->drafting = DraftingState(
+        DependsOnDrafts(request, session->speculation) ? kSeededWait : Duration::zero());
   }
   if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
@@ -261,7 +261,8 @@ void Engine::Admit() {
       }
     }
     // What a lost drafter left is scored first: the next drafter does not know its nodes.
-    if (session->draft_state == DraftState::kUnattached && session->draft.empty()) {
+    const DraftingState& drafting = session->drafting;
+    if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) {
       PlanNext(*session);
     }
   }
@@ -302,21 +303,13 @@ void Engine::Expire(Time now) {
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
-    } else if (session->awaits_draft() && now >= session->plan_deadline) {
+    } else if (session->awaits_draft() && now >= session->drafting.deadline()) {
       MarkLate(*session);
     }
   }
   for (const uint64_t id : late) {
     Cancel(id, Status(Code::kDeadlineExceeded, "the request's deadline has passed"));
   }
-}
-
-// Whether the session may take its next step now. Not while a draft is awaited, but for the first
-// round, where time to first token counts more (a seeded request whose plans are fixed waits there
-// too, so that its rounds repeat).
-bool Engine::Ready(const Session& session) const {
-  if (session.draft_state != DraftState::kPlanned) return true;
-  return session.round == 1 && (session.planner != nullptr || !session.request.seed.has_value());
 }
 
 bool Engine::Step() {
@@ -329,11 +322,11 @@ bool Engine::Step() {
   for (const auto& [id, session] : sessions_) {
     if (session->sequence < 0) continue;
     // A session that waits for its draft can still prefill, all but the token before the draft.
-    const int pending = session->pending() - (Ready(*session) ? 0 : 1);
+    const int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
     if (pending == 0) continue;
     candidates.push_back({.index = static_cast<int>(running.size()),
                           .pending = pending,
-                          .draft = session->draft.size(),
+                          .draft = session->drafting.draft().size(),
                           .served = session->served,
                           .arrival = id});
     running.push_back(session.get());
@@ -347,7 +340,7 @@ bool Engine::Step() {
   std::erase_if(shares, [&](const Share& share) {
     Session& s = *running[static_cast<size_t>(share.index)];
     return s.sequence < 0 ||
-           !MakeRoom(s, s.computed + share.pending + (share.last ? s.draft.size() : 0));
+           !MakeRoom(s, s.computed + share.pending + (share.last ? s.drafting.draft().size() : 0));
   });
   std::erase_if(shares, [&](const Share& share) {  // gave way to an older one since
     return running[static_cast<size_t>(share.index)]->sequence < 0;
@@ -398,8 +391,9 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     const auto begin = s.tokens.begin() + s.computed;
     w.tokens.assign(begin, begin + share.pending);
     if (w.last) {
-      for (int node = 1; node <= s.draft.size(); ++node) w.tokens.push_back(s.draft.token(node));
-      if (!s.draft.is_chain()) w.parents = TreeParents(s.draft, share.pending);
+      const DraftTree& draft = s.drafting.draft();
+      for (int node = 1; node <= draft.size(); ++node) w.tokens.push_back(draft.token(node));
+      if (!draft.is_chain()) w.parents = TreeParents(draft, share.pending);
       for (int row = share.pending - 1; row < static_cast<int>(w.tokens.size()); ++row) {
         w.logit_rows.push_back(row);
       }
@@ -444,7 +438,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     context += s.computed;
     if (!w.last) {
       s.computed += static_cast<int>(w.tokens.size());
-      PostponeDeadline(s);
+      s.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
       continue;
     }
     s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
@@ -481,7 +475,7 @@ PlainTime::Step Engine::DecodingSessions() const {
   for (const auto& [id, session] : sessions_) {
     if (!session->decoding_since.has_value()) continue;
     ++step.decoding;
-    step.drafts = step.drafts || !Ready(*session);
+    step.drafts = step.drafts || session->drafting.holds_round();
   }
   return step;
 }
@@ -509,8 +503,8 @@ void Engine::CountProposer(const Session& session) {
   // The weight of a round a round later: that of the last 500 is 63 % of all.
   constexpr double kKept = 1 - 1.0 / 500;
   Proposer::Kind kind = Proposer::Kind::kNone;
-  if (!session.draft.empty()) {
-    kind = session.local_draft ? session.planner->proposer() : Proposer::Kind::kModel;
+  if (!session.drafting.draft().empty()) {
+    kind = session.drafting.is_local() ? session.planner->proposer() : Proposer::Kind::kModel;
   }
   for (double& weight : proposed_) weight *= kKept;
   proposed_[static_cast<size_t>(kind)] += 1;
@@ -532,7 +526,7 @@ void Engine::AdjustBudget(int rows, double seconds) {
 }
 
 Result<Verdict> Engine::Verify(Session& session, float* rows) {
-  const DraftTree& draft = session.draft;
+  const DraftTree& draft = session.drafting.draft();
   std::vector<bool> is_broken(static_cast<size_t>(draft.size()) + 1, false);
   const Verdict verdict = Decide(session, rows, &is_broken);
   // Only the rows that plain decoding would have read count. A rule takes a broken row as the
@@ -556,7 +550,7 @@ void Engine::EndBroken(Session& session, const Status& status) {
 
 Verdict Engine::Decide(Session& session, float* rows, std::vector<bool>* is_broken) {
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  const DraftTree& draft = session.draft;
+  const DraftTree& draft = session.drafting.draft();
   const auto row = [&](int node) {
     return std::span<float>(rows + static_cast<size_t>(node) * vocab, vocab);
   };
@@ -594,16 +588,17 @@ Verdict Engine::Decide(Session& session, float* rows, std::vector<bool>* is_brok
     const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
     return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target(0), coin)};
   }
-  session.untold_acceptance.clear();
   const Verdict verdict =
       VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
                   session.round, position);
+  std::string acceptance;
   if (TellsAcceptance(session)) {
     for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
          ++node) {
-      session.untold_acceptance += NodeAcceptance(draft, node, target(draft.parent(node)));
+      acceptance += NodeAcceptance(draft, node, target(draft.parent(node)));
     }
   }
+  session.drafting.SetAcceptance(std::move(acceptance));
   if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
     CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
   }
@@ -615,10 +610,10 @@ Result<Verdict> Engine::TakeVerdict(Session& session) {
   if (round.broken_depth >= 0) return NotFinite(session, round.broken_depth);
   const bool sampled =
       !session.request.sampling.greedy() && session.speculation.rule != Rule::kGumbel;
-  if (!sampled || session.draft.empty()) return round.verdict;
-  session.untold_acceptance.clear();
-  if (TellsAcceptance(session)) session.untold_acceptance = std::move(round.acceptance);
-  if (metrics_ != nullptr && session.draft.draws(DraftTree::kRoot).size() > 1) {
+  const DraftTree& draft = session.drafting.draft();
+  if (!sampled || draft.empty()) return round.verdict;
+  session.drafting.SetAcceptance(TellsAcceptance(session) ? std::move(round.acceptance) : "");
+  if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
     CountFirstToken(*metrics_, round.first_token);
   }
   return round.verdict;
@@ -629,7 +624,8 @@ std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
                                             std::span<const float> raw_rows) const {
   // The row in front of each token: the root's, then those of the nodes on the path.
   std::vector<int> path;
-  for (; node != DraftTree::kRoot; node = session.draft.parent(node)) path.push_back(node);
+  for (; node != DraftTree::kRoot; node = session.drafting.draft().parent(node))
+    path.push_back(node);
   path.push_back(DraftTree::kRoot);
   std::reverse(path.begin(), path.end());
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
@@ -643,7 +639,7 @@ std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
 }
 
 void Engine::KeepAccepted(Session& session, int node, int pending) {
-  const DraftTree& draft = session.draft;
+  const DraftTree& draft = session.drafting.draft();
   std::vector<int32_t> path;
   for (; node != DraftTree::kRoot; node = draft.parent(node)) path.push_back(pending - 1 + node);
   for (int row = pending - 1; row >= 0; --row) path.push_back(row);
@@ -653,10 +649,11 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
 
 void Engine::Advance(Session& session, const Verdict& verdict, int pending,
                      std::span<const float> raw_rows) {
-  std::vector<TokenId> emitted = session.draft.Path(verdict.node);
+  DraftingState& drafting = session.drafting;
+  std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
-  const int drafted = session.draft.size();
-  const int depth = session.draft.max_depth();
+  const int drafted = drafting.draft().size();
+  const int depth = drafting.draft().max_depth();
   CountProposer(session);
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
@@ -674,7 +671,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   // What a stop cut off was never output: it does not count as accepted.
   chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
   session.computed = computed + chunk.accepted;
-  if (!session.draft.is_chain()) KeepAccepted(session, verdict.node, pending);
+  if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
 
   const Time now = clock_->Now();
@@ -683,7 +680,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   if (drafted > 0) {
     ++stats.drafted_rounds;
     stats.drafted_tokens += drafted;
-    if (!session.local_draft) {
+    if (!drafting.is_local()) {
       std::string drafter = drafts_->DrafterName(session.id);
       if (!drafter.empty())
         stats.drafter = std::move(drafter);  // "": it is gone, its draft was not
@@ -706,12 +703,12 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
   ended_rounds_.push_back({.session = session.id,
                            .since = session.decoding_since,
                            .tokens = static_cast<int>(chunk.tokens.size()),
-                           .asked = drafted > 0 || session.asked_round == session.round});
+                           .asked = drafted > 0 || drafting.was_asked()});
   if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
-        {.teaches = !first && !end.has_value() && !session.unawaited,
+        {.teaches = !first && !end.has_value() && !drafting.is_unawaited(),
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),
@@ -719,17 +716,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
-  if (drafted > 0 && !session.local_draft) {
-    session.untold_node = verdict.node;
-    session.untold_accepted = verdict.accepted;
-    session.untold.assign(1, verdict.next);
-  } else {
-    session.untold.insert(session.untold.end(), emitted.begin(), emitted.end());
-  }
-  session.draft = {};
-  session.partial = {};
-  session.local_draft = false;
-  if (session.draft_state == DraftState::kArrived) session.draft_state = DraftState::kResting;
+  drafting.EndRound(verdict.node, verdict.accepted, emitted);
   ++session.round;
   session.sink->Send(std::move(chunk));
   if (end.has_value()) {
@@ -785,21 +772,17 @@ void Engine::Remove(Session& session) {
     model_->Release(session.sequence);
     --running_;
   }
-  if (session.draft_state != DraftState::kOff && session.draft_state != DraftState::kUnattached) {
-    drafts_->Close(session.id);
-  }
+  if (session.drafting.is_attached()) drafts_->Close(session.id);
   sessions_.erase(session.id);
   TellDoor();
 }
 
 std::optional<Time> Engine::NextDeadline() const {
   std::optional<Time> next;
-  const auto consider = [&next](Time t) {
-    if (t != Time::max()) next = std::min(t, next.value_or(t));
-  };
+  const auto consider = [&next](Time t) { next = std::min(t, next.value_or(t)); };
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value()) consider(*session->request.deadline);
-    if (session->awaits_draft()) consider(session->plan_deadline);
+    if (session->awaits_draft()) consider(session->drafting.deadline());
   }
   return next;
 }

@@ -138,7 +138,6 @@ class Engine final : public DraftConsumer {
   // Gives a running session's pages back. It waits in its old place and is computed anew.
   void Preempt(Session& session);
   void Expire(Time now);
-  bool Ready(const Session& session) const;
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
   // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten. kInternal when one of
   // those that the round's tokens come from is not finite; others decide nothing.
@@ -182,19 +181,10 @@ class Engine final : public DraftConsumer {
   int DraftRoom(const Session& session) const;
   // What to draft next as asked, as far as output and room go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
-  // Counts a draft that was not whole in time and sets how long to rest.
-  void Rest(Session& session);
   // The deadline of the session's draft has passed: goes on with the part that has come, if any.
   void MarkLate(Session& session);
   // How long plain decoding takes for as many tokens as a draft of this shape may save.
   Duration Worth(const Session& session, const DraftShape& shape) const;
-  // When to go on without the draft of the plan that was sent just now; rests if it is not waited
-  // for.
-  void SetDeadline(Session& session);
-  // A step computed more of the session's text: until now its draft was not waited for.
-  void PostponeDeadline(Session& session);
-  // Takes from what a seeded request may wait longer than others.
-  void SpendSeededWait(Session& session);
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);

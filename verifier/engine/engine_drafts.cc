@@ -30,8 +30,7 @@ DraftShape Engine::NextShape(const Session& session) const {
 }
 
 NextRound Engine::ChooseRound(Session& session) {
-  const bool rested =
-      session.draft_state != DraftState::kOff && session.round >= session.rest_until;
+  const bool rested = session.drafting.is_rested(session.round);
   if (session.planner == nullptr) {
     NextRound next{.rule = session.speculation.rule, .stop = session.speculation.stop};
     if (rested) next.shape = NextShape(session);
@@ -51,23 +50,16 @@ NextRound Engine::ChooseRound(Session& session) {
 }
 
 void Engine::PlanNext(Session& session) {
-  if (session.draft_state == DraftState::kOff && session.planner == nullptr) return;
+  DraftingState& drafting = session.drafting;
+  if (drafting.is_off() && session.planner == nullptr) return;
   if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
   if (draining_ || session.remaining() <= 1) {                           // never again
-    if (session.draft_state != DraftState::kUnattached && session.draft_state != DraftState::kOff) {
-      drafts_->Close(session.id);
-    }
-    session.draft_state = DraftState::kOff;
+    if (drafting.is_attached()) drafts_->Close(session.id);
+    drafting.TurnOff();
     return;
   }
   session.round_begun = clock_->Now();
-  session.unawaited = false;
-  const bool attached =
-      session.draft_state != DraftState::kUnattached && session.draft_state != DraftState::kOff;
-  if (attached && drafts_->ReassignSession(session.id)) {
-    session.draft_state = DraftState::kUnattached;
-    session.rest_until = 0;
-  }
+  if (drafting.is_attached() && drafts_->ReassignSession(session.id)) drafting.Detach();
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
   if (next.shape.length > 0) {
@@ -77,9 +69,7 @@ void Engine::PlanNext(Session& session) {
     SendPlan(session, next.shape, next.stop);
     return;
   }
-  session.draft = std::move(next.draft);
-  session.local_draft = !session.draft.empty();
-  if (session.draft_state == DraftState::kPlanned) session.draft_state = DraftState::kResting;
+  drafting.SetLocal(std::move(next.draft));
 }
 
 // 0, the drafter's own, until the session has shown what it is like.
@@ -104,35 +94,28 @@ float Engine::HeadThreshold(const Session& session) const {
 }
 
 void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule& stop) {
-  const uint32_t last_round = session.plan.round;
-  session.plan = {.round = session.round, .shape = shape, .stop = stop};
-  session.plan_sent = clock_->Now();
-  session.partial = {};
-  if (session.draft_state == DraftState::kUnattached) {
-    if (!drafts_->Open({.session = session.id,
-                        .tokens = session.tokens,
-                        .prompt_tokens = session.prompt_tokens,
-                        .sampling = &session.request.sampling,
-                        .seed = session.seed,
-                        .kind = session.speculation.kind,
-                        .plan = session.plan,
-                        .trace = session.request.trace.has_value() ? &session.request.trace->context
-                                                                   : nullptr})) {
-      return;
-    }
-  } else {
-    drafts_->Decide({.session = session.id,
-                     .round = last_round,
-                     .node = session.untold_node,
-                     .accepted = session.untold_accepted,
-                     .next = session.untold,
-                     .plan = session.plan,
-                     .acceptance = std::exchange(session.untold_acceptance, {})});
+  DraftingState& drafting = session.drafting;
+  const RoundPlan plan = {.round = session.round, .shape = shape, .stop = stop};
+  const Time now = clock_->Now();
+  if (drafting.is_attached()) {
+    drafts_->Decide(drafting.TakeDecision(session.id, plan));
+  } else if (!drafts_->Open({.session = session.id,
+                             .tokens = session.tokens,
+                             .prompt_tokens = session.prompt_tokens,
+                             .sampling = &session.request.sampling,
+                             .seed = session.seed,
+                             .kind = session.speculation.kind,
+                             .plan = plan,
+                             .trace = session.request.trace.has_value()
+                                          ? &session.request.trace->context
+                                          : nullptr})) {
+    return;
   }
-  session.untold.clear();
-  session.untold_node = 0;
-  session.untold_accepted = 0;
-  SetDeadline(session);
+  // The first round does not wait, because time to first token counts more. A seeded request whose
+  // plans are fixed waits there too, so that its rounds repeat.
+  const bool waits =
+      session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
+  drafting.Await(plan, drafts_->PatienceWith(session.id, Worth(session, shape)), waits, now);
 }
 
 Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
@@ -143,113 +126,41 @@ Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
       std::chrono::duration<double>(tokens * step_seconds_));
 }
 
-void Engine::SetDeadline(Session& session) {
-  session.draft_state = DraftState::kPlanned;
-  const Patience patience = drafts_->PatienceWith(session.id, Worth(session, session.plan.shape));
-  session.patience = patience.usual;
-  if (session.patience == Duration::zero()) {
-    session.unawaited = true;
-    Rest(session);
-    session.draft_state = DraftState::kResting;
-    return;
-  }
-  session.asked_round = session.round;
-  session.waited_since = session.plan_sent;
-  if (session.round == 1 && Ready(session)) {
-    session.plan_deadline = Time::max();  // the round does not wait for it
-  } else {
-    const Duration longer = patience.trial ? Duration::zero() : session.seeded_wait;
-    session.plan_deadline = session.plan_sent + session.patience + longer;
-  }
-}
-
-void Engine::PostponeDeadline(Session& session) {
-  if (session.draft_state != DraftState::kPlanned || session.plan_deadline == Time::max()) return;
-  const Time now = clock_->Now();
-  session.plan_deadline += now - std::exchange(session.waited_since, now);
-}
-
-void Engine::SpendSeededWait(Session& session) {
-  if (session.plan_deadline == Time::max()) return;  // the round did not wait
-  const Time patience_over = session.waited_since + session.patience;
-  session.seeded_wait -= std::clamp(clock_->Now() - patience_over, Duration::zero(),
-                                    session.plan_deadline - patience_over);
-}
-
 void Engine::MarkLate(Session& session) {
   if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
-  SpendSeededWait(session);
-  Rest(session);
+  session.drafting.Expire(clock_->Now());
   drafts_->MarkLate(session.id);
-  session.draft = std::exchange(session.partial, {});
-  session.draft_state = session.draft.empty() ? DraftState::kResting : DraftState::kArrived;
-}
-
-void Engine::Rest(Session& session) {
-  // Twice as long a rest with every draft in a row that was not whole in time: a drafter that
-  // cannot keep up costs little.
-  constexpr int kMaxDoublings = 6;
-  session.rest_until = session.round + (1u << std::min(session.missed, kMaxDoublings));
-  ++session.missed;
 }
 
 void Engine::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool complete) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return;
   Session& session = *it->second;
-  if (session.draft_state != DraftState::kPlanned || session.plan.round != round ||
-      session.round != round) {
-    return;  // too late: the round went on without it
-  }
-  if (!complete) {  // late counts as late, whatever part has come
-    session.partial = draft;
-    return;
-  }
-  session.missed = 0;
-  SpendSeededWait(session);
+  DraftingState& drafting = session.drafting;
+  if (!drafting.Expects(round)) return;  // too late: the round went on without it
+  if (!complete) return drafting.TakePart(draft);
+  const Time now = clock_->Now();
   if (session.planner != nullptr) {
     const std::optional<DraftTiming> timing = drafts_->Timing(id, 0);
-    const double total = Seconds(clock_->Now() - session.plan_sent);
+    const double total = Seconds(now - drafting.plan_sent());
     if (timing.has_value()) session.planner->OnDrafted(draft, total, timing->last);
   }
-  session.partial = {};
-  session.draft = draft;
-  session.draft_state = DraftState::kArrived;
+  drafting.TakeDraft(draft, now);
 }
 
 void Engine::OnDrafterLost(uint64_t id) {
   const auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
-  Session& session = *it->second;
-  if (session.draft_state == DraftState::kOff) return;
-  // What has arrived of a draft is as good as any: it is scored before the session is opened again.
-  // Another drafter starts without the faults of this one, unless it was waited for.
-  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
-  const bool awaited =
-      session.draft_state == DraftState::kPlanned && session.plan_deadline != Time::max();
-  session.draft_state = DraftState::kUnattached;
-  if (awaited) {
-    Rest(session);  // or one that comes back and leaves again would cost a deadline each time
-  } else {
-    session.missed = 0;
-    session.rest_until = 0;
-  }
+  if (it != sessions_.end()) it->second->drafting.Lose(it->second->round);
 }
 
 void Engine::OnDrafterBack(uint64_t id) {
   const auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
-  it->second->missed = std::min(it->second->missed, 1);
-  it->second->rest_until = 0;
+  if (it != sessions_.end()) it->second->drafting.ShortenRest();
 }
 
 void Engine::OnRefused(uint64_t id) {
   const auto it = sessions_.find(id);
-  if (it == sessions_.end() || it->second->draft_state == DraftState::kOff) return;
-  Session& session = *it->second;
-  if (!session.partial.empty()) session.draft = std::exchange(session.partial, {});
-  Rest(session);
-  session.draft_state = DraftState::kUnattached;
+  if (it != sessions_.end()) it->second->drafting.Refuse(it->second->round);
 }
 
 }  // namespace outrider

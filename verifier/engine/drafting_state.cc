@@ -1,0 +1,128 @@
+#include "verifier/engine/drafting_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace outrider {
+
+void DraftingState::SetLocal(DraftTree draft) {
+  draft_ = std::move(draft);
+  is_local_ = !draft_.empty();
+  if (state_ == State::kAwaiting) state_ = State::kIdle;
+}
+
+RoundDecision DraftingState::TakeDecision(uint64_t session, const RoundPlan& plan) {
+  OUTRIDER_CHECK(is_attached());
+  return {.session = session,
+          .round = plan_.round,
+          .node = untold_.node,
+          .accepted = untold_.accepted,
+          .next = untold_.tokens,
+          .plan = plan,
+          .acceptance = std::exchange(untold_.acceptance, {})};
+}
+
+void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool round_waits,
+                          Time now) {
+  OUTRIDER_CHECK(!is_off());
+  plan_ = plan;
+  plan_sent_ = now;
+  partial_ = {};
+  untold_ = {};
+  patience_ = patience.usual;
+  if (patience_ == Duration::zero()) {
+    is_unawaited_ = true;
+    state_ = State::kIdle;
+    Rest(plan.round);
+    return;
+  }
+  state_ = State::kAwaiting;
+  was_asked_ = true;
+  waits_since_ = now;
+  const Duration extra = patience.trial ? Duration::zero() : extra_wait_;
+  deadline_ = round_waits ? now + patience_ + extra : Time::max();
+}
+
+void DraftingState::Postpone(Time now) {
+  if (holds_round()) deadline_ += now - std::exchange(waits_since_, now);
+}
+
+void DraftingState::TakeDraft(const DraftTree& draft, Time now) {
+  OUTRIDER_CHECK(state_ == State::kAwaiting);
+  missed_ = 0;
+  SpendExtraWait(now);
+  partial_ = {};
+  draft_ = draft;
+  state_ = State::kArrived;
+}
+
+void DraftingState::Expire(Time now) {
+  OUTRIDER_CHECK(holds_round());
+  SpendExtraWait(now);
+  Rest(plan_.round);
+  draft_ = std::exchange(partial_, {});
+  state_ = draft_.empty() ? State::kIdle : State::kArrived;
+}
+
+void DraftingState::Lose(uint32_t round) {
+  if (is_off()) return;
+  if (!partial_.empty()) draft_ = std::exchange(partial_, {});
+  const bool was_awaited = holds_round();
+  state_ = State::kDetached;
+  if (was_awaited) {
+    Rest(round);  // or one that comes back and leaves again would cost a deadline each time
+  } else {
+    missed_ = 0;
+    rest_until_ = 0;
+  }
+}
+
+void DraftingState::Refuse(uint32_t round) {
+  if (is_off()) return;
+  if (!partial_.empty()) draft_ = std::exchange(partial_, {});
+  state_ = State::kDetached;
+  Rest(round);
+}
+
+void DraftingState::ShortenRest() {
+  missed_ = std::min(missed_, 1);
+  rest_until_ = 0;
+}
+
+void DraftingState::Detach() {
+  OUTRIDER_CHECK(is_attached());
+  state_ = State::kDetached;
+  rest_until_ = 0;
+}
+
+void DraftingState::EndRound(int node, int accepted, std::span<const TokenId> emitted) {
+  if (!draft_.empty() && !is_local_) {
+    untold_.node = node;
+    untold_.accepted = accepted;
+    untold_.tokens.assign(1, emitted.back());
+  } else {
+    untold_.tokens.insert(untold_.tokens.end(), emitted.begin(), emitted.end());
+  }
+  draft_ = {};
+  partial_ = {};
+  is_local_ = false;
+  was_asked_ = false;
+  is_unawaited_ = false;
+  if (state_ == State::kArrived) state_ = State::kIdle;
+}
+
+void DraftingState::Rest(uint32_t round) {
+  constexpr int kMaxDoublings = 6;
+  rest_until_ = round + (1u << std::min(missed_, kMaxDoublings));
+  ++missed_;
+}
+
+void DraftingState::SpendExtraWait(Time now) {
+  if (!holds_round()) return;
+  const Time patience_over = waits_since_ + patience_;
+  extra_wait_ -= std::clamp(now - patience_over, Duration::zero(), deadline_ - patience_over);
+}
+
+}  // namespace outrider

@@ -1,0 +1,141 @@
+// Where a sequence stands with its drafter: the plan under way, what has come of its draft, how
+// long the round waits for the rest, and what the drafter has not been told yet. A state machine:
+//
+//   kOff                       never again: speculation is off, or too few tokens remain
+//   kDetached -> kAwaiting     Await: a drafter took the sequence and its first plan
+//   kAwaiting -> kArrived      TakeDraft; or Expire, with a part of the draft
+//   kAwaiting -> kIdle         Expire, with none of it
+//   kArrived, kIdle -> kAwaiting (Await, the next plan), kIdle (Await, a plan that is not waited
+//                              for; EndRound)
+//   any but kOff -> kDetached  Lose, Refuse, Detach
+//   any -> kOff                TurnOff
+//
+// It decides nothing about drafters and sends nothing: the engine does both. Times come from the
+// caller.
+//
+// Owner: the sequence's Session. Thread: the engine thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
+#include "verifier/engine/draft_source.h"
+
+namespace outrider {
+
+// A seeded request waits this much longer than others for its drafts, all of them together: its
+// text must not depend on how fast the drafter happens to be, only on whether it is there.
+inline constexpr Duration kSeededWait = std::chrono::seconds(2);
+
+class DraftingState {
+ public:
+  DraftingState() = default;  // off
+  // `extra_wait`: how much longer than usual its drafts are waited for, all of them together.
+  explicit DraftingState(Duration extra_wait) : state_(State::kDetached), extra_wait_(extra_wait) {}
+
+  bool is_off() const { return state_ == State::kOff; }
+  // A drafter holds the sequence.
+  bool is_attached() const { return state_ != State::kOff && state_ != State::kDetached; }
+  // The round under way must not be decided before deadline().
+  bool holds_round() const { return state_ == State::kAwaiting && deadline_ != Time::max(); }
+  // When the round goes on with what has come of the draft. REQUIRES: holds_round().
+  Time deadline() const { return deadline_; }
+  // Whether a drafter may be asked in this round.
+  bool is_rested(uint32_t round) const { return !is_off() && round >= rest_until_; }
+
+  // What the next step scores; empty: nothing.
+  const DraftTree& draft() const { return draft_; }
+  // The draft is the verifier's own.
+  bool is_local() const { return is_local_; }
+  // The last plan that a drafter got, and when.
+  const RoundPlan& plan() const { return plan_; }
+  Time plan_sent() const { return plan_sent_; }
+  // A drafter was asked for the round under way, and the round waited or waits for it.
+  bool was_asked() const { return was_asked_; }
+  // A drafter was asked for the round under way only to show its time.
+  bool is_unawaited() const { return is_unawaited_; }
+
+  // A draft of the verifier's own for the round under way; empty: a plain round.
+  void SetLocal(DraftTree draft);
+  // What a drafter that holds the sequence has to be told with its next plan. The spans point into
+  // this object and die with the next Await. REQUIRES: is_attached().
+  RoundDecision TakeDecision(uint64_t session, const RoundPlan& plan);
+  // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
+  // although a draft may come. Without patience the plan is not waited for, and the sequence rests.
+  void Await(const RoundPlan& plan, const Patience& patience, bool round_waits, Time now);
+  // Time in which the verifier still computed the text does not count as waited for the draft.
+  void Postpone(Time now);
+
+  // Whether a draft for this round is of use now.
+  bool Expects(uint32_t round) const { return state_ == State::kAwaiting && plan_.round == round; }
+  // The draft as far as it has come. REQUIRES: Expects its round.
+  void TakePart(const DraftTree& part) { partial_ = part; }
+  // The whole draft. REQUIRES: Expects its round.
+  void TakeDraft(const DraftTree& draft, Time now);
+  // The deadline has passed: the round goes on with the part that has come, if any. A draft that
+  // is not whole in time counts as missed, whatever part has come. REQUIRES: holds_round().
+  void Expire(Time now);
+
+  // The drafter is gone. What has come of its draft is scored; the next one starts without the
+  // faults of this one, unless this one was waited for. `round`: the one under way.
+  void Lose(uint32_t round);
+  // The drafter is there, but does not take the sequence.
+  void Refuse(uint32_t round);
+  // The drafter was suspended and is in time again.
+  void ShortenRest();
+  // The sequence was closed at its drafter, so that another one can take it.
+  void Detach();
+  void TurnOff() { state_ = State::kOff; }
+
+  // Of the nodes of the draft that was scored, for a drafter that learns from it (RoundDecision).
+  void SetAcceptance(std::string acceptance) { untold_.acceptance = std::move(acceptance); }
+  // The round is decided: `node` of its draft was accepted, `emitted` are the tokens up to it and
+  // the one after it.
+  void EndRound(int node, int accepted, std::span<const TokenId> emitted);
+
+ private:
+  enum class State {
+    kOff,
+    kDetached,  // no drafter holds the sequence
+    kAwaiting,  // a plan is under way
+    kArrived,   // its draft is here, or the part of it that came in time
+    kIdle,      // a drafter holds the sequence, but no plan is under way
+  };
+  // What happened since the drafter's last draft.
+  struct Untold {
+    int node = 0;  // of that draft: the path to it was accepted
+    int accepted = 0;
+    std::vector<TokenId> tokens;  // that follow it
+    std::string acceptance;
+  };
+
+  // No plan for a while: twice as long with every draft in a row that was missed, so that a drafter
+  // that cannot keep up costs little.
+  void Rest(uint32_t round);
+  void SpendExtraWait(Time now);
+
+  State state_ = State::kOff;
+  RoundPlan plan_;
+  Time plan_sent_;
+  Time waits_since_;       // nothing else was to be computed for the sequence from here on
+  Time deadline_;          // Time::max(): the round does not wait
+  Duration patience_{};    // how long such a draft is usually waited for
+  Duration extra_wait_{};  // what is left of it
+  bool was_asked_ = false;
+  bool is_unawaited_ = false;
+  DraftTree partial_;  // kAwaiting: what has come of the draft
+  DraftTree draft_;
+  bool is_local_ = false;
+  Untold untold_;
+  int missed_ = 0;  // drafts in a row that were not whole in time
+  uint32_t rest_until_ = 0;
+};
+
+}  // namespace outrider

@@ -70,17 +70,23 @@ void DeviceRounds::Run() {
   if (batch_.sessions() > 0) verdicts_ = model_->Verify(batch_, allowed_);
 }
 
-DeviceRound DeviceRounds::Next(const Session& session) {
+DecidedRound DeviceRounds::Next(const Session& session) {
   OUTRIDER_CHECK(next_session_ < verdicts_.verdicts.size());
+  const DraftTree& draft = session.drafting.draft();
   const DeviceVerdict& verdict = verdicts_.verdicts[next_session_++];
-  const auto nodes = static_cast<size_t>(session.drafting.draft().size()) + 1;
+  const auto nodes = static_cast<size_t>(draft.size()) + 1;
   const auto bytes = verdicts_.acceptance.subspan(next_node_, nodes).subspan(1);
   next_node_ += nodes;
-  return {.verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},
-          .acceptance = {bytes.begin(), bytes.end()},
-          .first_token = {.kseq = static_cast<double>(verdict.kseq_acceptance),
-                          .optimum = static_cast<double>(verdict.optimal_acceptance)},
-          .broken_depth = verdict.broken_depth};
+  DecidedRound round{
+      .verdict = {.node = verdict.node, .accepted = verdict.accepted, .next = verdict.next},
+      .broken_depth = verdict.broken_depth};
+  if (round.broken_depth >= 0) return round;
+  if (NeedsAcceptance(session)) round.acceptance.assign(bytes.begin(), bytes.end());
+  if (IsSampledRound(session) && draft.draws(DraftTree::kRoot).size() > 1) {
+    round.first_token = {.kseq = static_cast<double>(verdict.kseq_acceptance),
+                         .optimum = static_cast<double>(verdict.optimal_acceptance)};
+  }
+  return round;
 }
 
 }  // namespace outrider

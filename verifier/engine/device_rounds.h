@@ -5,24 +5,14 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "common/backend/verify_batch.h"
 #include "common/model/model.h"
 #include "common/spec/draft.h"
+#include "verifier/engine/decided_round.h"
 #include "verifier/engine/session.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
-
-// What the device says of a session's round.
-struct DeviceRound {
-  Verdict verdict;
-  // AcceptanceByte of each node of the draft from 1 on, if it was sampled.
-  std::string acceptance;
-  FirstTokenAcceptance first_token;  // of a draft of several sampled sequences
-  int broken_depth = -1;             // as DeviceVerdict has it
-};
 
 class DeviceRounds {
  public:
@@ -43,7 +33,7 @@ class DeviceRounds {
   // Behind the forward pass. Without sessions it does nothing.
   void Run();
   // Of the session, in the order of Add.
-  DeviceRound Next(const Session& session);
+  DecidedRound Next(const Session& session);
 
  private:
   Model* model_;

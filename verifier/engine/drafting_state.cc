@@ -97,11 +97,13 @@ void DraftingState::Detach() {
   rest_until_ = 0;
 }
 
-void DraftingState::EndRound(int node, int accepted, std::span<const TokenId> emitted) {
+void DraftingState::EndRound(int node, int accepted, std::span<const TokenId> emitted,
+                             std::string acceptance) {
   if (!draft_.empty() && !is_local_) {
-    untold_.node = node;
-    untold_.accepted = accepted;
-    untold_.tokens.assign(1, emitted.back());
+    untold_ = {.node = node,
+               .accepted = accepted,
+               .tokens = {emitted.back()},
+               .acceptance = std::move(acceptance)};
   } else {
     untold_.tokens.insert(untold_.tokens.end(), emitted.begin(), emitted.end());
   }

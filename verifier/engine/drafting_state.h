@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -94,11 +93,11 @@ class DraftingState {
   void Detach();
   void TurnOff() { state_ = State::kOff; }
 
-  // Of the nodes of the draft that was scored, for a drafter that learns from it (RoundDecision).
-  void SetAcceptance(std::string acceptance) { untold_.acceptance = std::move(acceptance); }
   // The round is decided: `node` of its draft was accepted, `emitted` are the tokens up to it and
-  // the one after it.
-  void EndRound(int node, int accepted, std::span<const TokenId> emitted);
+  // the one after it. `acceptance`: of the nodes of a drafter's draft, for a drafter that learns
+  // from it, as RoundDecision has it.
+  void EndRound(int node, int accepted, std::span<const TokenId> emitted,
+                std::string acceptance = {});
 
  private:
   enum class State {

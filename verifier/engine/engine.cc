@@ -2,76 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/math/accept.h"
-#include "common/math/coins.h"
-#include "common/math/softmax.h"
-#include "verifier/rules/verify.h"
+#include "verifier/engine/metrics_observer.h"
+#include "verifier/engine/speedup_observer.h"
+#include "verifier/engine/trace_observer.h"
 
 namespace outrider {
 namespace {
 
-// Of a drawn node. `row`: the target's, in front of it.
-char NodeAcceptance(const DraftTree& draft, int node, std::span<const float> row) {
-  const TokenId token = draft.token(node);
-  return static_cast<char>(AcceptanceByte(static_cast<double>(row[static_cast<size_t>(token)]),
-                                          Probability(draft.law(draft.parent(node)), token)));
-}
-
-// Whether the drafter is told how likely the draft's nodes were to be accepted.
-bool TellsAcceptance(const Session& session) {
-  // A seed that comes again must not meet a head that has learned from its coins.
-  return session.drafting.plan().stop.kind == StopRule::Kind::kHead &&
-         !session.drafting.is_local() && !DependsOnDrafts(session.request, session.speculation);
-}
-
 uint64_t RandomSeed() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
-// `waited`: since the request came (first) or since the chunk before.
-void CountRound(VerifierMetrics& metrics, const Chunk& chunk, bool first, double waited) {
-  metrics.rounds_total.Increment();
-  metrics.generation_tokens_total.Increment(static_cast<double>(chunk.tokens.size()));
-  if (chunk.drafted == 0) {
-    metrics.plain_rounds_total.Increment();
-  } else {
-    metrics.spec_decode_num_drafts_total.Increment();
-    metrics.spec_decode_num_draft_tokens_total.Increment(chunk.drafted);
-    metrics.spec_decode_num_accepted_tokens_total.Increment(chunk.accepted);
-    metrics.CountAcceptedPositions(chunk.accepted);
-  }
-  if (first) {
-    metrics.time_to_first_token_seconds.Observe(waited);
-    return;
-  }
-  // A round's tokens arrive together: each has its share of the wait.
-  const auto n = static_cast<double>(chunk.tokens.size());
-  for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-    metrics.inter_token_latency_seconds.Observe(waited / n);
-  }
-}
-
-void CountFirstToken(VerifierMetrics& metrics, const FirstTokenAcceptance& acceptance) {
-  metrics.spec_decode_multipath_drafts_total.Increment();
-  metrics.spec_decode_kseq_acceptance_total.Increment(acceptance.kseq);
-  metrics.spec_decode_optimal_acceptance_total.Increment(acceptance.optimum);
-}
-
-void CountFinished(VerifierMetrics& metrics, const Summary& summary, double seconds) {
-  (summary.reason == FinishReason::kStop ? metrics.request_success_stop
-                                         : metrics.request_success_length)
-      .Increment();
-  metrics.e2e_request_latency_seconds.Observe(seconds);
-  metrics.request_prefill_time_seconds.Observe(summary.prefill_seconds);
-  metrics.request_decode_time_seconds.Observe(summary.decode_seconds);
 }
 
 // Parents of a forward pass's tokens: `pending` in a chain, the draft behind the last of them.
@@ -92,12 +38,6 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
     stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
   return stops;
-}
-
-// `depth`: of the row, behind the session's tokens.
-Status NotFinite(const Session& session, int depth) {
-  const size_t position = session.tokens.size() + static_cast<size_t>(depth);
-  return Internal("the model's logits are not finite at position " + std::to_string(position));
 }
 
 }  // namespace
@@ -121,7 +61,6 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       model_(model),
       tokenizer_(tokenizer),
       drafts_(drafts),
-      metrics_(metrics),
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
       device_rounds_(model, limits_.vocab_size),
@@ -130,6 +69,16 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       door_(options.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
   if (options.planner.has_value()) planner_.emplace(*options.planner, metrics);
+  auto shares = std::make_unique<ProposerShares>();
+  proposer_shares_ = shares.get();
+  observers_.push_back(std::move(shares));
+  if (metrics != nullptr) {
+    observers_.push_back(std::make_unique<MetricsObserver>(metrics, model));
+    observers_.push_back(std::make_unique<SpeedupObserver>(metrics));
+  }
+  if (options.tracer != nullptr) {
+    observers_.push_back(std::make_unique<TraceObserver>(options.tracer));
+  }
 }
 
 Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
@@ -137,13 +86,13 @@ Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
   if (draining_) {
-    if (metrics_ != nullptr) metrics_->requests_refused_draining.Increment();
+    Notify(&EngineObserver::OnRefused, Refusal::kDraining);
     return Unavailable("the verifier is draining and takes no new requests");
   }
   OUTRIDER_TRY(Validate(request, limits_));
   const int waiting = Waiting();
   if (waiting >= options_.max_waiting) {
-    if (metrics_ != nullptr) metrics_->requests_refused_queue_full.Increment();
+    Notify(&EngineObserver::OnRefused, Refusal::kQueueFull);
     return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
                              " requests wait; try again later");
   }
@@ -151,7 +100,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     return entry.second->sequence < 0 && entry.second->request.client == request.client;
   });
   if (of_client >= options_.max_waiting_per_client) {
-    if (metrics_ != nullptr) metrics_->requests_refused_client_share.Increment();
+    Notify(&EngineObserver::OnRefused, Refusal::kClientShare);
     return ResourceExhausted("this client's share of the queue is full: " +
                              std::to_string(of_client) + " of its requests wait; try again later");
   }
@@ -183,8 +132,8 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   }
   if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
-  session->trace = SessionTrace::Open(options_.tracer, session->request);
   session->submitted = clock_->Now();
+  Notify(&EngineObserver::OnSubmitted, *session);
   sessions_.emplace(id, std::move(session));
   TellDoor();
   return Status();
@@ -193,10 +142,9 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
 void Engine::Cancel(uint64_t id, const Status& reason) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return;
-  if (metrics_ != nullptr) metrics_->request_success_abort.Increment();
   const std::shared_ptr<GenerationSink> sink = it->second->sink;
   const int tokens = it->second->output->tokens();
-  if (it->second->trace != nullptr) it->second->trace->End(*it->second, clock_->Now(), reason);
+  Notify(&EngineObserver::OnEnded, *it->second, reason, clock_->Now());
   Remove(*it->second);
   sink->Fail(Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
                                        (tokens == 1 ? " token" : " tokens")));
@@ -247,19 +195,9 @@ void Engine::Admit() {
     session->sequence = sequence;
     ++running_;
     session->computed = model_->length(sequence);
-    if (metrics_ != nullptr) {
-      metrics_->prefix_cache_queries_total.Increment(static_cast<double>(tokens.size()));
-      metrics_->prefix_cache_hits_total.Increment(session->computed);
-    }
-    if (!session->was_admitted) {  // else it was preempted
-      session->was_admitted = true;
-      session->admitted = clock_->Now();
-      if (metrics_ != nullptr) {
-        metrics_->prompt_tokens_total.Increment(session->prompt_tokens);
-        metrics_->request_queue_time_seconds.Observe(
-            Seconds(session->admitted - session->submitted));
-      }
-    }
+    const bool is_first = !std::exchange(session->was_admitted, true);
+    if (is_first) session->admitted = clock_->Now();
+    Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
     // What a lost drafter left is scored first: the next drafter does not know its nodes.
     const DraftingState& drafting = session->drafting;
     if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) {
@@ -284,9 +222,8 @@ void Engine::Preempt(Session& session) {
   model_->Release(session.sequence);
   session.sequence = -1;
   session.computed = 0;
-  session.decoding_since.reset();
   --running_;
-  if (metrics_ != nullptr) metrics_->num_preemptions_total.Increment();
+  Notify(&EngineObserver::OnPreempted, session);
 }
 
 Duration Engine::RetryAfter() const {
@@ -313,7 +250,7 @@ void Engine::Expire(Time now) {
 }
 
 bool Engine::Step() {
-  if (idle_) step_began_ = clock_->Now();
+  Notify(&EngineObserver::OnStepBegin, clock_->Now());
   Admit();
   Expire(clock_->Now());
   TellDoor();  // before the forward pass, which takes long
@@ -345,6 +282,7 @@ bool Engine::Step() {
   std::erase_if(shares, [&](const Share& share) {  // gave way to an older one since
     return running[static_cast<size_t>(share.index)]->sequence < 0;
   });
+  std::optional<double> forward_seconds;
   if (!shares.empty()) {
     ++step_;
     const Time start = clock_->Now();
@@ -357,15 +295,11 @@ bool Engine::Step() {
       }
       for (const uint64_t id : ids) Cancel(id, status.Annotate("forward pass"));
     }
-    if (metrics_ != nullptr) {
-      metrics_->engine_step_seconds.Observe(Seconds(clock_->Now() - start));
-    }
+    forward_seconds = Seconds(clock_->Now() - start);
   }
   if (drafts_ != nullptr) drafts_->Flush();
-  UpdateGauges();
-  idle_ = shares.empty();
-  if (!idle_) CountTime();
-  return !idle_;
+  Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
+  return forward_seconds.has_value();
 }
 
 Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
@@ -381,7 +315,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   std::vector<Work> work;
   work.reserve(shares.size());
   int rows = 0;
-  step_rows_ = DecodingSessions();
+  std::vector<SequenceRows> sequences;
   for (const Share& share : shares) {
     Session& s = *running[static_cast<size_t>(share.index)];
     Work& w = work.emplace_back(Work{.session = &s,
@@ -400,8 +334,7 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     }
     const int own = static_cast<int>(w.tokens.size());
     rows += own;
-    (s.decoding_since.has_value() ? step_rows_.scored : step_rows_.prompt) += own;
-    step_rows_.drafts = step_rows_.drafts || own > share.pending;
+    sequences.push_back({.session = &s, .rows = own, .draft = own - share.pending});
   }
   std::vector<ForwardSequence> batch;
   batch.reserve(work.size());
@@ -418,6 +351,8 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
       device_rounds_.Skip(static_cast<int>(w.logit_rows.size()));
     }
   }
+  Notify(&EngineObserver::OnForward,
+         ForwardPass{.sequences = sequences, .rows = rows, .device_rounds = device_rounds_.size()});
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
@@ -427,7 +362,6 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
   step_seconds_ =
       step_seconds_ > 0 ? step_seconds_ + kStepGain * (seconds - step_seconds_) : seconds;
   AdjustBudget(rows, seconds);
-  if (metrics_ != nullptr) metrics_->batch_rows.Observe(rows);
   int64_t context = 0;
 
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
@@ -445,69 +379,20 @@ Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<
     const size_t entries = w.on_device ? 0 : w.logit_rows.size() * vocab;
     std::vector<float> raw_rows;
     if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
-    const Result<Verdict> verdict = w.on_device ? TakeVerdict(s) : Verify(s, logits);
+    DecidedRound round = w.on_device
+                             ? device_rounds_.Next(s)
+                             : DecideOnHost(s, logits, static_cast<int>(vocab), limits_.vocab_size);
     logits += entries;
-    if (verdict.ok()) {
-      Advance(s, *verdict, w.pending, raw_rows);
+    if (round.broken_depth >= 0) {
+      EndBroken(s, round.broken_depth);
     } else {
-      EndBroken(s, verdict.status());
+      Advance(s, std::move(round), w.pending, raw_rows);
     }
-  }
-  if (metrics_ != nullptr) {
-    metrics_->device_rounds_total.Increment(device_rounds_.size());
-    const int64_t bytes = model_->bytes_to_host();
-    metrics_->device_to_host_bytes_total.Increment(
-        static_cast<double>(bytes - std::exchange(bytes_to_host_, bytes)));
-    const GraphCounts now = model_->graph_counts(), before = std::exchange(graphs_, now);
-    metrics_->device_graph_launches_total.Increment(
-        static_cast<double>(now.launches - before.launches));
-    metrics_->device_graph_captures_total.Increment(
-        static_cast<double>(now.captures - before.captures));
   }
   if (planner_.has_value()) {
     planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
   }
   return Status();
-}
-
-PlainTime::Step Engine::DecodingSessions() const {
-  PlainTime::Step step;
-  for (const auto& [id, session] : sessions_) {
-    if (!session->decoding_since.has_value()) continue;
-    ++step.decoding;
-    step.drafts = step.drafts || session->drafting.holds_round();
-  }
-  return step;
-}
-
-void Engine::CountTime() {
-  const Time now = clock_->Now();
-  plain_time_.OnStep(step_rows_, Seconds(now - std::exchange(step_began_, now)));
-  for (const EndedRound& round : ended_rounds_) {
-    if (metrics_ != nullptr && round.since.has_value()) {
-      const double seconds = Seconds(now - round.since->at);
-      metrics_->round_seconds_total.Increment(seconds);
-      metrics_->round_seconds_if_plain_total.Increment(plain_time_.Of(
-          {.seconds = seconds,
-           .prompt_seconds = plain_time_.prompt_seconds() - round.since->prompt_seconds,
-           .tokens = round.tokens,
-           .asked = round.asked}));
-    }
-    const auto it = sessions_.find(round.session);
-    if (it != sessions_.end()) it->second->decoding_since = {now, plain_time_.prompt_seconds()};
-  }
-  ended_rounds_.clear();
-}
-
-void Engine::CountProposer(const Session& session) {
-  // The weight of a round a round later: that of the last 500 is 63 % of all.
-  constexpr double kKept = 1 - 1.0 / 500;
-  Proposer::Kind kind = Proposer::Kind::kNone;
-  if (!session.drafting.draft().empty()) {
-    kind = session.drafting.is_local() ? session.planner->proposer() : Proposer::Kind::kModel;
-  }
-  for (double& weight : proposed_) weight *= kKept;
-  proposed_[static_cast<size_t>(kind)] += 1;
 }
 
 void Engine::AdjustBudget(int rows, double seconds) {
@@ -525,98 +410,14 @@ void Engine::AdjustBudget(int rows, double seconds) {
   row_budget_ = std::clamp(static_cast<int>(budget), least, most);
 }
 
-Result<Verdict> Engine::Verify(Session& session, float* rows) {
-  const DraftTree& draft = session.drafting.draft();
-  std::vector<bool> is_broken(static_cast<size_t>(draft.size()) + 1, false);
-  const Verdict verdict = Decide(session, rows, &is_broken);
-  // Only the rows that plain decoding would have read count. A rule takes a broken row as the
-  // distribution that the logits processors make of it, so a draft cannot end a request by leading
-  // elsewhere, and what it changes of the text's distribution is nothing.
-  int first_broken = -1;
-  for (int node = verdict.node; node >= 0;
-       node = node == DraftTree::kRoot ? -1 : draft.parent(node)) {
-    if (is_broken[static_cast<size_t>(node)]) first_broken = node;
-  }
-  if (first_broken < 0) return verdict;
-  return NotFinite(session, draft.depth(first_broken));
-}
-
-void Engine::EndBroken(Session& session, const Status& status) {
+void Engine::EndBroken(Session& session, int depth) {
+  const size_t position = session.tokens.size() + static_cast<size_t>(depth);
+  const Status status =
+      Internal("the model's logits are not finite at position " + std::to_string(position));
   Log(LogLevel::kError, "request ended: its logits are NaN or infinite",
       {{"session", session.id}, {"reason", status.message()}});
-  if (metrics_ != nullptr) metrics_->requests_not_finite.Increment();
+  Notify(&EngineObserver::OnNotFinite, session);
   Cancel(session.id, status);
-}
-
-Verdict Engine::Decide(Session& session, float* rows, std::vector<bool>* is_broken) {
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  const DraftTree& draft = session.drafting.draft();
-  const auto row = [&](int node) {
-    return std::span<float>(rows + static_cast<size_t>(node) * vocab, vocab);
-  };
-  // Before it is overwritten.
-  const auto judge = [&](int node) {
-    (*is_broken)[static_cast<size_t>(node)] =
-        !IsFinite(row(node).first(static_cast<size_t>(limits_.vocab_size)));
-  };
-  if (session.request.sampling.greedy()) {
-    return VerifyMatch(draft, [&](int node) {
-      judge(node);
-      return session.warper->Argmax(row(node), draft.Path(node));
-    });
-  }
-  const auto position = static_cast<uint32_t>(session.tokens.size());
-  if (session.speculation.rule == Rule::kGumbel) {
-    return VerifyMatch(draft, [&](int node) {
-      judge(node);
-      const auto depth = static_cast<uint32_t>(draft.depth(node));
-      return session.warper->Race(row(node), draft.Path(node), 1, session.seed,
-                                  position + depth)[0];
-    });
-  }
-  // Rows are warped as the rule comes by them: most of a wide tree's never are.
-  std::vector<bool> warped(static_cast<size_t>(draft.size()) + 1, false);
-  const TargetRowFn target = [&](int node) -> std::span<const float> {
-    if (!warped[static_cast<size_t>(node)]) {
-      warped[static_cast<size_t>(node)] = true;
-      judge(node);
-      session.warper->Warp(row(node), draft.Path(node));
-    }
-    return row(node);
-  };
-  if (draft.empty()) {
-    const double coin = Coin(session.seed, session.round, 0, Purpose::kPlainToken);
-    return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target(0), coin)};
-  }
-  const Verdict verdict =
-      VerifyRound(session.speculation.rule, draft, target, static_cast<int>(vocab), session.seed,
-                  session.round, position);
-  std::string acceptance;
-  if (TellsAcceptance(session)) {
-    for (int node = 1; node <= draft.size() && warped[static_cast<size_t>(draft.parent(node))];
-         ++node) {
-      acceptance += NodeAcceptance(draft, node, target(draft.parent(node)));
-    }
-  }
-  session.drafting.SetAcceptance(std::move(acceptance));
-  if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
-    CountFirstToken(*metrics_, AcceptanceOfFirstToken(draft, target(DraftTree::kRoot)));
-  }
-  return verdict;
-}
-
-Result<Verdict> Engine::TakeVerdict(Session& session) {
-  DeviceRound round = device_rounds_.Next(session);
-  if (round.broken_depth >= 0) return NotFinite(session, round.broken_depth);
-  const bool sampled =
-      !session.request.sampling.greedy() && session.speculation.rule != Rule::kGumbel;
-  const DraftTree& draft = session.drafting.draft();
-  if (!sampled || draft.empty()) return round.verdict;
-  session.drafting.SetAcceptance(TellsAcceptance(session) ? std::move(round.acceptance) : "");
-  if (metrics_ != nullptr && draft.draws(DraftTree::kRoot).size() > 1) {
-    CountFirstToken(*metrics_, round.first_token);
-  }
-  return round.verdict;
 }
 
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
@@ -647,14 +448,17 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
-void Engine::Advance(Session& session, const Verdict& verdict, int pending,
+void Engine::Advance(Session& session, DecidedRound round, int pending,
                      std::span<const float> raw_rows) {
+  const Verdict& verdict = round.verdict;
+  if (round.first_token.has_value()) {
+    Notify(&EngineObserver::OnFirstTokenAcceptance, *round.first_token);
+  }
   DraftingState& drafting = session.drafting;
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
   const int drafted = drafting.draft().size();
   const int depth = drafting.draft().max_depth();
-  CountProposer(session);
   const int computed = session.computed;
   Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
@@ -696,15 +500,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
     session.first_token = now;
     KeepPrompt(session);
   }
-  if (metrics_ != nullptr) {
-    const Duration waited = now - (first ? session.submitted : session.last_token);
-    CountRound(*metrics_, chunk, first, Seconds(waited));
-  }
-  ended_rounds_.push_back({.session = session.id,
-                           .since = session.decoding_since,
-                           .tokens = static_cast<int>(chunk.tokens.size()),
-                           .asked = drafted > 0 || drafting.was_asked()});
-  if (session.trace != nullptr) session.trace->OnRound(session, chunk, now);
+  Notify(&EngineObserver::OnRound, session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
@@ -716,7 +512,7 @@ void Engine::Advance(Session& session, const Verdict& verdict, int pending,
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
-  drafting.EndRound(verdict.node, verdict.accepted, emitted);
+  drafting.EndRound(verdict.node, verdict.accepted, emitted, std::move(round.acceptance));
   ++session.round;
   session.sink->Send(std::move(chunk));
   if (end.has_value()) {
@@ -745,7 +541,6 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.queue_seconds = Seconds(session.admitted - session.submitted);
   s.prefill_seconds = Seconds(session.first_token - session.admitted);
   s.decode_seconds = Seconds(now - session.first_token);
-  if (metrics_ != nullptr) CountFinished(*metrics_, s, Seconds(now - session.submitted));
   constexpr double kGain = 0.1;
   const double took = Seconds(now - session.admitted);
   request_seconds_ =
@@ -760,7 +555,7 @@ void Engine::Finish(Session& session, FinishReason reason) {
                      std::exchange(session.sequence, -1));
     --running_;
   }
-  if (session.trace != nullptr) session.trace->End(session, now, Status());
+  Notify(&EngineObserver::OnEnded, session, Status(), now);
   const std::shared_ptr<GenerationSink> sink = session.sink;
   const Summary summary = s;
   Remove(session);
@@ -808,30 +603,24 @@ EngineSnapshot Engine::Snapshot() const {
                                  .accepted_tokens = session->summary.accepted_tokens});
   }
   snapshot.clients = static_cast<int>(clients.size());
-  const double rounds = std::accumulate(proposed_.begin(), proposed_.end(), 0.0);
-  for (size_t kind = 0; rounds > 0 && kind < proposed_.size(); ++kind) {
-    snapshot.proposer_shares[kind] = proposed_[kind] / rounds;
-  }
+  snapshot.proposer_shares = proposer_shares_->Get();
   return snapshot;
 }
 
 void Engine::TellDoor() { door_.Publish(Waiting(), RetryAfter()); }
 
-void Engine::UpdateGauges() {
-  if (metrics_ == nullptr) return;
-  metrics_->num_requests_running.Set(running_);
-  metrics_->num_requests_waiting.Set(Waiting());
-  metrics_->kv_pages_used.Set(model_->total_pages() - model_->free_pages());
-  metrics_->prefix_cache_pages.Set(prefixes_.Pages());
-  int held = 0;
+EngineLevels Engine::Levels() const {
+  EngineLevels levels{.running = running_,
+                      .waiting = Waiting(),
+                      .total_pages = model_->total_pages(),
+                      .free_pages = model_->free_pages(),
+                      .cached_pages = prefixes_.Pages()};
+  const int page = model_->page_tokens();
   for (const auto& [id, session] : sessions_) {
     if (session->sequence < 0) continue;
-    held += (model_->length(session->sequence) + model_->page_tokens() - 1) / model_->page_tokens();
+    levels.sequence_pages += (model_->length(session->sequence) + page - 1) / page;
   }
-  metrics_->kv_cache_requests_perc.Set(
-      std::min(1.0, static_cast<double>(held) / model_->total_pages()));
-  metrics_->kv_cache_usage_perc.Set(1.0 - static_cast<double>(model_->free_pages()) /
-                                              model_->total_pages());
+  return levels;
 }
 
 }  // namespace outrider

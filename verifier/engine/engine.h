@@ -21,13 +21,15 @@
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
-#include "verifier/control/plain_time.h"
+#include "verifier/engine/decided_round.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_source.h"
+#include "verifier/engine/engine_observer.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/engine/planner.h"
 #include "verifier/engine/prefix_cache.h"
+#include "verifier/engine/proposer_shares.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/scheduler.h"
 #include "verifier/engine/session.h"
@@ -139,33 +141,18 @@ class Engine final : public DraftConsumer {
   void Preempt(Session& session);
   void Expire(Time now);
   Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
-  // rows: [draft nodes + 1, vocab] logits, the root's first; overwritten. kInternal when one of
-  // those that the round's tokens come from is not finite; others decide nothing.
-  Result<Verdict> Verify(Session& session, float* rows);
-  // The verdict alone. `is_broken` [draft nodes + 1]: set for the rows that are read and not
-  // finite.
-  Verdict Decide(Session& session, float* rows, std::vector<bool>* is_broken);
-  // Verify of a round that the device has decided.
-  Result<Verdict> TakeVerdict(Session& session);
-  // Ends a request that the model has no usable logits for.
-  void EndBroken(Session& session, const Status& status);
+  // Ends a request for which the model has no usable logits, `depth` tokens after its text.
+  void EndBroken(Session& session, int depth);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
-  // `pending`: tokens in front of the draft in the forward pass that scored it. `raw_rows`: as
-  // Verify had them, for a request that asks for log probabilities.
-  void Advance(Session& session, const Verdict& verdict, int pending,
-               std::span<const float> raw_rows);
+  // `pending`: tokens before the draft in the forward pass that scored it. `raw_rows` [draft nodes
+  // + 1, vocab]: the logits, for a request that asks for log probabilities.
+  void Advance(Session& session, DecidedRound round, int pending, std::span<const float> raw_rows);
   // Of the tokens on the path to `node` and of the one behind it, as many as `tokens` has.
   std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
                                       std::span<const TokenId> tokens,
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
-  // At the end of a step: counts what the rounds that it ended took (plain_time.h).
-  void CountTime();
-  // The sessions that decode: what a step is before its rows are counted.
-  PlainTime::Step DecodingSessions() const;
-  // Who drafted the round that is being decided.
-  void CountProposer(const Session& session);
   void PlanNext(Session& session);
   // What the session's next round is to be.
   NextRound ChooseRound(Session& session);
@@ -190,20 +177,21 @@ class Engine final : public DraftConsumer {
   void Remove(Session& session);
   // Tells the door how many wait.
   void TellDoor();
-  void UpdateGauges();
+  EngineLevels Levels() const;
+  template <class... Params, class... Args>
+  void Notify(void (EngineObserver::*event)(Params...), const Args&... args) {
+    for (const auto& observer : observers_) (observer.get()->*event)(args...);
+  }
 
   EngineOptions options_;
   Model* model_;
   const Tokenizer* tokenizer_;
   DraftSource* drafts_;
-  VerifierMetrics* metrics_;
   const Clock* clock_;
   RequestLimits limits_;
   bool draining_ = false;
   uint64_t step_ = 0;
   DeviceRounds device_rounds_;
-  int64_t bytes_to_host_ = 0;  // of the model's, those that the metrics know
-  GraphCounts graphs_;         // the same
   PrefixCache prefixes_;
   std::optional<Planner> planner_;
   int running_ = 0;             // sessions that hold pages; the others wait for theirs
@@ -213,19 +201,8 @@ class Engine final : public DraftConsumer {
   Door door_;
   Table sessions_;  // by id: order of arrival
 
-  // What plain decoding would have taken for the rounds that were served.
-  PlainTime plain_time_;
-  struct EndedRound {
-    uint64_t session;
-    std::optional<Session::Mark> since;
-    int tokens;
-    bool asked;
-  };
-  std::vector<EndedRound> ended_rounds_;  // of the step under way
-  PlainTime::Step step_rows_;             // the same
-  Time step_began_;                       // with the end of the one before, unless it was idle
-  bool idle_ = true;                      // the last Step had nothing to do
-  std::array<double, kProposerKinds> proposed_{};  // rounds by proposer, older ones weigh less
+  std::vector<std::unique_ptr<EngineObserver>> observers_;
+  ProposerShares* proposer_shares_;  // one of them
 };
 
 }  // namespace outrider

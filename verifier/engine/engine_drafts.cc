@@ -127,7 +127,7 @@ Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
 }
 
 void Engine::MarkLate(Session& session) {
-  if (metrics_ != nullptr) metrics_->draft_timeouts_total.Increment();
+  Notify(&EngineObserver::OnDraftLate, session);
   session.drafting.Expire(clock_->Now());
   drafts_->MarkLate(session.id);
 }

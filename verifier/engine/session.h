@@ -15,7 +15,6 @@
 #include "verifier/engine/output.h"
 #include "verifier/engine/planner.h"
 #include "verifier/engine/request.h"
-#include "verifier/engine/session_trace.h"
 #include "verifier/engine/sink.h"
 
 namespace outrider {
@@ -46,16 +45,7 @@ struct Session {
   Time admitted;
   Time first_token;
   Time last_token;
-  // The end of the step that ended its last round, and PlainTime::prompt_seconds() then: where
-  // the round under way begins to count. nullopt: before the first token, and after a preemption
-  // until the text is computed again.
-  struct Mark {
-    Time at;
-    double prompt_seconds = 0;
-  };
-  std::optional<Mark> decoding_since;
   Summary summary;
-  std::unique_ptr<SessionTrace> trace;  // nullptr: not recorded
 
   int pending() const { return static_cast<int>(tokens.size()) - computed; }
   // Only the draft is missing: all of the text but the token before it is computed.

@@ -48,14 +48,13 @@ TEST_F(DraftingStateTest, ScoresAWholeDraft) {
 TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
-  drafting_.SetAcceptance("ab");
-  drafting_.EndRound(/*node=*/1, /*accepted=*/1, std::vector<TokenId>{5, 7});
+  drafting_.EndRound(/*node=*/1, /*accepted=*/1, std::vector<TokenId>{5, 7}, "ab");
   // A plain round and one with a draft of the verifier's own are told as tokens.
   drafting_.SetLocal({});
   drafting_.EndRound(0, 0, std::vector<TokenId>{8});
   drafting_.SetLocal(Chain({9}));
   EXPECT_TRUE(drafting_.is_local());
-  drafting_.EndRound(1, 1, std::vector<TokenId>{9, 10});
+  drafting_.EndRound(1, 1, std::vector<TokenId>{9, 10}, "");
   const RoundDecision decision = drafting_.TakeDecision(3, Plan(4));
   EXPECT_EQ(decision.session, 3u);
   EXPECT_EQ(decision.round, 1u) << "of the last plan sent";
@@ -71,8 +70,7 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
 TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
-  drafting_.SetAcceptance("ab");
-  drafting_.EndRound(1, 1, std::vector<TokenId>{5, 7});
+  drafting_.EndRound(1, 1, std::vector<TokenId>{5, 7}, "ab");
   drafting_.Lose(2);
   Ask(2);  // another drafter was opened with the whole text
   const RoundDecision decision = drafting_.TakeDecision(3, Plan(3));

@@ -1,0 +1,72 @@
+// What the engine reports of its work, for metrics, traces and the status page. Observers look on:
+// nothing that they do changes a text, a plan or a deadline.
+//
+// Thread: the engine thread. Calls must not wait, and must not call the engine.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "verifier/engine/sink.h"
+#include "verifier/rules/verify.h"
+
+namespace outrider {
+
+struct Session;
+
+// Why a request was not queued.
+enum class Refusal { kQueueFull, kClientShare, kDraining };
+
+// One sequence's part of a forward pass.
+struct SequenceRows {
+  const Session* session = nullptr;
+  int rows = 0;   // tokens computed, draft tokens included
+  int draft = 0;  // of these, draft tokens
+};
+
+struct ForwardPass {
+  std::span<const SequenceRows> sequences;
+  int rows = 0;
+  int device_rounds = 0;  // that the device decides
+};
+
+// What the engine holds at the end of a step.
+struct EngineLevels {
+  int running = 0;  // sequences that hold KV pages
+  int waiting = 0;
+  int total_pages = 0;
+  int free_pages = 0;
+  int cached_pages = 0;    // that the prefix cache holds, alone or with sequences
+  int sequence_pages = 0;  // that running sequences hold, shared pages counted for each
+};
+
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+
+  virtual void OnRefused(Refusal) {}
+  virtual void OnSubmitted(const Session&) {}
+  virtual void OnStepBegin(Time /*now*/) {}
+  // The sequence got KV pages, `cached` tokens of its text already computed. `is_first`: it was not
+  // preempted before.
+  virtual void OnAdmitted(const Session&, int /*cached*/, bool /*is_first*/) {}
+  virtual void OnPreempted(const Session&) {}
+  virtual void OnForward(const ForwardPass&) {}
+  virtual void OnFirstTokenAcceptance(const FirstTokenAcceptance&) {}
+  // A round is decided. The session still is as before it: its draft is there, its round and its
+  // last token's time are those of the round before.
+  virtual void OnRound(const Session&, const Chunk&, Time /*now*/) {}
+  virtual void OnDraftLate(const Session&) {}
+  // The request cannot go on: its logits are not finite. OnEnded follows.
+  virtual void OnNotFinite(const Session&) {}
+  // The request is over. `status`: OK, or why it was cancelled or failed.
+  virtual void OnEnded(const Session&, const Status& /*status*/, Time /*now*/) {}
+  // `forward_seconds`: of the step's forward pass and what followed from it; nullopt: there was
+  // nothing to compute.
+  virtual void OnStepEnd(const EngineLevels&, std::optional<double> /*forward_seconds*/,
+                         Time /*now*/) {}
+};
+
+}  // namespace outrider

@@ -20,17 +20,6 @@ uint64_t RandomSeed() {
   return (static_cast<uint64_t>(device()) << 32) | device();
 }
 
-// Parents of a forward pass's tokens: `pending` in a chain, the draft behind the last of them.
-std::vector<int32_t> TreeParents(const DraftTree& draft, int pending) {
-  std::vector<int32_t> parents;
-  parents.reserve(static_cast<size_t>(pending) + static_cast<size_t>(draft.size()));
-  for (int row = 0; row < pending; ++row) parents.push_back(row - 1);
-  for (int node = 1; node <= draft.size(); ++node) {
-    parents.push_back(pending - 1 + draft.parent(node));
-  }
-  return parents;
-}
-
 std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelConfig& config) {
   std::vector<TokenId> stops = request.stop_tokens;
   if (!request.ignore_eos) {
@@ -38,6 +27,13 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
     stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
   return stops;
+}
+
+StepPace PaceFor(const EngineOptions& options, const Model& model) {
+  const int most = std::min(options.scheduler.token_budget, model.max_batch_tokens());
+  // One session's largest draft always fits, beside the part that is kept for prompts.
+  const int least = std::min(most, (options.max_draft_tokens + 8) * 4 / 3 + 1);
+  return {least, most, options.step_target_seconds};
 }
 
 }  // namespace
@@ -64,21 +60,23 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
       device_rounds_(model, limits_.vocab_size),
-      prefixes_(model),
-      row_budget_(std::min(options.scheduler.token_budget, model->max_batch_tokens())),
+      admission_({.max_running = options.max_sessions,
+                  .max_waiting = options.max_waiting,
+                  .max_waiting_per_client = options.max_waiting_per_client,
+                  .prefix_cache = options.prefix_cache},
+                 &sessions_, model, &observers_),
+      pace_(PaceFor(options, *model)),
       door_(options.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
   if (options.planner.has_value()) planner_.emplace(*options.planner, metrics);
   auto shares = std::make_unique<ProposerShares>();
   proposer_shares_ = shares.get();
-  observers_.push_back(std::move(shares));
+  observers_.Add(std::move(shares));
   if (metrics != nullptr) {
-    observers_.push_back(std::make_unique<MetricsObserver>(metrics, model));
-    observers_.push_back(std::make_unique<SpeedupObserver>(metrics));
+    observers_.Add(std::make_unique<MetricsObserver>(metrics, model));
+    observers_.Add(std::make_unique<SpeedupObserver>(metrics));
   }
-  if (options.tracer != nullptr) {
-    observers_.push_back(std::make_unique<TraceObserver>(options.tracer));
-  }
+  if (options.tracer != nullptr) observers_.Add(std::make_unique<TraceObserver>(options.tracer));
 }
 
 Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
@@ -86,24 +84,11 @@ Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
   if (draining_) {
-    Notify(&EngineObserver::OnRefused, Refusal::kDraining);
+    observers_.Notify(&EngineObserver::OnRefused, Refusal::kDraining);
     return Unavailable("the verifier is draining and takes no new requests");
   }
   OUTRIDER_TRY(Validate(request, limits_));
-  const int waiting = Waiting();
-  if (waiting >= options_.max_waiting) {
-    Notify(&EngineObserver::OnRefused, Refusal::kQueueFull);
-    return ResourceExhausted("the queue is full: " + std::to_string(waiting) +
-                             " requests wait; try again later");
-  }
-  const auto of_client = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
-    return entry.second->sequence < 0 && entry.second->request.client == request.client;
-  });
-  if (of_client >= options_.max_waiting_per_client) {
-    Notify(&EngineObserver::OnRefused, Refusal::kClientShare);
-    return ResourceExhausted("this client's share of the queue is full: " +
-                             std::to_string(of_client) + " of its requests wait; try again later");
-  }
+  OUTRIDER_TRY(admission_.CheckQueue(request.client));
   auto session = std::make_unique<Session>();
   session->id = id;
   session->sink = std::move(sink);
@@ -133,9 +118,9 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
   session->submitted = clock_->Now();
-  Notify(&EngineObserver::OnSubmitted, *session);
+  observers_.Notify(&EngineObserver::OnSubmitted, *session);
   sessions_.emplace(id, std::move(session));
-  TellDoor();
+  PublishQueue();
   return Status();
 }
 
@@ -144,7 +129,7 @@ void Engine::Cancel(uint64_t id, const Status& reason) {
   if (it == sessions_.end()) return;
   const std::shared_ptr<GenerationSink> sink = it->second->sink;
   const int tokens = it->second->output->tokens();
-  Notify(&EngineObserver::OnEnded, *it->second, reason, clock_->Now());
+  observers_.Notify(&EngineObserver::OnEnded, *it->second, reason, clock_->Now());
   Remove(*it->second);
   sink->Fail(Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
                                        (tokens == 1 ? " token" : " tokens")));
@@ -154,85 +139,14 @@ void Engine::CancelAll(const Status& reason) {
   while (!sessions_.empty()) Cancel(sessions_.begin()->first, reason);
 }
 
-Session* Engine::NextWaiting() {
-  std::map<std::string_view, int> running;
-  for (const auto& [id, session] : sessions_) {
-    if (session->sequence >= 0) ++running[session->request.client];
-  }
-  Session* next = nullptr;
-  int fewest = 0;
-  for (const auto& [id, session] : sessions_) {
-    if (session->sequence >= 0) continue;
-    const int of_client = running[session->request.client];
-    if (next != nullptr && of_client >= fewest) continue;
-    next = session.get();
-    fewest = of_client;
-  }
-  return next;
-}
-
 void Engine::Admit() {
-  while (running_ < options_.max_sessions) {
-    Session* const session = NextWaiting();
-    if (session == nullptr) return;
-    // The last token is always computed: its logits are wanted.
-    const std::span<const TokenId> tokens = session->tokens;
-    const SequenceId sequence = options_.prefix_cache
-                                    ? prefixes_.Fork(tokens.first(tokens.size() - 1))
-                                    : model_->NewSequence();
-    // Room for what is known, and a page in hand for each running session: else the newcomer would
-    // be the first to be preempted. More comes with each step.
-    const auto room = [&] {
-      return model_->Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
-             model_->free_pages() >= running_;
-    };
-    bool fits = room();
-    while (!fits && prefixes_.EvictOne()) fits = room();
-    if (!fits) {
-      model_->Release(sequence);
-      return;  // a small request does not overtake a large one for ever
-    }
-    session->sequence = sequence;
-    ++running_;
-    session->computed = model_->length(sequence);
-    const bool is_first = !std::exchange(session->was_admitted, true);
-    if (is_first) session->admitted = clock_->Now();
-    Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
+  while (Session* const session = admission_.AdmitNext(clock_->Now())) {
     // What a lost drafter left is scored first: the next drafter does not know its nodes.
     const DraftingState& drafting = session->drafting;
     if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) {
       PlanNext(*session);
     }
   }
-}
-
-bool Engine::MakeRoom(Session& session, int tokens) {
-  while (!model_->Reserve(session.sequence, tokens).ok()) {
-    if (prefixes_.EvictOne()) continue;
-    const auto youngest = std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
-      return entry.second->sequence >= 0;
-    });
-    if (youngest->second.get() == &session) return false;
-    Preempt(*youngest->second);
-  }
-  return true;
-}
-
-void Engine::Preempt(Session& session) {
-  model_->Release(session.sequence);
-  session.sequence = -1;
-  session.computed = 0;
-  --running_;
-  Notify(&EngineObserver::OnPreempted, session);
-}
-
-Duration Engine::RetryAfter() const {
-  constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
-  const double seconds = request_seconds_ > 0 && running_ > 0
-                             ? request_seconds_ * (Waiting() + 1) / running_
-                             : kUnknown;
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(std::clamp(seconds, kLeast, kMost)));
 }
 
 void Engine::Expire(Time now) {
@@ -250,164 +164,128 @@ void Engine::Expire(Time now) {
 }
 
 bool Engine::Step() {
-  Notify(&EngineObserver::OnStepBegin, clock_->Now());
+  observers_.Notify(&EngineObserver::OnStepBegin, clock_->Now());
   Admit();
   Expire(clock_->Now());
-  TellDoor();  // before the forward pass, which takes long
-  std::vector<Session*> running;
-  std::vector<Candidate> candidates;
-  for (const auto& [id, session] : sessions_) {
-    if (session->sequence < 0) continue;
-    // A session that waits for its draft can still prefill, all but the token before the draft.
-    const int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
-    if (pending == 0) continue;
-    candidates.push_back({.index = static_cast<int>(running.size()),
-                          .pending = pending,
-                          .draft = session->drafting.draft().size(),
-                          .served = session->served,
-                          .arrival = id});
-    running.push_back(session.get());
-  }
-  SchedulerOptions scheduler = options_.scheduler;
-  scheduler.token_budget = row_budget_;
-  std::vector<Share> shares = PickShares(std::move(candidates), scheduler);
-  // Pages for what each adds, the oldest session first: it is never the one that has to give way.
-  std::sort(shares.begin(), shares.end(),
-            [](const Share& a, const Share& b) { return a.index < b.index; });
-  std::erase_if(shares, [&](const Share& share) {
-    Session& s = *running[static_cast<size_t>(share.index)];
-    return s.sequence < 0 ||
-           !MakeRoom(s, s.computed + share.pending + (share.last ? s.drafting.draft().size() : 0));
-  });
-  std::erase_if(shares, [&](const Share& share) {  // gave way to an older one since
-    return running[static_cast<size_t>(share.index)]->sequence < 0;
-  });
+  PublishQueue();  // before the forward pass, which takes long
+  std::vector<BatchEntry> batch = PickBatch();
   std::optional<double> forward_seconds;
-  if (!shares.empty()) {
-    ++step_;
+  if (!batch.empty()) {
     const Time start = clock_->Now();
-    if (const Status status = RunBatch(running, shares); !status.ok()) {
+    std::vector<uint64_t> ids;
+    ids.reserve(batch.size());
+    for (const BatchEntry& entry : batch) ids.push_back(entry.session->id);
+    if (const Status status = RunBatch(batch); !status.ok()) {
       Log(LogLevel::kError, "forward pass failed", {{"status", status.ToString()}});
-      std::vector<uint64_t> ids;
-      ids.reserve(shares.size());
-      for (const Share& share : shares) {
-        ids.push_back(running[static_cast<size_t>(share.index)]->id);
-      }
       for (const uint64_t id : ids) Cancel(id, status.Annotate("forward pass"));
     }
     forward_seconds = Seconds(clock_->Now() - start);
   }
   if (drafts_ != nullptr) drafts_->Flush();
-  Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
+  observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
   return forward_seconds.has_value();
 }
 
-Status Engine::RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares) {
-  struct Work {
-    Session* session;
-    bool last;
-    int pending;
-    bool on_device;  // the device decides its round
-    std::vector<TokenId> tokens;
-    std::vector<int32_t> parents;
-    std::vector<int32_t> logit_rows;
+std::vector<BatchEntry> Engine::PickBatch() {
+  std::vector<Session*> ready;
+  std::vector<Candidate> candidates;
+  for (const auto& [id, session] : sessions_) {
+    if (!session->is_running()) continue;
+    // A session that waits for its draft can still prefill, all but the token before the draft.
+    const int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    if (pending == 0) continue;
+    candidates.push_back({.index = static_cast<int>(ready.size()),
+                          .pending = pending,
+                          .draft = session->drafting.draft().size(),
+                          .served = session->served,
+                          .arrival = id});
+    ready.push_back(session.get());
+  }
+  SchedulerOptions scheduler = options_.scheduler;
+  scheduler.token_budget = pace_.row_budget();
+  std::vector<Share> shares = PickShares(std::move(candidates), scheduler);
+  const auto of = [&](const Share& share) -> Session& {
+    return *ready[static_cast<size_t>(share.index)];
   };
-  std::vector<Work> work;
-  work.reserve(shares.size());
-  int rows = 0;
-  std::vector<SequenceRows> sequences;
+  // Pages for what each adds, the oldest session first: it is never the one that has to give way.
+  std::sort(shares.begin(), shares.end(),
+            [](const Share& a, const Share& b) { return a.index < b.index; });
+  std::erase_if(shares, [&](const Share& share) {
+    Session& session = of(share);
+    const int draft = share.last ? session.drafting.draft().size() : 0;
+    return !session.is_running() ||
+           !admission_.Reserve(session, session.computed + share.pending + draft);
+  });
+  std::vector<BatchEntry> batch;
+  batch.reserve(shares.size());
   for (const Share& share : shares) {
-    Session& s = *running[static_cast<size_t>(share.index)];
-    Work& w = work.emplace_back(Work{.session = &s,
-                                     .last = share.last && share.pending == s.pending(),
-                                     .pending = share.pending});
-    w.on_device = w.last && device_rounds_.Takes(s);
-    const auto begin = s.tokens.begin() + s.computed;
-    w.tokens.assign(begin, begin + share.pending);
-    if (w.last) {
-      const DraftTree& draft = s.drafting.draft();
-      for (int node = 1; node <= draft.size(); ++node) w.tokens.push_back(draft.token(node));
-      if (!draft.is_chain()) w.parents = TreeParents(draft, share.pending);
-      for (int row = share.pending - 1; row < static_cast<int>(w.tokens.size()); ++row) {
-        w.logit_rows.push_back(row);
-      }
-    }
-    const int own = static_cast<int>(w.tokens.size());
-    rows += own;
-    sequences.push_back({.session = &s, .rows = own, .draft = own - share.pending});
+    // Unless it gave way to an older one since.
+    if (of(share).is_running()) batch.push_back(MakeBatchEntry(of(share), share));
   }
-  std::vector<ForwardSequence> batch;
-  batch.reserve(work.size());
+  return batch;
+}
+
+Status Engine::RunBatch(std::span<BatchEntry> batch) {
+  ++step_;
+  std::vector<ForwardSequence> forward;
+  std::vector<SequenceRows> sequences;
+  int rows = 0;
+  int64_t context = 0;
   device_rounds_.Begin();
-  for (const Work& w : work) {
-    batch.push_back({.sequence = w.session->sequence,
-                     .tokens = w.tokens,
-                     .parents = w.parents,
-                     .logit_rows = w.logit_rows,
-                     .verify = w.on_device});
-    if (w.on_device) {
-      device_rounds_.Add(*w.session);
+  for (BatchEntry& entry : batch) {
+    const Session& session = *entry.session;
+    entry.on_device = entry.ends_round && device_rounds_.Takes(session);
+    if (entry.on_device) {
+      device_rounds_.Add(session);
     } else {
-      device_rounds_.Skip(static_cast<int>(w.logit_rows.size()));
+      device_rounds_.Skip(static_cast<int>(entry.logit_rows.size()));
     }
+    forward.push_back(ForwardOf(entry));
+    sequences.push_back(
+        {.session = &session, .rows = entry.rows(), .draft = entry.rows() - entry.pending});
+    rows += entry.rows();
+    context += session.computed;
   }
-  Notify(&EngineObserver::OnForward,
-         ForwardPass{.sequences = sequences, .rows = rows, .device_rounds = device_rounds_.size()});
+  observers_.Notify(
+      &EngineObserver::OnForward,
+      ForwardPass{.sequences = sequences, .rows = rows, .device_rounds = device_rounds_.size()});
   const Time start = clock_->Now();
   ForwardOutput output;
-  OUTRIDER_TRY(model_->Forward(batch, /*want_hidden=*/false, &output));
+  OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
   device_rounds_.Run();
-  const double seconds = Seconds(clock_->Now() - start);
-  constexpr double kStepGain = 1.0 / 16;
-  step_seconds_ =
-      step_seconds_ > 0 ? step_seconds_ + kStepGain * (seconds - step_seconds_) : seconds;
-  AdjustBudget(rows, seconds);
-  int64_t context = 0;
-
+  pace_.Record(rows, Seconds(clock_->Now() - start));
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   float* logits = output.logits;
-  for (Work& w : work) {
-    Session& s = *w.session;
-    s.served = step_;
-    context += s.computed;
-    if (!w.last) {
-      s.computed += static_cast<int>(w.tokens.size());
-      s.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
-      continue;
-    }
-    s.computed = static_cast<int>(s.tokens.size());  // the draft's KV is decided by the verdict
-    const size_t entries = w.on_device ? 0 : w.logit_rows.size() * vocab;
-    std::vector<float> raw_rows;
-    if (s.request.logprobs.has_value()) raw_rows.assign(logits, logits + entries);
-    DecidedRound round = w.on_device
-                             ? device_rounds_.Next(s)
-                             : DecideOnHost(s, logits, static_cast<int>(vocab), limits_.vocab_size);
+  for (const BatchEntry& entry : batch) {
+    const size_t entries = entry.on_device ? 0 : entry.logit_rows.size() * vocab;
+    TakeResult(entry, {logits, entries});
     logits += entries;
-    if (round.broken_depth >= 0) {
-      EndBroken(s, round.broken_depth);
-    } else {
-      Advance(s, std::move(round), w.pending, raw_rows);
-    }
   }
   if (planner_.has_value()) {
-    planner_->OnStep(static_cast<int>(work.size()), rows, context, Seconds(clock_->Now() - start));
+    planner_->OnStep(static_cast<int>(batch.size()), rows, context, Seconds(clock_->Now() - start));
   }
   return Status();
 }
 
-void Engine::AdjustBudget(int rows, double seconds) {
-  if (options_.step_target_seconds <= 0) return;
-  constexpr double kShrink = 0.85, kGrow = 1.05;
-  const int most = std::min(options_.scheduler.token_budget, model_->max_batch_tokens());
-  // One session's largest draft always fits, beside the part that is kept for prompts.
-  const int least = std::min(most, (options_.max_draft_tokens + 8) * 4 / 3 + 1);
-  double budget = row_budget_;
-  if (seconds > options_.step_target_seconds) {
-    budget = std::min(budget, static_cast<double>(rows)) * kShrink;
-  } else if (rows * 2 > row_budget_) {  // an idle engine says nothing of a full one
-    budget = budget * kGrow + 1;
+void Engine::TakeResult(const BatchEntry& entry, std::span<float> logits) {
+  Session& session = *entry.session;
+  session.served = step_;
+  session.computed += entry.pending;
+  if (!entry.ends_round) {
+    session.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
+    return;
   }
-  row_budget_ = std::clamp(static_cast<int>(budget), least, most);
+  std::vector<float> raw_rows;
+  if (session.request.logprobs.has_value()) raw_rows.assign(logits.begin(), logits.end());
+  DecidedRound round =
+      entry.on_device
+          ? device_rounds_.Next(session)
+          : DecideOnHost(session, logits.data(), model_->config().vocab_size, limits_.vocab_size);
+  if (round.broken_depth >= 0) {
+    EndBroken(session, round.broken_depth);
+  } else {
+    Advance(session, std::move(round), entry.pending, raw_rows);
+  }
 }
 
 void Engine::EndBroken(Session& session, int depth) {
@@ -416,7 +294,7 @@ void Engine::EndBroken(Session& session, int depth) {
       Internal("the model's logits are not finite at position " + std::to_string(position));
   Log(LogLevel::kError, "request ended: its logits are NaN or infinite",
       {{"session", session.id}, {"reason", status.message()}});
-  Notify(&EngineObserver::OnNotFinite, session);
+  observers_.Notify(&EngineObserver::OnNotFinite, session);
   Cancel(session.id, status);
 }
 
@@ -452,7 +330,7 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
                      std::span<const float> raw_rows) {
   const Verdict& verdict = round.verdict;
   if (round.first_token.has_value()) {
-    Notify(&EngineObserver::OnFirstTokenAcceptance, *round.first_token);
+    observers_.Notify(&EngineObserver::OnFirstTokenAcceptance, *round.first_token);
   }
   DraftingState& drafting = session.drafting;
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
@@ -498,9 +376,9 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
   const bool first = session.round == 1;
   if (first) {
     session.first_token = now;
-    KeepPrompt(session);
+    admission_.SharePrompt(session);
   }
-  Notify(&EngineObserver::OnRound, session, chunk, now);
+  observers_.Notify(&EngineObserver::OnRound, session, chunk, now);
   session.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
@@ -522,15 +400,6 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
   }
 }
 
-void Engine::KeepPrompt(const Session& session) {
-  if (!options_.prefix_cache) return;
-  const int whole = session.prompt_tokens / model_->page_tokens() * model_->page_tokens();
-  if (whole == 0) return;
-  if (const Result<SequenceId> fork = model_->Fork(session.sequence, whole); fork.ok()) {
-    prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(whole)), *fork);
-  }
-}
-
 void Engine::Finish(Session& session, FinishReason reason) {
   const Time now = clock_->Now();
   Summary& s = session.summary;
@@ -541,21 +410,14 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.queue_seconds = Seconds(session.admitted - session.submitted);
   s.prefill_seconds = Seconds(session.first_token - session.admitted);
   s.decode_seconds = Seconds(now - session.first_token);
-  constexpr double kGain = 0.1;
-  const double took = Seconds(now - session.admitted);
-  request_seconds_ =
-      request_seconds_ > 0 ? request_seconds_ + kGain * (took - request_seconds_) : took;
+  admission_.RecordRequest(Seconds(now - session.admitted));
   if (session.planner != nullptr) {
     session.planner->Summarize(&s);
     session.planner->Finish(
         std::span(session.tokens).subspan(static_cast<size_t>(session.prompt_tokens)));
   }
-  if (options_.prefix_cache) {
-    prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(session.computed)),
-                     std::exchange(session.sequence, -1));
-    --running_;
-  }
-  Notify(&EngineObserver::OnEnded, session, Status(), now);
+  admission_.CacheText(session);
+  observers_.Notify(&EngineObserver::OnEnded, session, Status(), now);
   const std::shared_ptr<GenerationSink> sink = session.sink;
   const Summary summary = s;
   Remove(session);
@@ -563,13 +425,10 @@ void Engine::Finish(Session& session, FinishReason reason) {
 }
 
 void Engine::Remove(Session& session) {
-  if (session.sequence >= 0) {
-    model_->Release(session.sequence);
-    --running_;
-  }
+  admission_.Release(session);
   if (session.drafting.is_attached()) drafts_->Close(session.id);
   sessions_.erase(session.id);
-  TellDoor();
+  PublishQueue();
 }
 
 std::optional<Time> Engine::NextDeadline() const {
@@ -585,12 +444,12 @@ std::optional<Time> Engine::NextDeadline() const {
 EngineSnapshot Engine::Snapshot() const {
   EngineSnapshot snapshot{.total_pages = model_->total_pages(),
                           .free_pages = model_->free_pages(),
-                          .cached_pages = prefixes_.Pages(),
+                          .cached_pages = admission_.cached_pages(),
                           .draining = draining_};
   std::set<std::string_view> clients;
   for (const auto& [id, session] : sessions_) {
     clients.insert(session->request.client);
-    const bool running = session->sequence >= 0;
+    const bool running = session->is_running();
     ++(running ? snapshot.running : snapshot.waiting);
     snapshot.sessions.push_back({.id = id,
                                  .phase = !running              ? "waiting"
@@ -607,17 +466,17 @@ EngineSnapshot Engine::Snapshot() const {
   return snapshot;
 }
 
-void Engine::TellDoor() { door_.Publish(Waiting(), RetryAfter()); }
+void Engine::PublishQueue() { door_.Publish(admission_.waiting(), admission_.RetryAfter()); }
 
 EngineLevels Engine::Levels() const {
-  EngineLevels levels{.running = running_,
-                      .waiting = Waiting(),
+  EngineLevels levels{.running = admission_.running(),
+                      .waiting = admission_.waiting(),
                       .total_pages = model_->total_pages(),
                       .free_pages = model_->free_pages(),
-                      .cached_pages = prefixes_.Pages()};
+                      .cached_pages = admission_.cached_pages()};
   const int page = model_->page_tokens();
   for (const auto& [id, session] : sessions_) {
-    if (session->sequence < 0) continue;
+    if (!session->is_running()) continue;
     levels.sequence_pages += (model_->length(session->sequence) + page - 1) / page;
   }
   return levels;

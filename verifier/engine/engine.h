@@ -21,6 +21,8 @@
 #include "common/model/model.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
+#include "verifier/engine/admission.h"
+#include "verifier/engine/batch_entry.h"
 #include "verifier/engine/decided_round.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
@@ -28,12 +30,12 @@
 #include "verifier/engine/engine_observer.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/engine/planner.h"
-#include "verifier/engine/prefix_cache.h"
 #include "verifier/engine/proposer_shares.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/scheduler.h"
 #include "verifier/engine/session.h"
 #include "verifier/engine/sink.h"
+#include "verifier/engine/step_pace.h"
 
 namespace outrider {
 
@@ -95,9 +97,8 @@ class Engine final : public DraftConsumer {
   static RequestLimits LimitsOf(const EngineOptions& options, const Model& model,
                                 const Tokenizer& tokenizer);
 
-  // When a request that was refused for want of room may be worth trying again: how long the queue
-  // takes at the pace of late.
-  Duration RetryAfter() const;
+  // When a request that was refused for want of room may be worth trying again.
+  Duration RetryAfter() const { return admission_.RetryAfter(); }
 
   // For the threads that take requests in.
   Door& door() { return door_; }
@@ -126,21 +127,15 @@ class Engine final : public DraftConsumer {
   EngineSnapshot Snapshot() const;
 
  private:
-  using Table = std::map<uint64_t, std::unique_ptr<Session>>;
-
-  // Sessions that wait for pages.
-  int Waiting() const { return static_cast<int>(sessions_.size()) - running_; }
+  // Admits waiting sessions and plans their rounds.
   void Admit();
-  // The waiting session that is next: of the client with the fewest running ones, in order of
-  // arrival. nullptr: none.
-  Session* NextWaiting();
-  // Makes room for `tokens` of a session's tokens: by pages that only the prefix cache holds, then
-  // by preempting younger sessions. False: there is none without stopping older ones.
-  bool MakeRoom(Session& session, int tokens);
-  // Gives a running session's pages back. It waits in its old place and is computed anew.
-  void Preempt(Session& session);
   void Expire(Time now);
-  Status RunBatch(const std::vector<Session*>& running, const std::vector<Share>& shares);
+  // What the next forward pass computes, with pages for it.
+  std::vector<BatchEntry> PickBatch();
+  Status RunBatch(std::span<BatchEntry> batch);
+  // Goes on with what a forward pass computed of a sequence. `logits` [logit rows, vocab]: of a
+  // round that the host decides; overwritten. The session may be gone afterwards.
+  void TakeResult(const BatchEntry& entry, std::span<float> logits);
   // Ends a request for which the model has no usable logits, `depth` tokens after its text.
   void EndBroken(Session& session, int depth);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
@@ -160,10 +155,6 @@ class Engine final : public DraftConsumer {
   float HeadThreshold(const Session& session) const;
   // Sends a drafter the plan of `shape`.
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
-  // Lets the prefix cache hold the prompt, whose KV is complete.
-  void KeepPrompt(const Session& session);
-  // Follows step_target_seconds.
-  void AdjustBudget(int rows, double seconds);
   // Draft tokens that a round of the session may have.
   int DraftRoom(const Session& session) const;
   // What to draft next as asked, as far as output and room go. Length 0: nothing now.
@@ -175,13 +166,9 @@ class Engine final : public DraftConsumer {
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);
-  // Tells the door how many wait.
-  void TellDoor();
+  // For the threads that take requests in.
+  void PublishQueue();
   EngineLevels Levels() const;
-  template <class... Params, class... Args>
-  void Notify(void (EngineObserver::*event)(Params...), const Args&... args) {
-    for (const auto& observer : observers_) (observer.get()->*event)(args...);
-  }
 
   EngineOptions options_;
   Model* model_;
@@ -191,18 +178,14 @@ class Engine final : public DraftConsumer {
   RequestLimits limits_;
   bool draining_ = false;
   uint64_t step_ = 0;
-  DeviceRounds device_rounds_;
-  PrefixCache prefixes_;
-  std::optional<Planner> planner_;
-  int running_ = 0;             // sessions that hold pages; the others wait for theirs
-  int row_budget_;              // rows of the next forward pass at most
-  double request_seconds_ = 0;  // from admission to the end, of late
-  double step_seconds_ = 0;     // a forward pass, of late; 0: not known yet
-  Door door_;
-  Table sessions_;  // by id: order of arrival
-
-  std::vector<std::unique_ptr<EngineObserver>> observers_;
+  SessionTable sessions_;
+  EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of them
+  DeviceRounds device_rounds_;
+  Admission admission_;
+  StepPace pace_;
+  std::optional<Planner> planner_;
+  Door door_;
 };
 
 }  // namespace outrider

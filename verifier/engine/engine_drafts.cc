@@ -14,7 +14,7 @@ int Engine::DraftRoom(const Session& session) const {
   // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
   // kept for prompts): speculation never costs another session its turn. Bounds look at counts
   // alone, never at tokens.
-  const int share = row_budget_ * 3 / 4 / std::max(running_, 1) - 1;
+  const int share = pace_.row_budget() * 3 / 4 / std::max(admission_.running(), 1) - 1;
   return std::min(limits_.kv_tokens - static_cast<int>(session.tokens.size()), share);
 }
 
@@ -119,15 +119,15 @@ void Engine::SendPlan(Session& session, const DraftShape& shape, const StopRule&
 }
 
 Duration Engine::Worth(const Session& session, const DraftShape& shape) const {
-  if (step_seconds_ <= 0) return std::chrono::hours(1);  // not known yet
+  if (pace_.step_seconds() <= 0) return std::chrono::hours(1);  // not known yet
   // Not less for a draft that is short because the request ends.
   const int tokens = std::max(shape.length, session.speculation.shape.length);
   return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(tokens * step_seconds_));
+      std::chrono::duration<double>(tokens * pace_.step_seconds()));
 }
 
 void Engine::MarkLate(Session& session) {
-  Notify(&EngineObserver::OnDraftLate, session);
+  observers_.Notify(&EngineObserver::OnDraftLate, session);
   session.drafting.Expire(clock_->Now());
   drafts_->MarkLate(session.id);
 }

@@ -4,8 +4,11 @@
 // Thread: the engine thread. Calls must not wait, and must not call the engine.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -67,6 +70,20 @@ class EngineObserver {
   // nothing to compute.
   virtual void OnStepEnd(const EngineLevels&, std::optional<double> /*forward_seconds*/,
                          Time /*now*/) {}
+};
+
+class EngineObservers {
+ public:
+  void Add(std::unique_ptr<EngineObserver> observer) { all_.push_back(std::move(observer)); }
+
+  // Calls `event` of each, in the order of Add.
+  template <class... Params, class... Args>
+  void Notify(void (EngineObserver::*event)(Params...), const Args&... args) {
+    for (const auto& observer : all_) (observer.get()->*event)(args...);
+  }
+
+ private:
+  std::vector<std::unique_ptr<EngineObserver>> all_;
 };
 
 }  // namespace outrider

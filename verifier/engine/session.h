@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,6 +20,8 @@
 
 namespace outrider {
 
+inline constexpr SequenceId kNoSequence = -1;
+
 struct Session {
   uint64_t id = 0;
   GenerationRequest request;
@@ -28,10 +31,10 @@ struct Session {
   int prompt_tokens = 0;
   int max_new_tokens = 0;
   uint64_t seed = 0;
-  SequenceId sequence = -1;  // -1: waits for pages
-  int computed = 0;          // of `tokens`, those whose KV is held
-  uint32_t round = 1;        // the round under way: every step that yields tokens ends one
-  uint64_t served = 0;       // the step that served it last
+  SequenceId sequence = kNoSequence;  // its KV pages; kNoSequence: it waits for some
+  int computed = 0;                   // of `tokens`, those whose KV is held
+  uint32_t round = 1;                 // the round under way: every step that yields tokens ends one
+  uint64_t served = 0;                // the step that served it last
   SpeculationPlan speculation;
   std::unique_ptr<Warper> warper;
   std::unique_ptr<OutputStream> output;
@@ -47,6 +50,7 @@ struct Session {
   Time last_token;
   Summary summary;
 
+  bool is_running() const { return sequence != kNoSequence; }
   int pending() const { return static_cast<int>(tokens.size()) - computed; }
   // Only the draft is missing: all of the text but the token before it is computed.
   bool awaits_draft() const { return drafting.holds_round() && pending() <= 1; }
@@ -54,5 +58,8 @@ struct Session {
     return max_new_tokens - (static_cast<int>(tokens.size()) - prompt_tokens);
   }
 };
+
+// By id, which is the order of arrival.
+using SessionTable = std::map<uint64_t, std::unique_ptr<Session>>;
 
 }  // namespace outrider

@@ -1,0 +1,138 @@
+#include "verifier/engine/admission.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace outrider {
+
+Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Model* model,
+                     EngineObservers* observers)
+    : options_(options),
+      sessions_(*sessions),
+      model_(*model),
+      observers_(*observers),
+      prefixes_(model) {}
+
+Status Admission::CheckQueue(const std::string& client) {
+  if (waiting() >= options_.max_waiting) {
+    observers_.Notify(&EngineObserver::OnRefused, Refusal::kQueueFull);
+    return ResourceExhausted("the queue is full: " + std::to_string(waiting()) +
+                             " requests wait; try again later");
+  }
+  const auto of_client = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+    return !entry.second->is_running() && entry.second->request.client == client;
+  });
+  if (of_client >= options_.max_waiting_per_client) {
+    observers_.Notify(&EngineObserver::OnRefused, Refusal::kClientShare);
+    return ResourceExhausted("this client's share of the queue is full: " +
+                             std::to_string(of_client) + " of its requests wait; try again later");
+  }
+  return Status();
+}
+
+Session* Admission::NextWaiting() {
+  std::map<std::string_view, int> running;
+  for (const auto& [id, session] : sessions_) {
+    if (session->is_running()) ++running[session->request.client];
+  }
+  Session* next = nullptr;
+  int fewest = 0;
+  for (const auto& [id, session] : sessions_) {
+    if (session->is_running()) continue;
+    const int of_client = running[session->request.client];
+    if (next != nullptr && of_client >= fewest) continue;
+    next = session.get();
+    fewest = of_client;
+  }
+  return next;
+}
+
+Session* Admission::AdmitNext(Time now) {
+  if (running_ >= options_.max_running) return nullptr;
+  Session* const session = NextWaiting();
+  if (session == nullptr) return nullptr;
+  // The last token is always computed: its logits are wanted.
+  const std::span<const TokenId> tokens = session->tokens;
+  const SequenceId sequence = options_.prefix_cache
+                                  ? prefixes_.Fork(tokens.first(tokens.size() - 1))
+                                  : model_.NewSequence();
+  // Room for what is known, and a page in hand for each running session: else the newcomer would be
+  // the first to be preempted. More comes with each step.
+  const auto has_room = [&] {
+    return model_.Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
+           model_.free_pages() >= running_;
+  };
+  bool fits = has_room();
+  while (!fits && prefixes_.EvictOne()) fits = has_room();
+  if (!fits) {
+    model_.Release(sequence);
+    return nullptr;
+  }
+  session->sequence = sequence;
+  session->computed = model_.length(sequence);
+  ++running_;
+  const bool is_first = !std::exchange(session->was_admitted, true);
+  if (is_first) session->admitted = now;
+  observers_.Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
+  return session;
+}
+
+bool Admission::Reserve(Session& session, int tokens) {
+  while (!model_.Reserve(session.sequence, tokens).ok()) {
+    if (prefixes_.EvictOne()) continue;
+    const auto youngest = std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
+      return entry.second->is_running();
+    });
+    if (youngest->second.get() == &session) return false;
+    Preempt(*youngest->second);
+  }
+  return true;
+}
+
+void Admission::Preempt(Session& session) {
+  Release(session);
+  session.computed = 0;
+  observers_.Notify(&EngineObserver::OnPreempted, session);
+}
+
+void Admission::SharePrompt(const Session& session) {
+  if (!options_.prefix_cache) return;
+  const int whole = session.prompt_tokens / model_.page_tokens() * model_.page_tokens();
+  if (whole == 0) return;
+  if (const Result<SequenceId> fork = model_.Fork(session.sequence, whole); fork.ok()) {
+    prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(whole)), *fork);
+  }
+}
+
+void Admission::CacheText(Session& session) {
+  if (!options_.prefix_cache) return;
+  prefixes_.Insert(std::span(session.tokens).first(static_cast<size_t>(session.computed)),
+                   std::exchange(session.sequence, kNoSequence));
+  --running_;
+}
+
+void Admission::Release(Session& session) {
+  if (!session.is_running()) return;
+  model_.Release(std::exchange(session.sequence, kNoSequence));
+  --running_;
+}
+
+void Admission::RecordRequest(double seconds) {
+  constexpr double kGain = 0.1;
+  request_seconds_ =
+      request_seconds_ > 0 ? request_seconds_ + kGain * (seconds - request_seconds_) : seconds;
+}
+
+Duration Admission::RetryAfter() const {
+  constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
+  const double seconds = request_seconds_ > 0 && running_ > 0
+                             ? request_seconds_ * (waiting() + 1) / running_
+                             : kUnknown;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::clamp(seconds, kLeast, kMost)));
+}
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+// Which sequences hold KV pages, and which wait for them. Waiting ones are admitted in turns by
+// client; a running one that needs more pages takes them from the prefix cache first, then from the
+// youngest running sequence, which is preempted: it waits in its old place, and its text is
+// computed again.
+//
+// Owner: the engine. Thread: the engine thread.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/model/model.h"
+#include "verifier/engine/engine_observer.h"
+#include "verifier/engine/prefix_cache.h"
+#include "verifier/engine/session.h"
+
+namespace outrider {
+
+struct AdmissionOptions {
+  int max_running = 256;
+  int max_waiting = 1024;
+  int max_waiting_per_client = 1024;
+  bool prefix_cache = true;  // share the KV of common prefixes
+};
+
+class Admission {
+ public:
+  // All must outlive it, `sessions` being the engine's table.
+  Admission(const AdmissionOptions& options, SessionTable* sessions, Model* model,
+            EngineObservers* observers);
+
+  // kResourceExhausted: the queue, or this client's share of it, is full.
+  Status CheckQueue(const std::string& client);
+
+  int running() const { return running_; }
+  int waiting() const { return static_cast<int>(sessions_.size()) - running_; }
+  int cached_pages() const { return prefixes_.Pages(); }
+
+  // Admits the next waiting session, if it fits: the oldest one of the client with the fewest
+  // running ones. A small request does not overtake a large one for ever. nullptr: none.
+  Session* AdmitNext(Time now);
+  // Pages for `tokens` of the session's tokens. False: there are none without preempting older
+  // ones. Preempts younger ones: REQUIRES it to run.
+  bool Reserve(Session& session, int tokens);
+
+  // Lets the prefix cache share the session's prompt, whose KV is complete.
+  void SharePrompt(const Session& session);
+  // Gives the pages of a finished session to the prefix cache, if there is one.
+  void CacheText(Session& session);
+  // Frees the session's pages, if it holds any.
+  void Release(Session& session);
+
+  // A request took so long from admission to its end.
+  void RecordRequest(double seconds);
+  // When a request that was refused for want of room may be worth trying again: how long the queue
+  // takes at the recent pace.
+  Duration RetryAfter() const;
+
+ private:
+  Session* NextWaiting();
+  void Preempt(Session& session);
+
+  const AdmissionOptions options_;
+  SessionTable& sessions_;
+  Model& model_;
+  EngineObservers& observers_;
+  PrefixCache prefixes_;
+  int running_ = 0;
+  double request_seconds_ = 0;  // recent mean; 0: not known yet
+};
+
+}  // namespace outrider

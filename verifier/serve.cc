@@ -142,7 +142,7 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals, const 
   engine_options.tracer = tracer.get();
   engine_options.defaults = defaults;
   Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
-  pool.set_consumer(&engine);
+  pool.set_consumer(&engine.drafts());
   EngineThread thread(&engine);
   std::shared_ptr<void> attached;
   if (attach != nullptr) {

@@ -56,7 +56,6 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
     : options_(options),
       model_(model),
       tokenizer_(tokenizer),
-      drafts_(drafts),
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
       device_rounds_(model, limits_.vocab_size),
@@ -66,9 +65,15 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
                   .prefix_cache = options.prefix_cache},
                  &sessions_, model, &observers_),
       pace_(PaceFor(options, *model)),
+      exchange_({.sessions = &sessions_,
+                 .admission = &admission_,
+                 .pace = &pace_,
+                 .observers = &observers_,
+                 .drafts = drafts,
+                 .clock = clock},
+                options.planner, limits_.kv_tokens, metrics),
       door_(options.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
-  if (options.planner.has_value()) planner_.emplace(*options.planner, metrics);
   auto shares = std::make_unique<ProposerShares>();
   proposer_shares_ = shares.get();
   observers_.Add(std::move(shares));
@@ -111,12 +116,8 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                                  .stop_tokens = stop_tokens,
                                  .max_tokens = session->max_new_tokens,
                                  .min_tokens = request.min_tokens});
-  if (request.speculation.enabled && drafts_ != nullptr) {
-    session->drafting = DraftingState(
-        DependsOnDrafts(request, session->speculation) ? kSeededWait : Duration::zero());
-  }
-  if (planner_.has_value()) session->planner = planner_->Open(request, session->speculation);
   session->request = std::move(request);
+  exchange_.Open(*session);
   session->submitted = clock_->Now();
   observers_.Notify(&EngineObserver::OnSubmitted, *session);
   sessions_.emplace(id, std::move(session));
@@ -144,7 +145,7 @@ void Engine::Admit() {
     // What a lost drafter left is scored first: the next drafter does not know its nodes.
     const DraftingState& drafting = session->drafting;
     if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) {
-      PlanNext(*session);
+      exchange_.PlanNext(*session);
     }
   }
 }
@@ -155,7 +156,7 @@ void Engine::Expire(Time now) {
     if (session->request.deadline.has_value() && now >= *session->request.deadline) {
       late.push_back(id);
     } else if (session->awaits_draft() && now >= session->drafting.deadline()) {
-      MarkLate(*session);
+      exchange_.MarkLate(*session);
     }
   }
   for (const uint64_t id : late) {
@@ -181,7 +182,7 @@ bool Engine::Step() {
     }
     forward_seconds = Seconds(clock_->Now() - start);
   }
-  if (drafts_ != nullptr) drafts_->Flush();
+  exchange_.Flush();
   observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
   return forward_seconds.has_value();
 }
@@ -261,9 +262,8 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     TakeResult(entry, {logits, entries});
     logits += entries;
   }
-  if (planner_.has_value()) {
-    planner_->OnStep(static_cast<int>(batch.size()), rows, context, Seconds(clock_->Now() - start));
-  }
+  exchange_.OnForward(static_cast<int>(batch.size()), rows, context,
+                      Seconds(clock_->Now() - start));
   return Status();
 }
 
@@ -363,7 +363,7 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
     ++stats.drafted_rounds;
     stats.drafted_tokens += drafted;
     if (!drafting.is_local()) {
-      std::string drafter = drafts_->DrafterName(session.id);
+      std::string drafter = exchange_.DrafterName(session);
       if (!drafter.empty())
         stats.drafter = std::move(drafter);  // "": it is gone, its draft was not
     }
@@ -396,7 +396,7 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
   if (end.has_value()) {
     Finish(session, *end);
   } else {
-    PlanNext(session);
+    exchange_.PlanNext(session);
   }
 }
 
@@ -426,7 +426,7 @@ void Engine::Finish(Session& session, FinishReason reason) {
 
 void Engine::Remove(Session& session) {
   admission_.Release(session);
-  if (session.drafting.is_attached()) drafts_->Close(session.id);
+  exchange_.Close(session);
   sessions_.erase(session.id);
   PublishQueue();
 }
@@ -457,7 +457,7 @@ EngineSnapshot Engine::Snapshot() const {
                                                                 : "decode",
                                  .prompt_tokens = session->prompt_tokens,
                                  .completion_tokens = session->output->tokens(),
-                                 .drafter = drafts_ != nullptr ? drafts_->DrafterName(id) : "",
+                                 .drafter = exchange_.DrafterName(*session),
                                  .drafted_tokens = session->summary.drafted_tokens,
                                  .accepted_tokens = session->summary.accepted_tokens});
   }

@@ -1,7 +1,6 @@
 // The verifier's heart: owns the target model and every session, runs one ragged forward pass after
 // another over whatever is ready (prefill chunks, plain steps, drafts to score), verifies, streams.
-// Knows no thread, socket or drafter: requests come by Submit, drafts by DraftConsumer, time by
-// Clock.
+// Knows no thread, socket or drafter: requests come by Submit, drafts by drafts(), time by Clock.
 //
 // Thread: the engine thread only.
 #pragma once
@@ -26,6 +25,7 @@
 #include "verifier/engine/decided_round.h"
 #include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
+#include "verifier/engine/draft_exchange.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/engine_observer.h"
 #include "verifier/engine/metrics.h"
@@ -85,12 +85,14 @@ struct EngineSnapshot {
   std::vector<SessionSnapshot> sessions;
 };
 
-class Engine final : public DraftConsumer {
+class Engine {
  public:
   // All must outlive the engine. `drafts` and `metrics` may be nullptr.
   Engine(const EngineOptions& options, Model* model, const Tokenizer* tokenizer,
          DraftSource* drafts, VerifierMetrics* metrics, const Clock* clock);
-  ~Engine() override;
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   const RequestLimits& limits() const { return limits_; }
   // What a request must keep to, from what is loaded. Pure: any thread may validate against a copy.
@@ -111,7 +113,10 @@ class Engine final : public DraftConsumer {
   void Cancel(uint64_t id, const Status& reason);
   void CancelAll(const Status& reason);
   // No new requests and plans from now on; what was accepted runs to its end.
-  void Drain() { draining_ = true; }
+  void Drain() {
+    draining_ = true;
+    exchange_.Drain();
+  }
   bool idle() const { return sessions_.empty(); }
 
   // One forward pass over what is ready. False: nothing was.
@@ -119,10 +124,8 @@ class Engine final : public DraftConsumer {
   // When to call Step again although nothing arrived; nullopt: never.
   std::optional<Time> NextDeadline() const;
 
-  void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) override;
-  void OnDrafterLost(uint64_t session) override;
-  void OnDrafterBack(uint64_t session) override;
-  void OnRefused(uint64_t session) override;
+  // Where drafts go.
+  DraftConsumer& drafts() { return exchange_; }
 
   EngineSnapshot Snapshot() const;
 
@@ -148,21 +151,6 @@ class Engine final : public DraftConsumer {
                                       std::span<const float> raw_rows) const;
   // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
-  void PlanNext(Session& session);
-  // What the session's next round is to be.
-  NextRound ChooseRound(Session& session);
-  // Of the acceptance head, where the plan names none; 0: the drafter's own.
-  float HeadThreshold(const Session& session) const;
-  // Sends a drafter the plan of `shape`.
-  void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
-  // Draft tokens that a round of the session may have.
-  int DraftRoom(const Session& session) const;
-  // What to draft next as asked, as far as output and room go. Length 0: nothing now.
-  DraftShape NextShape(const Session& session) const;
-  // The deadline of the session's draft has passed: goes on with the part that has come, if any.
-  void MarkLate(Session& session);
-  // How long plain decoding takes for as many tokens as a draft of this shape may save.
-  Duration Worth(const Session& session, const DraftShape& shape) const;
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
   void Remove(Session& session);
@@ -173,7 +161,6 @@ class Engine final : public DraftConsumer {
   EngineOptions options_;
   Model* model_;
   const Tokenizer* tokenizer_;
-  DraftSource* drafts_;
   const Clock* clock_;
   RequestLimits limits_;
   bool draining_ = false;
@@ -184,7 +171,7 @@ class Engine final : public DraftConsumer {
   DeviceRounds device_rounds_;
   Admission admission_;
   StepPace pace_;
-  std::optional<Planner> planner_;
+  DraftExchange exchange_;
   Door door_;
 };
 

@@ -154,9 +154,10 @@ class EngineLaw : public ::testing::Test {
         if (engine.Step()) continue;  // else it waits for a draft
         const RoundPlan plan = source.plan(id);
         if (source.accepts) {
-          engine.OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens), /*complete=*/true);
+          engine.drafts().OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens),
+                                  /*complete=*/true);
         } else {
-          engine.OnDrafterLost(id);
+          engine.drafts().OnDrafterLost(id);
         }
       }
       ++counts[sink->tokens];

@@ -1,0 +1,197 @@
+#include "verifier/engine/draft_exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace outrider {
+
+DraftExchange::DraftExchange(const Parts& parts, const std::optional<PlannerOptions>& planner,
+                             int kv_tokens, VerifierMetrics* metrics)
+    : parts_(parts), kv_tokens_(kv_tokens) {
+  if (planner.has_value()) planner_.emplace(*planner, metrics);
+}
+
+void DraftExchange::Open(Session& session) {
+  const GenerationRequest& request = session.request;
+  if (request.speculation.enabled && parts_.drafts != nullptr) {
+    session.drafting = DraftingState(
+        DependsOnDrafts(request, session.speculation) ? kSeededWait : Duration::zero());
+  }
+  if (planner_.has_value()) session.planner = planner_->Open(request, session.speculation);
+}
+
+int DraftExchange::DraftRoom(const Session& session) const {
+  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
+  // kept for prompts): speculation never costs another session its turn. Bounds look at counts
+  // alone, never at tokens.
+  const int share =
+      parts_.pace->row_budget() * 3 / 4 / std::max(parts_.admission->running(), 1) - 1;
+  return std::min(kv_tokens_ - static_cast<int>(session.tokens.size()), share);
+}
+
+DraftShape DraftExchange::NextShape(const Session& session) const {
+  DraftShape shape = session.speculation.shape;
+  // The last token of a round is the target's own: a draft of all that remains would waste one.
+  shape.length = std::min(shape.length, session.remaining() - 1);
+  // Under load drafts get narrower first, then shorter, then none.
+  const int room = DraftRoom(session);
+  if (shape.total_draws() > room) shape.branching.clear();
+  shape.length = std::max(std::min(shape.length, room), 0);
+  return shape;
+}
+
+NextRound DraftExchange::ChooseRound(Session& session) {
+  const bool rested = session.drafting.is_rested(session.round);
+  if (session.planner == nullptr) {
+    NextRound next{.rule = session.speculation.rule, .stop = session.speculation.stop};
+    if (rested) next.shape = NextShape(session);
+    return next;
+  }
+  // A long prompt is read in pieces, for others wait meanwhile.
+  constexpr size_t kPiece = 4096;
+  const std::span<const TokenId> tokens = session.tokens;
+  const std::span<const TokenId> unread = tokens.subspan(session.planner->read());
+  session.planner->Read(unread.first(std::min(unread.size(), kPiece)));
+  return session.planner->Choose(
+      {.remaining = session.remaining(),
+       .room = DraftRoom(session),
+       .drafter = rested ? parts_.drafts->Timing(session.id, static_cast<int>(tokens.size()))
+                         : std::nullopt},
+      tokens.size());
+}
+
+void DraftExchange::PlanNext(Session& session) {
+  DraftingState& drafting = session.drafting;
+  if (drafting.is_off() && session.planner == nullptr) return;
+  if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
+  if (draining_ || session.remaining() <= 1) {                           // never again
+    if (drafting.is_attached()) parts_.drafts->Close(session.id);
+    drafting.TurnOff();
+    return;
+  }
+  session.round_begun = parts_.clock->Now();
+  if (drafting.is_attached() && parts_.drafts->ReassignSession(session.id)) drafting.Detach();
+  NextRound next = ChooseRound(session);
+  session.speculation.rule = next.rule;
+  if (next.shape.length > 0) {
+    if (next.stop.kind == StopRule::Kind::kHead && next.stop.threshold == 0.f) {
+      next.stop.threshold = HeadThreshold(session);
+    }
+    SendPlan(session, next.shape, next.stop);
+    return;
+  }
+  drafting.SetLocal(std::move(next.draft));
+}
+
+// 0, the drafter's own, until the session has shown what it is like.
+float DraftExchange::HeadThreshold(const Session& session) const {
+  // Nothing that was learned, perhaps from the same coins, and a text that repeats.
+  if (DependsOnDrafts(session.request, session.speculation)) return kFirstHeadThreshold;
+  constexpr int kEnough = 16;  // tokens
+  const int output = static_cast<int>(session.tokens.size()) - session.prompt_tokens;
+  const std::optional<DraftTiming> timing = parts_.drafts->Timing(session.id, 0);
+  if (!planner_.has_value() || output < kEnough || !timing.has_value() ||
+      std::isnan(timing->depth)) {
+    return 0.f;
+  }
+  const double seconds = Seconds(parts_.clock->Now() - session.first_token);
+  if (seconds <= 0) return 0.f;
+  // As if five more had been drafted, of which three stood; every draft ends with one that does
+  // not.
+  const double accepted = 3 + static_cast<double>(session.summary.accepted_tokens);
+  const double acceptance =
+      accepted / (2 + accepted + static_cast<double>(session.summary.drafted_rounds));
+  return planner_->HeadThreshold(output / seconds, timing->depth, acceptance);
+}
+
+void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const StopRule& stop) {
+  DraftingState& drafting = session.drafting;
+  const RoundPlan plan = {.round = session.round, .shape = shape, .stop = stop};
+  const Time now = parts_.clock->Now();
+  if (drafting.is_attached()) {
+    parts_.drafts->Decide(drafting.TakeDecision(session.id, plan));
+  } else if (!parts_.drafts->Open({.session = session.id,
+                                   .tokens = session.tokens,
+                                   .prompt_tokens = session.prompt_tokens,
+                                   .sampling = &session.request.sampling,
+                                   .seed = session.seed,
+                                   .kind = session.speculation.kind,
+                                   .plan = plan,
+                                   .trace = session.request.trace.has_value()
+                                                ? &session.request.trace->context
+                                                : nullptr})) {
+    return;
+  }
+  // The first round does not wait, because time to first token counts more. A seeded request whose
+  // plans are fixed waits there too, so that its rounds repeat.
+  const bool waits =
+      session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
+  drafting.Await(plan, parts_.drafts->PatienceWith(session.id, Worth(session, shape)), waits, now);
+}
+
+Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {
+  if (parts_.pace->step_seconds() <= 0) return std::chrono::hours(1);  // not known yet
+  // Not less for a draft that is short because the request ends.
+  const int tokens = std::max(shape.length, session.speculation.shape.length);
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(tokens * parts_.pace->step_seconds()));
+}
+
+void DraftExchange::MarkLate(Session& session) {
+  parts_.observers->Notify(&EngineObserver::OnDraftLate, session);
+  session.drafting.Expire(parts_.clock->Now());
+  parts_.drafts->MarkLate(session.id);
+}
+
+void DraftExchange::Close(const Session& session) {
+  if (session.drafting.is_attached()) parts_.drafts->Close(session.id);
+}
+
+void DraftExchange::Flush() {
+  if (parts_.drafts != nullptr) parts_.drafts->Flush();
+}
+
+void DraftExchange::OnForward(int sequences, int rows, int64_t context, double seconds) {
+  if (planner_.has_value()) planner_->OnStep(sequences, rows, context, seconds);
+}
+
+std::string DraftExchange::DrafterName(const Session& session) const {
+  return parts_.drafts != nullptr ? parts_.drafts->DrafterName(session.id) : "";
+}
+
+Session* DraftExchange::Find(uint64_t session) const {
+  const auto it = parts_.sessions->find(session);
+  return it == parts_.sessions->end() ? nullptr : it->second.get();
+}
+
+void DraftExchange::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft, bool complete) {
+  Session* const session = Find(id);
+  if (session == nullptr) return;
+  DraftingState& drafting = session->drafting;
+  if (!drafting.Expects(round)) return;  // too late: the round went on without it
+  if (!complete) return drafting.TakePart(draft);
+  const Time now = parts_.clock->Now();
+  if (session->planner != nullptr) {
+    const std::optional<DraftTiming> timing = parts_.drafts->Timing(id, 0);
+    const double total = Seconds(now - drafting.plan_sent());
+    if (timing.has_value()) session->planner->OnDrafted(draft, total, timing->last);
+  }
+  drafting.TakeDraft(draft, now);
+}
+
+void DraftExchange::OnDrafterLost(uint64_t id) {
+  if (Session* const session = Find(id)) session->drafting.Lose(session->round);
+}
+
+void DraftExchange::OnDrafterBack(uint64_t id) {
+  if (Session* const session = Find(id)) session->drafting.ShortenRest();
+}
+
+void DraftExchange::OnRefused(uint64_t id) {
+  if (Session* const session = Find(id)) session->drafting.Refuse(session->round);
+}
+
+}  // namespace outrider

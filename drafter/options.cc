@@ -15,15 +15,11 @@ Status CheckVerifier(const DrafterOptions& o, const std::string& address) {
   return CheckPlaintext("--verifier", address, "give --tls-ca");
 }
 
-std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
-  CLI::App app{
-      "outrider-drafter: drafts tokens with a small model for the verifiers that it attaches to, "
-      "which must have the same tokenizer. It holds no state worth keeping: start, stop or kill it "
-      "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
-      "attached to a verifier)."};
-  AddServiceFlags(app, &o->service);
-  std::vector<std::string> verifiers;
-  app.add_option("--verifier", verifiers,
+namespace {
+
+void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>* verifiers) {
+  app.option_defaults()->group("Verifiers");
+  app.add_option("--verifier", *verifiers,
                  "The verifiers to attach to, separated by commas: host:port is one verifier, "
                  "dns:///host:port every address behind the name, file:PATH every line of a file; "
                  "names are looked up and files read again as they change. Each verifier is "
@@ -46,6 +42,10 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
                "Exit with code 3 when a verifier refuses this drafter (another tokenizer or "
                "protocol, or not authorized), instead of asking again every 10 seconds");
+}
+
+void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {
+  app.option_defaults()->group("Drafting");
   app.add_option("--max-sessions", o->max_sessions, "Sessions of all verifiers at once")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-draft-length", o->max_draft_length,
@@ -64,6 +64,10 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
   app.add_option("--max-ahead-rows", o->max_ahead_rows,
                  "Of them in one forward pass, which a verdict may have to wait for")
       ->check(CLI::Range(1, 4096));
+}
+
+void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
+  app.option_defaults()->group("Acceptance head");
   app.add_option("--acceptance-head", o->acceptance_head,
                  "File of the acceptance head, for requests with --stop-rule head; empty: "
                  "acceptance_head.safetensors beside the model, if it is there");
@@ -75,24 +79,43 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
                  "Examples that the file holds at most, of 16 bytes and 4 for each number of the "
                  "model's hidden size")
       ->check(Above(0));
-  return ParseCommandLine(app, argc, argv, std::cout, std::cerr, [o, &verifiers] {
-    OUTRIDER_TRY(CheckTransport(o->service));
-    for (const std::string& text : verifiers) {
-      Result<VerifierTarget> target = ParseVerifierTarget(text);
-      if (!target.ok()) return target.status().Annotate("--verifier");
-      o->verifiers.push_back(std::move(target).value());
+}
+
+// What only fits together or not once all flags are known.
+Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
+  OUTRIDER_TRY(CheckTransport(o->service));
+  for (const std::string& text : verifiers) {
+    Result<VerifierTarget> target = ParseVerifierTarget(text);
+    if (!target.ok()) return target.status().Annotate("--verifier");
+    o->verifiers.push_back(std::move(target).value());
+  }
+  for (const VerifierTarget& target : o->verifiers) {
+    if (target.kind == VerifierTarget::Kind::kFile) {
+      const Result<std::vector<std::string>> addresses = ReadAddresses(target.path);
+      if (!addresses.ok()) return addresses.status().Annotate("--verifier");
+      for (const std::string& address : *addresses) OUTRIDER_TRY(CheckVerifier(*o, address));
+    } else {
+      OUTRIDER_TRY(CheckVerifier(*o, target.text));
     }
-    for (const VerifierTarget& target : o->verifiers) {
-      if (target.kind == VerifierTarget::Kind::kFile) {
-        const Result<std::vector<std::string>> addresses = ReadAddresses(target.path);
-        if (!addresses.ok()) return addresses.status().Annotate("--verifier");
-        for (const std::string& address : *addresses) OUTRIDER_TRY(CheckVerifier(*o, address));
-      } else {
-        OUTRIDER_TRY(CheckVerifier(*o, target.text));
-      }
-    }
-    return Status();
-  });
+  }
+  return Status();
+}
+
+}  // namespace
+
+std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
+  CLI::App app{
+      "outrider-drafter: drafts tokens with a small model for the verifiers that it attaches to, "
+      "which must have the same tokenizer. It holds no state worth keeping: start, stop or kill it "
+      "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
+      "attached to a verifier)."};
+  AddServiceFlags(app, &o->service);
+  std::vector<std::string> verifiers;
+  AddVerifierFlags(app, o, &verifiers);
+  AddDraftingFlags(app, o);
+  AddHeadFlags(app, o);
+  return ParseCommandLine(app, argc, argv, std::cout, std::cerr,
+                          [&] { return Complete(verifiers, o); });
 }
 
 }  // namespace outrider

@@ -17,14 +17,8 @@ std::set<std::string> ChatFamilyNames() {
   return names;
 }
 
-}  // namespace
-
-std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* o) {
-  CLI::App app{
-      "outrider-verifier: serves a large language model over gRPC (outrider.v1.Generation), and "
-      "faster where drafters attach (outrider.v1.Drafting). The text's law is the model's own "
-      "either way."};
-  AddServiceFlags(app, &o->service);
+void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Batching");
   EngineOptions& engine = o->engine;
   app.add_option("--max-sessions", engine.max_sessions, "Generations that run at once")
       ->check(CLI::Range(1, 4096));
@@ -34,8 +28,9 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--max-waiting-per-client", engine.max_waiting_per_client,
                  "Of these, generations of one client (metadata outrider-client)")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_flag("!--no-prefix-cache", engine.prefix_cache,
-               "Compute every prompt anew, also where one with the same beginning was before");
+  app.add_flag(
+      "!--no-prefix-cache", engine.prefix_cache,
+      "Compute every prompt from its first token, even if an earlier one began the same way");
   app.add_option("--step-target", engine.step_target_seconds,
                  "Seconds that one forward pass should take at most: fewer rows are taken into it "
                  "where it takes longer; 0: as many as --max-batch-tokens")
@@ -46,6 +41,13 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--prefill-chunk", engine.scheduler.prefill_chunk,
                  "Prompt tokens in one forward pass at most, so that decoding goes on meanwhile")
       ->check(CLI::Range(16, 65536));
+  app.add_option("--drain-timeout", o->drain_timeout_seconds,
+                 "Seconds that running generations get to finish after SIGTERM")
+      ->check(Between(0, 86400));
+}
+
+void AddProposerFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Speculation");
   app.add_option(
       "--policy", o->policy,
       "How the plan of each round is chosen where the request leaves it open: adaptive "
@@ -67,6 +69,11 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_flag("--store-shared", o->planner.store.shared,
                "Let all clients draft from all texts of --store-tokens: how fast a request runs "
                "then tells of others' texts");
+}
+
+void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Speculation");
+  EngineOptions& engine = o->engine;
   app.add_option("--draft-length", engine.speculation.draft_length,
                  "Draft tokens per sequence and round under --policy fixed, unless the request "
                  "says otherwise")
@@ -95,18 +102,19 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   app.add_option("--max-draft-tokens", engine.max_draft_tokens,
                  "Draft tokens of one round over all its sequences, at most")
       ->check(CLI::Range(1, 256));
-  app.add_flag(
-      "--untrusted-drafters", engine.untrusted_drafters,
-      "Use drafts only where a drafter that lies cannot change the text's law: rule gumbel "
-      "(then the default) and temperature 0");
+  app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
+               "Use drafts only where a drafter that lies cannot change the text's distribution: "
+               "rule gumbel "
+               "(then the default) and temperature 0");
   app.add_option("--draft-law-mass", o->law_limits.mass,
                  "A draft row carries top entries until they hold this much probability")
       ->check(Between(0.5, 1));
   app.add_option("--draft-law-entries", o->law_limits.max_entries, "Entries of a draft row at most")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--drain-timeout", o->drain_timeout_seconds,
-                 "Seconds that running generations get to finish after SIGTERM")
-      ->check(Between(0, 86400));
+}
+
+void AddAccessFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Security");
   app.add_option("--tls-ca", o->service.tls.ca,
                  "PEM file of the authorities that clients and drafters must have a certificate of "
                  "(mutual TLS); needs --tls-cert");
@@ -123,20 +131,10 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
                  "Round streamed messages up to a multiple of this many bytes, so that their size "
                  "does not tell how many draft tokens were accepted; 0: no padding")
       ->check(CLI::Range(0, 65536));
-  app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
-                 "Share of the requests without a traceparent that --trace-file records; with one, "
-                 "its sampled flag decides")
-      ->check(Between(0, 1));
-  app.add_flag("--vllm-metrics", o->vllm_metrics,
-               "Show metrics by the names that vLLM has for them too, for tools made for it");
-  app.add_option("--http", o->http,
-                 "host:port of an HTTP server with OpenAI's completions and chat completions; it "
-                 "takes the certificates, tokens and limits of --listen. Empty: none");
-  app.add_option("--http-model", o->http_model,
-                 "Name of the model there; empty: that of its directory");
-  app.add_flag(
-      "--http-ignore-unknown", o->http_ignore_unknown,
-      "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
+}
+
+void AddPromptFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Model");
   app.add_option_function<std::string>(
          "--generation-config",
          [o](const std::string& from) { o->generation_config = from == "auto"; },
@@ -150,38 +148,80 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
          "Format of chats in place of the checkpoint's own: plain, chatml, llama2, llama3, mistral "
          "or zephyr")
       ->check(CLI::IsMember(ChatFamilyNames()));
-  return ParseCommandLine(app, argc, argv, std::cout, std::cerr, [o] {
-    if (o->policy != "fixed") {
-      o->planner.control.policy = o->policy;
-      o->planner.max_draft_length = o->engine.max_draft_length;
-      o->planner.max_paths = o->engine.max_paths;
-      const auto controller = Controller::Create(o->planner.control, ServedArms(o->planner));
-      if (!controller.ok()) return controller.status().Annotate("--policy");
-      o->engine.planner = o->planner;
-    }
-    const EngineOptions& e = o->engine;
-    if (e.speculation.draft_length > e.max_draft_length) {
-      return InvalidArgument("--draft-length is above --max-draft-length");
-    }
-    if (e.speculation.paths > e.max_paths) return InvalidArgument("--paths is above --max-paths");
-    if (const Status stop = Validate(e.speculation.stop); !stop.ok()) {
-      return stop.Annotate("--stop-threshold");
-    }
-    // The scheduler keeps a quarter of a batch for prompts.
-    if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
-      return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
-    }
-    if (!o->service.tls.ca.empty() && o->service.tls.cert.empty()) {
-      return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");
-    }
-    if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
-      return InvalidArgument("--drafter-names needs --tls-ca: names are those of certificates");
-    }
-    if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
-      OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
-    }
-    return CheckTransport(o->service);
-  });
+}
+
+void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("HTTP");
+  app.add_option("--http", o->http,
+                 "host:port of an HTTP server with OpenAI's completions and chat completions; it "
+                 "takes the certificates, tokens and limits of --listen. Empty: none");
+  app.add_option("--http-model", o->http_model,
+                 "Name of the model there; empty: that of its directory");
+  app.add_flag(
+      "--http-ignore-unknown", o->http_ignore_unknown,
+      "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
+}
+
+void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Observability");
+  app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
+                 "Share of the requests without a traceparent that --trace-file records; with one, "
+                 "its sampled flag decides")
+      ->check(Between(0, 1));
+  app.add_flag("--vllm-metrics", o->vllm_metrics,
+               "Show metrics by the names that vLLM has for them too, for tools made for it");
+}
+
+// What only fits together or not once all flags are known.
+Status Complete(VerifierOptions* o) {
+  if (o->policy != "fixed") {
+    o->planner.control.policy = o->policy;
+    o->planner.max_draft_length = o->engine.max_draft_length;
+    o->planner.max_paths = o->engine.max_paths;
+    const auto controller = Controller::Create(o->planner.control, ServedArms(o->planner));
+    if (!controller.ok()) return controller.status().Annotate("--policy");
+    o->engine.planner = o->planner;
+  }
+  const EngineOptions& e = o->engine;
+  if (e.speculation.draft_length > e.max_draft_length) {
+    return InvalidArgument("--draft-length is above --max-draft-length");
+  }
+  if (e.speculation.paths > e.max_paths) return InvalidArgument("--paths is above --max-paths");
+  if (const Status stop = Validate(e.speculation.stop); !stop.ok()) {
+    return stop.Annotate("--stop-threshold");
+  }
+  // The scheduler keeps a quarter of a batch for prompts.
+  if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
+    return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
+  }
+  if (!o->service.tls.ca.empty() && o->service.tls.cert.empty()) {
+    return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");
+  }
+  if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
+    return InvalidArgument("--drafter-names needs --tls-ca: names are those of certificates");
+  }
+  if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
+    OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
+  }
+  return CheckTransport(o->service);
+}
+
+}  // namespace
+
+std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* o) {
+  CLI::App app{
+      "outrider-verifier: serves a large language model over gRPC (outrider.v1.Generation), and "
+      "faster where drafters attach (outrider.v1.Drafting). The distribution of the text is the "
+      "model's own either way."};
+  AddServiceFlags(app, &o->service);
+  AddPromptFlags(app, o);
+  AddBatchingFlags(app, o);
+  AddProposerFlags(app, o);
+  AddPlanFlags(app, o);
+  AddAccessFlags(app, o);
+  AddHttpFlags(app, o);
+  AddObservabilityFlags(app, o);
+  return ParseCommandLine(app, argc, argv, std::cout, std::cerr, [o] { return Complete(o); });
 }
 
 }  // namespace outrider

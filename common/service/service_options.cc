@@ -32,35 +32,15 @@ int KvPages(const ServiceOptions& options, const ModelConfig& config) {
   return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
 }
 
-}  // namespace
-
-void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
+void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
                                                        {"f32", WeightType::kF32},
                                                        {"int8", WeightType::kInt8}};
-  const std::map<std::string, LogLevel> log_levels{{"debug", LogLevel::kDebug},
-                                                   {"info", LogLevel::kInfo},
-                                                   {"warning", LogLevel::kWarning},
-                                                   {"error", LogLevel::kError}};
-  app.option_defaults()->always_capture_default();
-  app.set_version_flag("--version", kVersion);
-  AddConfigFlag(app);
-
+  app.option_defaults()->group("Model");
   app.add_option("--model", o->model,
                  "Directory of the model: config.json, *.safetensors, tokenizer.json")
       ->required();
-  app.add_option("--listen", o->listen,
-                 "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
-  app.add_option("--tls-cert", o->tls.cert,
-                 "PEM file of this service's certificate, intermediate ones behind it: --listen "
-                 "then speaks TLS, and peers that it dials may ask for it. All TLS files are read "
-                 "again when they change");
-  app.add_option("--tls-key", o->tls.key, "PEM file of its private key, without a passphrase");
-  app.add_flag("--allow-plaintext", o->allow_plaintext,
-               "Speak plaintext beyond this machine where no TLS is configured");
-  app.add_option("--metrics", o->metrics,
-                 "host:port of the Prometheus endpoint (/metrics); empty: none");
   app.add_option("--device", o->device, "Where the model runs: cpu, or cuda:N for a CUDA device")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
   app.add_option("--memory-fraction", o->memory_fraction,
@@ -88,17 +68,51 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
                  "262,144 at most; on a CUDA device all that --memory-fraction leaves")
       ->check(CLI::Range(0, 1 << 28));
+}
+
+void AddNetworkFlags(CLI::App& app, ServiceOptions* o) {
+  app.option_defaults()->group("Network");
+  app.add_option("--listen", o->listen,
+                 "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
+  app.add_option("--metrics", o->metrics,
+                 "host:port of the Prometheus endpoint (/metrics); empty: none");
+  app.add_option("--tls-cert", o->tls.cert,
+                 "PEM file of this service's certificate, followed by intermediate ones: --listen "
+                 "then speaks TLS, and peers that it dials may ask for it. All TLS files are read "
+                 "again when they change");
+  app.add_option("--tls-key", o->tls.key, "PEM file of its private key, without a passphrase");
+  app.add_flag("--allow-plaintext", o->allow_plaintext,
+               "Speak plaintext beyond this machine where no TLS is configured");
+}
+
+void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
+  const std::map<std::string, LogLevel> log_levels{{"debug", LogLevel::kDebug},
+                                                   {"info", LogLevel::kInfo},
+                                                   {"warning", LogLevel::kWarning},
+                                                   {"error", LogLevel::kError}};
+  app.option_defaults()->group("Observability");
   app.add_option(
       "--trace-file", o->trace_file,
       "File to which spans of requests are appended, as OTLP in JSON, a line each export; "
       "empty: none are made");
   app.add_option("--trace-max-mb", o->trace_max_mb,
-                 "MiB that it and the file before it (with .1 behind its name) take at most")
+                 "MiB that it and the file before it (its name with .1 added) take at most")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--log-level", o->log_level, "debug, info, warning or error")
       ->transform(CLI::CheckedTransformer(log_levels))
       ->default_str("info");
   app.add_flag("--log-json", o->log_json, "Log one JSON object a line");
+}
+
+}  // namespace
+
+void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", kVersion);
+  AddConfigFlag(app);
+  AddModelFlags(app, o);
+  AddNetworkFlags(app, o);
+  AddObservabilityFlags(app, o);
 }
 
 Status CheckTransport(const ServiceOptions& options) {

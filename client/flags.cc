@@ -1,8 +1,13 @@
 #include "client/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
@@ -73,11 +78,7 @@ Status Check(const ConnectionOptions& connection) {
   return CheckPlaintext("--verifier", connection.verifier, "give --tls-ca");
 }
 
-void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
-  v1::SamplingParams* sampling = &request->sampling;
-  command->add_option("--max-tokens", request->max_tokens,
-                      "Tokens to produce at most; without it the model's own default, or as many "
-                      "as the context allows");
+void AddSampling(CLI::App* command, v1::SamplingParams* sampling) {
   command
       ->add_option_function<float>(
           "--temperature", [sampling](float value) { sampling->set_temperature(value); },
@@ -116,15 +117,9 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
           [sampling](float value) { sampling->set_frequency_penalty(value); },
           "The same, once for each time that it has it; 0: off")
       ->check(Between(-2, 2));
-  command
-      ->add_option("--stop", request->stop_strings,
-                   "End the text before this string; may be given several times")
-      ->allow_extra_args(false);
-  command->add_flag("--ignore-eos", request->ignore_eos,
-                    "Go on behind the model's own end of sequence");
-  command->add_option("--seed", request->seed,
-                      "Same seed, prompt and drafter, nothing else running: the same text (under "
-                      "--rule gumbel, whatever drafts and runs)");
+}
+
+void AddSpeculation(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
   command->add_option("--speculation", flags->speculation, "off: plain decoding for this request")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
@@ -157,6 +152,23 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
                    "one")
       ->check(Between(0, kMaxEntropyThreshold))
       ->capture_default_str();
+}
+
+void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
+  command->add_option("--max-tokens", request->max_tokens,
+                      "Tokens to produce at most; without it the model's own default, or as many "
+                      "as the context allows");
+  AddSampling(command, &request->sampling);
+  command
+      ->add_option("--stop", request->stop_strings,
+                   "End the text before this string; may be given several times")
+      ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", request->ignore_eos,
+                    "Go on after the model's own end of sequence");
+  command->add_option("--seed", request->seed,
+                      "Same seed, prompt and drafter, nothing else running: the same text (under "
+                      "--rule gumbel, whatever drafts and runs)");
+  AddSpeculation(command, request, flags);
   command
       ->add_option("--timeout", request->timeout_seconds,
                    "Seconds that one request may take; 0: any number")
@@ -164,7 +176,7 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
       ->capture_default_str();
 }
 
-void AddPlan(CLI::App* command, PlanFlags* flags) {
+void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
   PlanOptions& o = flags->options;
   command->add_option("--t-draft", o.draft_ms, "Milliseconds of a drafter's pass for one session")
       ->required();
@@ -204,7 +216,7 @@ void AddPlan(CLI::App* command, PlanFlags* flags) {
   command->add_flag("--json", flags->json, "One JSON object");
 }
 
-void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
+void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
   command
       ->add_option("--data", o->data,
                    "File of examples, as outrider-drafter --collect-head-data writes it")
@@ -213,9 +225,10 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
   command->add_option("--out", o->out,
                       "File of the head; without it, acceptance_head.safetensors beside the draft "
                       "model. FILE.state holds what an ended run goes on from");
-  command->add_option("--prompts", o->prompts,
-                      "Lines of {\"prompt\": ...}: ask the verifier for texts behind them until "
-                      "--data holds --examples; without it, train on what --data holds");
+  command->add_option(
+      "--prompts", o->prompts,
+      "Lines of {\"prompt\": ...}: ask the verifier for texts that follow them until "
+      "--data holds --examples; without it, train on what --data holds");
   AddConnection(command, &o->connection);
   command->add_option("--examples", o->examples, "Drafted tokens that --data is to hold")
       ->check(Above(0))
@@ -255,7 +268,7 @@ void AddTrainHead(CLI::App* command, TrainHeadOptions* o) {
       ->capture_default_str();
   command
       ->add_option("--rejection-weight", o->training.rejection_weight,
-                   "Weight of rejections in the loss; the head is calibrated behind it")
+                   "Weight of rejections in the loss; the head is calibrated afterwards")
       ->check(Above(0))
       ->capture_default_str();
   command->add_option("--seed", o->training.seed, "Same seed, same --data: the same head")
@@ -279,174 +292,208 @@ Status Finish(const RequestFlags& flags, RequestOptions* request) {
   return Status();
 }
 
+// A subcommand whose flags are declared. `finish`: what they say once they are parsed, or why not.
+struct Subcommand {
+  CLI::App* app = nullptr;
+  std::function<Result<Command>()> finish;
+};
+
+// Checks the connection and adds what is no flag.
+Status Complete(ConnectionOptions* connection) {
+  OUTRIDER_TRY(Check(*connection));
+  // Not a flag: command lines are seen by everybody on the machine.
+  if (const char* token = std::getenv("OUTRIDER_TOKEN")) connection->token = token;
+  return Status();
+}
+
+Subcommand AddGenerate(CLI::App& app) {
+  struct Flags {
+    GenerateOptions options;
+    RequestFlags request;
+    TextPrompt text;
+    FilePrompt file;
+    TokenPrompt tokens;
+  };
+  const auto flags = std::make_shared<Flags>();
+  GenerateOptions& options = flags->options;
+  CLI::App* const command = app.add_subcommand("generate", "Stream the text that follows a prompt");
+  AddConnection(command, &options.connection);
+  CLI::Option_group* prompt = command->add_option_group("Prompt", "One of these");
+  const CLI::Option* text = prompt->add_option("--prompt", flags->text.text, "The prompt");
+  const CLI::Option* file = prompt->add_option("--prompt-file", flags->file.path,
+                                               "A file with the prompt; -: standard input");
+  prompt->add_option("--token-ids", flags->tokens.token_ids, "The prompt's tokens, as in 1,2,3")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  prompt->require_option(1);
+  AddRequest(command, &options.request, &flags->request);
+  command->add_flag("--json", options.json, "One JSON object at the end, no stream");
+  command->add_flag("--show-drafts", options.show_drafts,
+                    "Show which text was drafted and accepted: in colour on a terminal (unless "
+                    "NO_COLOR is set), else in [brackets]");
+  return {command, [flags, text, file]() -> Result<Command> {
+            GenerateOptions& out = flags->options;
+            OUTRIDER_TRY(Complete(&out.connection));
+            OUTRIDER_TRY(Finish(flags->request, &out.request));
+            if (text->count() > 0) {
+              out.prompt = flags->text;
+            } else if (file->count() > 0) {
+              out.prompt = flags->file;
+            } else {
+              out.prompt = flags->tokens;
+            }
+            return Command(out);
+          }};
+}
+
+Subcommand AddBench(CLI::App& app) {
+  struct Flags {
+    BenchOptions options;
+    RequestFlags request;
+  };
+  const auto flags = std::make_shared<Flags>();
+  BenchOptions& options = flags->options;
+  CLI::App* const command = app.add_subcommand("bench", "Measure speed under load");
+  AddConnection(command, &options.connection);
+  command
+      ->add_option("--prompts", options.prompts_path,
+                   "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
+                   "are optional, and a line's max_tokens goes before --max-tokens")
+      ->required();
+  command->add_option("--concurrency", options.concurrency, "Requests at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--requests", options.requests,
+                   "Requests in all, cycling through the prompts; without it, each prompt once")
+      ->check(Above(0));
+  command
+      ->add_option("--rate", options.rate,
+                   "Requests to start a second, whether or not others have ended, as long as fewer "
+                   "than --concurrency run; 0: one whenever one ends")
+      ->check(AtLeast(0))
+      ->capture_default_str();
+  command->add_flag("--allow-refused", options.allow_refused,
+                    "Requests that are refused for want of room (RESOURCE_EXHAUSTED before the "
+                    "first token) do not fail the command");
+  AddRequest(command, &options.request, &flags->request);
+  command->add_flag("--json", options.json, "One JSON object instead of the table");
+  return {command, [flags]() -> Result<Command> {
+            OUTRIDER_TRY(Complete(&flags->options.connection));
+            OUTRIDER_TRY(Finish(flags->request, &flags->options.request));
+            return Command(flags->options);
+          }};
+}
+
+Subcommand AddStatus(CLI::App& app) {
+  const auto options = std::make_shared<StatusOptions>();
+  CLI::App* const command =
+      app.add_subcommand("status", "The verifier, its drafters and its sessions");
+  options->connection.balanced = false;
+  AddConnection(command, &options->connection);
+  command->add_flag("--json", options->json, "One JSON object instead of tables");
+  return {command, [options]() -> Result<Command> {
+            OUTRIDER_TRY(Complete(&options->connection));
+            return Command(*options);
+          }};
+}
+
+Subcommand AddSimulate(CLI::App& app) {
+  const auto flags = std::make_shared<SimulateFlags>();
+  SimulateOptions& options = flags->options;
+  CLI::App* const command = app.add_subcommand(
+      "simulate", "Verification on a pair of toy Markov chains: no model, no service");
+  command->add_option("--pair", options.pair_path, "JSON file with the target and the draft");
+  command->add_option("--algorithm", options.algorithm, "The verification rule")
+      ->check(CLI::IsMember(RuleNames()))
+      ->capture_default_str();
+  command
+      ->add_option("--draft-length", options.draft_length,
+                   "Draft tokens per sequence and round; without it, the tree's depth or else 4")
+      ->check(CLI::Range(0, 16));
+  command
+      ->add_option("--drafts", options.drafts,
+                   "Draft sequences per round; token, block and greedy-block take one")
+      ->capture_default_str();
+  command
+      ->add_option("--tree", options.tree,
+                   "A prefix tree in place of --drafts: how often each draw at a depth draws "
+                   "again, as in 3,2,1,1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--rounds", options.rounds, "Generations to sample")->capture_default_str();
+  command->add_option("--seed", options.seed, "Of the sampled generations")->capture_default_str();
+  command
+      ->add_option("--chain", options.chain,
+                   "Rounds over which the emitted tokens are counted (mean_tokens)")
+      ->capture_default_str();
+  command->add_flag("--exact", options.exact, "Enumerate instead of sampling");
+  command->add_flag("--integer-law", options.integer_law,
+                    "Round the draft's rows to the integers of the wire");
+  command->add_flag("--json", flags->json, "One JSON object");
+  return {command, [flags]() -> Result<Command> {
+            // Not ->required(): control has no pair.
+            if (flags->options.pair_path.empty()) return InvalidArgument("--pair is required");
+            return Command(*flags);
+          }};
+}
+
+// A subcommand of `simulate`.
+Subcommand AddControl(CLI::App* simulate) {
+  const auto flags = std::make_shared<SimulateControlFlags>();
+  CLI::App* const command = simulate->add_subcommand(
+      "control", "The controller on arms whose acceptance and costs are given");
+  command->add_option("--scenario", flags->options.scenario_path, "JSON file (docs/control.md)")
+      ->required();
+  command
+      ->add_option("--policy", flags->options.policy,
+                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
+      ->capture_default_str();
+  command->add_option("--seeds", flags->options.seeds, "Times that it is played")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object");
+  return {command, [flags]() -> Result<Command> { return Command(*flags); }};
+}
+
+Subcommand AddPlan(CLI::App& app) {
+  const auto flags = std::make_shared<PlanFlags>();
+  CLI::App* const command = app.add_subcommand(
+      "plan", "Speed, capacity, network and price of each layout, from measured times");
+  AddPlanFlags(command, flags.get());
+  return {command, [flags]() -> Result<Command> { return Command(*flags); }};
+}
+
+Subcommand AddTrainHead(CLI::App& app) {
+  const auto options = std::make_shared<TrainHeadOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "train-head", "Train the acceptance head of a draft model, from a running pair");
+  AddTrainHeadFlags(command, options.get());
+  return {command, [options]() -> Result<Command> {
+            OUTRIDER_TRY(Complete(&options->connection));
+            OUTRIDER_TRY(Validate(options->sampling, 1 << 20));
+            return Command(*options);
+          }};
+}
+
 }  // namespace
 
 std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const Console& console) {
   CLI::App app("Outrider: text from a large language model, drafted by a small one", "outrider");
   app.require_subcommand(1);
   app.set_version_flag("--version", kVersion);
-
-  CLI::App* generate_command = app.add_subcommand("generate", "Stream the text behind a prompt");
-  GenerateOptions generate;
-  RequestFlags generate_flags;
-  AddConnection(generate_command, &generate.connection);
-  CLI::Option_group* prompt = generate_command->add_option_group("Prompt", "One of these");
-  TextPrompt text;
-  FilePrompt file;
-  TokenPrompt tokens;
-  const CLI::Option* text_flag = prompt->add_option("--prompt", text.text, "The prompt");
-  const CLI::Option* file_flag =
-      prompt->add_option("--prompt-file", file.path, "A file with the prompt; -: standard input");
-  prompt->add_option("--token-ids", tokens.token_ids, "The prompt's tokens, as in 1,2,3")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  prompt->require_option(1);
-  AddRequest(generate_command, &generate.request, &generate_flags);
-  generate_command->add_flag("--json", generate.json, "One JSON object at the end, no stream");
-  generate_command->add_flag("--show-drafts", generate.show_drafts,
-                             "Show which text was drafted and accepted: in colour on a terminal "
-                             "(unless NO_COLOR is set), else in [brackets]");
-
-  CLI::App* bench_command = app.add_subcommand("bench", "Measure speed under load");
-  BenchOptions bench;
-  RequestFlags bench_flags;
-  AddConnection(bench_command, &bench.connection);
-  bench_command
-      ->add_option("--prompts", bench.prompts_path,
-                   "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
-                   "are optional, and a line's max_tokens goes before --max-tokens")
-      ->required();
-  bench_command->add_option("--concurrency", bench.concurrency, "Requests at a time")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  bench_command
-      ->add_option("--requests", bench.requests,
-                   "Requests in all, cycling through the prompts; without it, each prompt once")
-      ->check(Above(0));
-  bench_command
-      ->add_option("--rate", bench.rate,
-                   "Requests to start a second, whether or not others have ended, as long as fewer "
-                   "than --concurrency run; 0: one whenever one ends")
-      ->check(AtLeast(0))
-      ->capture_default_str();
-  bench_command->add_flag("--allow-refused", bench.allow_refused,
-                          "Requests that are refused for want of room (RESOURCE_EXHAUSTED before "
-                          "the first token) do not fail the command");
-  AddRequest(bench_command, &bench.request, &bench_flags);
-  bench_command->add_flag("--json", bench.json, "One JSON object instead of the table");
-
-  CLI::App* status_command =
-      app.add_subcommand("status", "The verifier, its drafters and its sessions");
-  StatusOptions status;
-  status.connection.balanced = false;
-  AddConnection(status_command, &status.connection);
-  status_command->add_flag("--json", status.json, "One JSON object instead of tables");
-
-  CLI::App* simulate_command = app.add_subcommand(
-      "simulate", "Verification on a pair of toy Markov chains: no model, no service");
-  SimulateFlags simulate;
-  simulate_command->add_option("--pair", simulate.options.pair_path,
-                               "JSON file with the target and the draft");
-  simulate_command->add_option("--algorithm", simulate.options.algorithm, "The verification rule")
-      ->check(CLI::IsMember(RuleNames()))
-      ->capture_default_str();
-  simulate_command
-      ->add_option("--draft-length", simulate.options.draft_length,
-                   "Draft tokens per sequence and round; without it, the tree's depth or else 4")
-      ->check(CLI::Range(0, 16));
-  simulate_command
-      ->add_option("--drafts", simulate.options.drafts,
-                   "Draft sequences per round; token, block and greedy-block take one")
-      ->capture_default_str();
-  simulate_command
-      ->add_option("--tree", simulate.options.tree,
-                   "A prefix tree in place of --drafts: how often each draw at a depth draws "
-                   "again, as in 3,2,1,1")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  simulate_command->add_option("--rounds", simulate.options.rounds, "Generations to sample")
-      ->capture_default_str();
-  simulate_command->add_option("--seed", simulate.options.seed, "Of the sampled generations")
-      ->capture_default_str();
-  simulate_command
-      ->add_option("--chain", simulate.options.chain,
-                   "Rounds over which the emitted tokens are counted (mean_tokens)")
-      ->capture_default_str();
-  simulate_command->add_flag("--exact", simulate.options.exact, "Enumerate instead of sampling");
-  simulate_command->add_flag("--integer-law", simulate.options.integer_law,
-                             "Round the draft's rows to the integers of the wire");
-  simulate_command->add_flag("--json", simulate.json, "One JSON object");
-
-  CLI::App* control_command = simulate_command->add_subcommand(
-      "control", "The controller on arms whose acceptance and costs are given");
-  SimulateControlFlags control;
-  control_command
-      ->add_option("--scenario", control.options.scenario_path, "JSON file (docs/control.md)")
-      ->required();
-  control_command
-      ->add_option("--policy", control.options.policy,
-                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
-      ->capture_default_str();
-  control_command->add_option("--seeds", control.options.seeds, "Times that it is played")
-      ->capture_default_str();
-  control_command->add_flag("--json", control.json, "One JSON object");
-
-  CLI::App* plan_command = app.add_subcommand(
-      "plan", "Speed, capacity, network and price of each layout, from measured times");
-  PlanFlags plan;
-  AddPlan(plan_command, &plan);
-
-  CLI::App* train_command = app.add_subcommand(
-      "train-head", "Train the acceptance head of a draft model, from a running pair");
-  TrainHeadOptions train;
-  AddTrainHead(train_command, &train);
-
+  std::vector<Subcommand> commands = {AddGenerate(app), AddBench(app), AddStatus(app)};
+  const Subcommand simulate = AddSimulate(app);
+  commands.push_back(AddControl(simulate.app));  // before simulate, which is parsed with it
+  commands.push_back(simulate);
+  commands.push_back(AddPlan(app));
+  commands.push_back(AddTrainHead(app));
   if (const auto code = ParseCommandLine(app, argc, argv, console.out, console.err)) return *code;
-
-  if (plan_command->parsed()) return Command(plan);
-  if (control_command->parsed()) return Command(control);
-  if (simulate_command->parsed()) {
-    // Not ->required(): control has no pair.
-    if (!simulate.options.pair_path.empty()) return Command(simulate);
-    console.err << "--pair is required" << std::endl;
-    return kUsageError;
-  }
-  ConnectionOptions* connection = generate_command->parsed() ? &generate.connection
-                                  : bench_command->parsed()  ? &bench.connection
-                                  : train_command->parsed()  ? &train.connection
-                                                             : &status.connection;
-  const auto refuse = [&console](const Status& wrong) {
-    console.err << wrong.message() << std::endl;
-    return kUsageError;
-  };
-  if (const Status wrong = Check(*connection); !wrong.ok()) return refuse(wrong);
-  // Not a flag: command lines are seen by everybody on the machine.
-  if (const char* token = std::getenv("OUTRIDER_TOKEN")) connection->token = token;
-
-  if (generate_command->parsed()) {
-    if (text_flag->count() > 0) {
-      generate.prompt = text;
-    } else if (file_flag->count() > 0) {
-      generate.prompt = file;
-    } else {
-      generate.prompt = tokens;
-    }
-    if (const Status wrong = Finish(generate_flags, &generate.request); !wrong.ok()) {
-      return refuse(wrong);
-    }
-    return Command(generate);
-  }
-  if (bench_command->parsed()) {
-    if (const Status wrong = Finish(bench_flags, &bench.request); !wrong.ok()) {
-      return refuse(wrong);
-    }
-    return Command(bench);
-  }
-  if (train_command->parsed()) {
-    if (const Status wrong = Validate(train.sampling, 1 << 20); !wrong.ok()) return refuse(wrong);
-    return Command(train);
-  }
-  return Command(status);
+  const auto given = std::find_if(commands.begin(), commands.end(),
+                                  [](const Subcommand& command) { return command.app->parsed(); });
+  Result<Command> command = given->finish();
+  if (command.ok()) return std::move(command).value();
+  console.err << command.status().message() << std::endl;
+  return kUsageError;
 }
 
 }  // namespace outrider

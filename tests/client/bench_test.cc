@@ -10,21 +10,21 @@
 
 #include "tests/client/command.h"
 #include "tests/client/fake_generation.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-class Bench : public testing::Test {
+class Bench : public ::testing::Test {
  protected:
   void SetUp() override {
     std::ofstream(path_) << "{\"prompt\": \"one\", \"domain\": \"stories\"}\n"
                             "{\"prompt\": \"two\", \"domain\": \"code\", \"max_tokens\": 3}\n"
                             "{\"prompt\": \"three\"}\n";
   }
-  void TearDown() override { std::remove(path_.c_str()); }
 
   CommandResult Run(const FakeGeneration& fake, std::vector<std::string> more,
                     const CommandSetting& setting = {}) {
@@ -34,9 +34,8 @@ class Bench : public testing::Test {
     return RunOutrider(arguments, setting);
   }
 
-  const std::string path_ = testing::TempDir() + "/bench_prompts_" +
-                            testing::UnitTest::GetInstance()->current_test_info()->name() +
-                            ".jsonl";
+  const testing::TempDir dir_;
+  const std::string path_ = dir_ / "prompts.jsonl";
 };
 
 // Four tokens in two rounds; "code" (prompt two) has both drafted tokens accepted, the rest one.
@@ -191,7 +190,7 @@ TEST_F(Bench, DrawsItsProgressOnATerminalOnly) {
   EXPECT_THAT(quiet.out, HasSubstr("tokens per second"));
   const auto drawn = Run(fake, {}, {.err_is_terminal = true});
   EXPECT_THAT(drawn.err, HasSubstr("\r3 of 3 requests, 0 failed"));
-  EXPECT_THAT(drawn.err, testing::EndsWith("\n"));
+  EXPECT_THAT(drawn.err, ::testing::EndsWith("\n"));
 }
 
 TEST_F(Bench, ABadPromptFileIsAnErrorBeforeAnyRequest) {

@@ -6,13 +6,14 @@
 
 #include "tests/client/command.h"
 #include "tests/client/fake_generation.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Two chunks, the second with a drafted part and a split character between them, then the end.
 grpc::Status TwoChunks(const v1::GenerateRequest&, GenerateWriter* writer) {
@@ -67,7 +68,7 @@ TEST(Generate, ABrokenStreamIsToldWithTheTokensThatCame) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("gone (2 tokens were received)"));
   const auto at_once = RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "q"});
-  EXPECT_THAT(at_once.err, testing::Not(HasSubstr("received")));
+  EXPECT_THAT(at_once.err, ::testing::Not(HasSubstr("received")));
 }
 
 TEST(Generate, ShowsAcceptedTextInBracketsOrColour) {
@@ -127,12 +128,12 @@ TEST(Generate, WhatNoFlagSetsStaysUnset) {
 
 TEST(Generate, APromptComesFromAFileOrStandardInput) {
   FakeGeneration fake(TwoChunks);
-  const std::string path = testing::TempDir() + "/generate_prompt.txt";
+  const testing::TempDir dir;
+  const std::string path = dir / "prompt.txt";
   std::ofstream(path, std::ios::binary) << "from a file\n";
   RunOutrider({"generate", "--verifier", fake.address(), "--prompt-file", path});
   RunOutrider({"generate", "--verifier", fake.address(), "--prompt-file", "-"},
               {.input = "from a pipe\n"});
-  std::remove(path.c_str());
   ASSERT_EQ(fake.requests().size(), 2u);
   EXPECT_EQ(fake.requests()[0].text(), "from a file\n");
   EXPECT_EQ(fake.requests()[1].text(), "from a pipe\n");

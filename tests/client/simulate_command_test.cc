@@ -5,23 +5,24 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/client/command.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-class SimulateCommand : public testing::Test {
+class SimulateCommand : public ::testing::Test {
  protected:
   void SetUp() override {
     std::ofstream(path_) << R"({"vocab": 2,
         "target": {"initial": [0.25, 0.75], "transition": [[0.25, 0.75], [0.25, 0.75]]},
         "draft": {"initial": [0.75, 0.25], "transition": [[0.75, 0.25], [0.75, 0.25]]}})";
   }
-  void TearDown() override { std::remove(path_.c_str()); }
 
-  const std::string path_ = testing::TempDir() + "/simulate_command_pair.json";
+  const testing::TempDir dir_;
+  const std::string path_ = dir_ / "pair.json";
 };
 
 TEST_F(SimulateCommand, JsonIsTheSimulatorsOwnObject) {
@@ -78,7 +79,7 @@ TEST_F(SimulateCommand, RefusesWhatNoRuleCanRun) {
 }
 
 TEST_F(SimulateCommand, ControlPlaysAScenario) {
-  const std::string scenario = testing::TempDir() + "/simulate_command_scenario.json";
+  const std::string scenario = dir_ / "scenario.json";
   std::ofstream(scenario) << R"({"arms": [{"name": "none", "kind": "none"}],
       "verify_ms": {"base": 20, "per_row": 0.5}, "rtt_ms": 2, "tokens": 4, "requests": 1,
       "shared": false})";
@@ -97,8 +98,7 @@ TEST_F(SimulateCommand, ControlPlaysAScenario) {
       RunOutrider({"simulate", "control", "--scenario", scenario, "--policy", "best"});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, StartsWith("error: INVALID_ARGUMENT: "));
-  std::remove(scenario.c_str());
-  const auto missing = RunOutrider({"simulate", "control", "--scenario", scenario});
+  const auto missing = RunOutrider({"simulate", "control", "--scenario", dir_ / "missing"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, StartsWith("error: NOT_FOUND: "));
 }

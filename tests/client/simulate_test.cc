@@ -8,6 +8,7 @@
 
 #include "common/spec/draft.h"
 #include "tests/client/simulate_report.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
@@ -153,7 +154,8 @@ TEST(Simulate, RefusesPairsByFieldAndRow) {
 }
 
 TEST(Simulate, ReadsItsPairFromAFile) {
-  const std::string path = ::testing::TempDir() + "/simulate_pair.json";
+  const testing::TempDir dir;
+  const std::string path = dir / "pair.json";
   std::ofstream(path) << TwoTokens();
   const Result<std::string> report =
       RunSimulate({.pair_path = path, .draft_length = 2, .exact = true});
@@ -161,10 +163,8 @@ TEST(Simulate, ReadsItsPairFromAFile) {
   EXPECT_NEAR(Json::parse(*report)["mean_accepted"].get<double>(), 11.0 / 9, 1e-12);
   std::ofstream(path) << "{}";
   EXPECT_THAT(RunSimulate({.pair_path = path}).status().message(), HasSubstr(path));
-  std::remove(path.c_str());
-  EXPECT_EQ(RunSimulate({.pair_path = path}).status().code(), Code::kNotFound);
-  EXPECT_EQ(RunSimulate({.pair_path = ::testing::TempDir()}).status().code(),
-            Code::kInvalidArgument);
+  EXPECT_EQ(RunSimulate({.pair_path = dir / "missing"}).status().code(), Code::kNotFound);
+  EXPECT_EQ(RunSimulate({.pair_path = dir.path()}).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

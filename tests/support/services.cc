@@ -67,16 +67,6 @@ void ExpectNoPageLeaked(int metrics_port) {
                 << metrics["outrider_num_requests_waiting"] << " waiting";
 }
 
-TempDir::TempDir() {
-  std::string name = (std::filesystem::temp_directory_path() / "outrider-XXXXXX").string();
-  path_ = mkdtemp(name.data());
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::string ProgramPath(const std::string& name) {
   return std::string(OUTRIDER_BINARY_DIR) + "/bin/" + name;
 }

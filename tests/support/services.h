@@ -9,20 +9,9 @@
 #include "common/rpc/channel.h"
 #include "outrider/v1/generation.grpc.pb.h"
 #include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider::testing {
-
-// A folder of its own under the system's temporary one, removed at the end.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // The programs as they were built.
 std::string ProgramPath(const std::string& name);

@@ -9,11 +9,14 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/temp_dir.h"
+
 namespace outrider {
 namespace {
 
 std::string PathOf(const std::string& name) {
-  return ::testing::TempDir() + "input_file_" + std::to_string(getpid()) + "_" + name;
+  static const testing::TempDir dir;
+  return dir / name;
 }
 
 TEST(InputFile, ReadsWholeFilesUpToTheLimit) {

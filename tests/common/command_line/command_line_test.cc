@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
+
 namespace outrider {
 namespace {
 
@@ -46,11 +48,10 @@ class CommandLine : public ::testing::Test {
   // Of a flag file with this text.
   int ParseFile(const std::string& text) {
     commands_required_ = false;
-    const std::string path =
-        ::testing::TempDir() + "command_line_" + std::to_string(getpid()) + ".conf";
+    const testing::TempDir dir;
+    const std::string path = dir / "flags.conf";
     std::ofstream(path) << text;
     const int code = Parse({"--config", path.c_str()});
-    std::remove(path.c_str());
     return code;
   }
 

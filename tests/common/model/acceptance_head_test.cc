@@ -7,11 +7,14 @@
 #include <limits>
 #include <string>
 
+#include "tests/support/temp_dir.h"
+
 namespace outrider {
 namespace {
 
 std::filesystem::path File(const std::string& name) {
-  return std::filesystem::path(::testing::TempDir()) / ("acceptance_head_" + name);
+  static const testing::TempDir dir;
+  return dir / name;
 }
 
 AcceptanceHead SomeHead(int width, int depth) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/model/acceptance_head.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
@@ -15,15 +16,11 @@ namespace fs = std::filesystem;
 
 class Fingerprints : public ::testing::Test {
  protected:
-  Fingerprints()
-      : directory_(fs::path(::testing::TempDir()) / ("fingerprint_" + std::to_string(getpid()))) {
-    fs::remove_all(directory_);
-    fs::create_directory(directory_);
+  Fingerprints() {
     Put("config.json", "{}");
     for (size_t i = 0; i < weights_.size(); ++i) weights_[i] = static_cast<char>(i * 31 + i / 256);
     Put("model.safetensors", weights_);
   }
-  ~Fingerprints() override { fs::remove_all(directory_); }
 
   void Put(const std::string& name, const std::string& bytes) const {
     std::ofstream(directory_ / name, std::ios::binary | std::ios::trunc) << bytes;
@@ -34,7 +31,8 @@ class Fingerprints : public ::testing::Test {
     return fingerprint.ok() ? *fingerprint : 0;
   }
 
-  const fs::path directory_;
+  const testing::TempDir dir_;
+  const fs::path directory_ = dir_.path();
   std::string weights_ = std::string(3 << 20, '\0');
 };
 

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <limits>
 
+#include "tests/support/temp_dir.h"
+
 namespace outrider {
 namespace {
 
@@ -20,13 +22,6 @@ constexpr size_t kHeaderBytes = 72, kExampleBytes = 16 + 4 * kWidth;
 
 class HeadDataFile : public ::testing::Test {
  protected:
-  HeadDataFile()
-      : path_(::testing::TempDir() + "/head_data_" + std::to_string(getpid()) + "_" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove(path_);
-  }
-  ~HeadDataFile() override { std::filesystem::remove(path_); }
-
   static HeadTransforms Transforms() {
     return {.sampling = {.temperature = 0.7f,
                          .top_k = 40,
@@ -79,7 +74,8 @@ class HeadDataFile : public ::testing::Test {
     }
   }
 
-  const std::string path_;
+  const testing::TempDir dir_;
+  const std::string path_ = dir_ / "data";
 };
 
 TEST_F(HeadDataFile, WhatWasWrittenIsRead) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/common/text/tiny_tokenizers.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
@@ -183,17 +184,8 @@ TEST(TokenizerJson, ContentsOfAddedTokensAreLimited) {
   ExpectError(json, Code::kDataLoss, "added_tokens: too long when normalized");
 }
 
-// A folder that goes when the test ends.
-class ModelFolder : public testing::Test {
+class ModelFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = std::filesystem::path(testing::TempDir()) / (std::string("outrider_") + info->name());
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(dir_ / name, std::ios::binary) << text;
   }
@@ -213,7 +205,8 @@ class ModelFolder : public testing::Test {
         << tokenizer.status().message();
   }
 
-  std::filesystem::path dir_;
+  const testing::TempDir temp_;
+  const std::filesystem::path dir_ = temp_.path();
 };
 
 using Ids = std::vector<TokenId>;

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "tests/drafter/propose/loop_fixture.h"
+#include "tests/support/temp_dir.h"
 
 namespace outrider {
 namespace {
@@ -21,11 +22,6 @@ constexpr int kWidth = 4;
 
 class HeadRecorderTest : public LoopTest {
  protected:
-  HeadRecorderTest() : path_(::testing::TempDir() + "/head_recorder_" + std::to_string(getpid())) {
-    std::filesystem::remove(path_);
-  }
-  ~HeadRecorderTest() override { std::filesystem::remove(path_); }
-
   void StartRecording(DraftLoopOptions options = {}, uint64_t max_examples = 100000) {
     loop_.reset();
     recorder_.reset();
@@ -98,7 +94,8 @@ class HeadRecorderTest : public LoopTest {
     EXPECT_EQ(recorded, expected_);
   }
 
-  const std::string path_;
+  const testing::TempDir dir_;
+  const std::string path_ = dir_ / "data";
   std::unique_ptr<HeadRecorder> recorder_;
   std::map<std::vector<float>, int> expected_;
 };

@@ -17,6 +17,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/puppet_draft_source.h"
 #include "tests/support/statistics.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/engine/engine.h"
 
@@ -27,8 +28,8 @@ using Tokens = std::vector<TokenId>;
 
 std::unique_ptr<Model> Load(Result<std::unique_ptr<Backend>> backend,
                             const CheckpointOptions& checkpoint, WeightType weights) {
-  std::string folder = ::testing::TempDir() + "/outrider-XXXXXX";
-  const std::filesystem::path directory = mkdtemp(folder.data());
+  const testing::TempDir folder;
+  const std::filesystem::path directory = folder.path();
   EXPECT_TRUE(MakeCheckpoint(directory, checkpoint).ok());
   auto model = LoadModel(directory, std::move(backend).value(),
                          {.weights = weights,
@@ -36,7 +37,6 @@ std::unique_ptr<Model> Load(Result<std::unique_ptr<Backend>> backend,
                           .kv_pages = 512,
                           .page_tokens = 4,
                           .max_batch_tokens = 256});
-  std::filesystem::remove_all(directory);
   return std::move(model).value();
 }
 

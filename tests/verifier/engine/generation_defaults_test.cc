@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temp_dir.h"
+
 namespace outrider {
 namespace {
 
@@ -16,12 +18,6 @@ using ::testing::HasSubstr;
 
 class GenerationDefaultsTest : public ::testing::Test {
  protected:
-  GenerationDefaultsTest()
-      : folder_(::testing::TempDir() + "generation_defaults_" + std::to_string(getpid())) {
-    std::filesystem::create_directory(folder_);
-  }
-  ~GenerationDefaultsTest() override { std::filesystem::remove_all(folder_); }
-
   Result<GenerationDefaults> Load(const std::string& json) const {
     std::ofstream(folder_ / "generation_config.json") << json;
     ::testing::internal::CaptureStderr();
@@ -30,7 +26,8 @@ class GenerationDefaultsTest : public ::testing::Test {
     return loaded;
   }
 
-  std::filesystem::path folder_;
+  const testing::TempDir dir_;
+  const std::filesystem::path folder_ = dir_.path();
   mutable std::string log_;
 };
 

@@ -63,14 +63,14 @@ Status CheckToken(const DrafterOptions& options) {
 
 // No value: the model has none.
 Result<std::optional<AcceptanceHead>> LoadHead(const DrafterOptions& options, int hidden_size) {
-  std::filesystem::path file = options.acceptance_head;
-  if (file.empty()) {
-    file = std::filesystem::path(options.service.model) / kAcceptanceHeadFile;
-    if (!std::filesystem::exists(file)) return std::optional<AcceptanceHead>();
+  std::optional<AcceptanceHead> head;
+  if (options.acceptance_head.empty()) {
+    OUTRIDER_ASSIGN(head, AcceptanceHead::LoadBeside(options.service.model, hidden_size));
+  } else {
+    OUTRIDER_ASSIGN(head, AcceptanceHead::Load(options.acceptance_head, hidden_size));
   }
-  OUTRIDER_ASSIGN(AcceptanceHead head, AcceptanceHead::Load(file, hidden_size));
-  Log(LogLevel::kInfo, "acceptance head loaded", {{"file", file.string()}, {"depth", head.depth}});
-  return std::optional(std::move(head));
+  if (head.has_value()) Log(LogLevel::kInfo, "acceptance head loaded", {{"depth", head->depth}});
+  return head;
 }
 
 // Null: nothing is to be collected.

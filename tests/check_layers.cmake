@@ -37,6 +37,7 @@ allow(verifier/control common/base common/math common/spec)
 allow(verifier/engine ${ENGINE_PARTS} common/metrics verifier/control verifier/propose
       verifier/rules)
 allow(verifier/pool ${ENGINE_PARTS} common/metrics verifier/engine)
+allow(verifier/embedded common drafter/propose verifier/engine verifier/pool)
 allow(verifier/rpc common verifier/engine verifier/pool)
 allow(verifier/http common verifier/engine)
 allow(verifier/status common verifier/engine verifier/pool)

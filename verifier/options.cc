@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "common/backend/create_backend.h"
 #include "common/command_line/command_line.h"
 #include "common/rpc/plaintext.h"
 
@@ -69,6 +70,24 @@ void AddProposerFlags(CLI::App& app, VerifierOptions* o) {
   app.add_flag("--store-shared", o->planner.store.shared,
                "Let all clients draft from all texts of --store-tokens: how fast a request runs "
                "then tells of others' texts");
+}
+
+void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Embedded drafter");
+  ServiceOptions& drafter = o->embedded.service;
+  app.add_option("--draft-model", drafter.model,
+                 "Directory of a draft model, with the target's tokenizer, that drafts in this "
+                 "process; drafters may attach as well. Empty: none");
+  app.add_option("--draft-device", drafter.device, "Where it runs: cpu, or cuda:N")
+      ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
+  app.add_option("--draft-threads", drafter.threads, "Its compute threads of the CPU")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--draft-cores", drafter.cores, "Cores to pin them to, e.g. 2,3; none: free")
+      ->delimiter(',')
+      ->check(AtLeast(0));
+  app.add_option("--draft-ahead-tokens", o->embedded.ahead_tokens,
+                 "Tokens fed ahead of one verdict, as --ahead-tokens of outrider-drafter")
+      ->check(CLI::Range(0, 4096));
 }
 
 void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
@@ -203,6 +222,9 @@ Status Complete(VerifierOptions* o) {
   if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
     OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
   }
+  ServiceOptions& drafter = o->embedded.service;
+  drafter.bf16_activations = o->service.bf16_activations;
+  drafter.cuda_graphs = o->service.cuda_graphs;
   return CheckTransport(o->service);
 }
 
@@ -217,6 +239,7 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
   AddPromptFlags(app, o);
   AddBatchingFlags(app, o);
   AddProposerFlags(app, o);
+  AddEmbeddedDrafterFlags(app, o);
   AddPlanFlags(app, o);
   AddAccessFlags(app, o);
   AddHttpFlags(app, o);

@@ -8,6 +8,7 @@
 #include "common/service/service_options.h"
 #include "common/spec/draft_law.h"
 #include "common/text/chat_template.h"
+#include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 
 namespace outrider {
@@ -23,6 +24,7 @@ struct VerifierOptions {
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
   std::vector<std::string> drafter_names;
+  EmbeddedDrafterOptions embedded;          // its model ""; no drafter in this process
   int pad_responses = 0;                    // bytes; 0: none
   std::string http;                         // host:port of the OpenAI-compatible front; empty: none
   std::string http_model;                   // its name of the model; empty: the checkpoint's

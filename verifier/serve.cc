@@ -91,7 +91,7 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
 
 }  // namespace
 
-Status Serve(const VerifierOptions& options, const StopOnSignal& signals, const AttachFn& attach) {
+Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
   // First what can be wrong in a moment; the model takes longer.
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
@@ -144,9 +144,10 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals, const 
   Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
   pool.set_consumer(&engine.drafts());
   EngineThread thread(&engine);
-  std::shared_ptr<void> attached;
-  if (attach != nullptr) {
-    OUTRIDER_ASSIGN(attached, attach({tokenizer.get(), &clock, &pool, &thread}));
+  std::unique_ptr<EmbeddedDrafter> embedded;
+  if (!options.embedded.service.model.empty()) {
+    OUTRIDER_ASSIGN(embedded, EmbeddedDrafter::Start(options.embedded, &pool, &thread, &clock,
+                                                     signals.token()));
   }
 
   std::optional<StatusBoard> board;

@@ -123,6 +123,14 @@ Result<AcceptanceHead> AcceptanceHead::Load(const std::filesystem::path& file, i
   return head;
 }
 
+Result<std::optional<AcceptanceHead>> AcceptanceHead::LoadBeside(const std::filesystem::path& model,
+                                                                 int width) {
+  const std::filesystem::path file = model / kAcceptanceHeadFile;
+  if (!std::filesystem::exists(file)) return std::optional<AcceptanceHead>();
+  OUTRIDER_ASSIGN(AcceptanceHead head, Load(file, width));
+  return std::optional(std::move(head));
+}
+
 Status AcceptanceHead::Save(const std::filesystem::path& file) const {
   static_assert(std::endian::native == std::endian::little);
   nlohmann::ordered_json header;

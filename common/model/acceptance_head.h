@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct AcceptanceHead {
   // [1, width], "out.bias" [1]; F32, F16 or BF16. kNotFound without the file, kInvalidArgument when
   // it is not the head of a model of hidden size `width` or holds a number that is not finite.
   static Result<AcceptanceHead> Load(const std::filesystem::path& file, int width);
+  // The file kAcceptanceHeadFile of a draft model's directory; nullopt: it has none.
+  static Result<std::optional<AcceptanceHead>> LoadBeside(const std::filesystem::path& model,
+                                                          int width);
   // Writes F32.
   Status Save(const std::filesystem::path& file) const;
 };

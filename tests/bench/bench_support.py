@@ -100,8 +100,8 @@ class Service:
         if drafter is None or split:
             self.verifier, _ = self.processes.start(f"{name}-verifier", "outrider-verifier", *verifier)
         else:
-            inside = ["--drafter", drafter, "--drafter-cores", drafter_cores]
-            self.verifier, _ = self.processes.start(f"{name}-colocated", "colocated_verifier", *inside, *verifier)
+            inside = ["--draft-model", drafter, "--draft-cores", drafter_cores, "--draft-ahead-tokens", "0"]
+            self.verifier, _ = self.processes.start(f"{name}-colocated", "outrider-verifier", *inside, *verifier)
         self._await(drafters=0)
         if drafter is not None and split:
             dialled = self.address

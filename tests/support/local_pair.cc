@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "drafter/rpc/wire.h"
-#include "tests/support/local_link.h"
+#include "verifier/embedded/local_link.h"
 
 namespace outrider::testing {
 namespace {
@@ -36,10 +36,10 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
   engine_ =
       std::make_unique<Engine>(options.engine, target, tokenizer, pool_.get(), nullptr, clock);
   pool_->set_consumer(&engine_->drafts());
-  loop_ = std::make_unique<DraftLoop>(drafter, options.drafter, clock, nullptr);
+  loop_ = std::make_shared<DraftLoop>(drafter, options.drafter, clock, nullptr);
   const Status joined =
-      pool_->Join(kConnection, LocalHello(*drafter, options.drafter, *tokenizer),
-                  std::make_shared<LocalDrafterLink>(kConnection, loop_.get(), to_verifier_));
+      pool_->Join(kConnection, LocalHello(*drafter, options.drafter, tokenizer->fingerprint()),
+                  std::make_shared<LocalDrafterLink>(kConnection, loop_, to_verifier_));
   OUTRIDER_CHECK(joined.ok());
 }
 

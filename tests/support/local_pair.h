@@ -44,7 +44,7 @@ class LocalPair {
 
   std::unique_ptr<DrafterPool> pool_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<DraftLoop> loop_;
+  std::shared_ptr<DraftLoop> loop_;
   std::shared_ptr<ToVerifier> to_verifier_;
   int64_t draft_bytes_ = 0;
   int64_t draft_messages_ = 0;

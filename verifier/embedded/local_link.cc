@@ -1,11 +1,11 @@
-#include "tests/support/local_link.h"
+#include "verifier/embedded/local_link.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "common/base/check.h"
+#include "common/base/log.h"
 
-namespace outrider::testing {
+namespace outrider {
 namespace {
 
 DraftPlan ToPlan(const RoundPlan& plan) {
@@ -14,9 +14,9 @@ DraftPlan ToPlan(const RoundPlan& plan) {
 
 }  // namespace
 
-LocalDrafterLink::LocalDrafterLink(uint64_t connection, LinkEvents* events,
+LocalDrafterLink::LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEvents> events,
                                    std::shared_ptr<VerifierLink> back)
-    : connection_(connection), events_(events), back_(std::move(back)) {}
+    : connection_(connection), events_(std::move(events)), back_(std::move(back)) {}
 
 void LocalDrafterLink::SendWelcome(const DrafterWelcome& welcome) {
   Push(WelcomeEvent{
@@ -50,19 +50,24 @@ void LocalDrafterLink::SendClose(uint64_t session) { Push(CloseEvent{session}); 
 
 void LocalDrafterLink::SendDrain() { Push(DrainEvent{}); }
 
-void LocalDrafterLink::Close(const Status& reason) { OUTRIDER_CHECK(reason.ok()); }
+void LocalDrafterLink::Close(const Status& reason) {
+  if (reason.ok()) return;
+  Log(LogLevel::kError, "the verifier's own drafter is not used any more",
+      {{"reason", reason.ToString()}});
+}
 
 void LocalDrafterLink::Push(LinkMessage message) {
-  OUTRIDER_CHECK(events_->Push({.connection = connection_, .message = std::move(message)}));
+  if (events_->Push({.connection = connection_, .message = std::move(message)})) return;
+  Log(LogLevel::kWarning, "the verifier's own drafter does not keep up");
 }
 
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
-                        const Tokenizer& tokenizer) {
+                        const TokenizerFingerprint& tokenizer) {
   const ModelConfig& config = drafter.config();
   return {.protocol_version = kDraftingProtocolVersion,
-          .name = "local",
+          .name = "embedded",
           .model = config.name,
-          .tokenizer = tokenizer.fingerprint(),
+          .tokenizer = tokenizer,
           .vocab_size = config.vocab_size,
           .max_sessions = options.max_sessions,
           .max_draft_length = options.max_draft_length,
@@ -83,4 +88,4 @@ std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts) {
   return arrived;
 }
 
-}  // namespace outrider::testing
+}  // namespace outrider

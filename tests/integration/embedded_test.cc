@@ -1,0 +1,105 @@
+// A drafter in the verifier's own process (--draft-model).
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <string>
+
+#include "tests/support/checkpoint_maker.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Process;
+using testing::ProgramPath;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+
+class Embedded : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(MakeCheckpoint(target_, {.vocab_size = 300, .tokenizer = true}).ok());
+    ASSERT_TRUE(
+        MakeCheckpoint(drafter_, {.vocab_size = 300, .noise = 0.3, .tokenizer = true}).ok());
+  }
+  static v1::GenerateRequest Request() {
+    v1::GenerateRequest request;
+    request.set_text("abc");
+    request.mutable_sampling()->set_temperature(0);
+    request.mutable_stop()->set_max_tokens(200);
+    request.mutable_stop()->set_ignore_eos(true);
+    return request;
+  }
+
+  TempDir dir_;
+  const std::string target_ = dir_ / "target", drafter_ = dir_ / "drafter";
+};
+
+TEST_F(Embedded, DraftsWithoutChangingTheText) {
+  const auto verifier = StartVerifier(target_, dir_ / "verifier.log",
+                                      {"--draft-model", drafter_, "--policy", "fixed"});
+  ASSERT_NE(verifier.port, 0) << verifier.process->Log();
+  TestClient client(verifier.address());
+  const v1::GetStatusResponse status = client.Status();
+  ASSERT_EQ(status.drafters_size(), 1);
+  EXPECT_EQ(status.drafters(0).name(), "embedded");
+  v1::GenerateRequest plain = Request();
+  plain.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
+  const auto want = client.Generate(plain);
+  ASSERT_TRUE(want.status.ok());
+  uint32_t accepted = 0;
+  for (int i = 0; i < 20 && accepted == 0; ++i) {
+    const auto got = client.Generate(Request());
+    ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+    EXPECT_EQ(got.tokens, want.tokens);
+    for (const uint32_t chunk : got.accepted_per_chunk) accepted += chunk;
+  }
+  EXPECT_GT(accepted, 0u) << verifier.process->Log();
+  verifier.process->Signal(SIGTERM);
+  EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+}
+
+TEST_F(Embedded, WorksBesideAttachedDrafters) {
+  const auto verifier = StartVerifier(target_, dir_ / "verifier.log", {"--draft-model", drafter_});
+  ASSERT_NE(verifier.port, 0) << verifier.process->Log();
+  const auto drafter = StartDrafter(drafter_, verifier.address(), dir_ / "drafter.log");
+  TestClient client(verifier.address());
+  EXPECT_TRUE(client.AwaitDrafters(2)) << drafter->Log();
+}
+
+TEST_F(Embedded, StopsWhileItDrafts) {
+  for (int i = 0; i < 5; ++i) {
+    const auto verifier =
+        StartVerifier(target_, dir_ / "verifier.log",
+                      {"--draft-model", drafter_, "--policy", "fixed", "--drain-timeout", "0"});
+    ASSERT_NE(verifier.port, 0) << verifier.process->Log();
+    TestClient client(verifier.address());
+    grpc::ClientContext context;
+    const auto reader = client.stub().Generate(&context, Request());
+    v1::GenerateResponse response;
+    EXPECT_TRUE(reader->Read(&response));
+    verifier.process->Signal(SIGTERM);
+    while (reader->Read(&response)) {
+    }
+    (void)reader->Finish();
+    EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+  }
+}
+
+TEST_F(Embedded, NeedsTheTargetsTokenizer) {
+  const std::string other = dir_ / "other";
+  ASSERT_TRUE(MakeCheckpoint(other, {.vocab_size = 320, .tokenizer = true}).ok());
+  const auto process =
+      Process::Start({ProgramPath("outrider-verifier"), "--model", target_, "--draft-model", other,
+                      "--listen", "127.0.0.1:0", "--metrics", ""},
+                     dir_ / "verifier.log");
+  EXPECT_EQ(process->Wait(), 1);
+  EXPECT_THAT(process->Log(), HasSubstr("FAILED_PRECONDITION: --draft-model: "));
+  EXPECT_THAT(process->Log(), HasSubstr("320"));
+}
+
+}  // namespace
+}  // namespace outrider

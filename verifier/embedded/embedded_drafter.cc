@@ -1,0 +1,94 @@
+#include "verifier/embedded/embedded_drafter.h"
+
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/model/acceptance_head.h"
+#include "common/model/model.h"
+#include "common/model/model_directory.h"
+#include "common/text/tokenizer.h"
+#include "drafter/propose/draft_loop.h"
+#include "verifier/embedded/local_link.h"
+
+namespace outrider {
+namespace {
+
+// No stream has this id: they count from 1.
+constexpr uint64_t kConnection = uint64_t{1} << 63;
+
+// Drafts go to the engine thread, as those of a stream do.
+class ToVerifier final : public VerifierLink {
+ public:
+  ToVerifier(DrafterPool* pool, EngineThread* thread) : pool_(pool), thread_(thread) {}
+
+  void SendDrafts(std::vector<Draft> drafts) override {
+    thread_->Post([pool = pool_, arrived = ToArrived(std::move(drafts))]() mutable {
+      pool->OnDrafts(kConnection, std::move(arrived), /*bytes=*/0);
+    });
+  }
+  void SendLoad(const DrafterLoad& load) override {
+    thread_->Post(
+        [pool = pool_, sessions = load.sessions] { pool->OnLoad(kConnection, sessions); });
+  }
+  void Close() override {}
+
+ private:
+  DrafterPool* const pool_;
+  EngineThread* const thread_;
+};
+
+}  // namespace
+
+struct EmbeddedDrafter::Loop {
+  Loop(std::unique_ptr<Model> its_model, std::optional<AcceptanceHead> its_head,
+       DraftLoopOptions its_options, const Clock* clock)
+      : model(std::move(its_model)), head(std::move(its_head)), options(its_options) {
+    options.head = head.has_value() ? &*head : nullptr;
+    loop.emplace(model.get(), options, clock, /*observer=*/nullptr);
+  }
+
+  const std::unique_ptr<Model> model;
+  const std::optional<AcceptanceHead> head;
+  DraftLoopOptions options;
+  std::optional<DraftLoop> loop;  // always there
+};
+
+EmbeddedDrafter::EmbeddedDrafter(std::shared_ptr<Loop> loop)
+    : loop_(std::move(loop)), thread_([this] { loop_->loop->Run(); }) {}
+
+EmbeddedDrafter::~EmbeddedDrafter() {
+  loop_->loop->Stop();
+  thread_.join();
+}
+
+Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
+    const EmbeddedDrafterOptions& options, DrafterPool* pool, EngineThread* thread,
+    const Clock* clock, const std::stop_token& stop) {
+  const std::string& directory = options.service.model;
+  OUTRIDER_TRY(CheckModelDirectory(directory));
+  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
+  const DraftLoopOptions loop_options{.ahead_tokens = options.ahead_tokens,
+                                      .tokenizer_vocab = tokenizer->vocab_size()};
+  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
+                  LoadServedModel(options.service, loop_options.max_step_tokens, stop));
+  OUTRIDER_ASSIGN(std::optional<AcceptanceHead> head,
+                  AcceptanceHead::LoadBeside(directory, model->config().hidden_size));
+  const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), loop_options, clock);
+  const auto link = std::make_shared<LocalDrafterLink>(
+      kConnection, std::shared_ptr<LinkEvents>(loop, &*loop->loop),
+      std::make_shared<ToVerifier>(pool, thread));
+  std::promise<Status> joined;
+  thread->Post([&] {
+    joined.set_value(pool->Join(
+        kConnection, LocalHello(*loop->model, loop->options, tokenizer->fingerprint()), link));
+  });
+  if (const Status status = joined.get_future().get(); !status.ok()) {
+    return status.Annotate("--draft-model");
+  }
+  return std::unique_ptr<EmbeddedDrafter>(new EmbeddedDrafter(loop));
+}
+
+}  // namespace outrider

@@ -1,0 +1,47 @@
+// A drafter in the verifier's own process: a drafting loop on a thread of its own, attached to the
+// pool without a network. For one machine, and the baseline that a remote drafter is measured
+// against.
+//
+// Owner: main. Thread: main.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/service/service_options.h"
+#include "verifier/engine/engine_thread.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider {
+
+struct EmbeddedDrafterOptions {
+  ServiceOptions service;  // of its model: directory, device, threads
+  int ahead_tokens = 0;    // as DraftLoopOptions
+};
+
+class EmbeddedDrafter {
+ public:
+  // Loads the model and attaches it. `pool`, `thread` and `clock` must outlive it. `stop` ends the
+  // process while the model is loaded, as LoadServedModel. kFailedPrecondition: its tokenizer is
+  // not the target's.
+  static Result<std::unique_ptr<EmbeddedDrafter>> Start(const EmbeddedDrafterOptions& options,
+                                                        DrafterPool* pool, EngineThread* thread,
+                                                        const Clock* clock,
+                                                        const std::stop_token& stop);
+  // Stops drafting. The pool may go on sending; nothing reads it.
+  ~EmbeddedDrafter();
+  EmbeddedDrafter(const EmbeddedDrafter&) = delete;
+  EmbeddedDrafter& operator=(const EmbeddedDrafter&) = delete;
+
+ private:
+  struct Loop;
+  explicit EmbeddedDrafter(std::shared_ptr<Loop> loop);
+
+  const std::shared_ptr<Loop> loop_;  // with the pool's link to it
+  std::thread thread_;
+};
+
+}  // namespace outrider

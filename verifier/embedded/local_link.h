@@ -1,0 +1,48 @@
+// Attaches a drafting loop to a verifier in the same process: the messages of the wire, translated
+// from one side's types to the other's without being sent.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/model/model.h"
+#include "common/text/tokenizer.h"
+#include "drafter/propose/draft_loop.h"
+#include "drafter/propose/verifier_link.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider {
+
+// What the verifier tells the loop. Thread: any; the loop has an inbox. When that is full the
+// message is dropped: the loop answers a later one that does not fit with a refusal, as it does for
+// a verifier that it does not understand.
+class LocalDrafterLink final : public DrafterLink {
+ public:
+  // `back` goes to the loop with the welcome.
+  LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEvents> events,
+                   std::shared_ptr<VerifierLink> back);
+
+  void SendWelcome(const DrafterWelcome& welcome) override;
+  void SendOpen(const SessionStart& start) override;
+  void SendDecisions(const std::vector<RoundDecision>& decisions) override;
+  void SendClose(uint64_t session) override;
+  void SendDrain() override;
+  // Nothing more comes; logged.
+  void Close(const Status& reason) override;
+
+ private:
+  void Push(LinkMessage message);
+
+  const uint64_t connection_;
+  const std::shared_ptr<LinkEvents> events_;
+  const std::shared_ptr<VerifierLink> back_;
+};
+
+// What a drafter of this model says of itself. `tokenizer`: the drafter's.
+DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
+                        const TokenizerFingerprint& tokenizer);
+
+// The loop's drafts, as the pool takes them.
+std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts);
+
+}  // namespace outrider

@@ -20,6 +20,7 @@
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
+#include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/generation_defaults.h"
 #include "verifier/engine/intake.h"
@@ -71,7 +72,7 @@ Result<ChatTemplate> LoadChatTemplate(const VerifierOptions& options) {
   return ChatTemplate::FromText(text);
 }
 
-// How texts begin and end, which nobody sees in them.
+// How prompts begin and texts end, which the texts themselves do not show.
 void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
                    const ChatTemplate& chat_template) {
   const auto named = [&tokenizer](const std::vector<TokenId>& ids) {
@@ -89,37 +90,203 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
        {"ends_texts", named(config.eos_token_ids)}});
 }
 
+// Who may call: certificates and tokens.
+struct Access {
+  std::shared_ptr<TlsFiles> tls;
+  std::unique_ptr<ClientTokens> clients;
+  std::unique_ptr<DrafterAuthorization> drafters;
+};
+
+Result<Access> OpenAccess(const VerifierOptions& options) {
+  Access access;
+  OUTRIDER_ASSIGN(access.tls, OpenTlsFiles(options.service.tls));
+  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
+  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> drafter_tokens, OpenTokens(options.drafter_tokens));
+  WarnOfReadableTokens(options);
+  access.clients = std::make_unique<ClientTokens>(std::move(client_tokens));
+  access.drafters =
+      std::make_unique<DrafterAuthorization>(std::move(drafter_tokens), options.drafter_names);
+  return access;
+}
+
+// What is read from the model's directory.
+struct Loaded {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;  // always there
+  GenerationDefaults defaults;
+  std::unique_ptr<Model> model;
+
+  const ModelConfig& config() const { return model->config(); }
+};
+
+Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals) {
+  const std::string& directory = options.service.model;
+  Loaded loaded;
+  // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
+  OUTRIDER_TRY(CheckModelDirectory(directory));
+  OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
+  OUTRIDER_ASSIGN(loaded.chat_template, LoadChatTemplate(options));
+  if (options.generation_config) {
+    OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
+  }
+  OUTRIDER_ASSIGN(
+      loaded.model,
+      LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
+  LogModelRoles(loaded.config(), *loaded.tokenizer, *loaded.chat_template);
+  return loaded;
+}
+
+std::vector<std::string> ArmNames(const EngineOptions& options) {
+  std::vector<std::string> names;
+  if (!options.planner.has_value()) return names;
+  for (const Arm& arm : ServedArms(*options.planner)) names.push_back(arm.name);
+  return names;
+}
+
+EngineOptions EngineOptionsOf(const VerifierOptions& options, const Loaded& loaded,
+                              Tracer* tracer) {
+  EngineOptions engine = options.engine;
+  engine.tracer = tracer;
+  engine.defaults = loaded.defaults;
+  return engine;
+}
+
+TargetIdentity IdentityOf(const Loaded& loaded) {
+  return {.model = loaded.config().name,
+          .tokenizer = loaded.tokenizer->fingerprint(),
+          .vocab_size = loaded.config().vocab_size};
+}
+
+// The engine with its drafters, and the fronts that bring it requests. Members are in the order in
+// which each may outlive those after it.
+class Services {
+ public:
+  // All must outlive it. `exporter` and `tracer` may be nullptr.
+  Services(const VerifierOptions& options, const Access& access, const Loaded& loaded,
+           MetricsRegistry& registry, VerifierMetrics* metrics, MetricsExporter* exporter,
+           Tracer* tracer)
+      : options_(options),
+        access_(access),
+        exporter_(exporter),
+        http_metrics_(registry, loaded.config().name),
+        pool_(IdentityOf(loaded), options.law_limits, metrics, &clock_),
+        engine_(EngineOptionsOf(options, loaded, tracer), loaded.model.get(),
+                loaded.tokenizer.get(), &pool_, metrics, &clock_),
+        thread_(&engine_),
+        intake_(&engine_, &thread_),
+        text_workers_({}, &clock_, metrics),
+        client_authorization_(access.clients.get()),
+        generation_({.tokenizer = loaded.tokenizer.get(),
+                     .config = loaded.config(),
+                     .limits = engine_.limits(),
+                     .version = kVersion,
+                     .authorization = &client_authorization_,
+                     .pad_responses = options.pad_responses,
+                     .tracer = tracer,
+                     .text_workers = &text_workers_},
+                    &engine_, &pool_, &thread_, &intake_),
+        drafting_(access.drafters.get(), metrics, &pool_, &thread_),
+        api_({.model = {.name =
+                            options.http_model.empty() ? loaded.config().name : options.http_model,
+                        .tokenizer = loaded.tokenizer.get(),
+                        .chat_template = *loaded.chat_template,
+                        .limits = engine_.limits(),
+                        .ignore_unknown = options.http_ignore_unknown},
+              .tokens = access.clients.get(),
+              .pad_events = options.pad_responses,
+              .tracer = tracer},
+             &intake_, &text_workers_, &http_metrics_) {
+    pool_.set_consumer(&engine_.drafts());
+    if (exporter == nullptr) return;
+    board_.emplace(
+        StatusBoard::Watched{
+            .engine = &engine_, .pool = &pool_, .metrics = metrics, .thread = &thread_},
+        StatusHistory::Served{.model = loaded.config().name,
+                              .version = kVersion,
+                              .policy = options.policy,
+                              .arms = ArmNames(options.engine)});
+    board_->ServeOn(*exporter);
+  }
+
+  // Opens the ports.
+  Status Start(const StopOnSignal& signals);
+  // Waits for running requests as long as they may take, then ends the rest. False: a text is still
+  // being tokenized. It holds a call, so that nothing can be destroyed any more.
+  [[nodiscard]] bool Stop();
+
+ private:
+  const VerifierOptions& options_;
+  const Access& access_;
+  MetricsExporter* const exporter_;
+  const SteadyClock clock_;
+  HttpServer http_;  // before the engine: sessions hold its exchanges
+  HttpMetrics http_metrics_;
+  DrafterPool pool_;
+  Engine engine_;
+  EngineThread thread_;
+  std::unique_ptr<EmbeddedDrafter> embedded_;
+  std::optional<StatusBoard> board_;
+  Intake intake_;
+  TextWorkers text_workers_;
+  const ClientAuthorization client_authorization_;
+  GenerationService generation_;
+  DraftingService drafting_;
+  std::unique_ptr<RpcServer> server_;
+  HttpApi api_;
+};
+
+Status Services::Start(const StopOnSignal& signals) {
+  if (!options_.embedded.service.model.empty()) {
+    OUTRIDER_ASSIGN(embedded_, EmbeddedDrafter::Start(options_.embedded, &pool_, &thread_, &clock_,
+                                                      signals.token()));
+  }
+  OUTRIDER_ASSIGN(server_, RpcServer::Start({.listen = options_.service.listen, .tls = access_.tls},
+                                            {&generation_, &drafting_}));
+  if (!options_.http.empty()) {
+    OUTRIDER_TRY(http_.Start({.listen = options_.http, .tls = access_.tls}, &api_));
+  }
+  server_->SetServing(kGenerationService, true);
+  server_->SetServing(kDraftingService, true);
+  Log(LogLevel::kInfo, "serving",
+      {{"listen", options_.service.listen},
+       {"port", server_->port()},
+       {"metrics_port", exporter_ != nullptr ? exporter_->port() : 0},
+       {"http_port", options_.http.empty() ? 0 : http_.port()}});
+  return Status();
+}
+
+bool Services::Stop() {
+  Log(LogLevel::kInfo, "draining", {{"timeout_seconds", options_.drain_timeout_seconds}});
+  server_->SetServing(kGenerationService, false);
+  server_->SetServing(kDraftingService, false);
+  api_.Drain();
+  thread_.Post([this] {
+    engine_.Drain();
+    pool_.Drain();
+  });
+  const Time until =
+      clock_.Now() + std::chrono::duration_cast<Duration>(
+                         std::chrono::duration<double>(options_.drain_timeout_seconds));
+  const bool all_ended = WaitIdle(thread_, engine_, until);
+  thread_.Post([this] { engine_.CancelAll(Unavailable("the verifier is shutting down")); });
+  const bool texts_ended = text_workers_.Stop(kShutdownGrace);
+  http_.Shutdown(kShutdownGrace);
+  if (texts_ended) {
+    server_->Shutdown(kShutdownGrace);
+    thread_.Stop();
+  }
+  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended ? "true" : "false"}});
+  return texts_ended;
+}
+
 }  // namespace
 
 Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
   // First what can be wrong in a moment; the model takes longer.
-  OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
-  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> client_tokens, OpenTokens(options.client_tokens));
-  OUTRIDER_ASSIGN(std::unique_ptr<TokenFile> drafter_tokens, OpenTokens(options.drafter_tokens));
-  WarnOfReadableTokens(options);
-  const ClientTokens clients(std::move(client_tokens));
-  const ClientAuthorization client_authorization(&clients);
-  const DrafterAuthorization drafters(std::move(drafter_tokens), options.drafter_names);
-  // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
-  OUTRIDER_TRY(CheckModelDirectory(options.service.model));
-  OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
-                  Tokenizer::Load(options.service.model));
-  OUTRIDER_ASSIGN(ChatTemplate chat_template, LoadChatTemplate(options));
-  GenerationDefaults defaults;
-  if (options.generation_config) {
-    OUTRIDER_ASSIGN(defaults, LoadGenerationDefaults(options.service.model));
-  }
-  OUTRIDER_ASSIGN(
-      const std::unique_ptr<Model> model,
-      LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
-  const ModelConfig& config = model->config();
-
+  OUTRIDER_ASSIGN(const Access access, OpenAccess(options));
+  OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));
   MetricsRegistry registry;
-  std::vector<std::string> arm_names;
-  if (options.engine.planner.has_value()) {
-    for (const Arm& arm : ServedArms(*options.engine.planner)) arm_names.push_back(arm.name);
-  }
-  VerifierMetrics metrics(registry, config.name, arm_names);
+  VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
                              metrics.trace_spans_total, metrics.trace_spans_dropped_total));
@@ -129,97 +296,10 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
                     MetricsExporter::Start(options.service.metrics, registry,
                                            options.vllm_metrics ? VllmAliases() : MetricAliases()));
   }
-
-  LogModelRoles(config, *tokenizer, chat_template);
-  HttpServer http;  // before the engine: sessions hold its exchanges
-  HttpMetrics http_metrics(registry, config.name);
-  const SteadyClock clock;
-  DrafterPool pool({.model = config.name,
-                    .tokenizer = tokenizer->fingerprint(),
-                    .vocab_size = config.vocab_size},
-                   options.law_limits, &metrics, &clock);
-  EngineOptions engine_options = options.engine;
-  engine_options.tracer = tracer.get();
-  engine_options.defaults = defaults;
-  Engine engine(engine_options, model.get(), tokenizer.get(), &pool, &metrics, &clock);
-  pool.set_consumer(&engine.drafts());
-  EngineThread thread(&engine);
-  std::unique_ptr<EmbeddedDrafter> embedded;
-  if (!options.embedded.service.model.empty()) {
-    OUTRIDER_ASSIGN(embedded, EmbeddedDrafter::Start(options.embedded, &pool, &thread, &clock,
-                                                     signals.token()));
-  }
-
-  std::optional<StatusBoard> board;
-  if (exporter != nullptr) {
-    board.emplace(
-        StatusBoard::Watched{
-            .engine = &engine, .pool = &pool, .metrics = &metrics, .thread = &thread},
-        StatusHistory::Served{.model = config.name,
-                              .version = kVersion,
-                              .policy = options.policy,
-                              .arms = arm_names});
-    board->ServeOn(*exporter);
-  }
-
-  Intake intake(&engine, &thread);
-  TextWorkers text_workers({}, &clock, &metrics);
-  GenerationService generation({.tokenizer = tokenizer.get(),
-                                .config = config,
-                                .limits = engine.limits(),
-                                .version = kVersion,
-                                .authorization = &client_authorization,
-                                .pad_responses = options.pad_responses,
-                                .tracer = tracer.get(),
-                                .text_workers = &text_workers},
-                               &engine, &pool, &thread, &intake);
-  DraftingService drafting(&drafters, &metrics, &pool, &thread);
-  OUTRIDER_ASSIGN(
-      const std::unique_ptr<RpcServer> server,
-      RpcServer::Start({.listen = options.service.listen, .tls = tls}, {&generation, &drafting}));
-  HttpApi api({.model = {.name = options.http_model.empty() ? config.name : options.http_model,
-                         .tokenizer = tokenizer.get(),
-                         .chat_template = std::move(chat_template),
-                         .limits = engine.limits(),
-                         .ignore_unknown = options.http_ignore_unknown},
-               .tokens = &clients,
-               .pad_events = options.pad_responses,
-               .tracer = tracer.get()},
-              &intake, &text_workers, &http_metrics);
-  if (!options.http.empty()) {
-    OUTRIDER_TRY(http.Start({.listen = options.http, .tls = tls}, &api));
-  }
-  server->SetServing(kGenerationService, true);
-  server->SetServing(kDraftingService, true);
-  Log(LogLevel::kInfo, "serving",
-      {{"listen", options.service.listen},
-       {"port", server->port()},
-       {"metrics_port", exporter != nullptr ? exporter->port() : 0},
-       {"http_port", options.http.empty() ? 0 : http.port()}});
-
+  Services services(options, access, loaded, registry, &metrics, exporter.get(), tracer.get());
+  OUTRIDER_TRY(services.Start(signals));
   signals.Wait();
-  Log(LogLevel::kInfo, "draining", {{"timeout_seconds", options.drain_timeout_seconds}});
-  server->SetServing(kGenerationService, false);
-  server->SetServing(kDraftingService, false);
-  api.Drain();
-  thread.Post([&] {
-    engine.Drain();
-    pool.Drain();
-  });
-  const Time until =
-      clock.Now() + std::chrono::duration_cast<Duration>(
-                        std::chrono::duration<double>(options.drain_timeout_seconds));
-  const bool all_ended = WaitIdle(thread, engine, until);
-  thread.Post([&] { engine.CancelAll(Unavailable("the verifier is shutting down")); });
-  const bool texts_ended = text_workers.Stop(kShutdownGrace);
-  http.Shutdown(kShutdownGrace);
-  if (texts_ended) {
-    server->Shutdown(kShutdownGrace);
-    thread.Stop();
-  }
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended ? "true" : "false"}});
-  if (!texts_ended) {
-    // A text that is still being tokenized holds a call, and what would be destroyed now.
+  if (!services.Stop()) {
     if (tracer != nullptr) tracer->Close();
     std::_Exit(0);
   }

@@ -190,7 +190,7 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
       ->required();
   command
       ->add_option("--acceptance", o.acceptance,
-                   "Chance that a draft token stands if those before it do")
+                   "Chance that a draft token is accepted if those before it are")
       ->required();
   command
       ->add_option("--draft-length", o.draft_length,

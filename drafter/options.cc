@@ -81,7 +81,7 @@ void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
       ->check(Above(0));
 }
 
-// What only fits together or not once all flags are known.
+// Checks that need several flags.
 Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
   OUTRIDER_TRY(CheckTransport(o->service));
   for (const std::string& text : verifiers) {

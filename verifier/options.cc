@@ -107,8 +107,7 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
            engine.speculation.stop.kind = ParseStopRule(name).value();
          },
          "Where paths of a draft end before their length, unless the request says otherwise: "
-         "length "
-         "(nowhere), confidence, entropy or head")
+         "length (nowhere), confidence, entropy or head")
       ->check(CLI::IsMember(std::set<std::string>{"length", "confidence", "entropy", "head"}));
   app.add_option(
       "--stop-threshold", engine.speculation.stop.threshold,
@@ -191,7 +190,7 @@ void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
                "Show metrics by the names that vLLM has for them too, for tools made for it");
 }
 
-// What only fits together or not once all flags are known.
+// Checks that need several flags.
 Status Complete(VerifierOptions* o) {
   if (o->policy != "fixed") {
     o->planner.control.policy = o->policy;

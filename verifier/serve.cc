@@ -196,7 +196,7 @@ class Services {
               .pad_events = options.pad_responses,
               .tracer = tracer},
              &intake_, &text_workers_, &http_metrics_) {
-    pool_.set_consumer(&engine_.drafts());
+    pool_.set_consumer(&engine_.draft_consumer());
     if (exporter == nullptr) return;
     board_.emplace(
         StatusBoard::Watched{

@@ -76,6 +76,7 @@ void AddNetworkFlags(CLI::App& app, ServiceOptions* o) {
                  "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
   app.add_option("--metrics", o->metrics,
                  "host:port of the Prometheus endpoint (/metrics); empty: none");
+  app.option_defaults()->group("Security");
   app.add_option("--tls-cert", o->tls.cert,
                  "PEM file of this service's certificate, followed by intermediate ones: --listen "
                  "then speaks TLS, and peers that it dials may ask for it. All TLS files are read "

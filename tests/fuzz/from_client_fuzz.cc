@@ -267,10 +267,10 @@ class Verifier {
       case 0: engine_->Cancel(id, Status(Code::kCancelled, "gone")); return;
       case 1: drafts_.accepts = !drafts_.accepts; return;
       case 2:
-        if (drafts_.held.erase(id) == 1) engine_->drafts().OnDrafterLost(id);
+        if (drafts_.held.erase(id) == 1) engine_->draft_consumer().OnDrafterLost(id);
         return;
       default:
-        if (drafts_.held.erase(id) == 1) engine_->drafts().OnRefused(id);
+        if (drafts_.held.erase(id) == 1) engine_->draft_consumer().OnRefused(id);
     }
   }
 
@@ -282,7 +282,7 @@ class Verifier {
     DraftChunk chunk = held.maker.Next(in);
     const bool more = chunk.more;
     Require(held.draft.Append(std::move(chunk)).ok());
-    engine_->drafts().OnDraft(id, held.round - (in.Below(16) == 0 ? 1 : 0), held.draft, !more);
+    engine_->draft_consumer().OnDraft(id, held.round - (in.Below(16) == 0 ? 1 : 0), held.draft, !more);
   }
 
   testing::FakeClock clock_;

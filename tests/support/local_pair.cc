@@ -35,7 +35,7 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
                                         options.law_limits, nullptr, clock);
   engine_ =
       std::make_unique<Engine>(options.engine, target, tokenizer, pool_.get(), nullptr, clock);
-  pool_->set_consumer(&engine_->drafts());
+  pool_->set_consumer(&engine_->draft_consumer());
   loop_ = std::make_shared<DraftLoop>(drafter, options.drafter, clock, nullptr);
   const Status joined =
       pool_->Join(kConnection, LocalHello(*drafter, options.drafter, tokenizer->fingerprint()),

@@ -18,7 +18,7 @@ Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Mo
 
 Status Admission::CheckQueue(const std::string& client) {
   if (waiting() >= options_.max_waiting) {
-    observers_.Notify(&EngineObserver::OnRefused, Refusal::kQueueFull);
+    observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kQueueFull);
     return ResourceExhausted("the queue is full: " + std::to_string(waiting()) +
                              " requests wait; try again later");
   }
@@ -26,7 +26,7 @@ Status Admission::CheckQueue(const std::string& client) {
     return !entry.second->is_running() && entry.second->request.client == client;
   });
   if (of_client >= options_.max_waiting_per_client) {
-    observers_.Notify(&EngineObserver::OnRefused, Refusal::kClientShare);
+    observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kClientShare);
     return ResourceExhausted("this client's share of the queue is full: " +
                              std::to_string(of_client) + " of its requests wait; try again later");
   }

@@ -6,7 +6,6 @@
 // Owner: the engine. Thread: the engine thread.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "common/base/clock.h"
@@ -39,15 +38,17 @@ class Admission {
   int cached_pages() const { return prefixes_.Pages(); }
 
   // Admits the next waiting session, if it fits: the oldest one of the client with the fewest
-  // running ones. A small request does not overtake a large one for ever. nullptr: none.
+  // running ones. If that one does not fit, none is admitted, so that small requests cannot starve
+  // a large one. nullptr: none.
   Session* AdmitNext(Time now);
   // Pages for `tokens` of the session's tokens. False: there are none without preempting older
-  // ones. Preempts younger ones: REQUIRES it to run.
+  // ones. May preempt younger ones. REQUIRES: session.is_running().
   bool Reserve(Session& session, int tokens);
 
   // Lets the prefix cache share the session's prompt, whose KV is complete.
   void SharePrompt(const Session& session);
-  // Gives the pages of a finished session to the prefix cache, if there is one.
+  // Gives the pages of a finished session to the prefix cache, if there is one. REQUIRES:
+  // session.is_running().
   void CacheText(Session& session);
   // Frees the session's pages, if it holds any.
   void Release(Session& session);

@@ -15,32 +15,32 @@ namespace {
 // most rows of a wide tree.
 class HostRows {
  public:
-  HostRows(const Session& session, float* rows, int vocab, int allowed)
+  HostRows(const Session& session, std::span<float> rows, int allowed)
       : session_(session),
         draft_(session.drafting.draft()),
         rows_(rows),
-        vocab_(static_cast<size_t>(vocab)),
+        vocab_(rows.size() / (static_cast<size_t>(draft_.size()) + 1)),
         allowed_(static_cast<size_t>(allowed)),
         is_broken_(static_cast<size_t>(draft_.size()) + 1, false),
         is_processed_(is_broken_.size(), false) {}
 
   // The logits after `node`.
   std::span<float> Raw(int node) {
-    const std::span<float> row(rows_ + static_cast<size_t>(node) * vocab_, vocab_);
+    const std::span<float> row = Row(node);
     is_broken_[static_cast<size_t>(node)] = !IsFinite(row.first(allowed_));
     return row;
   }
   // The target distribution after `node`.
   std::span<const float> Target(int node) {
-    if (is_processed_[static_cast<size_t>(node)]) {
-      return {rows_ + static_cast<size_t>(node) * vocab_, vocab_};
-    }
+    if (is_processed_[static_cast<size_t>(node)]) return Row(node);
     is_processed_[static_cast<size_t>(node)] = true;
     const std::span<float> row = Raw(node);
     session_.warper->Warp(row, draft_.Path(node));
     return row;
   }
   bool is_processed(int node) const { return is_processed_[static_cast<size_t>(node)]; }
+
+  int vocab() const { return static_cast<int>(vocab_); }
 
   // As DecidedRound has it, for a verdict that ends at `node`.
   int BrokenDepth(int node) const {
@@ -52,9 +52,13 @@ class HostRows {
   }
 
  private:
+  std::span<float> Row(int node) {
+    return rows_.subspan(static_cast<size_t>(node) * vocab_, vocab_);
+  }
+
   const Session& session_;
   const DraftTree& draft_;
-  float* const rows_;
+  const std::span<float> rows_;
   const size_t vocab_, allowed_;
   std::vector<bool> is_broken_, is_processed_;
 };
@@ -70,7 +74,7 @@ std::string AcceptanceOf(const DraftTree& draft, HostRows& rows) {
   return acceptance;
 }
 
-DecidedRound DecideRows(const Session& session, HostRows& rows, int vocab) {
+DecidedRound DecideRows(const Session& session, HostRows& rows) {
   const DraftTree& draft = session.drafting.draft();
   const auto position = static_cast<uint32_t>(session.tokens.size());
   if (session.request.sampling.greedy()) {
@@ -92,7 +96,7 @@ DecidedRound DecideRows(const Session& session, HostRows& rows, int vocab) {
                         .next = SampleRow(rows.Target(DraftTree::kRoot), coin)}};
   }
   const TargetRowFn target = [&rows](int node) { return rows.Target(node); };
-  DecidedRound round{.verdict = VerifyRound(session.speculation.rule, draft, target, vocab,
+  DecidedRound round{.verdict = VerifyRound(session.speculation.rule, draft, target, rows.vocab(),
                                             session.seed, session.round, position)};
   if (NeedsAcceptance(session)) round.acceptance = AcceptanceOf(draft, rows);
   if (draft.draws(DraftTree::kRoot).size() > 1) {
@@ -115,9 +119,9 @@ bool IsSampledRound(const Session& session) {
          !session.drafting.draft().empty();
 }
 
-DecidedRound DecideOnHost(const Session& session, float* rows, int vocab, int allowed) {
-  HostRows host_rows(session, rows, vocab, allowed);
-  DecidedRound round = DecideRows(session, host_rows, vocab);
+DecidedRound DecideOnHost(const Session& session, std::span<float> rows, int allowed) {
+  HostRows host_rows(session, rows, allowed);
+  DecidedRound round = DecideRows(session, host_rows);
   round.broken_depth = host_rows.BrokenDepth(round.verdict.node);
   return round;
 }

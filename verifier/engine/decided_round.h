@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "verifier/engine/session.h"
@@ -28,12 +29,11 @@ struct DecidedRound {
 // Whether the drafter is to be told how likely the draft's nodes were to be accepted.
 bool NeedsAcceptance(const Session& session);
 
-// Whether the sequence's draft was sampled by its drafter and is verified by a rule that uses its
-// distribution.
+// Whether the round has a draft that a sampling rule verifies against its draft distribution.
 bool IsSampledRound(const Session& session);
 
 // `rows` [draft nodes + 1, vocab]: the raw logits, the root's first; overwritten. `allowed`: ids
 // from here on are never sampled.
-DecidedRound DecideOnHost(const Session& session, float* rows, int vocab, int allowed);
+DecidedRound DecideOnHost(const Session& session, std::span<float> rows, int allowed);
 
 }  // namespace outrider

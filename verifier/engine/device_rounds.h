@@ -25,12 +25,12 @@ class DeviceRounds {
   // others, come to the host.
   bool Takes(const Session& session) const;
 
-  // One step: the sessions as they stand in the forward pass, each with the rows that it wants.
+  // One step: the sessions in the order of the forward pass, each with the rows that it wants.
   void Begin();
   void Add(const Session& session);
   void Skip(int rows) { batch_.SkipRows(rows); }
   int size() const { return batch_.sessions(); }
-  // Behind the forward pass. Without sessions it does nothing.
+  // After the forward pass. Without sessions it does nothing.
   void Run();
   // Of the session, in the order of Add.
   DecidedRound Next(const Session& session);

@@ -63,6 +63,12 @@ NextRound DraftExchange::ChooseRound(Session& session) {
       tokens.size());
 }
 
+void DraftExchange::PlanAdmitted(Session& session) {
+  // What a lost drafter left is scored first: the next drafter does not know its nodes.
+  const DraftingState& drafting = session.drafting;
+  if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) PlanNext(session);
+}
+
 void DraftExchange::PlanNext(Session& session) {
   DraftingState& drafting = session.drafting;
   if (drafting.is_off() && session.planner == nullptr) return;
@@ -76,19 +82,20 @@ void DraftExchange::PlanNext(Session& session) {
   if (drafting.is_attached() && parts_.drafts->ReassignSession(session.id)) drafting.Detach();
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
-  if (next.shape.length > 0) {
+  if (next.shape.length > 0 && !drafting.is_off()) {
     if (next.stop.kind == StopRule::Kind::kHead && next.stop.threshold == 0.f) {
       next.stop.threshold = HeadThreshold(session);
     }
     SendPlan(session, next.shape, next.stop);
     return;
   }
-  drafting.SetLocal(std::move(next.draft));
+  drafting.UseOwnDraft(std::move(next.draft));
 }
 
 // 0, the drafter's own, until the session has shown what it is like.
 float DraftExchange::HeadThreshold(const Session& session) const {
-  // Nothing that was learned, perhaps from the same coins, and a text that repeats.
+  // A learned threshold may come from the same random numbers, and would keep the text from
+  // repeating.
   if (DependsOnDrafts(session.request, session.speculation)) return kFirstHeadThreshold;
   constexpr int kEnough = 16;  // tokens
   const int output = static_cast<int>(session.tokens.size()) - session.prompt_tokens;
@@ -99,8 +106,8 @@ float DraftExchange::HeadThreshold(const Session& session) const {
   }
   const double seconds = Seconds(parts_.clock->Now() - session.first_token);
   if (seconds <= 0) return 0.f;
-  // As if five more had been drafted, of which three stood; every draft ends with one that does
-  // not.
+  // As if five more had been drafted, of which three were accepted; every draft ends with one that
+  // does not.
   const double accepted = 3 + static_cast<double>(session.summary.accepted_tokens);
   const double acceptance =
       accepted / (2 + accepted + static_cast<double>(session.summary.drafted_rounds));
@@ -112,7 +119,7 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   const RoundPlan plan = {.round = session.round, .shape = shape, .stop = stop};
   const Time now = parts_.clock->Now();
   if (drafting.is_attached()) {
-    parts_.drafts->Decide(drafting.TakeDecision(session.id, plan));
+    parts_.drafts->Decide(drafting.Decision(session.id, plan));
   } else if (!parts_.drafts->Open({.session = session.id,
                                    .tokens = session.tokens,
                                    .prompt_tokens = session.prompt_tokens,
@@ -183,15 +190,15 @@ void DraftExchange::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft,
 }
 
 void DraftExchange::OnDrafterLost(uint64_t id) {
-  if (Session* const session = Find(id)) session->drafting.Lose(session->round);
+  if (Session* const session = Find(id)) session->drafting.MarkLost(session->round);
 }
 
 void DraftExchange::OnDrafterBack(uint64_t id) {
-  if (Session* const session = Find(id)) session->drafting.ShortenRest();
+  if (Session* const session = Find(id)) session->drafting.EndRest();
 }
 
 void DraftExchange::OnRefused(uint64_t id) {
-  if (Session* const session = Find(id)) session->drafting.Refuse(session->round);
+  if (Session* const session = Find(id)) session->drafting.MarkRefused(session->round);
 }
 
 }  // namespace outrider

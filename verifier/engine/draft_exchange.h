@@ -1,6 +1,6 @@
 // Plans each sequence's rounds and gets their drafts: from the verifier's own proposers, or from a
-// drafter by way of DraftSource. What a draft costs and what it brings is the planner's business,
-// where a draft stands DraftingState's.
+// drafter by way of DraftSource. SessionPlanner weighs a draft's cost against its benefit,
+// DraftingState tracks its progress.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -38,16 +38,23 @@ class DraftExchange final : public DraftConsumer {
   DraftExchange(const Parts& parts, const std::optional<PlannerOptions>& planner, int kv_tokens,
                 VerifierMetrics* metrics);
 
-  // A new session; its request and speculation plan are set.
+  DraftExchange(const DraftExchange&) = delete;
+  DraftExchange& operator=(const DraftExchange&) = delete;
+
+  // A new session, before it is planned; its request and speculation plan are set.
   void Open(Session& session);
+  // Plans the round of a session that was just admitted, unless a draft is to be scored first.
+  void PlanAdmitted(Session& session);
   // Chooses the session's next round, and asks a drafter if it is to have one.
   void PlanNext(Session& session);
   // The deadline of the session's draft has passed: the round goes on with the part that has come.
+  // REQUIRES: session.awaits_draft().
   void MarkLate(Session& session);
   // The session is over.
   void Close(const Session& session);
   // No plans from now on.
   void Drain() { draining_ = true; }
+  bool draining() const { return draining_; }
   // Sends what the calls before have gathered.
   void Flush();
   // A forward pass over `sequences`, their rounds' ends included, took `seconds`. `context`: tokens

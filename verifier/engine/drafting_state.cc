@@ -7,13 +7,13 @@
 
 namespace outrider {
 
-void DraftingState::SetLocal(DraftTree draft) {
+void DraftingState::UseOwnDraft(DraftTree draft) {
   draft_ = std::move(draft);
   is_local_ = !draft_.empty();
   if (state_ == State::kAwaiting) state_ = State::kIdle;
 }
 
-RoundDecision DraftingState::TakeDecision(uint64_t session, const RoundPlan& plan) {
+RoundDecision DraftingState::Decision(uint64_t session, const RoundPlan& plan) const {
   OUTRIDER_CHECK(is_attached());
   return {.session = session,
           .round = plan_.round,
@@ -21,7 +21,7 @@ RoundDecision DraftingState::TakeDecision(uint64_t session, const RoundPlan& pla
           .accepted = untold_.accepted,
           .next = untold_.tokens,
           .plan = plan,
-          .acceptance = std::exchange(untold_.acceptance, {})};
+          .acceptance = untold_.acceptance};
 }
 
 void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool round_waits,
@@ -32,8 +32,8 @@ void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool 
   partial_ = {};
   untold_ = {};
   patience_ = patience.usual;
-  if (patience_ == Duration::zero()) {
-    is_unawaited_ = true;
+  is_unawaited_ = patience_ == Duration::zero();
+  if (is_unawaited_) {
     state_ = State::kIdle;
     Rest(plan.round);
     return;
@@ -66,7 +66,7 @@ void DraftingState::Expire(Time now) {
   state_ = draft_.empty() ? State::kIdle : State::kArrived;
 }
 
-void DraftingState::Lose(uint32_t round) {
+void DraftingState::MarkLost(uint32_t round) {
   if (is_off()) return;
   if (!partial_.empty()) draft_ = std::exchange(partial_, {});
   const bool was_awaited = holds_round();
@@ -79,14 +79,14 @@ void DraftingState::Lose(uint32_t round) {
   }
 }
 
-void DraftingState::Refuse(uint32_t round) {
+void DraftingState::MarkRefused(uint32_t round) {
   if (is_off()) return;
   if (!partial_.empty()) draft_ = std::exchange(partial_, {});
   state_ = State::kDetached;
   Rest(round);
 }
 
-void DraftingState::ShortenRest() {
+void DraftingState::EndRest() {
   missed_ = std::min(missed_, 1);
   rest_until_ = 0;
 }

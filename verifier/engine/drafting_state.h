@@ -1,17 +1,15 @@
 // Where a sequence stands with its drafter: the plan under way, what has come of its draft, how
 // long the round waits for the rest, and what the drafter has not been told yet. A state machine:
 //
-//   kOff                       never again: speculation is off, or too few tokens remain
-//   kDetached -> kAwaiting     Await: a drafter took the sequence and its first plan
-//   kAwaiting -> kArrived      TakeDraft; or Expire, with a part of the draft
-//   kAwaiting -> kIdle         Expire, with none of it
-//   kArrived, kIdle -> kAwaiting (Await, the next plan), kIdle (Await, a plan that is not waited
-//                              for; EndRound)
-//   any but kOff -> kDetached  Lose, Refuse, Detach
-//   any -> kOff                TurnOff
+//   any but kOff -> kAwaiting  Await: a drafter took the plan
+//   any but kOff -> kIdle      Await, for a plan that is not waited for
+//   kAwaiting -> kArrived      TakeDraft; Expire, if a part of the draft has come
+//   kAwaiting -> kIdle         Expire, if none of it has come; UseOwnDraft
+//   kArrived -> kIdle          EndRound
+//   any but kOff -> kDetached  MarkLost, MarkRefused, Detach
+//   any -> kOff                TurnOff: too few tokens remain, or the verifier drains
 //
-// It decides nothing about drafters and sends nothing: the engine does both. Times come from the
-// caller.
+// It chooses no drafter and sends nothing; DraftExchange does. Times come from the caller.
 //
 // Owner: the sequence's Session. Thread: the engine thread.
 #pragma once
@@ -58,21 +56,23 @@ class DraftingState {
   Time plan_sent() const { return plan_sent_; }
   // A drafter was asked for the round under way, and the round waited or waits for it.
   bool was_asked() const { return was_asked_; }
-  // A drafter was asked for the round under way only to show its time.
+  // A drafter was asked for the round under way only to measure how fast it drafts; the draft is
+  // not used.
   bool is_unawaited() const { return is_unawaited_; }
 
-  // A draft of the verifier's own for the round under way; empty: a plain round.
-  void SetLocal(DraftTree draft);
-  // What a drafter that holds the sequence has to be told with its next plan. The spans point into
-  // this object and die with the next Await. REQUIRES: is_attached().
-  RoundDecision TakeDecision(uint64_t session, const RoundPlan& plan);
+  // The round under way is decided without a drafter: on a draft of the verifier's own, or, if
+  // `draft` is empty, as a plain round.
+  void UseOwnDraft(DraftTree draft);
+  // What a drafter that holds the sequence has to be told with its next plan. `next` points into
+  // this object, until the next Await or EndRound. REQUIRES: is_attached().
+  RoundDecision Decision(uint64_t session, const RoundPlan& plan) const;
   // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
   // although a draft may come. Without patience the plan is not waited for, and the sequence rests.
   void Await(const RoundPlan& plan, const Patience& patience, bool round_waits, Time now);
   // Time in which the verifier still computed the text does not count as waited for the draft.
   void Postpone(Time now);
 
-  // Whether a draft for this round is of use now.
+  // Whether a draft of `round` would still be scored.
   bool Expects(uint32_t round) const { return state_ == State::kAwaiting && plan_.round == round; }
   // The draft as far as it has come. REQUIRES: Expects its round.
   void TakePart(const DraftTree& part) { partial_ = part; }
@@ -82,13 +82,13 @@ class DraftingState {
   // is not whole in time counts as missed, whatever part has come. REQUIRES: holds_round().
   void Expire(Time now);
 
-  // The drafter is gone. What has come of its draft is scored; the next one starts without the
-  // faults of this one, unless this one was waited for. `round`: the one under way.
-  void Lose(uint32_t round);
+  // The drafter is gone. What has come of its draft is scored. The next drafter starts with no
+  // missed drafts, unless the round was waiting for this one. `round`: the one under way.
+  void MarkLost(uint32_t round);
   // The drafter is there, but does not take the sequence.
-  void Refuse(uint32_t round);
-  // The drafter was suspended and is in time again.
-  void ShortenRest();
+  void MarkRefused(uint32_t round);
+  // The drafter was suspended and is in time again: its plans may come at once.
+  void EndRest();
   // The sequence was closed at its drafter, so that another one can take it.
   void Detach();
   void TurnOff() { state_ = State::kOff; }

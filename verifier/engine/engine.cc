@@ -1,7 +1,6 @@
 #include "verifier/engine/engine.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <set>
 #include <string_view>
@@ -27,6 +26,18 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
     stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
   return stops;
+}
+
+// `depth`: of the draft's longest path.
+void CountRound(const Chunk& chunk, int depth, Summary* summary) {
+  ++summary->rounds;
+  if (chunk.drafted == 0) return;
+  ++summary->drafted_rounds;
+  summary->drafted_tokens += chunk.drafted;
+  summary->accepted_tokens += chunk.accepted;
+  std::vector<int>& positions = summary->accepted_per_position;
+  positions.resize(std::max(positions.size(), static_cast<size_t>(depth)));
+  for (int i = 0; i < chunk.accepted; ++i) ++positions[static_cast<size_t>(i)];
 }
 
 StepPace PaceFor(const EngineOptions& options, const Model& model) {
@@ -88,8 +99,8 @@ Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
 Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
-  if (draining_) {
-    observers_.Notify(&EngineObserver::OnRefused, Refusal::kDraining);
+  if (exchange_.draining()) {
+    observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kDraining);
     return Unavailable("the verifier is draining and takes no new requests");
   }
   OUTRIDER_TRY(Validate(request, limits_));
@@ -142,11 +153,7 @@ void Engine::CancelAll(const Status& reason) {
 
 void Engine::Admit() {
   while (Session* const session = admission_.AdmitNext(clock_->Now())) {
-    // What a lost drafter left is scored first: the next drafter does not know its nodes.
-    const DraftingState& drafting = session->drafting;
-    if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) {
-      exchange_.PlanNext(*session);
-    }
+    exchange_.PlanAdmitted(*session);
   }
 }
 
@@ -277,10 +284,8 @@ void Engine::TakeResult(const BatchEntry& entry, std::span<float> logits) {
   }
   std::vector<float> raw_rows;
   if (session.request.logprobs.has_value()) raw_rows.assign(logits.begin(), logits.end());
-  DecidedRound round =
-      entry.on_device
-          ? device_rounds_.Next(session)
-          : DecideOnHost(session, logits.data(), model_->config().vocab_size, limits_.vocab_size);
+  DecidedRound round = entry.on_device ? device_rounds_.Next(session)
+                                       : DecideOnHost(session, logits, limits_.vocab_size);
   if (round.broken_depth >= 0) {
     EndBroken(session, round.broken_depth);
   } else {
@@ -301,10 +306,10 @@ void Engine::EndBroken(Session& session, int depth) {
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
                                             std::span<const TokenId> tokens,
                                             std::span<const float> raw_rows) const {
-  // The row in front of each token: the root's, then those of the nodes on the path.
+  // The row before each token: the root's, then those of the nodes on the path.
   std::vector<int> path;
-  for (; node != DraftTree::kRoot; node = session.drafting.draft().parent(node))
-    path.push_back(node);
+  const DraftTree& draft = session.drafting.draft();
+  for (; node != DraftTree::kRoot; node = draft.parent(node)) path.push_back(node);
   path.push_back(DraftTree::kRoot);
   std::reverse(path.begin(), path.end());
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
@@ -326,6 +331,24 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
+Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
+                   std::span<const float> raw_rows, std::optional<FinishReason>* end) {
+  Chunk chunk{.drafted = session.drafting.draft().size()};
+  for (const TokenId token : emitted) {
+    session.tokens.push_back(token);
+    session.warper->ObserveOutput(token);
+    chunk.tokens.push_back(token);
+    *end = session.output->Push(token, &chunk.text);
+    if (end->has_value()) break;
+  }
+  if (session.request.logprobs.has_value()) {
+    chunk.logprobs = Logprobs(session, verdict.node, chunk.tokens, raw_rows);
+  }
+  // What a stop cut off was never output: it does not count as accepted.
+  chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
+  return chunk;
+}
+
 void Engine::Advance(Session& session, DecidedRound round, int pending,
                      std::span<const float> raw_rows) {
   const Verdict& verdict = round.verdict;
@@ -335,43 +358,19 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
   DraftingState& drafting = session.drafting;
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
-  const int drafted = drafting.draft().size();
   const int depth = drafting.draft().max_depth();
-  const int computed = session.computed;
-  Chunk chunk{.drafted = drafted};
   std::optional<FinishReason> end;
-  for (const TokenId token : emitted) {
-    session.tokens.push_back(token);
-    session.warper->ObserveOutput(token);
-    chunk.tokens.push_back(token);
-    end = session.output->Push(token, &chunk.text);
-    if (end.has_value()) break;
-  }
-  if (session.request.logprobs.has_value()) {
-    chunk.logprobs = Logprobs(session, verdict.node, chunk.tokens, raw_rows);
-  }
-  // What a stop cut off was never output: it does not count as accepted.
-  chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
-  session.computed = computed + chunk.accepted;
+  Chunk chunk = Emit(session, verdict, emitted, raw_rows, &end);
+  session.computed += chunk.accepted;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
 
   const Time now = clock_->Now();
-  Summary& stats = session.summary;
-  ++stats.rounds;
-  if (drafted > 0) {
-    ++stats.drafted_rounds;
-    stats.drafted_tokens += drafted;
-    if (!drafting.is_local()) {
-      std::string drafter = exchange_.DrafterName(session);
-      if (!drafter.empty())
-        stats.drafter = std::move(drafter);  // "": it is gone, its draft was not
-    }
-    stats.accepted_tokens += chunk.accepted;
-    if (static_cast<int>(stats.accepted_per_position.size()) < depth) {
-      stats.accepted_per_position.resize(static_cast<size_t>(depth));
-    }
-    for (int i = 0; i < chunk.accepted; ++i) ++stats.accepted_per_position[static_cast<size_t>(i)];
+  CountRound(chunk, depth, &session.summary);
+  if (chunk.drafted > 0 && !drafting.is_local()) {
+    std::string drafter = exchange_.DrafterName(session);
+    // "": it is gone, its draft was not.
+    if (!drafter.empty()) session.summary.drafter = std::move(drafter);
   }
   const bool first = session.round == 1;
   if (first) {
@@ -433,7 +432,9 @@ void Engine::Remove(Session& session) {
 
 std::optional<Time> Engine::NextDeadline() const {
   std::optional<Time> next;
-  const auto consider = [&next](Time t) { next = std::min(t, next.value_or(t)); };
+  const auto consider = [&next](Time t) {
+    if (t != Time::max()) next = std::min(t, next.value_or(t));
+  };
   for (const auto& [id, session] : sessions_) {
     if (session->request.deadline.has_value()) consider(*session->request.deadline);
     if (session->awaits_draft()) consider(session->drafting.deadline());
@@ -445,7 +446,7 @@ EngineSnapshot Engine::Snapshot() const {
   EngineSnapshot snapshot{.total_pages = model_->total_pages(),
                           .free_pages = model_->free_pages(),
                           .cached_pages = admission_.cached_pages(),
-                          .draining = draining_};
+                          .draining = exchange_.draining()};
   std::set<std::string_view> clients;
   for (const auto& [id, session] : sessions_) {
     clients.insert(session->request.client);

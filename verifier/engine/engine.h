@@ -1,6 +1,7 @@
 // The verifier's heart: owns the target model and every session, runs one ragged forward pass after
 // another over whatever is ready (prefill chunks, plain steps, drafts to score), verifies, streams.
-// Knows no thread, socket or drafter: requests come by Submit, drafts by drafts(), time by Clock.
+// Knows no thread, socket or drafter: requests come by Submit, drafts by draft_consumer(), time by
+// Clock.
 //
 // Thread: the engine thread only.
 #pragma once
@@ -8,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -113,10 +113,7 @@ class Engine {
   void Cancel(uint64_t id, const Status& reason);
   void CancelAll(const Status& reason);
   // No new requests and plans from now on; what was accepted runs to its end.
-  void Drain() {
-    draining_ = true;
-    exchange_.Drain();
-  }
+  void Drain() { exchange_.Drain(); }
   bool idle() const { return sessions_.empty(); }
 
   // One forward pass over what is ready. False: nothing was.
@@ -125,7 +122,7 @@ class Engine {
   std::optional<Time> NextDeadline() const;
 
   // Where drafts go.
-  DraftConsumer& drafts() { return exchange_; }
+  DraftConsumer& draft_consumer() { return exchange_; }
 
   EngineSnapshot Snapshot() const;
 
@@ -141,15 +138,18 @@ class Engine {
   void TakeResult(const BatchEntry& entry, std::span<float> logits);
   // Ends a request for which the model has no usable logits, `depth` tokens after its text.
   void EndBroken(Session& session, int depth);
+  // Adds a round's tokens to the session's text, up to where it ends. `end`: why it does, if so.
+  Chunk Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
+             std::span<const float> raw_rows, std::optional<FinishReason>* end);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens before the draft in the forward pass that scored it. `raw_rows` [draft nodes
   // + 1, vocab]: the logits, for a request that asks for log probabilities.
   void Advance(Session& session, DecidedRound round, int pending, std::span<const float> raw_rows);
-  // Of the tokens on the path to `node` and of the one behind it, as many as `tokens` has.
+  // Of the tokens on the path to `node` and of the token that follows it, as many as `tokens` has.
   std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
                                       std::span<const TokenId> tokens,
                                       std::span<const float> raw_rows) const;
-  // Keeps of the last forward pass what `node` and the tokens in front of the draft hold.
+  // Keeps of the last forward pass what `node` and the tokens before the draft hold.
   void KeepAccepted(Session& session, int node, int pending);
   void Finish(Session& session, FinishReason reason);
   // Takes the session out of the table and frees what it holds. The reference dies.
@@ -163,9 +163,8 @@ class Engine {
   const Tokenizer* tokenizer_;
   const Clock* clock_;
   RequestLimits limits_;
-  bool draining_ = false;
   uint64_t step_ = 0;
-  SessionTable sessions_;
+  SessionTable sessions_;  // empty before what follows is destroyed: ~Engine ends all
   EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of them
   DeviceRounds device_rounds_;

@@ -1,5 +1,5 @@
-// What the engine reports of its work, for metrics, traces and the status page. Observers look on:
-// nothing that they do changes a text, a plan or a deadline.
+// What the engine reports of its work, for metrics, traces and the status page. Observers only
+// watch: nothing that they do changes a text, a plan or a deadline.
 //
 // Thread: the engine thread. Calls must not wait, and must not call the engine.
 #pragma once
@@ -49,7 +49,7 @@ class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
 
-  virtual void OnRefused(Refusal) {}
+  virtual void OnRequestRefused(Refusal) {}
   virtual void OnSubmitted(const Session&) {}
   virtual void OnStepBegin(Time /*now*/) {}
   // The sequence got KV pages, `cached` tokens of its text already computed. `is_first`: it was not

@@ -7,7 +7,7 @@
 
 namespace outrider {
 
-void MetricsObserver::OnRefused(Refusal why) {
+void MetricsObserver::OnRequestRefused(Refusal why) {
   switch (why) {
     case Refusal::kQueueFull: return metrics_.requests_refused_queue_full.Increment();
     case Refusal::kClientShare: return metrics_.requests_refused_client_share.Increment();
@@ -82,8 +82,10 @@ void MetricsObserver::OnEnded(const Session& session, const Status& status, Time
 
 void MetricsObserver::OnStepEnd(const EngineLevels& levels, std::optional<double> forward_seconds,
                                 Time /*now*/) {
-  if (forward_seconds.has_value()) metrics_.engine_step_seconds.Observe(*forward_seconds);
-  CountDevice();
+  if (forward_seconds.has_value()) {
+    metrics_.engine_step_seconds.Observe(*forward_seconds);
+    CountDevice();
+  }
   metrics_.num_requests_running.Set(levels.running);
   metrics_.num_requests_waiting.Set(levels.waiting);
   metrics_.kv_pages_used.Set(levels.total_pages - levels.free_pages);

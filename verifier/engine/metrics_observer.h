@@ -1,6 +1,6 @@
-// The engine's work as metrics.
+// Counts the engine's events in VerifierMetrics.
 //
-// Thread: the engine thread.
+// Owner: the engine. Thread: the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class MetricsObserver final : public EngineObserver {
   MetricsObserver(VerifierMetrics* metrics, const Model* model)
       : metrics_(*metrics), model_(*model) {}
 
-  void OnRefused(Refusal why) override;
+  void OnRequestRefused(Refusal why) override;
   void OnAdmitted(const Session& session, int cached, bool is_first) override;
   void OnPreempted(const Session& session) override;
   void OnForward(const ForwardPass& pass) override;
@@ -34,7 +34,7 @@ class MetricsObserver final : public EngineObserver {
 
   VerifierMetrics& metrics_;
   const Model& model_;
-  // Of the model's counts, what the metrics have.
+  // The model's counts that the metrics already include.
   int64_t bytes_to_host_ = 0;
   GraphCounts graphs_;
 };

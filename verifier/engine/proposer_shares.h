@@ -1,6 +1,6 @@
 // Who drafted the last rounds.
 //
-// Thread: the engine thread.
+// Owner: the engine. Thread: the engine thread.
 #pragma once
 
 #include <array>

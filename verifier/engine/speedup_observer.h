@@ -1,7 +1,7 @@
 // Counts what rounds took, and what plain decoding would have taken for the same tokens at the same
 // load (verifier/control/plain_time.h).
 //
-// Thread: the engine thread.
+// Owner: the engine. Thread: the engine thread.
 #pragma once
 
 #include <cstdint>

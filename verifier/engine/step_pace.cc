@@ -11,7 +11,7 @@ void StepPace::Record(int rows, double seconds) {
   double budget = row_budget_;
   if (seconds > target_seconds_) {
     budget = std::min(budget, static_cast<double>(rows)) * kShrink;
-  } else if (rows * 2 > row_budget_) {  // an idle engine says nothing of a full one
+  } else if (rows * 2 > row_budget_) {  // a small pass does not show how long a full one takes
     budget = budget * kGrow + 1;
   }
   row_budget_ = std::clamp(static_cast<int>(budget), least_rows_, most_rows_);

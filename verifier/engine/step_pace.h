@@ -1,6 +1,6 @@
 // How long forward passes take, and so how many rows the next one may have.
 //
-// Thread: the engine thread.
+// Owner: the engine. Thread: the engine thread.
 #pragma once
 
 namespace outrider {

@@ -1,6 +1,6 @@
 // The spans of requests that are traced.
 //
-// Thread: the engine thread.
+// Owner: the engine. Thread: the engine thread.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ constexpr int kPage = 4;  // tokens
 // Records what the engine's other parts would hear.
 class Events final : public EngineObserver {
  public:
-  void OnRefused(Refusal) override { ++refused; }
+  void OnRequestRefused(Refusal) override { ++refused; }
   void OnAdmitted(const Session& session, int cached, bool is_first) override {
     admitted.push_back(session.id);
     cached_tokens = cached;
@@ -95,9 +95,9 @@ TEST_F(AdmissionTest, TakesTurnsByClient) {
 
 TEST_F(AdmissionTest, SmallRequestsDoNotOvertake) {
   Start({}, /*pages=*/4);
-  Wait(1, "a", 2 * kPage);
+  Wait(1, "a", kPage);
   Wait(2, "a", 3 * kPage);
-  Wait(3, "a", 1);
+  Wait(3, "a", 1);  // would fit
   AdmitAll();
   EXPECT_THAT(events_->admitted, ElementsAre(1));
   admission_->Release(*sessions_.at(1));
@@ -130,7 +130,7 @@ TEST_F(AdmissionTest, PreemptsTheYoungest) {
 }
 
 TEST_F(AdmissionTest, CachedPrefixesMakeRoomFirst) {
-  Start({}, /*pages=*/4);
+  Start({}, /*pages=*/6);
   Session& first = Wait(1, "a", 2 * kPage);
   AdmitAll();
   Compute(first);
@@ -138,12 +138,26 @@ TEST_F(AdmissionTest, CachedPrefixesMakeRoomFirst) {
   sessions_.erase(1);
   EXPECT_EQ(admission_->running(), 0);
   EXPECT_EQ(admission_->cached_pages(), 2);
+  Session& older = Wait(2, "a", 1);
+  Wait(3, "a", 1);
+  AdmitAll();
+  ASSERT_EQ(admission_->running(), 2);
+  EXPECT_TRUE(admission_->Reserve(older, 4 * kPage));
+  EXPECT_EQ(admission_->cached_pages(), 0);
+  EXPECT_THAT(events_->preempted, IsEmpty());
+}
+
+TEST_F(AdmissionTest, SharesTextsOfFinishedRequests) {
+  Start({});
+  Session& first = Wait(1, "a", 2 * kPage);
+  AdmitAll();
+  Compute(first);
+  admission_->CacheText(first);
+  sessions_.erase(1);
   Session& same = Wait(2, "a", 2 * kPage + 1);
   AdmitAll();
   EXPECT_EQ(same.computed, 2 * kPage);
   EXPECT_EQ(events_->cached_tokens, 2 * kPage);
-  EXPECT_TRUE(admission_->Reserve(same, 4 * kPage));
-  EXPECT_THAT(events_->preempted, IsEmpty());
 }
 
 TEST_F(AdmissionTest, SharesWholePagesOfPrompts) {

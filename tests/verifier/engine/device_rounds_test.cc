@@ -74,9 +74,9 @@ class Played {
       for (size_t i = 0; i < requests.size(); ++i) {
         if (sinks[i]->ended || !source.opened.contains(i)) continue;
         const RoundPlan plan = source.plan(i);
-        engine.drafts().OnDraft(i, plan.round,
-                                MakeDraft(requests[i], source.opened[i].kind, plan, i),
-                                /*complete=*/true);
+        engine.draft_consumer().OnDraft(i, plan.round,
+                                        MakeDraft(requests[i], source.opened[i].kind, plan, i),
+                                        /*complete=*/true);
       }
     }
     if (may_fail) return;

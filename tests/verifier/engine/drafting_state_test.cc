@@ -50,12 +50,12 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   drafting_.TakeDraft(Chain({5, 6}), Now());
   drafting_.EndRound(/*node=*/1, /*accepted=*/1, std::vector<TokenId>{5, 7}, "ab");
   // A plain round and one with a draft of the verifier's own are told as tokens.
-  drafting_.SetLocal({});
+  drafting_.UseOwnDraft({});
   drafting_.EndRound(0, 0, std::vector<TokenId>{8});
-  drafting_.SetLocal(Chain({9}));
+  drafting_.UseOwnDraft(Chain({9}));
   EXPECT_TRUE(drafting_.is_local());
   drafting_.EndRound(1, 1, std::vector<TokenId>{9, 10}, "");
-  const RoundDecision decision = drafting_.TakeDecision(3, Plan(4));
+  const RoundDecision decision = drafting_.Decision(3, Plan(4));
   EXPECT_EQ(decision.session, 3u);
   EXPECT_EQ(decision.round, 1u) << "of the last plan sent";
   EXPECT_EQ(decision.node, 1);
@@ -64,16 +64,16 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   EXPECT_EQ(decision.acceptance, "ab");
   EXPECT_EQ(decision.plan.round, 4u);
   Ask(4);
-  EXPECT_THAT(drafting_.TakeDecision(3, Plan(5)).next, IsEmpty());
+  EXPECT_THAT(drafting_.Decision(3, Plan(5)).next, IsEmpty());
 }
 
 TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
   drafting_.EndRound(1, 1, std::vector<TokenId>{5, 7}, "ab");
-  drafting_.Lose(2);
+  drafting_.MarkLost(2);
   Ask(2);  // another drafter was opened with the whole text
-  const RoundDecision decision = drafting_.TakeDecision(3, Plan(3));
+  const RoundDecision decision = drafting_.Decision(3, Plan(3));
   EXPECT_EQ(decision.node, 0);
   EXPECT_THAT(decision.next, IsEmpty());
   EXPECT_EQ(decision.acceptance, "");
@@ -121,7 +121,7 @@ TEST_F(DraftingStateTest, RoundThatDoesNotWaitTakesAnEarlyDraft) {
   EXPECT_FALSE(drafting_.holds_round());
   EXPECT_TRUE(drafting_.Expects(1));
   drafting_.EndRound(0, 0, std::vector<TokenId>{8});
-  drafting_.SetLocal({});
+  drafting_.UseOwnDraft({});
   EXPECT_FALSE(drafting_.Expects(1)) << "the round is over";
 }
 
@@ -142,7 +142,7 @@ TEST_F(DraftingStateTest, SpendsItsExtraWaitOnce) {
   EXPECT_EQ(drafting_.deadline(), Now() + kWait) << "a drafter on trial gets none of it";
 }
 
-TEST_F(DraftingStateTest, TimeOfItsOwnIsNotWaitedFor) {
+TEST_F(DraftingStateTest, PostponeKeepsTheExtraWait) {
   drafting_ = DraftingState(kExtra);
   Ask(1);
   clock_.Advance(kWait * 3);
@@ -157,37 +157,75 @@ TEST_F(DraftingStateTest, TimeOfItsOwnIsNotWaitedFor) {
 TEST_F(DraftingStateTest, ScoresWhatALostDrafterLeft) {
   Ask(1);
   drafting_.TakePart(Chain({5}));
-  drafting_.Lose(1);
+  drafting_.MarkLost(1);
   EXPECT_FALSE(drafting_.is_attached());
   EXPECT_EQ(drafting_.draft().size(), 1);
   EXPECT_FALSE(drafting_.is_rested(1)) << "it was waited for";
 }
 
-TEST_F(DraftingStateTest, NextDrafterStartsWithoutFaults) {
+TEST_F(DraftingStateTest, NextDrafterStartsWithoutMisses) {
+  for (const uint32_t round : {1u, 2u}) {
+    Ask(round);
+    drafting_.Expire(Now());
+  }
+  EXPECT_FALSE(drafting_.is_rested(3)) << "two rounds after the second miss";
+  drafting_.MarkLost(3);
+  EXPECT_TRUE(drafting_.is_rested(3));
+  Ask(3);
+  drafting_.Expire(Now());
+  EXPECT_TRUE(drafting_.is_rested(4)) << "one round, as after a first miss";
+}
+
+TEST_F(DraftingStateTest, MovedSequenceKeepsItsMisses) {
   Ask(1);
   drafting_.Expire(Now());
-  drafting_.EndRound(0, 0, std::vector<TokenId>{8});
-  drafting_.Lose(2);
-  EXPECT_TRUE(drafting_.is_rested(2));
+  drafting_.Detach();
+  EXPECT_FALSE(drafting_.is_attached());
+  EXPECT_TRUE(drafting_.is_rested(1)) << "another drafter may be asked at once";
+  Ask(2);
+  drafting_.Expire(Now());
+  EXPECT_FALSE(drafting_.is_rested(3)) << "but it was the second miss in a row";
+}
+
+TEST_F(DraftingStateTest, WholeDraftReplacesItsParts) {
+  Ask(1);
+  drafting_.TakePart(Chain({5}));
+  drafting_.TakeDraft(Chain({5, 6}), Now());
+  EXPECT_EQ(drafting_.draft().size(), 2);
+  drafting_.MarkLost(1);
+  EXPECT_EQ(drafting_.draft().size(), 2) << "the part is forgotten";
+}
+
+TEST_F(DraftingStateTest, EndRestKeepsAtMostOneMiss) {
+  for (const uint32_t round : {1u, 2u, 3u}) {
+    Ask(round);
+    drafting_.Expire(Now());
+  }
+  drafting_.EndRest();
+  EXPECT_TRUE(drafting_.is_rested(3));
+  Ask(4);
+  drafting_.Expire(Now());
+  EXPECT_FALSE(drafting_.is_rested(5));
+  EXPECT_TRUE(drafting_.is_rested(6)) << "as after a second miss, not a fourth";
 }
 
 TEST_F(DraftingStateTest, RefusalRests) {
   Ask(1);
-  drafting_.Refuse(1);
+  drafting_.MarkRefused(1);
   EXPECT_FALSE(drafting_.is_attached());
   EXPECT_FALSE(drafting_.is_rested(1));
   EXPECT_TRUE(drafting_.is_rested(2));
-  drafting_.ShortenRest();
+  drafting_.EndRest();
   EXPECT_TRUE(drafting_.is_rested(1));
 }
 
 TEST_F(DraftingStateTest, StaysOff) {
   drafting_.TurnOff();
-  drafting_.Lose(1);
-  drafting_.Refuse(1);
+  drafting_.MarkLost(1);
+  drafting_.MarkRefused(1);
   EXPECT_TRUE(drafting_.is_off());
   EXPECT_FALSE(drafting_.is_rested(100));
-  drafting_.SetLocal(Chain({5}));  // prompt lookup needs no drafter
+  drafting_.UseOwnDraft(Chain({5}));  // prompt lookup needs no drafter
   EXPECT_EQ(drafting_.draft().size(), 1);
   EXPECT_TRUE(drafting_.is_off());
 }

@@ -83,7 +83,8 @@ std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
     for (size_t i = 0; i < requests.size(); ++i) {
       if (sinks[i]->ended || !source.opened.contains(i)) continue;
       const RoundPlan plan = source.plan(i);
-      engine.drafts().OnDraft(i, plan.round, draft(i, plan, sinks[i]->tokens), /*complete=*/true);
+      engine.draft_consumer().OnDraft(i, plan.round, draft(i, plan, sinks[i]->tokens),
+                                      /*complete=*/true);
     }
   }
   return sinks;

@@ -154,10 +154,10 @@ class EngineLaw : public ::testing::Test {
         if (engine.Step()) continue;  // else it waits for a draft
         const RoundPlan plan = source.plan(id);
         if (source.accepts) {
-          engine.drafts().OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens),
-                                  /*complete=*/true);
+          engine.draft_consumer().OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens),
+                                          /*complete=*/true);
         } else {
-          engine.drafts().OnDrafterLost(id);
+          engine.draft_consumer().OnDrafterLost(id);
         }
       }
       ++counts[sink->tokens];

@@ -72,8 +72,8 @@ class EngineTest : public ::testing::Test {
 
   // The whole draft of session 1: one sequence.
   void Draft(uint32_t round, std::vector<TokenId> tokens, std::vector<DraftLaw> laws = {}) {
-    engine_->drafts().OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)),
-                              /*complete=*/true);
+    engine_->draft_consumer().OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)),
+                                      /*complete=*/true);
   }
 
   static GenerationRequest Greedy(int max_tokens) {
@@ -168,7 +168,7 @@ TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
     if (engine_->Step()) continue;
     ++waits;
     clock_.Advance(source_.patience - std::chrono::milliseconds(1));
-    engine_->drafts().OnDrafterLost(1);
+    engine_->draft_consumer().OnDrafterLost(1);
   }
   EXPECT_TRUE(sink->ended);
   EXPECT_LE(waits, 8);
@@ -464,7 +464,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
     int node = DraftTree::kRoot;
     for (const TokenId token : tokens) node = tree.AddDraw(node, token);
     sent = tree;
-    engine_->drafts().OnDraft(1, plan.round, tree, /*complete=*/true);
+    engine_->draft_consumer().OnDraft(1, plan.round, tree, /*complete=*/true);
   }
   ASSERT_TRUE(sink->ended);
   EXPECT_EQ(sink->tokens, want);
@@ -502,7 +502,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
         }
       }
       clock_.Advance(std::chrono::milliseconds(1 + 2 * plan.shape.length));
-      engine_->drafts().OnDraft(id, plan.round, draft, /*complete=*/true);
+      engine_->draft_consumer().OnDraft(id, plan.round, draft, /*complete=*/true);
     }
     EXPECT_EQ(sink->tokens, want);
     if (id <= kLearning) continue;
@@ -526,12 +526,12 @@ TEST_F(EngineTest, PartOfADraftOfAnOldRoundIsNotUsed) {
   const auto sink = Submit(1, request);
   EXPECT_TRUE(engine_->Step());  // of the prompt
   const std::vector<TokenId> part = {9, 9, 9, 9};
-  engine_->drafts().OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}),
-                            /*complete=*/false);
+  engine_->draft_consumer().OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}),
+                                    /*complete=*/false);
   source_.accepts = false;
   while (sink->chunks.empty()) ASSERT_TRUE(engine_->Step());
   EXPECT_EQ(sink->chunks.back().drafted, 0) << "the first round waits for nobody";
-  engine_->drafts().OnDrafterLost(1);
+  engine_->draft_consumer().OnDrafterLost(1);
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->chunks.back().drafted, 0) << "another round's";
 }
@@ -572,8 +572,8 @@ TEST_F(EngineTest, PartsOfDraftsThatNeverEndMakeTheRestsLonger) {
   const std::vector<TokenId> part = {9};
   for (int i = 0; i < 60; ++i) {
     if (!source_.opened.empty()) {
-      engine_->drafts().OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}),
-                                /*complete=*/false);
+      engine_->draft_consumer().OnDraft(1, source_.plan(1).round, DraftTree::Chain(part, {}),
+                                        /*complete=*/false);
     }
     if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
   }
@@ -621,7 +621,7 @@ TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {
     if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
   }
   const size_t plans = source_.decided[1].size();
-  engine_->drafts().OnDrafterBack(1);
+  engine_->draft_consumer().OnDrafterBack(1);
   engine_->Step();
   EXPECT_EQ(source_.decided[1].size(), plans + 1);
 }
@@ -631,7 +631,7 @@ TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens)
   const auto sink = Submit(1, Greedy(30));
   engine_->Step();
   source_.accepts = false;
-  engine_->drafts().OnDrafterLost(1);
+  engine_->draft_consumer().OnDrafterLost(1);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 3));
   source_.accepts = true;
@@ -651,7 +651,7 @@ TEST_F(EngineTest, RefusedSessionRestsAndIsOpenedAgain) {
   for (int i = 0; i < 20; ++i) {
     if (source_.opened.erase(1) > 0) {
       ++opens;
-      engine_->drafts().OnRefused(1);
+      engine_->draft_consumer().OnRefused(1);
     }
     EXPECT_TRUE(engine_->Step()) << "nobody waits for a drafter that refused";
   }
@@ -723,7 +723,7 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
       return DraftLaw{.ids = {t, 9}, .weights = {kDraftLawTotal / 32, kDraftLawTotal / 32 * 31}};
     };
     const std::vector<TokenId> draft = {3, 4};
-    engine_->drafts().OnDraft(id, 2, DraftTree::Chain(draft, {law(3), law(4)}), true);
+    engine_->draft_consumer().OnDraft(id, 2, DraftTree::Chain(draft, {law(3), law(4)}), true);
     engine_->Step();
     std::string want;
     std::vector<TokenId> path = request.prompt;
@@ -751,7 +751,7 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
   engine_->Step();
   EXPECT_EQ(source_.opened[1].plan.stop.threshold, kFirstHeadThreshold);
   const DraftLaw law{.ids = {3, 9}, .weights = {kDraftLawTotal / 2, kDraftLawTotal / 2}};
-  engine_->drafts().OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {law}), true);
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {law}), true);
   engine_->Step();
   ASSERT_FALSE(source_.decided[1].empty());
   EXPECT_EQ(source_.decided[1].back().acceptance, "");
@@ -775,7 +775,7 @@ TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
     const int right2 = tree.AddDraw(right, want[at + 1]);
     tree.AddDraw(wrong2, want[at + 2]);
     tree.AddDraw(right2, other(want[at + 2]));
-    engine_->drafts().OnDraft(1, source_.plan(1).round, tree, true);
+    engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     ASSERT_TRUE(engine_->Step());
     EXPECT_EQ(source_.decided[1].back().node, right2);
     EXPECT_EQ(source_.decided[1].back().accepted, 2);
@@ -813,7 +813,7 @@ TEST_F(EngineTest, GumbelGivesTheSameTokensWhateverIsDrafted) {
       tree.AddDraw(wrong, 5);
       tree.AddDraw(first, at % 2 == 0 ? token(1) : 6);
     }
-    engine_->drafts().OnDraft(1, source_.plan(1).round, tree, true);
+    engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));
   }
   EXPECT_EQ(sink->tokens, plain->tokens);
@@ -825,13 +825,13 @@ TEST_F(EngineTest, AtTheDeadlineItGoesOnWithWhatOfTheDraftHasCome) {
   const auto sink = Submit(1, Greedy(12));
   engine_->Step();
   const std::vector<TokenId> two = {want[0], want[1]}, four = {want[0], want[1], want[2], want[3]};
-  engine_->drafts().OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
   EXPECT_FALSE(engine_->Step()) << "the rest may still come";
   clock_.Advance(std::chrono::seconds(3));
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 3));
   EXPECT_EQ(source_.decided[1].back().node, 2);
-  engine_->drafts().OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
   EXPECT_FALSE(engine_->Step()) << "the rest is of an old round";
 }
 
@@ -840,8 +840,8 @@ TEST_F(EngineTest, PartsOfADraftThatCompleteInTimeAreOneDraft) {
   const auto sink = Submit(1, Greedy(12));
   engine_->Step();
   const std::vector<TokenId> two = {want[0], want[1]}, four = {want[0], want[1], want[2], want[3]};
-  engine_->drafts().OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
-  engine_->drafts().OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(two, {}), /*complete=*/false);
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(four, {}), /*complete=*/true);
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens.size(), 5u);
 }
@@ -859,7 +859,7 @@ TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
       int node = tree.AddDraw(0, t);
       for (int d = 1; d < plan.shape.length; ++d) node = tree.AddDraw(node, t);
     }
-    engine_->drafts().OnDraft(1, plan.round, tree, true);
+    engine_->draft_consumer().OnDraft(1, plan.round, tree, true);
     if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));
   }
   EXPECT_TRUE(sink->status.ok()) << sink->status.ToString();
@@ -946,12 +946,12 @@ TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreempt
   const auto sink = Submit(2, small);
   engine_->Step();
   const uint32_t round = source_.plan(2).round;
-  engine_->drafts().OnDraft(2, round, DraftTree::Chain(GreedyPath(small.prompt, 2), {}),
-                            /*complete=*/false);
+  engine_->draft_consumer().OnDraft(2, round, DraftTree::Chain(GreedyPath(small.prompt, 2), {}),
+                                    /*complete=*/false);
   // Its pages go to the older session while the draft waits for its end.
   while (engine_->Snapshot().running == 2) engine_->Step();
   ASSERT_FALSE(old->ended);
-  engine_->drafts().OnDrafterLost(2);
+  engine_->draft_consumer().OnDrafterLost(2);
   engine_->Cancel(1, Status(Code::kCancelled, "done"));
   source_.decided.clear();
   source_.opened.clear();

@@ -142,7 +142,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
     }
     engine_ =
         std::make_unique<Engine>(options, &model_, tokenizer_.get(), &pool_, nullptr, &clock_);
-    pool_.set_consumer(&engine_->drafts());
+    pool_.set_consumer(&engine_->draft_consumer());
   }
 
   void Join(PlayedDrafter::Play play) {

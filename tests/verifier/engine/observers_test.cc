@@ -1,0 +1,205 @@
+// What the engine's events come to in metrics, without an engine.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <vector>
+
+#include "common/metrics/registry.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "verifier/engine/metrics_observer.h"
+#include "verifier/engine/proposer_shares.h"
+#include "verifier/engine/session.h"
+#include "verifier/engine/speedup_observer.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::DoubleNear;
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+
+class ObserversTest : public ::testing::Test {
+ protected:
+  static DraftTree Draft() { return DraftTree::Chain(std::vector<TokenId>{1, 2, 3}, {}); }
+
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  FakeModel model_{{}};
+  testing::FakeClock clock_;
+  Session session_;
+};
+
+class MetricsObserverTest : public ObserversTest {
+ protected:
+  MetricsObserver observer_{&metrics_, &model_};
+};
+
+TEST_F(MetricsObserverTest, CountsARequestsLife) {
+  session_.tokens = {1, 2, 3, 4, 5};
+  session_.prompt_tokens = 5;
+  session_.submitted = clock_.Now();
+  clock_.Advance(kSecond);
+  session_.admitted = clock_.Now();
+  observer_.OnAdmitted(session_, /*cached=*/4, /*is_first=*/true);
+  EXPECT_EQ(metrics_.prompt_tokens_total.value(), 5);
+  EXPECT_EQ(metrics_.prefix_cache_queries_total.value(), 5);
+  EXPECT_EQ(metrics_.prefix_cache_hits_total.value(), 4);
+  EXPECT_THAT(metrics_.request_queue_time_seconds.sum(), DoubleEq(1));
+
+  observer_.OnPreempted(session_);
+  observer_.OnAdmitted(session_, 0, /*is_first=*/false);
+  EXPECT_EQ(metrics_.num_preemptions_total.value(), 1);
+  EXPECT_EQ(metrics_.prefix_cache_queries_total.value(), 10);
+  EXPECT_EQ(metrics_.prompt_tokens_total.value(), 5) << "once a request";
+  EXPECT_EQ(metrics_.request_queue_time_seconds.count(), 1u);
+
+  session_.summary.reason = FinishReason::kLength;
+  session_.summary.prefill_seconds = 2;
+  session_.summary.decode_seconds = 3;
+  observer_.OnEnded(session_, Status(), clock_.Now() + 5 * kSecond);
+  EXPECT_EQ(metrics_.request_success_length.value(), 1);
+  EXPECT_THAT(metrics_.e2e_request_latency_seconds.sum(), DoubleEq(6));
+  EXPECT_THAT(metrics_.request_prefill_time_seconds.sum(), DoubleEq(2));
+  EXPECT_THAT(metrics_.request_decode_time_seconds.sum(), DoubleEq(3));
+}
+
+TEST_F(MetricsObserverTest, CancelledRequestsHaveNoTimes) {
+  observer_.OnEnded(session_, Status(Code::kCancelled, "gone"), clock_.Now());
+  EXPECT_EQ(metrics_.request_success_abort.value(), 1);
+  EXPECT_EQ(metrics_.e2e_request_latency_seconds.count(), 0u);
+  observer_.OnEnded(session_, Status(), clock_.Now());
+  EXPECT_EQ(metrics_.request_success_stop.value(), 1);
+}
+
+TEST_F(MetricsObserverTest, CountsRounds) {
+  session_.submitted = clock_.Now();
+  clock_.Advance(2 * kSecond);
+  observer_.OnRound(session_, {.tokens = {1}}, clock_.Now());
+  EXPECT_EQ(metrics_.plain_rounds_total.value(), 1);
+  EXPECT_THAT(metrics_.time_to_first_token_seconds.sum(), DoubleEq(2));
+  EXPECT_EQ(metrics_.inter_token_latency_seconds.count(), 0u);
+
+  session_.round = 2;
+  session_.last_token = clock_.Now();
+  clock_.Advance(3 * kSecond);
+  observer_.OnRound(session_, {.tokens = {1, 2, 3}, .accepted = 2, .drafted = 5}, clock_.Now());
+  EXPECT_EQ(metrics_.rounds_total.value(), 2);
+  EXPECT_EQ(metrics_.plain_rounds_total.value(), 1);
+  EXPECT_EQ(metrics_.generation_tokens_total.value(), 4);
+  EXPECT_EQ(metrics_.spec_decode_num_drafts_total.value(), 1);
+  EXPECT_EQ(metrics_.spec_decode_num_draft_tokens_total.value(), 5);
+  EXPECT_EQ(metrics_.spec_decode_num_accepted_tokens_total.value(), 2);
+  EXPECT_EQ(metrics_.accepted_per_position()[1].value(), 1);
+  EXPECT_EQ(metrics_.accepted_per_position()[2].value(), 0);
+  EXPECT_EQ(metrics_.inter_token_latency_seconds.count(), 3u) << "one a token";
+  EXPECT_THAT(metrics_.inter_token_latency_seconds.sum(), DoubleNear(3, 1e-9));
+}
+
+TEST_F(MetricsObserverTest, CountsRefusalsByReason) {
+  observer_.OnRequestRefused(Refusal::kQueueFull);
+  observer_.OnRequestRefused(Refusal::kClientShare);
+  observer_.OnRequestRefused(Refusal::kClientShare);
+  observer_.OnRequestRefused(Refusal::kDraining);
+  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 1);
+  EXPECT_EQ(metrics_.requests_refused_client_share.value(), 2);
+  EXPECT_EQ(metrics_.requests_refused_draining.value(), 1);
+}
+
+TEST_F(MetricsObserverTest, ShowsWhatTheEngineHolds) {
+  observer_.OnForward({.rows = 17, .device_rounds = 2});
+  EXPECT_THAT(metrics_.batch_rows.sum(), DoubleEq(17));
+  EXPECT_EQ(metrics_.device_rounds_total.value(), 2);
+  const EngineLevels levels{.running = 3,
+                            .waiting = 4,
+                            .total_pages = 100,
+                            .free_pages = 40,
+                            .cached_pages = 5,
+                            .sequence_pages = 50};
+  observer_.OnStepEnd(levels, std::nullopt, clock_.Now());
+  EXPECT_EQ(metrics_.engine_step_seconds.count(), 0u) << "nothing was computed";
+  observer_.OnStepEnd(levels, 0.5, clock_.Now());
+  EXPECT_THAT(metrics_.engine_step_seconds.sum(), DoubleEq(0.5));
+  EXPECT_EQ(metrics_.num_requests_running.value(), 3);
+  EXPECT_EQ(metrics_.num_requests_waiting.value(), 4);
+  EXPECT_EQ(metrics_.kv_pages_used.value(), 60);
+  EXPECT_EQ(metrics_.prefix_cache_pages.value(), 5);
+  EXPECT_THAT(metrics_.kv_cache_usage_perc.value(), DoubleEq(0.6));
+  EXPECT_THAT(metrics_.kv_cache_requests_perc.value(), DoubleEq(0.5));
+  observer_.OnDraftLate(session_);
+  EXPECT_EQ(metrics_.draft_timeouts_total.value(), 1);
+  observer_.OnNotFinite(session_);
+  EXPECT_EQ(metrics_.requests_not_finite.value(), 1);
+}
+
+class SpeedupObserverTest : public ObserversTest {
+ protected:
+  SpeedupObserverTest() { session_.id = 1; }
+
+  // A step of a second in which the session's round ends with `tokens` tokens.
+  void Step(int tokens, bool ends_request = false) {
+    observer_.OnStepBegin(clock_.Now());
+    const std::vector<SequenceRows> rows = {{.session = &session_, .rows = 1}};
+    observer_.OnForward({.sequences = rows, .rows = 1});
+    clock_.Advance(kSecond);
+    observer_.OnRound(session_, {.tokens = std::vector<TokenId>(static_cast<size_t>(tokens))},
+                      clock_.Now());
+    if (ends_request) observer_.OnEnded(session_, Status(), clock_.Now());
+    observer_.OnStepEnd({}, 1.0, clock_.Now());
+  }
+  double Took() const { return metrics_.round_seconds_total.value(); }
+
+  SpeedupObserver observer_{&metrics_};
+};
+
+TEST_F(SpeedupObserverTest, CountsRoundsAfterTheFirst) {
+  Step(1);
+  EXPECT_EQ(Took(), 0) << "the first round has the prompt in it";
+  Step(1);
+  Step(1);
+  EXPECT_THAT(Took(), DoubleEq(2));
+  EXPECT_THAT(metrics_.round_seconds_if_plain_total.value(), DoubleEq(2)) << "all were plain";
+}
+
+TEST_F(SpeedupObserverTest, PreemptedSequencesBeginAgain) {
+  Step(1);
+  Step(1);
+  observer_.OnPreempted(session_);
+  clock_.Advance(100 * kSecond);
+  observer_.OnStepEnd({}, std::nullopt, clock_.Now());
+  Step(1);
+  EXPECT_THAT(Took(), DoubleEq(1)) << "the wait for pages, and computing the text again";
+  Step(1);
+  EXPECT_THAT(Took(), DoubleEq(2));
+}
+
+TEST_F(SpeedupObserverTest, LastRoundCountsToo) {
+  Step(1);
+  Step(1, /*ends_request=*/true);
+  EXPECT_THAT(Took(), DoubleEq(1));
+  Session next;
+  next.id = 1;  // as a new request might have
+  observer_.OnStepBegin(clock_.Now());
+  const std::vector<SequenceRows> rows = {{.session = &next, .rows = 1}};
+  observer_.OnForward({.sequences = rows, .rows = 1});
+  clock_.Advance(kSecond);
+  observer_.OnRound(next, {.tokens = {1}}, clock_.Now());
+  observer_.OnStepEnd({}, 1.0, clock_.Now());
+  EXPECT_THAT(Took(), DoubleEq(1)) << "nothing is left of the one that ended";
+}
+
+TEST_F(ObserversTest, ProposerSharesTellWhoDrafted) {
+  ProposerShares shares;
+  EXPECT_EQ(shares.Get()[static_cast<size_t>(Proposer::Kind::kNone)], 0);
+  shares.OnRound(session_, {.tokens = {1}}, clock_.Now());
+  EXPECT_THAT(shares.Get()[static_cast<size_t>(Proposer::Kind::kNone)], DoubleEq(1));
+  session_.drafting = DraftingState(Duration::zero());
+  session_.drafting.Await({.round = 1}, {.usual = kSecond}, true, clock_.Now());
+  session_.drafting.TakeDraft(Draft(), clock_.Now());
+  shares.OnRound(session_, {.tokens = {1}, .drafted = 3}, clock_.Now());
+  EXPECT_THAT(shares.Get()[static_cast<size_t>(Proposer::Kind::kModel)], DoubleNear(0.5, 0.01));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -282,7 +282,8 @@ class Verifier {
     DraftChunk chunk = held.maker.Next(in);
     const bool more = chunk.more;
     Require(held.draft.Append(std::move(chunk)).ok());
-    engine_->draft_consumer().OnDraft(id, held.round - (in.Below(16) == 0 ? 1 : 0), held.draft, !more);
+    engine_->draft_consumer().OnDraft(id, held.round - (in.Below(16) == 0 ? 1 : 0), held.draft,
+                                      !more);
   }
 
   testing::FakeClock clock_;

@@ -79,6 +79,7 @@ DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
 
 std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts) {
   std::vector<ArrivedDraft> arrived;
+  arrived.reserve(drafts.size());
   for (Draft& d : drafts) {
     arrived.push_back({.session = d.session,
                        .round = d.round,

@@ -218,7 +218,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   round_ = Round{.arm = choice.arm, .choice = choice};
   ++rounds_[static_cast<size_t>(choice.arm)];
   const bool plain = choice.arm == arms.plain();
-  // The best of some is the best of fewer.
+  // Restricting the arms cannot raise the best arm's value, so that plain decoding stays best
+  // among any part of those that it was best among.
   plain_among_ = plain ? plain_among_ | allowed : 0;
   plain_runs_ = plain ? plain_runs_ + 1 : 0;
   constexpr int kMostDoublings = 4;
@@ -228,7 +229,10 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
         choice.tokens / choice.seconds);
   }
 
-  const Arm& arm = arms.arm(choice.arm);
+  return RoundOf(arms.arm(choice.arm), situation);
+}
+
+NextRound SessionPlanner::RoundOf(const Arm& arm, const Situation& situation) {
   NextRound next{.rule = rule_.value_or(arm.rule)};
   switch (arm.proposer.kind) {
     case Proposer::Kind::kNone: break;

@@ -114,6 +114,8 @@ class SessionPlanner {
   };
 
   int64_t switches() const { return earlier_switches_ + control_->switches(); }
+  // A round of `arm`, with its draft if the proposer is the verifier's own.
+  NextRound RoundOf(const Arm& arm, const Situation& situation);
   // Arms of the source's proposal, if it has one.
   ArmMask LocalArms(LocalSource source, int room);
   // What is learned of one drafter's model says nothing of another's, nor what is learned at
@@ -121,7 +123,7 @@ class SessionPlanner {
   std::string Pair() const;
   void Follow(std::string_view model);
   // The arm to measure a drafter's time by, if that is this session's turn to do; a suspended
-  // drafter's (`trial`) always is, for nobody waits for it.
+  // drafter's (`trial`) always is, because no round waits for it.
   std::optional<int> Probe(ArmMask allowed, bool trial);
   // Arms that the situation allows, with what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,

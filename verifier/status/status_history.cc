@@ -124,6 +124,64 @@ Speedup SpeedupOf(const std::deque<StatusSample>& samples) {
   return speedup;
 }
 
+void AddEngine(const EngineSnapshot& engine, Json* json) {
+  int prefilling = 0;
+  for (const SessionSnapshot& s : engine.sessions) {
+    prefilling += std::string_view(s.phase) == "prefill" ? 1 : 0;
+  }
+  (*json)["draining"] = engine.draining;
+  (*json)["sessions"] = {{"running", engine.running},
+                         {"waiting", engine.waiting},
+                         {"prefilling", prefilling},
+                         {"clients", engine.clients},
+                         {"oldest", SessionsJson(engine.sessions)}};
+  (*json)["kv_pages"] = {
+      {"total", engine.total_pages}, {"free", engine.free_pages}, {"cached", engine.cached_pages}};
+}
+
+Json WindowJson(const StatusSample& first, const StatusSample& last, const Speedup& speedup) {
+  const double drafts = last.drafts - first.drafts;
+  return {
+      {"seconds", Rounded(Seconds(last.at - first.at))},
+      {"acceptance", Rounded(Ratio(last.accepted - first.accepted, last.drafted - first.drafted))},
+      {"drafted_rounds", drafts},
+      {"tokens_per_drafted_round",
+       Rounded(drafts > 0 ? 1 + (last.accepted - first.accepted) / drafts : 0)},
+      {"tokens_per_second",
+       Rounded(Ratio(last.tokens - first.tokens, Seconds(last.at - first.at)))},
+      {"round_seconds", Rounded(speedup.seconds)},
+      {"speedup", Rounded(speedup.ratio)},
+      {"speedup_error", Rounded(speedup.error)},
+      {"about_one", speedup.IsAboutOne()}};
+}
+
+// The share of drafted rounds that accepted each position, up to the last that shows.
+Json PositionsJson(const StatusSample& first, const StatusSample& last) {
+  constexpr double kSeen = 0.005;
+  Json positions = Json::array();
+  for (size_t i = 0; i < last.accepted_per_position.size(); ++i) {
+    positions.push_back(
+        Rounded(Ratio(last.accepted_per_position[i] - first.accepted_per_position[i],
+                      last.drafts - first.drafts)));
+  }
+  while (!positions.empty() && positions.back() < kSeen) positions.erase(positions.size() - 1);
+  return positions;
+}
+
+Json ArmsJson(const std::vector<std::string>& names, const StatusSample& first,
+              const StatusSample& last) {
+  Json arms = Json::array();
+  for (size_t i = 0; i < last.arms.size(); ++i) {
+    const StatusSample::Arm &from = first.arms[i], &to = last.arms[i];
+    arms.push_back(
+        {{"name", names[i]},
+         {"rounds", to.rounds - from.rounds},
+         {"tokens_per_second", Rounded(Ratio(to.tokens - from.tokens, to.seconds - from.seconds))},
+         {"expected_tokens_per_second", Rounded(to.expected)}});
+  }
+  return arms;
+}
+
 }  // namespace
 
 StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetrics& metrics) {
@@ -190,56 +248,12 @@ std::string StatusHistory::ToJson(Time now) const {
   };
   if (samples_.empty()) return dump();
   const StatusSample &first = samples_.front(), &last = samples_.back();
-  const EngineSnapshot& engine = now_.engine;
-  int prefilling = 0;
-  for (const SessionSnapshot& s : engine.sessions) {
-    prefilling += std::string_view(s.phase) == "prefill" ? 1 : 0;
-  }
   json["age_seconds"] = Rounded(Seconds(now - last.at));
-  json["draining"] = engine.draining;
-  json["sessions"] = {{"running", engine.running},
-                      {"waiting", engine.waiting},
-                      {"prefilling", prefilling},
-                      {"clients", engine.clients},
-                      {"oldest", SessionsJson(engine.sessions)}};
-  json["kv_pages"] = {
-      {"total", engine.total_pages}, {"free", engine.free_pages}, {"cached", engine.cached_pages}};
+  AddEngine(now_.engine, &json);
   json["drafters"] = DraftersJson(now_.drafters);
-
-  const double drafts = last.drafts - first.drafts;
-  const double tokens_per_second = Ratio(last.tokens - first.tokens, Seconds(last.at - first.at));
-  const Speedup speedup = SpeedupOf(samples_);
-  json["window"] = {
-      {"seconds", Rounded(Seconds(last.at - first.at))},
-      {"acceptance", Rounded(Ratio(last.accepted - first.accepted, last.drafted - first.drafted))},
-      {"drafted_rounds", drafts},
-      {"tokens_per_drafted_round",
-       Rounded(drafts > 0 ? 1 + (last.accepted - first.accepted) / drafts : 0)},
-      {"tokens_per_second", Rounded(tokens_per_second)},
-      {"round_seconds", Rounded(speedup.seconds)},
-      {"speedup", Rounded(speedup.ratio)},
-      {"speedup_error", Rounded(speedup.error)},
-      {"about_one", speedup.IsAboutOne()}};
-  Json positions = Json::array();
-  for (size_t i = 0; i < last.accepted_per_position.size(); ++i) {
-    positions.push_back(
-        Rounded(Ratio(last.accepted_per_position[i] - first.accepted_per_position[i], drafts)));
-  }
-  constexpr double kSeen = 0.005;
-  while (!positions.empty() && positions.back() < kSeen) positions.erase(positions.size() - 1);
-  json["accepted_by_position"] = std::move(positions);
-
-  Json arms = Json::array();
-  for (size_t i = 0; i < last.arms.size(); ++i) {
-    const StatusSample::Arm &from = first.arms[i], &to = last.arms[i];
-    arms.push_back(
-        {{"name", served_.arms[i]},
-         {"rounds", to.rounds - from.rounds},
-         {"tokens_per_second", Rounded(Ratio(to.tokens - from.tokens, to.seconds - from.seconds))},
-         {"expected_tokens_per_second", Rounded(to.expected)}});
-  }
-  json["arms"] = std::move(arms);
-
+  json["window"] = WindowJson(first, last, SpeedupOf(samples_));
+  json["accepted_by_position"] = PositionsJson(first, last);
+  json["arms"] = ArmsJson(served_.arms, first, last);
   Json faults = Json::array();
   for (const StatusFault& fault : now_.faults) {
     faults.push_back({{"what", fault.what}, {"count", fault.count}});

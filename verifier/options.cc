@@ -122,8 +122,7 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
       ->check(CLI::Range(1, 256));
   app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
                "Use drafts only where a drafter that lies cannot change the text's distribution: "
-               "rule gumbel "
-               "(then the default) and temperature 0");
+               "rule gumbel (then the default) and temperature 0");
   app.add_option("--draft-law-mass", o->law_limits.mass,
                  "A draft row carries top entries until they hold this much probability")
       ->check(Between(0.5, 1));

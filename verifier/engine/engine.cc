@@ -236,7 +236,6 @@ std::vector<BatchEntry> Engine::PickBatch() {
 Status Engine::RunBatch(std::span<BatchEntry> batch) {
   ++step_;
   std::vector<ForwardSequence> forward;
-  std::vector<SequenceRows> sequences;
   int rows = 0;
   int64_t context = 0;
   device_rounds_.Begin();
@@ -249,14 +248,12 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
       device_rounds_.Skip(static_cast<int>(entry.logit_rows.size()));
     }
     forward.push_back(ForwardOf(entry));
-    sequences.push_back(
-        {.session = &session, .rows = entry.rows(), .draft = entry.rows() - entry.pending});
     rows += entry.rows();
     context += session.computed;
   }
   observers_.Notify(
       &EngineObserver::OnForward,
-      ForwardPass{.sequences = sequences, .rows = rows, .device_rounds = device_rounds_.size()});
+      ForwardPass{.batch = batch, .rows = rows, .device_rounds = device_rounds_.size()});
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));

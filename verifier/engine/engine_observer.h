@@ -17,21 +17,15 @@
 
 namespace outrider {
 
+struct BatchEntry;
 struct Session;
 
 // Why a request was not queued.
 enum class Refusal { kQueueFull, kClientShare, kDraining };
 
-// One sequence's part of a forward pass.
-struct SequenceRows {
-  const Session* session = nullptr;
-  int rows = 0;   // tokens computed, draft tokens included
-  int draft = 0;  // of these, draft tokens
-};
-
 struct ForwardPass {
-  std::span<const SequenceRows> sequences;
-  int rows = 0;
+  std::span<const BatchEntry> batch;
+  int rows = 0;           // of all of it
   int device_rounds = 0;  // that the device decides
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "verifier/engine/batch_entry.h"
 #include "verifier/engine/session.h"
 
 namespace outrider {
@@ -17,9 +18,9 @@ void SpeedupObserver::OnForward(const ForwardPass& pass) {
   for (const auto& [id, decoding] : decoding_) {
     step_.drafts = step_.drafts || decoding.session->drafting.holds_round();
   }
-  for (const SequenceRows& sequence : pass.sequences) {
-    (decoding_.contains(sequence.session->id) ? step_.scored : step_.prompt) += sequence.rows;
-    step_.drafts = step_.drafts || sequence.draft > 0;
+  for (const BatchEntry& entry : pass.batch) {
+    (decoding_.contains(entry.session->id) ? step_.scored : step_.prompt) += entry.rows();
+    step_.drafts = step_.drafts || entry.rows() > entry.pending;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "common/metrics/registry.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
+#include "verifier/engine/batch_entry.h"
 #include "verifier/engine/metrics_observer.h"
 #include "verifier/engine/proposer_shares.h"
 #include "verifier/engine/session.h"
@@ -140,8 +141,8 @@ class SpeedupObserverTest : public ObserversTest {
   // A step of a second in which the session's round ends with `tokens` tokens.
   void Step(int tokens, bool ends_request = false) {
     observer_.OnStepBegin(clock_.Now());
-    const std::vector<SequenceRows> rows = {{.session = &session_, .rows = 1}};
-    observer_.OnForward({.sequences = rows, .rows = 1});
+    const std::vector<BatchEntry> batch = {{.session = &session_, .pending = 1, .tokens = {1}}};
+    observer_.OnForward({.batch = batch, .rows = 1});
     clock_.Advance(kSecond);
     observer_.OnRound(session_, {.tokens = std::vector<TokenId>(static_cast<size_t>(tokens))},
                       clock_.Now());
@@ -181,8 +182,8 @@ TEST_F(SpeedupObserverTest, LastRoundCountsToo) {
   Session next;
   next.id = 1;  // as a new request might have
   observer_.OnStepBegin(clock_.Now());
-  const std::vector<SequenceRows> rows = {{.session = &next, .rows = 1}};
-  observer_.OnForward({.sequences = rows, .rows = 1});
+  const std::vector<BatchEntry> batch = {{.session = &next, .pending = 1, .tokens = {1}}};
+  observer_.OnForward({.batch = batch, .rows = 1});
   clock_.Advance(kSecond);
   observer_.OnRound(next, {.tokens = {1}}, clock_.Now());
   observer_.OnStepEnd({}, 1.0, clock_.Now());

@@ -10,7 +10,7 @@
 #include "client/simulate_sample.h"
 #include "common/base/input_file.h"
 #include "common/math/kseq.h"
-#include "verifier/rules/candidates.h"
+#include "common/rules/candidates.h"
 
 namespace outrider {
 namespace {

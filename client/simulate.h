@@ -1,5 +1,5 @@
 // `outrider simulate`: verification without models, services or network. Runs the production rules
-// (verifier/rules) on a pair of toy Markov chains, to see a rule's law and its gain on paper-sized
+// (common/rules) on a pair of toy Markov chains, to see a rule's law and its gain on paper-sized
 // examples.
 //
 // Thread: any; no state.

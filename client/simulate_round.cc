@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "client/simulate_race.h"
-#include "verifier/rules/candidates.h"
-#include "verifier/rules/enumerate.h"
-#include "verifier/rules/multipath_block.h"
+#include "common/rules/candidates.h"
+#include "common/rules/enumerate.h"
+#include "common/rules/multipath_block.h"
 
 namespace outrider {
 namespace {

@@ -10,7 +10,7 @@
 #include "client/simulate_figures.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "verifier/rules/greedy_block.h"
+#include "common/rules/greedy_block.h"
 
 namespace outrider {
 

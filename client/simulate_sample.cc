@@ -8,10 +8,10 @@
 
 #include "common/math/coins.h"
 #include "common/math/philox.h"
+#include "common/rules/greedy_block.h"
+#include "common/rules/philox_coins.h"
+#include "common/rules/verify.h"
 #include "common/spec/race.h"
-#include "verifier/rules/greedy_block.h"
-#include "verifier/rules/philox_coins.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
 namespace {

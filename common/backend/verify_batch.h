@@ -59,7 +59,7 @@ struct DeviceVerdict {
   int32_t node = 0;  // of the session's tree
   int32_t accepted = 0;
   TokenId next = -1;
-  // Of a root with several sampled draws: FirstTokenAcceptance (verifier/rules/verify.h). Else 0.
+  // Of a root with several sampled draws: FirstTokenAcceptance (common/rules/verify.h). Else 0.
   float kseq_acceptance = 0;
   float optimal_acceptance = 0;
   // Depth of the first node on the way to `node` whose row is NaN or infinite somewhere; -1: none.

@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// What each accepts and who published it: the rule's header in verifier/rules.
+// What each accepts and who published it: the rule's header in common/rules.
 enum class Rule {
   kToken,
   kBlock,

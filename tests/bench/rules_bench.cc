@@ -19,8 +19,8 @@
 
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
+#include "common/rules/verify.h"
 #include "common/spec/race.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
 namespace {

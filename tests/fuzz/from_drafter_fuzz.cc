@@ -11,12 +11,12 @@
 
 #include "common/base/log.h"
 #include "common/rpc/wire.h"
+#include "common/rules/verify.h"
 #include "tests/fuzz/draft_maker.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/fake_clock.h"
 #include "verifier/pool/drafter_pool.h"
 #include "verifier/rpc/wire.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider::fuzz {
 namespace {

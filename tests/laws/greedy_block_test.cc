@@ -1,6 +1,6 @@
 // Greedy block verification (Sun et al. 2025, Appendix C): lossless over several rounds with the
 // modified target carried on, not without it; and the derived figures of both toys.
-#include "verifier/rules/greedy_block.h"
+#include "common/rules/greedy_block.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Toy language models small enough to enumerate, and the exact laws of rounds over them, with
-// draws and coins integrated out through the production rules (verifier/rules/enumerate.h).
+// draws and coins integrated out through the production rules (common/rules/enumerate.h).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 #include "common/base/types.h"
 #include "common/math/coins.h"
-#include "verifier/rules/enumerate.h"
+#include "common/rules/enumerate.h"
 
 namespace outrider::testing {
 

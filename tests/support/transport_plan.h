@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "verifier/rules/enumerate.h"
+#include "common/rules/enumerate.h"
 
 namespace outrider::testing {
 

@@ -10,12 +10,12 @@
 
 #include "common/backend/verify_batch.h"
 #include "common/math/coins.h"
+#include "common/rules/verify.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/warper.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider::testing {
 

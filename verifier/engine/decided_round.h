@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
+#include "common/rules/verify.h"
 #include "verifier/engine/session.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
 

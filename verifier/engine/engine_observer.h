@@ -12,8 +12,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/rules/verify.h"
 #include "verifier/engine/sink.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
 

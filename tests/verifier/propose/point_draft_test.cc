@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/rules/verify.h"
 #include "common/spec/draft_law.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider::testing {
 namespace {

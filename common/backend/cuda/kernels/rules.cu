@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Each rule as its header in verifier/rules has it, run by one warp, over entries in parallel.
+// Each rule as its header in common/rules has it, run by one warp, over entries in parallel.
 
 __device__ Stop DecideToken(const WarpRound& round) {
   int node = 0;
@@ -224,7 +224,7 @@ __device__ void WriteAcceptance(const WarpRound& round, VerifyRule rule, uint8_t
   }
 }
 
-// AcceptanceOfFirstToken of verifier/rules/verify.h. A step of the whole warp.
+// AcceptanceOfFirstToken of common/rules/verify.h. A step of the whole warp.
 __device__ void WeighFirstToken(const WarpRound& round, float* kseq_acceptance, float* optimal) {
   const int k = round.draws(0);
   const SparseRow<double> draft = round.Draft(0, 0);

@@ -13,7 +13,7 @@ namespace outrider {
 int64_t RuleScratchBytes(const BatchedRound& round);
 
 // One block a session, behind LaunchWarpRows: the verdict that the rule's own source gives
-// (verifier/rules) with the same coins on the same rows, but for coins within rounding of their
+// (common/rules) with the same coins on the same rows, but for coins within rounding of their
 // threshold; and the acceptance of every drafted node. Rows are left as they were.
 cudaError_t LaunchRules(const RoundArrays& arrays, cudaStream_t stream);
 

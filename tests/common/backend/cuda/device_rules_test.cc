@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/math/accept.h"
+#include "common/rules/verify.h"
 #include "common/spec/warper.h"
 #include "tests/common/backend/cuda/device_round.h"
 #include "tests/support/statistics.h"
-#include "verifier/rules/verify.h"
 
 namespace outrider {
 namespace {

@@ -1,4 +1,4 @@
-#include "verifier/rules/verify.h"
+#include "common/rules/verify.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "verifier/rules/verify.h"
+#include "common/rules/verify.h"
 
 #include <vector>
 
+#include "common/rules/philox_coins.h"
 #include "common/spec/race.h"
-#include "verifier/rules/philox_coins.h"
 
 namespace outrider {
 namespace {

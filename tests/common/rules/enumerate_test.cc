@@ -1,4 +1,4 @@
-#include "verifier/rules/enumerate.h"
+#include "common/rules/enumerate.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // round.
 #pragma once
 
-#include "verifier/rules/rule.h"
+#include "common/rules/rule.h"
 
 namespace outrider {
 

@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "verifier/rules/block.h"
-#include "verifier/rules/candidates.h"
-#include "verifier/rules/spectr.h"
+#include "common/rules/block.h"
+#include "common/rules/candidates.h"
+#include "common/rules/spectr.h"
 
 namespace outrider {
 

@@ -6,8 +6,8 @@
 // behind it. Over the leaves of a branching tree the first tokens would be repeats, not i.i.d.
 #pragma once
 
-#include "verifier/rules/candidates.h"
-#include "verifier/rules/rule.h"
+#include "common/rules/candidates.h"
+#include "common/rules/rule.h"
 
 namespace outrider {
 

@@ -11,14 +11,14 @@
 
 #include "common/base/check.h"
 #include "common/base/types.h"
+#include "common/rules/block.h"
+#include "common/rules/match.h"
+#include "common/rules/multipath_block.h"
+#include "common/rules/multiround.h"
+#include "common/rules/spectr.h"
+#include "common/rules/token.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
-#include "verifier/rules/block.h"
-#include "verifier/rules/match.h"
-#include "verifier/rules/multipath_block.h"
-#include "verifier/rules/multiround.h"
-#include "verifier/rules/spectr.h"
-#include "verifier/rules/token.h"
 
 namespace outrider {
 

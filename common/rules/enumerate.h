@@ -16,7 +16,7 @@
 
 #include "common/base/check.h"
 #include "common/base/types.h"
-#include "verifier/rules/verify.h"
+#include "common/rules/verify.h"
 
 namespace outrider {
 

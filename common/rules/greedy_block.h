@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "verifier/rules/rule.h"
+#include "common/rules/rule.h"
 
 namespace outrider {
 

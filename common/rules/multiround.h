@@ -4,8 +4,8 @@
 // accept more.
 #pragma once
 
-#include "verifier/rules/candidates.h"
-#include "verifier/rules/rule.h"
+#include "common/rules/candidates.h"
+#include "common/rules/rule.h"
 
 namespace outrider {
 

@@ -1,4 +1,4 @@
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

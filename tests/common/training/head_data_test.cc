@@ -1,4 +1,4 @@
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

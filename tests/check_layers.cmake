@@ -42,7 +42,8 @@ allow(verifier/embedded common drafter/propose verifier/engine verifier/pool)
 allow(verifier/rpc common verifier/engine verifier/pool)
 allow(verifier/http common verifier/engine)
 allow(verifier/status common verifier/engine verifier/pool)
-allow(client common verifier/control verifier/rules)
+allow(simulate common/base common/command_line common/math common/spec verifier/control verifier/rules)
+allow(client common)
 
 set(ERRORS)
 macro(complain file text)
@@ -52,7 +53,7 @@ endmacro()
 file(GLOB_RECURSE FILES RELATIVE ${SOURCE_DIR}
   ${SOURCE_DIR}/common/*.h ${SOURCE_DIR}/common/*.cc ${SOURCE_DIR}/common/*.cu ${SOURCE_DIR}/drafter/*.h
   ${SOURCE_DIR}/drafter/*.cc ${SOURCE_DIR}/verifier/*.h ${SOURCE_DIR}/verifier/*.cc
-  ${SOURCE_DIR}/client/*.h ${SOURCE_DIR}/client/*.cc)
+  ${SOURCE_DIR}/client/*.h ${SOURCE_DIR}/client/*.cc ${SOURCE_DIR}/simulate/*.h ${SOURCE_DIR}/simulate/*.cc)
 list(LENGTH FILES NUM_FILES)
 if(NUM_FILES EQUAL 0)
   message(FATAL_ERROR "no source files below ${SOURCE_DIR}")
@@ -83,7 +84,7 @@ foreach(file IN LISTS FILES)
     endif()
     set(included ${CMAKE_MATCH_1})
 
-    if(included MATCHES "^(common|drafter|verifier|client|tests)/")
+    if(included MATCHES "^(common|drafter|verifier|client|simulate|tests)/")
       set(allowed FALSE)
       foreach(folder IN LISTS "ALLOWED_${home}")
         string(FIND "${included}" "${folder}/" at)

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/spec/draft.h"
-#include "tests/client/simulate_report.h"
+#include "tests/simulate/report.h"
 #include "tests/support/statistics.h"
 
 namespace outrider {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "client/simulate_figures.h"
+#include "simulate/figures.h"
 
 namespace outrider {
 

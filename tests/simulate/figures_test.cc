@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "tests/client/simulate_report.h"
+#include "tests/simulate/report.h"
 
 namespace outrider {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/simulate.h"
+#include "simulate/simulate.h"
 
 namespace outrider::testing {
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <vector>
 
-#include "client/simulate_pair.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
+#include "simulate/pair.h"
 
 namespace outrider {
 

@@ -16,7 +16,7 @@
 namespace outrider {
 
 struct SimulateOptions {
-  std::string pair_path = {};            // PAIR.json, see simulate_pair.h
+  std::string pair_path = {};            // PAIR.json, see pair.h
   std::string algorithm = "block";       // a rule's name
   std::optional<int> draft_length = {};  // G: 0 to 16; unset: the tree's, else 4
   int drafts = 1;                        // K: i.i.d. sequences, 1 to 16
@@ -43,7 +43,7 @@ struct SimulateOptions {
 //                      many rounds as it takes; only what has occurred (exact: can occur)
 //   kseq               spectr: the plan at the first token {"rho", "beta", "residual": [V]}
 // Sampled: each generation has its own seed; rows are double, but float for gumbel and (the
-// target's) with integer_law: simulate_sample.h. Exact: draws and coins are enumerated in double.
+// target's) with integer_law: sample.h. Exact: draws and coins are enumerated in double.
 // kInvalidArgument: the field that is wrong, in the options or in the pair, or that this is too
 // much to enumerate.
 Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& options);

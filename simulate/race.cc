@@ -1,4 +1,4 @@
-#include "client/simulate_race.h"
+#include "simulate/race.h"
 
 #include <algorithm>
 #include <cmath>

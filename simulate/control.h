@@ -12,7 +12,7 @@
 namespace outrider {
 
 struct SimulateControlOptions {
-  std::string scenario_path = {};   // FILE.json, see control_scenario.h
+  std::string scenario_path = {};   // FILE.json, see scenario.h
   std::string policy = "adaptive";  // ControllerOptions::policy
   int seeds = 20;                   // the whole scenario is played so often
 };

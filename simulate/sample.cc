@@ -1,4 +1,4 @@
-#include "client/simulate_sample.h"
+#include "simulate/sample.h"
 
 #include <algorithm>
 #include <cmath>

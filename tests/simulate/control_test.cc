@@ -1,4 +1,4 @@
-#include "client/simulate_control.h"
+#include "simulate/control.h"
 
 #include <gmock/gmock.h>
 

@@ -3,8 +3,8 @@
 // Thread: any; no state.
 #pragma once
 
-#include "client/simulate_figures.h"
 #include "common/base/status.h"
+#include "simulate/figures.h"
 
 namespace outrider {
 

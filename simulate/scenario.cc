@@ -1,4 +1,4 @@
-#include "client/control_scenario.h"
+#include "simulate/scenario.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "client/simulate_round.h"
+#include "simulate/round.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/simulate_race.h"
+#include "simulate/race.h"
 #include "verifier/rules/candidates.h"
 #include "verifier/rules/enumerate.h"
 #include "verifier/rules/multipath_block.h"

@@ -1,4 +1,4 @@
-#include "client/simulate_pair.h"
+#include "simulate/pair.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

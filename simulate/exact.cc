@@ -1,4 +1,4 @@
-#include "client/simulate_exact.h"
+#include "simulate/exact.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/simulate_round.h"
+#include "simulate/round.h"
 
 namespace outrider {
 namespace {

@@ -1,13 +1,13 @@
-#include "client/simulate_control.h"
+#include "simulate/control.h"
 
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "client/control_scenario.h"
 #include "common/base/input_file.h"
 #include "common/math/philox.h"
+#include "simulate/scenario.h"
 #include "verifier/control/controller.h"
 
 namespace outrider {

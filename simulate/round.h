@@ -7,9 +7,9 @@
 #include <functional>
 #include <span>
 
-#include "client/simulate_figures.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "simulate/figures.h"
 #include "verifier/rules/greedy_block.h"
 
 namespace outrider {

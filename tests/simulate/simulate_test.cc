@@ -1,4 +1,4 @@
-#include "client/simulate.h"
+#include "simulate/simulate.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/spec/draft.h"
-#include "tests/client/simulate_report.h"
+#include "tests/simulate/report.h"
 #include "tests/support/temp_dir.h"
 
 namespace outrider {

@@ -1,15 +1,15 @@
-#include "client/simulate.h"
+#include "simulate/simulate.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "client/simulate_exact.h"
-#include "client/simulate_figures.h"
-#include "client/simulate_pair.h"
-#include "client/simulate_sample.h"
 #include "common/base/input_file.h"
 #include "common/math/kseq.h"
+#include "simulate/exact.h"
+#include "simulate/figures.h"
+#include "simulate/pair.h"
+#include "simulate/sample.h"
 #include "verifier/rules/candidates.h"
 
 namespace outrider {

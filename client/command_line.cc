@@ -6,7 +6,7 @@
 #include "client/flags.h"
 #include "client/generate.h"
 #include "client/plan_command.h"
-#include "client/simulate_command.h"
+#include "client/sibling_program.h"
 #include "client/status.h"
 #include "client/train/train_head.h"
 
@@ -28,11 +28,8 @@ Result<int> Run(const BenchOptions& options, const Console& console) {
 Result<int> Run(const StatusOptions& options, const Console& console) {
   return ExitCodeOf(RunStatus(options, console));
 }
-Result<int> Run(const SimulateFlags& flags, const Console& console) {
-  return ExitCodeOf(RunSimulateCommand(flags, console));
-}
-Result<int> Run(const SimulateControlFlags& flags, const Console& console) {
-  return ExitCodeOf(RunSimulateControlCommand(flags, console));
+Result<int> Run(const SimulateCommand& command, const Console& /*console*/) {
+  return ExecSibling("outrider-simulate", command.arguments);
 }
 Result<int> Run(const PlanFlags& flags, const Console& console) {
   return ExitCodeOf(RunPlan(flags, console));

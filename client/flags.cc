@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
+constexpr char kSimulate[] = "simulate";
 
 // Flags that need a second look once all are parsed.
 struct RequestFlags {
@@ -398,61 +400,11 @@ Subcommand AddStatus(CLI::App& app) {
           }};
 }
 
+// Only so that --help lists it: its flags are those of outrider-simulate.
 Subcommand AddSimulate(CLI::App& app) {
-  const auto flags = std::make_shared<SimulateFlags>();
-  SimulateOptions& options = flags->options;
   CLI::App* const command = app.add_subcommand(
-      "simulate", "Verification on a pair of toy Markov chains: no model, no service");
-  command->add_option("--pair", options.pair_path, "JSON file with the target and the draft");
-  command->add_option("--algorithm", options.algorithm, "The verification rule")
-      ->check(CLI::IsMember(RuleNames()))
-      ->capture_default_str();
-  command
-      ->add_option("--draft-length", options.draft_length,
-                   "Draft tokens per sequence and round; without it, the tree's depth or else 4")
-      ->check(CLI::Range(0, 16));
-  command
-      ->add_option("--drafts", options.drafts,
-                   "Draft sequences per round; token, block and greedy-block take one")
-      ->capture_default_str();
-  command
-      ->add_option("--tree", options.tree,
-                   "A prefix tree in place of --drafts: how often each draw at a depth draws "
-                   "again, as in 3,2,1,1")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--rounds", options.rounds, "Generations to sample")->capture_default_str();
-  command->add_option("--seed", options.seed, "Of the sampled generations")->capture_default_str();
-  command
-      ->add_option("--chain", options.chain,
-                   "Rounds over which the emitted tokens are counted (mean_tokens)")
-      ->capture_default_str();
-  command->add_flag("--exact", options.exact, "Enumerate instead of sampling");
-  command->add_flag("--integer-law", options.integer_law,
-                    "Round the draft's rows to the integers of the wire");
-  command->add_flag("--json", flags->json, "One JSON object");
-  return {command, [flags]() -> Result<Command> {
-            // Not ->required(): control has no pair.
-            if (flags->options.pair_path.empty()) return InvalidArgument("--pair is required");
-            return Command(*flags);
-          }};
-}
-
-// A subcommand of `simulate`.
-Subcommand AddControl(CLI::App* simulate) {
-  const auto flags = std::make_shared<SimulateControlFlags>();
-  CLI::App* const command = simulate->add_subcommand(
-      "control", "The controller on arms whose acceptance and costs are given");
-  command->add_option("--scenario", flags->options.scenario_path, "JSON file (docs/control.md)")
-      ->required();
-  command
-      ->add_option("--policy", flags->options.policy,
-                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
-      ->capture_default_str();
-  command->add_option("--seeds", flags->options.seeds, "Times that it is played")
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "One JSON object");
-  return {command, [flags]() -> Result<Command> { return Command(*flags); }};
+      kSimulate, "Verification rules and the controller on toy models (runs outrider-simulate)");
+  return {command, []() -> Result<Command> { return Command(SimulateCommand{}); }};
 }
 
 Subcommand AddPlan(CLI::App& app) {
@@ -478,13 +430,14 @@ Subcommand AddTrainHead(CLI::App& app) {
 }  // namespace
 
 std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const Console& console) {
+  if (argc > 1 && std::string_view(argv[1]) == kSimulate) {
+    return Command(SimulateCommand{.arguments = {argv + 2, argv + argc}});
+  }
   CLI::App app("Outrider: text from a large language model, drafted by a small one", "outrider");
   app.require_subcommand(1);
   app.set_version_flag("--version", kVersion);
   std::vector<Subcommand> commands = {AddGenerate(app), AddBench(app), AddStatus(app)};
-  const Subcommand simulate = AddSimulate(app);
-  commands.push_back(AddControl(simulate.app));  // before simulate, which is parsed with it
-  commands.push_back(simulate);
+  commands.push_back(AddSimulate(app));
   commands.push_back(AddPlan(app));
   commands.push_back(AddTrainHead(app));
   if (const auto code = ParseCommandLine(app, argc, argv, console.out, console.err)) return *code;

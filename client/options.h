@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "client/plan.h"
-#include "client/simulate.h"
-#include "client/simulate_control.h"
 #include "client/train/head_trainer.h"
 #include "common/rpc/tls_files.h"
 #include "common/spec/draft.h"
@@ -80,14 +78,9 @@ struct StatusOptions {
   bool json = false;
 };
 
-struct SimulateFlags {
-  SimulateOptions options;
-  bool json = false;
-};
-
-struct SimulateControlFlags {
-  SimulateControlOptions options;
-  bool json = false;
+// What outrider-simulate is to be called with.
+struct SimulateCommand {
+  std::vector<std::string> arguments;
 };
 
 struct PlanFlags {
@@ -111,7 +104,7 @@ struct TrainHeadOptions {
   uint32_t draft_length = 8;
 };
 
-using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateFlags,
-                             SimulateControlFlags, PlanFlags, TrainHeadOptions>;
+using Command = std::variant<GenerateOptions, BenchOptions, StatusOptions, SimulateCommand,
+                             PlanFlags, TrainHeadOptions>;
 
 }  // namespace outrider

@@ -32,13 +32,13 @@ void LoopMetrics::OnStep(const StepReport& report) {
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
 
-void LoopMetrics::OnDraftSent(int depth, double seconds) {
+void LoopMetrics::OnDraftSent(const HeldSession& held, double seconds, Time /*now*/) {
   metrics_->drafts_sent_total.Increment();
-  metrics_->draft_depth.Observe(depth);
+  metrics_->draft_depth.Observe(held.mirror->session.depths_drawn());
   metrics_->draft_seconds.Observe(seconds);
 }
 
-void LoopMetrics::OnVerdictAhead(bool hit) {
+void LoopMetrics::OnVerdictAhead(const HeldSession& /*held*/, bool hit) {
   metrics_->ahead_verdicts_total.Increment();
   if (hit) metrics_->ahead_hits_total.Increment();
 }

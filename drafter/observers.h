@@ -8,7 +8,7 @@
 
 #include "common/rpc/server.h"
 #include "drafter/metrics.h"
-#include "drafter/propose/draft_loop.h"
+#include "drafter/propose/draft_observer.h"
 #include "drafter/rpc/verifier_links.h"
 
 namespace outrider {
@@ -18,8 +18,8 @@ class LoopMetrics final : public DraftObserver {
   explicit LoopMetrics(DrafterMetrics* metrics) : metrics_(metrics) {}
   void OnStep(const StepReport& report) override;
   void OnLoad(const DrafterLoad& load) override;
-  void OnDraftSent(int depth, double seconds) override;
-  void OnVerdictAhead(bool hit) override;
+  void OnDraftSent(const HeldSession& held, double seconds, Time now) override;
+  void OnVerdictAhead(const HeldSession& held, bool hit) override;
   void OnHead(float bias, float threshold) override;
 
  private:

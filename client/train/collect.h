@@ -9,7 +9,7 @@
 #include "client/console.h"
 #include "client/options.h"
 #include "common/base/status.h"
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 namespace outrider {
 

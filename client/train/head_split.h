@@ -4,7 +4,7 @@
 #pragma once
 
 #include "client/train/head_loss.h"
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 namespace outrider {
 

@@ -15,7 +15,7 @@
 #include "common/model/acceptance_head.h"
 #include "common/model/config.h"
 #include "common/model/model_fingerprint.h"
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 namespace outrider {
 namespace {

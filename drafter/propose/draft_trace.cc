@@ -6,7 +6,6 @@
 namespace outrider {
 
 std::unique_ptr<DraftTrace> DraftTrace::Open(Tracer* tracer, const OpenEvent& open, Time now) {
-  if (tracer == nullptr) return nullptr;
   std::optional<TraceContext> request = ParseTraceparent(open.traceparent);
   if (!request.has_value() || !request->sampled) return nullptr;
   Span span{.parent = std::move(*request),
@@ -50,5 +49,33 @@ void DraftTrace::OnVerdictAhead(bool hit) {
 }
 
 void DraftTrace::Fail(const Status& why) { span_.status = why; }
+
+DraftTrace* DraftTraces::Find(const HeldSession& held) const {
+  const auto found = traces_.find(held.opened);
+  return found == traces_.end() ? nullptr : found->second.get();
+}
+
+void DraftTraces::OnOpened(const HeldSession& held, const OpenEvent& open, Time now) {
+  if (auto trace = DraftTrace::Open(tracer_, open, now); trace != nullptr) {
+    traces_.emplace(held.opened, std::move(trace));
+  }
+}
+
+void DraftTraces::OnDraftSent(const HeldSession& held, double seconds, Time now) {
+  const DraftSession& session = held.mirror->session;
+  if (DraftTrace* trace = Find(held); trace != nullptr) {
+    trace->OnDraft(session.round(), session.depths_drawn(), session.draft().size(), seconds, now);
+  }
+}
+
+void DraftTraces::OnVerdictAhead(const HeldSession& held, bool hit) {
+  if (DraftTrace* trace = Find(held); trace != nullptr) trace->OnVerdictAhead(hit);
+}
+
+void DraftTraces::OnRefused(const HeldSession& held, const Status& why) {
+  if (DraftTrace* trace = Find(held); trace != nullptr) trace->Fail(why);
+}
+
+void DraftTraces::OnClosed(const HeldSession& held) { traces_.erase(held.opened); }
 
 }  // namespace outrider

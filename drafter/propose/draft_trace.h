@@ -1,25 +1,27 @@
-// The span of one session that a drafter serves, a child of its request's: from the session's
-// opening to its last draft, with the first drafts as events.
+// The spans of sessions that a drafter serves, each a child of its request's.
 //
 // Thread: the drafting loop.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/trace/span.h"
 #include "common/trace/tracer.h"
+#include "drafter/propose/draft_observer.h"
 #include "drafter/propose/verifier_link.h"
 
 namespace outrider {
 
+// One session's span, from its opening to its last draft, with the first drafts as events.
 class DraftTrace {
  public:
   static constexpr int kDraftEvents = 32;
 
-  // nullptr: the session is not recorded. `tracer` may be null.
+  // nullptr: the request is not traced.
   static std::unique_ptr<DraftTrace> Open(Tracer* tracer, const OpenEvent& open, Time now);
   // Records the span.
   ~DraftTrace();
@@ -40,6 +42,26 @@ class DraftTrace {
   Span span_;
   int64_t drafts_ = 0, tokens_ = 0;
   int64_t ahead_ = 0, ahead_hits_ = 0;
+};
+
+// Owner: DraftLoop.
+class DraftTraces final : public DraftObserver {
+ public:
+  // `tracer` must outlive it. nullptr: it is not to be used.
+  explicit DraftTraces(Tracer* tracer) : tracer_(tracer) {}
+
+  void OnOpened(const HeldSession& held, const OpenEvent& open, Time now) override;
+  void OnDraftSent(const HeldSession& held, double seconds, Time now) override;
+  void OnVerdictAhead(const HeldSession& held, bool hit) override;
+  void OnRefused(const HeldSession& held, const Status& why) override;
+  void OnClosed(const HeldSession& held) override;
+
+ private:
+  // nullptr: it is not traced.
+  DraftTrace* Find(const HeldSession& held) const;
+
+  Tracer* const tracer_;
+  std::map<uint64_t, std::unique_ptr<DraftTrace>> traces_;  // by HeldSession::opened; not of all
 };
 
 }  // namespace outrider

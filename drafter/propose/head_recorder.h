@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/inbox.h"
-#include "common/spec/head_data.h"
+#include "common/training/head_data.h"
 
 namespace outrider {
 

@@ -184,8 +184,6 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
       {"bench", "--prompts", "f", "--concurrency", "0"},
       {"status", "--tls-ca", "ca.pem", "--tls-cert", "c.pem"},
       {"status", "--tls-cert", "c.pem", "--tls-key", "c.key"},
-      {"simulate"},
-      {"simulate", "--pair", "f", "--algorithm", "guess"},
   };
   for (const auto& arguments : wrong) {
     const CommandResult result = RunOutrider(arguments);

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "client/simulate_control.h"
+#include "simulate/control.h"
 
 namespace outrider {
 namespace {

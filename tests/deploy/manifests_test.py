@@ -117,7 +117,7 @@ def check_image(source, binaries):
     runtime = dockerfile.split(" AS runtime")[1].split("FROM ")[0]
     base = {"libc6", "libgcc-s1"}  # of Debian's slim image
     linked = set()
-    for program in ("outrider-verifier", "outrider-drafter", "outrider"):
+    for program in ("outrider-verifier", "outrider-drafter", "outrider", "outrider-simulate"):
         for line in subprocess.run(["ldd", binaries / program], check=True, capture_output=True,
                                    text=True).stdout.splitlines():
             if match := re.search(r"=> (/\S+)", line):
@@ -136,8 +136,13 @@ def check_image(source, binaries):
     packages = {name for name in packages if not name.startswith("golang-")} - tests_only
     missing = packages - set(dockerfile.split(" AS runtime")[0].split())
     assert len(packages) > 8 and not missing, f"the build stage lacks {missing}"
-    for path in re.findall(r"^COPY ((?!--)\S+)", dockerfile, re.MULTILINE):
+    copied = re.findall(r"^COPY ((?!--)\S+)", dockerfile, re.MULTILINE)
+    taken = (source / "deploy/docker/Dockerfile.dockerignore").read_text().splitlines()
+    for path in copied:
         assert (source / path).exists(), path
+        assert f"!{path}" in taken, f"{path} is not in Dockerfile.dockerignore"
+    folders = re.findall(r"^add_subdirectory\((\w+)\)", (source / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert len(folders) > 4 and set(folders) <= set(copied), f"not in the image's build: {set(folders) - set(copied)}"
 
 
 def check_cuda_image(dockerfile, binaries):

@@ -13,8 +13,8 @@ import sys
 OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--rm", "--config",
                 "--build", "--preset", "--target"}
 # What a path in backticks may begin with.
-FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "tests", "tools",
-           "verifier")
+FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "simulate", "tests",
+           "tools", "verifier")
 
 mistakes = []
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/control_scenario.h"
-#include "client/simulate_control.h"
+#include "simulate/control.h"
+#include "simulate/scenario.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "verifier/control/controller.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "client/simulate.h"
+#include "simulate/simulate.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

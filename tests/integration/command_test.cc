@@ -5,12 +5,15 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/services.h"
@@ -105,6 +108,38 @@ TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {
   EXPECT_EQ(status->Wait(), 0);
   EXPECT_THAT(status->Log(), HasSubstr("no drafter attached\n"));
   EXPECT_THAT(status->Log(), ContainsRegex("drafted by: .*prompt lookup [0-9.]+ %"));
+}
+
+TEST_F(CommandTest, SimulateIsAProgramOfItsOwn) {
+  const std::string pair = dir_ / "pair.json";
+  std::ofstream(pair) << R"({"vocab": 2,
+      "target": {"initial": [0.25, 0.75], "transition": [[0.25, 0.75], [0.25, 0.75]]},
+      "draft": {"initial": [0.75, 0.25], "transition": [[0.75, 0.25], [0.75, 0.25]]}})";
+  const auto run = [this](std::vector<std::string> command, const std::vector<std::string>& flags) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    const auto process = Process::Start(command, dir_ / "simulate.log");
+    const int exit_code = process->Wait();
+    return std::pair(exit_code, process->Log());
+  };
+  const std::vector<std::pair<std::vector<std::string>, int>> calls = {
+      {{"--pair", pair, "--exact", "--json"}, 0},
+      {{"--help"}, 0},
+      {{"--pair", pair, "--rounds", "0"}, 1},
+      {{"control", "--json"}, 2},
+      {{}, 2}};
+  for (const auto& [flags, exit_code] : calls) {
+    const auto direct = run({ProgramPath("outrider-simulate")}, flags);
+    EXPECT_EQ(direct.first, exit_code) << direct.second;
+    EXPECT_EQ(run({ProgramPath("outrider"), "simulate"}, flags), direct);
+  }
+  EXPECT_THAT(run({ProgramPath("outrider")}, {"--help"}).second, HasSubstr("simulate"));
+
+  const std::string alone = dir_ / "outrider";
+  std::filesystem::copy_file(ProgramPath("outrider"), alone);
+  const auto [exit_code, log] = run({alone, "simulate"}, {"--pair", pair});
+  EXPECT_EQ(exit_code, 1);
+  EXPECT_EQ(log, "error: NOT_FOUND: " + alone +
+                     "-simulate is not there; install outrider-simulate beside outrider\n");
 }
 
 }  // namespace

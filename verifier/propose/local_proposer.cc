@@ -49,10 +49,8 @@ void LocalProposer::ProposeSuffix(int max_length) {
   proposal_.tokens.clear();
   proposal_.match_length = 0;
   proposal_.score = 0;
-  used_ = {};
   if (!suffix_) return;
-  used_ = {&*suffix_, suffix_->OwnMatch()};
-  Continue(*used_.automaton, used_.match, max_length, &proposal_);
+  Continue(*suffix_, suffix_->OwnMatch(), max_length, &proposal_);
   if (store_ == nullptr || !store_->on()) return;
   const SuffixStore::Found found =
       store_->Find(client_, tail_, observed_, options_.suffix_min_match, &cursor_);
@@ -61,7 +59,6 @@ void LocalProposer::ProposeSuffix(int max_length) {
   if (std::tie(other_.score, other_.match_length) >
       std::tie(proposal_.score, proposal_.match_length)) {
     std::swap(proposal_, other_);
-    used_ = found;
   }
 }
 
@@ -77,27 +74,6 @@ void LocalProposer::Continue(const SuffixAutomaton& text, SuffixMatch match, int
                      .min_probability = options_.suffix_min_probability},
                     &proposal->tokens);
   CutBehindEnd(proposal);
-}
-
-std::vector<std::vector<TokenId>> LocalProposer::ProposeSeveral(LocalSource source, int count,
-                                                                int max_length) {
-  const LocalProposal& first = Propose(source, max_length);
-  std::vector<std::vector<TokenId>> sequences;
-  if (first.tokens.empty() || count < 1) return sequences;
-  sequences.push_back(first.tokens);
-  if (source == LocalSource::kLookup) return sequences;
-  const SuffixStore::Found used = used_;
-  std::vector<TokenId> starts;
-  used.automaton->NextTokens(used.match, count, options_.suffix_min_match, &starts);
-  LocalProposal further;
-  for (const TokenId start : starts) {
-    if (start == sequences[0][0] || static_cast<int>(sequences.size()) == count) continue;
-    Continue(*used.automaton, used.automaton->Step(used.match, start), max_length - 1, &further);
-    further.tokens.insert(further.tokens.begin(), start);
-    CutBehindEnd(&further);
-    sequences.push_back(further.tokens);
-  }
-  return sequences;
 }
 
 void LocalProposer::CutBehindEnd(LocalProposal* proposal) const {

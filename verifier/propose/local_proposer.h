@@ -64,10 +64,6 @@ class LocalProposer {
   // call.
   const LocalProposal& Propose(LocalSource source, int max_length);
 
-  // Up to `count` sequences whose first tokens differ, the likeliest first, for ToDraft of several
-  // sequences. kLookup has one.
-  std::vector<std::vector<TokenId>> ProposeSeveral(LocalSource source, int count, int max_length);
-
   // Adds the finished session's text, its output or all, to the store.
   void Remember(std::span<const TokenId> text);
 
@@ -87,7 +83,6 @@ class LocalProposer {
   std::vector<TokenId> tail_;  // for the store: kContext tokens or more, fewer at first
   int64_t observed_ = 0;
   SuffixStore::Cursor cursor_;
-  SuffixStore::Found used_;  // by the last ProposeSuffix
   LocalProposal proposal_, other_;
 };
 

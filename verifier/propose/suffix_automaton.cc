@@ -178,29 +178,6 @@ double SuffixAutomaton::Continue(SuffixMatch match, const ContinuationLimits& li
   return score;
 }
 
-void SuffixAutomaton::NextTokens(SuffixMatch match, int count, int min_match,
-                                 std::vector<TokenId>* out) const {
-  const size_t begin = out->size();
-  std::vector<Branch> branches;
-  while (match.state != kRoot && match.length >= min_match) {
-    branches.clear();
-    ForEachBranch(match.state, [&](TokenId token, int target) {
-      if (token != kBreak) branches.push_back({token, target});
-    });
-    std::sort(branches.begin(), branches.end(),
-              [&](const Branch& a, const Branch& b) { return Ahead(a.target, b.target); });
-    for (const Branch& branch : branches) {
-      if (static_cast<int>(out->size() - begin) == count) return;
-      if (std::find(out->begin() + static_cast<std::ptrdiff_t>(begin), out->end(), branch.token) ==
-          out->end()) {
-        out->push_back(branch.token);
-      }
-    }
-    match.state = at(match.state).link;
-    match.length = at(match.state).length;
-  }
-}
-
 size_t SuffixAutomaton::bytes() const {
   return text_.capacity() * sizeof(TokenId) + states_.capacity() * sizeof(State) +
          edges_.capacity() * sizeof(Edge) + table_.bytes();

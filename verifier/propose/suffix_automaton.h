@@ -63,9 +63,6 @@ class SuffixAutomaton {
   // sum over its tokens of the estimated probability that the text comes so far, in tokens.
   double Continue(SuffixMatch match, const ContinuationLimits& limits,
                   std::vector<TokenId>* out) const;
-  // Appends up to `count` distinct next tokens, most frequent first: of the match, then of shorter
-  // and shorter suffixes of it down to `min_match`.
-  void NextTokens(SuffixMatch match, int count, int min_match, std::vector<TokenId>* out) const;
 
   // Tokens held, breaks included.
   int size() const { return static_cast<int>(text_.size()); }

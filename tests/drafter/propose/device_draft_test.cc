@@ -28,10 +28,6 @@ class Counts final : public DraftObserver {
     bytes += report.device_bytes;
     reports.push_back(report);
   }
-  void OnLoad(const DrafterLoad& /*load*/) override {}
-  void OnDraftSent(int /*depth*/, double /*seconds*/) override {}
-  void OnVerdictAhead(bool /*hit*/) override {}
-  void OnHead(float /*bias*/, float /*threshold*/) override {}
 
   int64_t rows = 0, bytes = 0;
   std::vector<StepReport> reports;

@@ -105,11 +105,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
   class Count final : public DraftObserver {
    public:
     explicit Count(int* hits) : hits_(hits) {}
-    void OnStep(const StepReport& /*report*/) override {}
-    void OnLoad(const DrafterLoad& /*load*/) override {}
-    void OnDraftSent(int /*depth*/, double /*seconds*/) override {}
-    void OnVerdictAhead(bool hit) override { *hits_ += hit ? 1 : 0; }
-    void OnHead(float /*bias*/, float /*threshold*/) override {}
+    void OnVerdictAhead(const HeldSession& /*held*/, bool hit) override { *hits_ += hit ? 1 : 0; }
 
    private:
     int* hits_;

@@ -55,7 +55,7 @@ fi
 # is built anew.
 cd "$root"
 list=$work/files
-find CMakeLists.txt cmake common verifier drafter client proto tests -type f | sort >"$list"
+find CMakeLists.txt cmake common verifier drafter client simulate proto tests -type f | sort >"$list"
 (cd "$src" && find . -type f | sed 's|^\./||' | sort) | comm -23 - "$list" |
   while read -r file; do rm "$src/$file"; done
 while read -r file; do

@@ -47,7 +47,6 @@ TEST(LocalProposer, HasNothingToSayAtFirst) {
     proposer.Observe(text);
     for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
       EXPECT_THAT(proposer.Propose(source, 4).tokens, IsEmpty());
-      EXPECT_THAT(proposer.ProposeSeveral(source, 3, 4), IsEmpty());
       EXPECT_EQ(proposer.Propose(source, 4).score, 0);
     }
   }
@@ -60,7 +59,6 @@ TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 0).tokens, IsEmpty());
     EXPECT_THAT(proposer.Propose(source, -1).tokens, IsEmpty());
-    EXPECT_THAT(proposer.ProposeSeveral(source, 0, 4), IsEmpty());
   }
 }
 
@@ -175,17 +173,6 @@ TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
   }
 }
 
-TEST(LocalProposer, SeveralSequencesBeginDifferently) {
-  LocalProposerOptions options = Options();
-  options.suffix_min_match = 1;  // the third follows "2" alone
-  LocalProposer proposer(options, nullptr, "", false);
-  proposer.Observe(Text{1, 2, 3, 4, 1, 2, 5, 6, 1, 2, 3, 7, 2, 8, 9, 1, 2});
-  const auto sequences = proposer.ProposeSeveral(LocalSource::kSuffix, 3, 2);
-  EXPECT_THAT(sequences, ElementsAre(ElementsAre(3, 7), ElementsAre(5, 6), ElementsAre(8, 9)));
-  EXPECT_EQ(proposer.ProposeSeveral(LocalSource::kSuffix, 2, 2).size(), 2u);
-  EXPECT_EQ(proposer.ProposeSeveral(LocalSource::kLookup, 2, 2).size(), 1u);
-}
-
 TEST(LocalProposer, ProposalsPassAsDrafts) {
   std::mt19937_64 rng(1);
   LocalProposerOptions options = Options();
@@ -197,16 +184,12 @@ TEST(LocalProposer, ProposalsPassAsDrafts) {
     LocalProposer proposer(options, &store, "ann", false);
     for (int round = 0; round < 20; ++round) {
       proposer.Observe(RandomText(rng, static_cast<int>(rng() % 5), vocab));
-      const int length = static_cast<int>(rng() % 7), count = 1 + static_cast<int>(rng() % 4);
+      const int length = static_cast<int>(rng() % 7);
       for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
         const auto& tokens = proposer.Propose(source, length).tokens;
         drafts += !tokens.empty();
         ASSERT_TRUE(
             Validate(ToDraft(tokens, DraftKind::kSampled), Sequences(1, length), true, 8).ok());
-        const auto several = proposer.ProposeSeveral(source, count, length);
-        ASSERT_TRUE(
-            Validate(ToDraft(several, DraftKind::kArgmax), Sequences(count, length), false, 8)
-                .ok());
       }
     }
     store.Add("ann", RandomText(rng, 50, vocab));

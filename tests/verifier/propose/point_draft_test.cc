@@ -35,15 +35,6 @@ TEST(PointDraft, OfNoTokensIsEmpty) {
   }
 }
 
-TEST(PointDraft, OfSeveralSequencesSharesTheirPrefixes) {
-  const std::vector<std::vector<TokenId>> sequences = {{1, 2, 3}, {1, 4}, {1, 2}, {5}};
-  const DraftTree tree = ToDraft(sequences, DraftKind::kArgmax);
-  EXPECT_EQ(tree.size(), 5);
-  EXPECT_EQ(tree.total_draws(), 5);
-  const DraftShape shape{.length = 3, .branching = {2, 2}};
-  EXPECT_TRUE(Validate(tree, shape, false, kVocab).ok());
-}
-
 // The law that stands in the tree and the one that an empty law means are the same.
 TEST(PointDraft, IsVerifiedAsAPointMassWithAndWithoutItsLaws) {
   const std::vector<TokenId> tokens = {3, 1};

@@ -124,31 +124,6 @@ TEST(SuffixAutomaton, ContinuesWithTheMostFrequentThenTheLatest) {
   EXPECT_GT(tokens, 8000);
 }
 
-TEST(SuffixAutomaton, NextTokensAreDistinctAndInOrder) {
-  std::mt19937_64 rng(4);
-  for (int i = 0; i < 1000; ++i) {
-    const Text text = RandomText(rng, 60, 2 + static_cast<int>(rng() % 5));
-    const SuffixAutomaton automaton = AutomatonOf(text);
-    const SuffixMatch match = automaton.OwnMatch();
-    Text want;
-    for (int n = match.length; n >= 1; --n) {
-      std::vector<std::pair<std::pair<int, size_t>, TokenId>> ranked;
-      const auto followers = Followers(text, std::span(text).last(static_cast<size_t>(n)));
-      for (const auto& [token, rank] : followers) ranked.push_back({rank, token});
-      std::sort(ranked.rbegin(), ranked.rend());
-      for (const auto& [rank, token] : ranked) {
-        if (std::find(want.begin(), want.end(), token) == want.end()) want.push_back(token);
-      }
-    }
-    for (const size_t count : {0, 1, 3, 20}) {
-      Text got;
-      automaton.NextTokens(match, static_cast<int>(count), 1, &got);
-      ASSERT_EQ(got, Text(want.begin(), want.begin() + static_cast<std::ptrdiff_t>(
-                                                           std::min(count, want.size()))));
-    }
-  }
-}
-
 TEST(SuffixAutomaton, OfNothingAndOfOneTokenHasNoMatch) {
   SuffixAutomaton automaton(4);
   EXPECT_EQ(automaton.OwnMatch().length, 0);
@@ -179,9 +154,7 @@ TEST(SuffixAutomaton, NothingContinuesOverABreak) {
       AutomatonOf({1, 2, 3, SuffixAutomaton::kBreak, 4, 5, SuffixAutomaton::kBreak});
   EXPECT_THAT(Continuation(automaton, Read(automaton, {1, 2}), {.max_length = 5}), ElementsAre(3));
   EXPECT_EQ(Read(automaton, {3, 4, 5}).length, 2);
-  Text next;
-  automaton.NextTokens(Read(automaton, {2, 3}), 4, 1, &next);
-  EXPECT_THAT(next, IsEmpty());
+  EXPECT_THAT(Continuation(automaton, Read(automaton, {2, 3}), {.max_length = 4}), IsEmpty());
 }
 
 TEST(SuffixAutomaton, HoldsTheLaterHalfOnceItIsFull) {

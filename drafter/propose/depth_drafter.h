@@ -1,0 +1,59 @@
+// Catches sessions up and drafts: runs one forward pass over their shares, draws the next depth of
+// each draft that has its rows, and sends what is due.
+//
+// Owner: DraftLoop. Thread: the drafting loop.
+#pragma once
+
+#include <span>
+
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "drafter/propose/draft_forward.h"
+#include "drafter/propose/draft_observer.h"
+#include "drafter/propose/draft_rows.h"
+#include "drafter/propose/draft_sender.h"
+#include "drafter/propose/draft_sessions.h"
+#include "drafter/propose/head_learner.h"
+#include "drafter/propose/pass_plan.h"
+
+namespace outrider {
+
+class DepthDrafter {
+ public:
+  // What it works with; all must outlive it.
+  struct Parts {
+    DraftSessions* sessions = nullptr;
+    DraftForward* forward = nullptr;
+    HeadLearner* head = nullptr;
+    DraftSender* sender = nullptr;
+    DraftObservers* observers = nullptr;
+    const Clock* clock = nullptr;
+  };
+
+  // A draft is sent in parts of `chunk_depths` depths, at least 1.
+  DepthDrafter(const Parts& parts, int chunk_depths) : parts_(parts), chunk_depths_(chunk_depths) {}
+
+  const Parts& parts() const { return parts_; }
+
+  // One forward pass. If it fails, all its sessions are refused. REQUIRES: `shares` is not empty;
+  // all are sessions' own, or all guesses.
+  void Run(std::span<const PassShare> shares);
+
+  // Draws the session's next depth, as Mirror::DrawDepth, sends what is due and adds to `report`
+  // what was drawn. False: nothing could be drawn from broken rows, and the session was refused and
+  // is gone.
+  bool Draw(HeldSession& held, const DraftRows& rows, std::span<const float> accepted,
+            std::span<const float> states, StepReport* report);
+  // Depths that the session draws until a part of its draft is due.
+  int DepthsDue(const DraftSession& session) const;
+  void RefuseAll(std::span<const PassShare> shares, const Status& why);
+
+ private:
+  // What the pass computed of one share.
+  void Take(const PassShare& share, const ShareRows& computed, StepReport* report);
+
+  const Parts parts_;
+  const int chunk_depths_;
+};
+
+}  // namespace outrider

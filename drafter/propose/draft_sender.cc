@@ -1,0 +1,40 @@
+#include "drafter/propose/draft_sender.h"
+
+#include <utility>
+
+namespace outrider {
+
+void DraftSender::Put(HeldSession& held) {
+  DraftSession& session = held.mirror->session;
+  const Time now = clock_->Now();
+  const double seconds = Seconds(now - held.planned);
+  if (!session.drafting()) {
+    lookahead_->OnDraftComplete(held, now);
+    observers_->Notify(&DraftObserver::OnDraftSent, held, seconds, now);
+  }
+  held.connection->outbox.push_back({.session = held.id,
+                                     .round = session.round(),
+                                     .chunk = session.TakeChunk(),
+                                     .seconds = seconds});
+}
+
+void DraftSender::Flush() {
+  DrafterLoad now = sessions_->load();
+  if (observed_ != now) observers_->Notify(&DraftObserver::OnLoad, now);
+  observed_ = now;
+  for (auto& [id, connection] : sessions_->connections()) {
+    if (!connection.outbox.empty()) {
+      connection.link->SendDrafts(std::exchange(connection.outbox, {}));
+    }
+    // Pages alone change with every step; verifiers need to hear of it when sessions come and go.
+    now.session_limit = sessions_->SessionLimit(connection);
+    if (!connection.told.has_value() || connection.told->sessions != now.sessions ||
+        connection.told->session_limit != now.session_limit) {
+      connection.link->SendLoad(now);
+      connection.told = now;
+    }
+    if (!connection.wanted && connection.sessions.empty()) connection.link->Close();
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,37 @@
+// What verifiers are told: parts of drafts as they are drawn, and the load. Everything of one step
+// goes to a verifier in one batch.
+//
+// Owner: DraftLoop. Thread: the drafting loop.
+#pragma once
+
+#include <optional>
+
+#include "common/base/clock.h"
+#include "drafter/propose/draft_observer.h"
+#include "drafter/propose/draft_sessions.h"
+#include "drafter/propose/lookahead.h"
+
+namespace outrider {
+
+class DraftSender {
+ public:
+  // All must outlive it.
+  DraftSender(DraftSessions* sessions, Lookahead* lookahead, DraftObservers* observers,
+              const Clock* clock)
+      : sessions_(sessions), lookahead_(lookahead), observers_(observers), clock_(clock) {}
+
+  // Puts what was drawn of the session's draft since the last call into its connection's outbox.
+  void Put(HeldSession& held);
+  // Sends the outboxes, and the load to those who know another one; closes connections that are not
+  // wanted any more and hold nothing.
+  void Flush();
+
+ private:
+  DraftSessions* const sessions_;
+  Lookahead* const lookahead_;
+  DraftObservers* const observers_;
+  const Clock* const clock_;
+  std::optional<DrafterLoad> observed_;  // the load that observers know of
+};
+
+}  // namespace outrider

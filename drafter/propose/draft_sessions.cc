@@ -1,0 +1,129 @@
+#include "drafter/propose/draft_sessions.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace outrider {
+
+void DraftSessions::Connect(uint64_t id, VerifierConnection connection) {
+  connections_.emplace(id, std::move(connection));
+}
+
+void DraftSessions::Disconnect(uint64_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  VerifierConnection& connection = found->second;
+  while (!connection.sessions.empty()) Forget(connection, connection.sessions.begin()->first);
+  connections_.erase(found);
+}
+
+VerifierConnection* DraftSessions::Find(uint64_t id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+DrafterLoad DraftSessions::load() const {
+  const int64_t free_pages = std::max<int64_t>(pages_.free_pages(), 0);
+  return {.sessions = size_,
+          .free_pages = static_cast<int>(free_pages),
+          .session_limit = max_sessions_};
+}
+
+int DraftSessions::Part() const {
+  const auto wanted = std::count_if(connections_.begin(), connections_.end(),
+                                    [](const auto& entry) { return entry.second.wanted; });
+  return std::max(max_sessions_ / std::max(static_cast<int>(wanted), 1), 1);
+}
+
+int DraftSessions::SessionLimit(const VerifierConnection& connection) const {
+  if (!connection.wanted) return 0;
+  return std::max(connection.held() + max_sessions_ - size_, Part());
+}
+
+Status DraftSessions::MakeRoom(const VerifierConnection& connection) {
+  if (size_ < max_sessions_) return Status();
+  const auto held = [](const VerifierConnection& c) { return int64_t{c.held()}; };
+  if (connection.held() < Part() && GiveWay(connection, Part(), held)) return Status();
+  return ResourceExhausted(std::to_string(size_) + " sessions are held, the limit");
+}
+
+HeldSession& DraftSessions::Add(VerifierConnection& connection, uint64_t id, DraftSession session) {
+  HeldSession& held = connection.sessions[id];
+  held.connection = &connection;
+  held.id = id;
+  held.mirror =
+      std::make_unique<Mirror>(std::move(session), model_, &pages_, model_->NewSequence());
+  held.opened = opened_++;
+  ++size_;
+  return held;
+}
+
+void DraftSessions::StampPlan(HeldSession& held, Time now) {
+  held.plan_order = plans_++;
+  held.planned = now;
+}
+
+Status DraftSessions::SecurePages(HeldSession& held) {
+  const DraftSession& session = held.mirror->session;
+  const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
+  if (secure().ok()) return Status();
+  // Guesses give way to plans.
+  for (auto& [id, connection] : connections_) {
+    for (auto& [session_id, guessed] : connection.sessions) guessed.ahead = {};
+  }
+  const VerifierConnection& asking = *held.connection;
+  Status secured = secure();
+  while (!secured.ok() && GiveWay(asking, asking.tokens(), &VerifierConnection::tokens)) {
+    secured = secure();
+  }
+  return secured;
+}
+
+template <class Amount>
+bool DraftSessions::GiveWay(const VerifierConnection& asking, int64_t fair, Amount amount) {
+  VerifierConnection* most = nullptr;
+  for (auto& [id, connection] : connections_) {
+    if (&connection == &asking || std::invoke(amount, connection) <= fair) continue;
+    if (most == nullptr || std::invoke(amount, connection) > std::invoke(amount, *most)) {
+      most = &connection;
+    }
+  }
+  if (most == nullptr) return false;
+  const auto newest = std::max_element(
+      most->sessions.begin(), most->sessions.end(),
+      [](const auto& a, const auto& b) { return a.second.opened < b.second.opened; });
+  const DraftSession& session = newest->second.mirror->session;
+  if (session.drafting()) {
+    Refuse(*most, newest->first, session.round(), ResourceExhausted("another verifier's turn"));
+  } else {
+    // Its plan was answered, and may be decided already: the next one will be refused.
+    Forget(*most, newest->first);
+  }
+  return true;
+}
+
+void DraftSessions::Refuse(VerifierConnection& connection, uint64_t id, uint32_t round,
+                           const Status& why) {
+  Log(LogLevel::kWarning, "session refused",
+      {{"session", id}, {"round", round}, {"reason", why.ToString()}});
+  const auto held = connection.sessions.find(id);
+  if (held != connection.sessions.end()) {
+    observers_->Notify(&DraftObserver::OnRefused, held->second, why);
+  }
+  Forget(connection, id);
+  connection.outbox.push_back({.session = id, .round = round, .chunk = {}});
+}
+
+void DraftSessions::Forget(VerifierConnection& connection, uint64_t id) {
+  const auto found = connection.sessions.find(id);
+  if (found == connection.sessions.end()) return;
+  observers_->Notify(&DraftObserver::OnClosed, found->second);
+  connection.sessions.erase(found);
+  --size_;
+}
+
+}  // namespace outrider

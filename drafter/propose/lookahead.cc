@@ -1,0 +1,58 @@
+#include "drafter/propose/lookahead.h"
+
+#include <utility>
+
+namespace outrider {
+
+std::vector<PassShare> Lookahead::Idle() {
+  std::vector<PassShare> idle;
+  for (auto& [id, connection] : sessions_->connections()) {
+    for (auto& [session, held] : connection.sessions) {
+      if (held.mirror->session.drafting() || held.mirror->session.draft().empty()) continue;
+      if (!held.ahead.begun()) {
+        held.ahead = WorkAhead(held.mirror.get(), model_, &sessions_->pages(), options_.tokens);
+      }
+      idle.push_back({.held = &held});
+    }
+  }
+  // The session whose draft was sent first hears of it first.
+  TakeTurns(idle);
+  return idle;
+}
+
+std::vector<PassShare> Lookahead::Plan() {
+  if (options_.tokens == 0 || !gate_.open()) return {};
+  std::vector<PassShare> last = Idle();  // of each session, with the guess that was taken last
+  int budget = options_.max_rows;
+  std::vector<PassShare> shares;
+  while (budget > 0 && !last.empty()) {
+    std::vector<PassShare> taken;
+    for (PassShare share : last) {
+      share.guess = share.held->ahead.Next(share.guess, budget);
+      if (share.guess == nullptr) continue;
+      share.tokens = share.guess->wants();
+      share.logit_rows = share.guess->logit_rows(share.tokens);
+      budget -= share.tokens;
+      taken.push_back(share);
+    }
+    shares.insert(shares.end(), taken.begin(), taken.end());
+    last = std::move(taken);
+  }
+  return shares;
+}
+
+void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
+  if (held.drafted.has_value()) gate_.OnRound(Seconds(now - *held.drafted));
+  held.drafted = now;
+}
+
+std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
+  const bool begun = held.ahead.begun();
+  std::unique_ptr<Mirror> taken = held.ahead.Take(verdict);
+  // Rounds in between that were not drafted say nothing about a round's time.
+  if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
+  if (begun) observers_->Notify(&DraftObserver::OnVerdictAhead, held, taken != nullptr);
+  return taken;
+}
+
+}  // namespace outrider

@@ -1,0 +1,33 @@
+// Makes examples for the training of an acceptance head from verdicts: the hidden state of each
+// draft token that was computed, with the probability that it is accepted.
+//
+// Owner: DraftLoop. Thread: the drafting loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "drafter/propose/head_recorder.h"
+#include "drafter/propose/held_session.h"
+#include "drafter/propose/verifier_link.h"
+
+namespace outrider {
+
+class TrainingCapture {
+ public:
+  // `recorder` may be nullptr: nothing is recorded. It must outlive this.
+  TrainingCapture(HeadRecorder* recorder, int hidden_size)
+      : recorder_(recorder), hidden_size_(hidden_size) {}
+
+  // PromptId of a session that is recorded. `session` was made from `open`, within `limits`.
+  std::optional<uint64_t> PromptToRecord(const OpenEvent& open, const DraftSession& session,
+                                         const DraftLawLimits& limits) const;
+  // A verdict on the session's draft, before it is applied.
+  void OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const;
+
+ private:
+  HeadRecorder* const recorder_;
+  const int hidden_size_;
+};
+
+}  // namespace outrider

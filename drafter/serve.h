@@ -1,0 +1,16 @@
+// The drafter as a service: builds the objects, drafts until a signal, closes its streams.
+//
+// Thread: main.
+#pragma once
+
+#include "common/base/signals.h"
+#include "common/base/status.h"
+#include "drafter/options.h"
+
+namespace outrider {
+
+// Blocks until a signal has come and everything is closed. Returns the exit code: 3 where a
+// verifier's refusal ended the process (--exit-on-refusal).
+Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals);
+
+}  // namespace outrider

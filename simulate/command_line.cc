@@ -1,0 +1,115 @@
+#include "simulate/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "common/command_line/command_line.h"
+#include "common/spec/draft.h"
+#include "simulate/control.h"
+#include "simulate/simulate.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsageError = 2;
+
+std::vector<std::string> RuleNames() {
+  std::vector<std::string> names;
+  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  return names;
+}
+
+void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
+  // Not ->required(): control has no pair.
+  app.add_option("--pair", o->pair_path, "JSON file with the target and the draft");
+  app.add_option("--algorithm", o->algorithm, "The verification rule")
+      ->check(CLI::IsMember(RuleNames()))
+      ->capture_default_str();
+  app.add_option("--draft-length", o->draft_length,
+                 "Draft tokens per sequence and round; without it, the tree's depth or else 4")
+      ->check(CLI::Range(0, 16));
+  app.add_option("--drafts", o->drafts,
+                 "Draft sequences per round; token, block and greedy-block take one")
+      ->capture_default_str();
+  app.add_option("--tree", o->tree,
+                 "A prefix tree in place of --drafts: how often each draw at a depth draws again, "
+                 "as in 3,2,1,1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--rounds", o->rounds, "Generations to sample")->capture_default_str();
+  app.add_option("--seed", o->seed, "Of the sampled generations")->capture_default_str();
+  app.add_option("--chain", o->chain,
+                 "Rounds over which the emitted tokens are counted (mean_tokens)")
+      ->capture_default_str();
+  app.add_flag("--exact", o->exact, "Enumerate instead of sampling");
+  app.add_flag("--integer-law", o->integer_law,
+               "Round the draft's rows to the integers of the wire");
+}
+
+CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
+  CLI::App* const control =
+      app.add_subcommand("control", "The controller on arms whose acceptance and costs are given");
+  control->add_option("--scenario", o->scenario_path, "JSON file (docs/control.md)")->required();
+  control
+      ->add_option("--policy", o->policy,
+                   "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
+      ->capture_default_str();
+  control->add_option("--seeds", o->seeds, "Times that it is played")->capture_default_str();
+  return control;
+}
+
+void Print(const std::string& result, bool as_json, std::ostream& out) {
+  if (as_json) {
+    out << result << std::endl;
+    return;
+  }
+  const auto json = nlohmann::json::parse(result, nullptr, /*allow_exceptions=*/false);
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_object()) {
+      out << key << ": " << value << "\n";
+      continue;
+    }
+    out << key << ":\n";
+    for (const auto& [entry, number] : value.items())
+      out << "  " << entry << "  " << number << "\n";
+  }
+  out << std::flush;
+}
+
+}  // namespace
+
+int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
+                           std::ostream& err) {
+  CLI::App app("Verification on a pair of toy Markov chains: no model, no service",
+               "outrider-simulate");
+  app.set_version_flag("--version", kVersion);
+  bool json = false;
+  SimulateOptions options;
+  AddRuleFlags(app, &options);
+  SimulateControlOptions control_options;
+  CLI::App* const control = AddControl(app, &control_options);
+  for (CLI::App* const command : {&app, control}) {
+    command->add_flag("--json", json, "One JSON object");
+  }
+  if (const auto code = ParseCommandLine(app, argc, argv, out, err)) return *code;
+  if (!control->parsed() && options.pair_path.empty()) {
+    err << "--pair is required" << std::endl;
+    return kUsageError;
+  }
+  const Result<std::string> result =
+      control->parsed() ? RunSimulateControl(control_options) : RunSimulate(options);
+  if (!result.ok()) {
+    err << "error: " << result.status().ToString() << std::endl;
+    return kFailed;
+  }
+  Print(*result, json, out);
+  return 0;
+}
+
+}  // namespace outrider

@@ -1,0 +1,14 @@
+// The outrider-simulate command, from its arguments to its exit code: what simulate.h and control.h
+// compute, printed.
+//
+// Thread: main.
+#pragma once
+
+#include <ostream>
+
+namespace outrider {
+
+// 0: done; 1: an error, told in one line on `err`; 2: a usage error.
+int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
+
+}  // namespace outrider

@@ -1,0 +1,213 @@
+#include "simulate/exact.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulate/round.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kMaxCells = 1 << 24;  // of doubles: 128 MiB
+
+// Sequences of n tokens are cells of an array of V^n: base V, first token in front.
+using Cells = std::vector<double>;
+
+size_t Power(size_t base, size_t exponent) {
+  size_t power = 1;
+  for (; exponent > 0; --exponent) power *= base;
+  return power;
+}
+
+// What is kept of one start's round.
+struct RoundLaw {
+  std::vector<double> accepted;  // [g + 1]
+  std::map<int, double> next;    // the law of the start that it leaves
+  // Of the first tokens, as far as a sequence behind this start can reach.
+  std::vector<Cells> whole;             // [n][cell] Pr(it emits these n tokens and no more)
+  std::vector<std::vector<int>> after;  // [n][cell] and the start that they leave
+  Cells cut;                            // Pr(it emits more than all those, and these first)
+};
+
+// The rounds of a generation, each enumerated once, when it is asked for.
+class Rounds {
+ public:
+  explicit Rounds(const Simulation& simulation)
+      : simulation_(simulation),
+        vocab_(static_cast<size_t>(simulation.pair.vocab)),
+        length_(static_cast<size_t>(simulation.shape.length)) {
+    for (TokenId last = -1; last < simulation.pair.vocab; ++last) starts_.push_back({last, {}});
+  }
+
+  // False once greedy-block had too many runs (each emits once, and costs two of other rules);
+  // figures are wrong then.
+  bool complete() const {
+    return simulation_.rule != Rule::kGreedyBlock || 2 * emissions_ <= kMaxExactCost;
+  }
+
+  // By the number of a start; 0: the generation's.
+  const RoundLaw& Of(int start) {
+    const auto at = static_cast<size_t>(start);
+    if (laws_.size() <= at) laws_.resize(at + 1);
+    if (laws_[at].accepted.empty()) laws_[at] = Enumerate(start);
+    return laws_[at];
+  }
+
+  // The law of the next n tokens behind a start; n <= g + 1 at the generation's, else n <= g.
+  const Cells& Sequence(int start, size_t n) {
+    const auto at = std::pair(start, n);
+    if (const auto known = sequences_.find(at); known != sequences_.end()) return known->second;
+    Cells out(Power(vocab_, n));
+    const auto add_prefixes = [&](const Cells& cells) {
+      const size_t surplus = cells.size() / out.size();
+      for (size_t cell = 0; cell < cells.size(); ++cell) out[cell / surplus] += cells[cell];
+    };
+    const RoundLaw& round = Of(start);
+    for (size_t i = 1; i < round.whole.size(); ++i) {
+      if (i >= n) {
+        add_prefixes(round.whole[i]);
+        continue;
+      }
+      for (size_t cell = 0; cell < round.whole[i].size(); ++cell) {
+        const double p = round.whole[i][cell];
+        if (p == 0) continue;
+        const Cells& rest = Sequence(round.after[i][cell], n - i);
+        double* cells = &out[cell * rest.size()];
+        for (size_t r = 0; r < rest.size(); ++r) cells[r] += p * rest[r];
+      }
+    }
+    add_prefixes(round.cut);
+    return sequences_[at] = std::move(out);
+  }
+
+ private:
+  // The number of a start, a new one if it has none.
+  int Known(const RoundStart& start) {
+    if (start.carry.levels.empty()) return start.last + 1;
+    std::vector<std::pair<double, int>> levels;
+    for (const GreedyCarry::Level& level : start.carry.levels) {
+      levels.emplace_back(level.ratio, level.left);
+    }
+    const auto [at, is_new] =
+        numbers_.try_emplace({start.last, std::move(levels)}, static_cast<int>(starts_.size()));
+    if (is_new) starts_.push_back(start);
+    return at->second;
+  }
+
+  RoundLaw Enumerate(int start) {
+    const size_t reach = start == 0 ? length_ + 1 : std::max<size_t>(length_, 1);
+    RoundLaw law{.accepted = std::vector<double>(length_ + 1),
+                 .next = {},
+                 .whole = std::vector<Cells>(reach + 1),
+                 .after = std::vector<std::vector<int>>(reach + 1),
+                 .cut = Cells(Power(vocab_, reach))};
+    for (size_t n = 1; n <= reach; ++n) {
+      law.whole[n].resize(Power(vocab_, n));
+      law.after[n].resize(Power(vocab_, n));
+    }
+    if (!complete()) return law;
+    const RoundStart from = starts_[static_cast<size_t>(start)];
+    EnumerateRound(simulation_, from,
+                   [&](std::span<const TokenId> tokens, int accepted, double probability,
+                       const GreedyCarry& carry) {
+                     ++emissions_;
+                     const int next = Known({.last = tokens.back(), .carry = carry});
+                     law.accepted[static_cast<size_t>(accepted)] += probability;
+                     law.next[next] += probability;
+                     size_t cell = 0;
+                     for (size_t i = 0; i < std::min(tokens.size(), reach); ++i) {
+                       cell = cell * vocab_ + static_cast<size_t>(tokens[i]);
+                     }
+                     if (tokens.size() > reach) {
+                       law.cut[cell] += probability;
+                       return;
+                     }
+                     law.whole[tokens.size()][cell] += probability;
+                     law.after[tokens.size()][cell] = next;
+                   });
+    return law;
+  }
+
+  const Simulation& simulation_;
+  const size_t vocab_, length_;
+  double emissions_ = 0;
+  std::vector<RoundStart> starts_;  // without a carry: by last + 1
+  std::map<std::pair<TokenId, std::vector<std::pair<double, int>>>, int> numbers_;
+  std::deque<RoundLaw> laws_;  // addresses stay
+  std::map<std::pair<int, size_t>, Cells> sequences_;
+};
+
+double Mean(const std::vector<double>& law) {
+  double mean = 0;
+  for (size_t i = 0; i < law.size(); ++i) mean += static_cast<double>(i) * law[i];
+  return mean;
+}
+
+// [chain] tokens emitted by the first 1, 2, .. rounds, in expectation.
+std::vector<double> MeanTokens(Rounds& rounds, int chain) {
+  std::vector<double> means;
+  std::map<int, double> starts = {{0, 1.0}};
+  double mean = 0;
+  for (int i = 0; i < chain && rounds.complete(); ++i) {
+    std::map<int, double> next;
+    for (const auto& [start, p] : starts) {
+      const RoundLaw& round = rounds.Of(start);
+      mean += p * (Mean(round.accepted) + 1);
+      for (const auto& [after, q] : round.next) next[after] += p * q;
+    }
+    means.push_back(mean);
+    starts = std::move(next);
+  }
+  return means;
+}
+
+Status TooMuch(const Simulation& simulation, const std::string& what) {
+  return InvalidArgument("exact: vocab " + std::to_string(simulation.pair.vocab) +
+                         " and draft_length " + std::to_string(simulation.shape.length) +
+                         " are too many " + what + " to enumerate; sample instead");
+}
+
+}  // namespace
+
+Result<SimulationFigures> ExactFigures(const Simulation& simulation) {
+  const auto vocab = static_cast<size_t>(simulation.pair.vocab);
+  const auto length = static_cast<size_t>(simulation.shape.length);
+  const auto starts = static_cast<double>(vocab + 1);
+  const double tokens = static_cast<double>(vocab);
+  if (starts * std::pow(tokens, std::max<size_t>(length, 1)) + std::pow(tokens, length + 1) >
+      kMaxCells) {
+    return TooMuch(simulation, "sequences");
+  }
+  OUTRIDER_TRY(CheckRoundCost(simulation));
+  if (simulation.rule != Rule::kGreedyBlock && starts * RoundCost(simulation) > kMaxExactCost) {
+    return TooMuch(simulation, "rounds");
+  }
+
+  Rounds rounds(simulation);
+  SimulationFigures figures;
+  figures.accepted_law = rounds.Of(0).accepted;
+  figures.mean_accepted = Mean(figures.accepted_law);
+  figures.mean_tokens = MeanTokens(rounds, simulation.chain);
+  figures.mean_tokens_error.resize(figures.mean_tokens.size());
+  figures.first_token_law.resize(vocab);
+  const Cells& sequences = rounds.Sequence(0, length + 1);
+  if (!rounds.complete()) return TooMuch(simulation, "rounds of greedy-block");
+  for (size_t cell = 0; cell < sequences.size(); ++cell) {
+    if (sequences[cell] == 0) continue;
+    std::vector<TokenId> sequence(length + 1);
+    size_t rest = cell;
+    for (size_t i = length + 1; i > 0; --i, rest /= vocab) {
+      sequence[i - 1] = static_cast<TokenId>(rest % vocab);
+    }
+    figures.first_token_law[static_cast<size_t>(sequence[0])] += sequences[cell];
+    figures.sequence_law[std::move(sequence)] = sequences[cell];
+  }
+  return figures;
+}
+
+}  // namespace outrider

@@ -1,0 +1,35 @@
+// What `outrider simulate` runs, and the figures that it finds, enumerated or sampled.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/spec/draft.h"
+#include "common/spec/draft_tree.h"
+#include "simulate/pair.h"
+
+namespace outrider {
+
+// Rounds of one rule over drafts of one shape, from the start of both chains.
+struct Simulation {
+  MarkovPair pair;
+  Rule rule = Rule::kBlock;
+  DraftShape shape;
+  int chain = 1;  // rounds over which tokens are counted
+};
+
+// Over generations from the start. Standard errors are 0 where nothing was sampled.
+struct SimulationFigures {
+  int64_t rounds = 0;                // generations sampled; 0 when enumerated
+  std::vector<double> accepted_law;  // [shape.length + 1] Pr(i draft tokens stand in round 1)
+  double mean_accepted = 0;
+  double standard_error = 0;
+  std::vector<double> mean_tokens;  // [chain] emitted by the first 1, 2, .. rounds
+  std::vector<double> mean_tokens_error;
+  std::vector<double> first_token_law;                  // [vocab]
+  std::map<std::vector<TokenId>, double> sequence_law;  // of the first shape.length + 1 tokens
+};
+
+}  // namespace outrider

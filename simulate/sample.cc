@@ -1,0 +1,237 @@
+#include "simulate/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "common/math/coins.h"
+#include "common/math/philox.h"
+#include "common/rules/greedy_block.h"
+#include "common/rules/philox_coins.h"
+#include "common/rules/verify.h"
+#include "common/spec/race.h"
+
+namespace outrider {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+uint64_t GenerationSeed(uint64_t seed, uint64_t generation) {
+  const PhiloxBlock block =
+      Philox({{static_cast<uint32_t>(generation), static_cast<uint32_t>(generation >> 32), 0, 1}},
+             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  return (static_cast<uint64_t>(block.word[0]) << 32) | block.word[1];
+}
+
+// Rows as production holds them, by the token before (index last + 1).
+struct FloatRows {
+  explicit FloatRows(const MarkovChain& chain) {
+    for (const std::vector<double>& row : chain.rows) rows.emplace_back(row.begin(), row.end());
+  }
+  std::span<const float> Row(TokenId last) const { return rows[static_cast<size_t>(last + 1)]; }
+
+  std::vector<std::vector<float>> rows;
+};
+
+// A drawn tree behind `last` with the pair's own rows.
+class PairRound {
+ public:
+  using Real = double;
+  using Weight = double;
+
+  PairRound(const MarkovPair& pair, const DraftTree& tree, TokenId last)
+      : pair_(pair), tree_(tree), last_(last) {}
+
+  int vocab() const { return pair_.vocab; }
+  std::span<const int32_t> draws(int node) const { return tree_.draws(node); }
+  TokenId token(int node) const { return tree_.token(node); }
+  int depth(int node) const { return tree_.depth(node); }
+  SparseRow<double> draft(int node) const { return pair_.DraftRow(Last(node)); }
+  const double* target(int node) const { return pair_.target.Row(Last(node)).data(); }
+
+ private:
+  TokenId Last(int node) const { return node == DraftTree::kRoot ? last_ : tree_.token(node); }
+
+  const MarkovPair& pair_;
+  const DraftTree& tree_;
+  TokenId last_;
+};
+
+// Draws tokens behind a node whose token is `last`: of `draws`, the ones that come `first` .. at
+// this depth.
+using DrawFn = std::function<Tokens(TokenId last, int depth, int first, int draws)>;
+
+// A tree of this shape. `distinct`: draws behind a node are different tokens and each leads on once
+// (the race); else draws that agree share a node and lead on together.
+DraftTree GrowTree(const DraftShape& shape, TokenId last, bool distinct, const DrawFn& draw) {
+  DraftTree tree;
+  int begin = DraftTree::kRoot, end = 1;  // the nodes of this depth
+  std::vector<int> times = {1};           // of each node: how many draws share it
+  for (int depth = 0; depth < shape.length; ++depth) {
+    int drawn = 0;
+    for (int node = begin; node < end; ++node) {
+      const int draws = shape.draws(depth) * (distinct ? 1 : times[static_cast<size_t>(node)]);
+      const TokenId before = node == DraftTree::kRoot ? last : tree.token(node);
+      for (const TokenId token : draw(before, depth, drawn, draws)) {
+        const auto child = static_cast<size_t>(tree.AddDraw(node, token));
+        times.resize(std::max(times.size(), child + 1));
+        ++times[child];
+      }
+      drawn += draws;
+    }
+    begin = end;
+    end = tree.size() + 1;
+  }
+  return tree;
+}
+
+// One generation, round by round.
+class Generation {
+ public:
+  Generation(const Simulation& simulation, const FloatRows& target, const FloatRows& draft,
+             const std::vector<DraftLaw>& laws, uint64_t seed)
+      : simulation_(simulation), target_(target), draft_(draft), laws_(laws), seed_(seed) {}
+
+  const Tokens& tokens() const { return tokens_; }
+
+  // Appends what the next round emits; how many draft tokens stand.
+  int Round() {
+    const bool race = simulation_.rule == Rule::kGumbel;
+    const TokenId last = tokens_.empty() ? -1 : tokens_.back();
+    DraftTree tree =
+        GrowTree(simulation_.shape, last, race, [&](TokenId before, int depth, int first, int n) {
+          return race ? RaceWinners(draft_.Row(before), n, seed_, Position(depth))
+                      : Drawn(before, depth, first, n);
+        });
+    const Verdict verdict = Verified(tree, last);
+    const Tokens path = tree.Path(verdict.node);
+    tokens_.insert(tokens_.end(), path.begin(), path.end());
+    tokens_.push_back(verdict.next);
+    ++round_;
+    return verdict.accepted;
+  }
+
+ private:
+  uint32_t Position(int depth) const {
+    return static_cast<uint32_t>(tokens_.size()) + static_cast<uint32_t>(depth);
+  }
+
+  Tokens Drawn(TokenId last, int depth, int first, int draws) const {
+    const MarkovPair& pair = simulation_.pair;
+    Tokens tokens;
+    for (int i = first; i < first + draws; ++i) {
+      const double coin = Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kDraftToken,
+                               static_cast<uint32_t>(i));
+      tokens.push_back(
+          laws_.empty()
+              ? ResidualRow<double, double>{1, pair.draft.Row(last).data(), pair.vocab, {}}.Draw(
+                    coin)
+              : SampleDraftLaw(laws_[static_cast<size_t>(last + 1)], coin));
+    }
+    return tokens;
+  }
+
+  Verdict Verified(DraftTree& tree, TokenId last) {
+    const auto token_at = [&](int node) {
+      return node == DraftTree::kRoot ? last : tree.token(node);
+    };
+    if (simulation_.rule != Rule::kGumbel && laws_.empty()) {
+      PairRound round(simulation_.pair, tree, last);
+      PhiloxCoins coins(seed_, round_);
+      return simulation_.rule == Rule::kGreedyBlock ? VerifyGreedyBlock(round, carry_, coins)
+                                                    : Verify(simulation_.rule, round, coins);
+    }
+    for (int node = 0; node <= tree.size() && !laws_.empty(); ++node) {
+      if (tree.draws(node).empty()) continue;
+      tree.SetLaw(node, laws_[static_cast<size_t>(token_at(node) + 1)]);
+    }
+    return VerifyRound(
+        simulation_.rule, tree, [&](int node) { return target_.Row(token_at(node)); },
+        simulation_.pair.vocab, seed_, round_, Position(0));
+  }
+
+  const Simulation& simulation_;
+  const FloatRows& target_;
+  const FloatRows& draft_;
+  const std::vector<DraftLaw>& laws_;  // by last + 1; empty: rows of doubles
+  uint64_t seed_;
+  uint32_t round_ = 0;
+  Tokens tokens_;
+  GreedyCarry carry_;
+};
+
+// Mean and standard error of numbers that come one by one.
+class Average {
+ public:
+  void Add(double x) {
+    ++count_;
+    const double off = x - mean_;
+    mean_ += off / count_;
+    squares_ += off * (x - mean_);
+  }
+  double mean() const { return mean_; }
+  double error() const { return count_ > 1 ? std::sqrt(squares_ / (count_ - 1) / count_) : 0; }
+
+ private:
+  double count_ = 0, mean_ = 0, squares_ = 0;  // of the deviations (Welford)
+};
+
+}  // namespace
+
+SimulationFigures SampleFigures(const Simulation& simulation, int64_t generations, uint64_t seed,
+                                bool wire) {
+  const FloatRows target(simulation.pair.target), draft(simulation.pair.draft);
+  std::vector<DraftLaw> laws;
+  if (wire && simulation.rule != Rule::kGreedyBlock) {
+    for (const auto& row : simulation.pair.draft.rows) laws.push_back(WireLaw(row));
+  }
+  const auto total = static_cast<size_t>(simulation.shape.length) + 1;
+  const auto chain = static_cast<size_t>(simulation.chain);
+  const double share = 1 / static_cast<double>(generations);
+
+  SimulationFigures figures{.rounds = generations,
+                            .accepted_law = std::vector<double>(total),
+                            .mean_tokens = {},
+                            .mean_tokens_error = {},
+                            .first_token_law = {},
+                            .sequence_law = {}};
+  Average accepted;
+  std::vector<Average> emitted(chain);
+  std::map<Tokens, int64_t> sequences;
+  std::vector<int64_t> accepted_counts(total);
+  for (int64_t n = 0; n < generations; ++n) {
+    Generation generation(simulation, target, draft, laws,
+                          GenerationSeed(seed, static_cast<uint64_t>(n)));
+    for (size_t round = 0; round < chain || generation.tokens().size() < total; ++round) {
+      const int stand = generation.Round();
+      if (round == 0) {
+        accepted.Add(stand);
+        ++accepted_counts[static_cast<size_t>(stand)];
+      }
+      if (round < chain) emitted[round].Add(static_cast<double>(generation.tokens().size()));
+    }
+    const auto end = generation.tokens().begin() + static_cast<std::ptrdiff_t>(total);
+    ++sequences[Tokens(generation.tokens().begin(), end)];
+  }
+
+  figures.mean_accepted = accepted.mean();
+  figures.standard_error = accepted.error();
+  for (size_t i = 0; i < total; ++i) {
+    figures.accepted_law[i] = static_cast<double>(accepted_counts[i]) * share;
+  }
+  for (const Average& tokens : emitted) {
+    figures.mean_tokens.push_back(tokens.mean());
+    figures.mean_tokens_error.push_back(tokens.error());
+  }
+  figures.first_token_law.resize(static_cast<size_t>(simulation.pair.vocab));
+  for (const auto& [tokens, times] : sequences) {
+    const double frequency = static_cast<double>(times) * share;
+    figures.sequence_law[tokens] = frequency;
+    figures.first_token_law[static_cast<size_t>(tokens[0])] += frequency;
+  }
+  return figures;
+}
+
+}  // namespace outrider

@@ -1,0 +1,129 @@
+#include "drafter/propose/lookahead.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <vector>
+
+#include "tests/drafter/propose/parts_fixture.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class LookaheadTest : public PartsTest {
+ protected:
+  class Hits final : public DraftObserver {
+   public:
+    void OnVerdictAhead(const HeldSession&, bool hit) override { heard.push_back(hit); }
+    std::vector<bool> heard;
+  };
+
+  // The verdict that the draft is rejected from its first token on.
+  static SessionVerdict Rejection(const HeldSession& held, TokenId next) {
+    const uint32_t round = held.mirror->session.round();
+    return {.session = held.id,
+            .round = round,
+            .node = 0,
+            .next = {next},
+            .plan = {.round = round + 1, .shape = Sequences(1, 2)}};
+  }
+
+  Hits hits_;
+};
+
+TEST_F(LookaheadTest, TakesTheLikeliestGuessOfEachSession) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 3}});
+  VerifierConnection& connection = Connect(1);
+  for (uint64_t id = 1; id <= 2; ++id) Hold(connection, id, 2);
+  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  const std::vector<PassShare> shares = parts_->lookahead.Plan();
+  ASSERT_THAT(shares, SizeIs(3));
+  EXPECT_EQ(shares[0].held->id, 1u);
+  EXPECT_EQ(shares[1].held->id, 2u);
+  EXPECT_EQ(shares[2].held->id, 1u) << "the second guess of the first session";
+  for (const PassShare& share : shares) {
+    ASSERT_NE(share.guess, nullptr);
+    EXPECT_EQ(share.tokens, 1);
+  }
+}
+
+TEST_F(LookaheadTest, WantsCompleteDraftsAndTokensToSpend) {
+  Build({.lookahead = {.tokens = 64}});
+  Hold(Connect(1), 1, 2);
+  EXPECT_THAT(parts_->lookahead.Plan(), IsEmpty()) << "still drafting";
+  Build({.lookahead = {.tokens = 0}});
+  Hold(Connect(1), 1, 1);
+  RunPass();
+  EXPECT_THAT(parts_->lookahead.Plan(), IsEmpty());
+}
+
+TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 16}}, {}, &hits_);
+  VerifierConnection& connection = Connect(1);
+  for (const bool hit : {true, false}) {
+    HeldSession& held = Hold(connection, hit ? 1 : 2, 2);
+    while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+    const TokenId guessed = held.mirror->session.LikelyStops()[0].next;
+    for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
+      parts_->depths.Run(shares);
+      shares = parts_->lookahead.Plan();
+    }
+    const TokenId drawn = held.mirror->session.draft().token(1);
+    const auto mirror = parts_->lookahead.Take(held, Rejection(held, hit ? guessed : drawn));
+    EXPECT_EQ(mirror != nullptr, hit);
+    if (hit) {
+      EXPECT_EQ(mirror->session.round(), 2u);
+      EXPECT_GT(mirror->session.depths_drawn(), 0);
+    }
+    EXPECT_FALSE(held.ahead.begun()) << "its guesses are over";
+    parts_->sessions.Forget(connection, held.id);
+  }
+  EXPECT_THAT(hits_.heard, ElementsAre(true, false));
+}
+
+TEST_F(LookaheadTest, ReportsNothingWhereNothingWasGuessed) {
+  Build({.lookahead = {.tokens = 64}}, {}, &hits_);
+  HeldSession& held = Hold(Connect(1), 1, 1);
+  RunPass();
+  EXPECT_EQ(parts_->lookahead.Take(held, Rejection(held, 7)), nullptr);
+  EXPECT_THAT(hits_.heard, IsEmpty());
+}
+
+// The gate opens and shuts by the time of rounds that follow each other.
+TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
+  Build({.lookahead = {.tokens = 64}});
+  HeldSession& held = Hold(Connect(1), 1, 1);
+  EXPECT_FALSE(held.drafted.has_value());
+  parts_->lookahead.OnDraftComplete(held, clock_.Now());
+  EXPECT_EQ(held.drafted, clock_.Now());
+  SessionVerdict verdict = Rejection(held, 7);
+  (void)parts_->lookahead.Take(held, verdict);
+  EXPECT_TRUE(held.drafted.has_value());
+  verdict.plan.round = 5;  // rounds 2 to 4 had no draft of this drafter's
+  (void)parts_->lookahead.Take(held, verdict);
+  EXPECT_FALSE(held.drafted.has_value());
+}
+
+TEST_F(LookaheadTest, StopsWhereRoundsAreLongerForIt) {
+  Build({.lookahead = {.tokens = 64}});
+  HeldSession& held = Hold(Connect(1), 1, 1);
+  RunPass();
+  int open = 0;
+  constexpr int kRounds = 8000;
+  for (int i = 0; i < kRounds; ++i) {
+    const bool ahead = !parts_->lookahead.Plan().empty();
+    held.ahead = {};
+    if (2 * i >= kRounds) open += ahead ? 1 : 0;
+    clock_.Advance(std::chrono::milliseconds(ahead ? 20 : 10));
+    parts_->lookahead.OnDraftComplete(held, clock_.Now());
+  }
+  EXPECT_LT(open, kRounds / 2 / 4);
+  EXPECT_GT(open, 0) << "but for a trial now and then";
+}
+
+}  // namespace
+}  // namespace outrider

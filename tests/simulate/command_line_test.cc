@@ -1,0 +1,140 @@
+#include "simulate/command_line.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct CommandResult {
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+CommandResult RunCommand(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv = {"outrider-simulate"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  CommandResult result;
+  result.exit_code = RunSimulateCommandLine(static_cast<int>(argv.size()), argv.data(), out, err);
+  result.out = out.str();
+  result.err = err.str();
+  return result;
+}
+
+class SimulateCommandLine : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(path_) << R"({"vocab": 2,
+        "target": {"initial": [0.25, 0.75], "transition": [[0.25, 0.75], [0.25, 0.75]]},
+        "draft": {"initial": [0.75, 0.25], "transition": [[0.75, 0.25], [0.75, 0.25]]}})";
+  }
+
+  const testing::TempDir dir_;
+  const std::string path_ = dir_ / "pair.json";
+};
+
+TEST_F(SimulateCommandLine, JsonIsTheSimulatorsOwnObject) {
+  const auto result = RunCommand(
+      {"--pair", path_, "--algorithm", "token", "--draft-length", "1", "--exact", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["algorithm"], "token");
+  EXPECT_EQ(json["draft_length"], 1);
+  EXPECT_EQ(json["mean_accepted"], 0.5);  // min(p, q) = 0.25 for either token
+}
+
+TEST_F(SimulateCommandLine, WithoutJsonItPrintsOneFigureALine) {
+  const auto result =
+      RunCommand({"--pair", path_, "--algorithm", "token", "--draft-length", "1", "--exact"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("mean_accepted: 0.5\n"));
+}
+
+TEST_F(SimulateCommandLine, FlagsReachTheSimulator) {
+  const auto result = RunCommand({"--pair", path_, "--rounds", "7", "--seed", "3", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["rounds"], 7);
+  const auto tree = RunCommand({"--pair", path_, "--algorithm", "multipath-block", "--tree", "2,1",
+                                "--chain", "3", "--integer-law", "--exact", "--json"});
+  EXPECT_EQ(tree.exit_code, 0) << tree.err;
+  const auto json = nlohmann::json::parse(tree.out);
+  EXPECT_EQ(json["tree"], nlohmann::json({2, 1}));
+  EXPECT_EQ(json["draft_length"], 2);
+  EXPECT_EQ(json["mean_tokens"].size(), 3U);
+  const auto drafts = RunCommand(
+      {"--pair", path_, "--algorithm", "spectr", "--drafts", "3", "--rounds", "7", "--json"});
+  EXPECT_EQ(drafts.exit_code, 0) << drafts.err;
+  EXPECT_EQ(nlohmann::json::parse(drafts.out)["drafts"], 3);
+}
+
+TEST_F(SimulateCommandLine, RefusesWhatNoRuleCanRun) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--algorithm", "block", "--drafts", "2"},
+        {"--algorithm", "spectr", "--drafts", "2", "--tree", "2,1"},
+        {"--rounds", "0"},
+        {"--algorithm", "spectr", "--drafts", "16", "--draft-length", "3", "--exact"}}) {
+    std::vector<std::string> args = {"--pair", path_};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const auto result = RunCommand(args);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.err, StartsWith("error: INVALID_ARGUMENT: "));
+  }
+  const auto name = RunCommand({"--pair", path_, "--algorithm", "blocks"});
+  EXPECT_NE(name.exit_code, 0);
+  EXPECT_THAT(name.err, HasSubstr("multipath-block"));
+}
+
+TEST_F(SimulateCommandLine, ControlPlaysAScenario) {
+  const std::string scenario = dir_ / "scenario.json";
+  std::ofstream(scenario) << R"({"arms": [{"name": "none", "kind": "none"}],
+      "verify_ms": {"base": 20, "per_row": 0.5}, "rtt_ms": 2, "tokens": 4, "requests": 1,
+      "shared": false})";
+  const auto json = RunCommand(
+      {"control", "--scenario", scenario, "--policy", "ucbspec", "--seeds", "3", "--json"});
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["policy"], "ucbspec");
+  EXPECT_EQ(report["mean_ms"], 82);
+  EXPECT_EQ(report["pulls"]["none"], 12);
+  const auto text = RunCommand({"control", "--scenario", scenario});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("policy: \"adaptive\"\n"));
+  EXPECT_THAT(text.out, HasSubstr("pulls:\n  none  80\n"));
+  const auto unknown = RunCommand({"control", "--scenario", scenario, "--policy", "best"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, StartsWith("error: INVALID_ARGUMENT: "));
+  const auto missing = RunCommand({"control", "--scenario", dir_ / "missing"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, StartsWith("error: NOT_FOUND: "));
+}
+
+TEST_F(SimulateCommandLine, APairOrAScenarioIsRequired) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{}, {"control"}}) {
+    const auto result = RunCommand(args);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err, HasSubstr("is required"));
+  }
+}
+
+TEST_F(SimulateCommandLine, AMissingPairIsNotFound) {
+  const auto result = RunCommand({"--pair", "/nowhere/pair.json"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("error: NOT_FOUND: "));
+}
+
+}  // namespace
+}  // namespace outrider

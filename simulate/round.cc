@@ -162,7 +162,10 @@ void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& em
     }
     for (size_t i = 0; i < stands.size(); ++i) minus.weights[i] = rest.d * entries[i].q;
   } else {
-    minus = ChooseMix(entries, k).law;
+    HostScratch memory;
+    const RuleScratch scratch = memory.For(1, n);
+    const PathChoice choice = ChooseMix(scratch, OneLane(), entries.data(), n, k);
+    for (size_t i = 0; i < stands.size(); ++i) minus.weights[i] = choice.Mixed(scratch, i);
     for (size_t i = 0; i < stands.size(); ++i) {
       stands[i] = std::min(entries[i].p, minus.weights[i]);
     }
@@ -178,7 +181,7 @@ void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& em
     }
   }
   std::vector<double> law(target.size());
-  ResidualRow<double, double>{1, target.data(), pair.vocab, minus.row()}.Law(law.data());
+  ResidualRow<double>{1, target.data(), pair.vocab, minus.row()}.Law(law.data());
   for (const TokenId x : pair.ids) {
     const double p = std::max(left, 0.0) * law[static_cast<size_t>(x)];
     if (p > 0) emit(Tokens{x}, 0, p, {});

@@ -8,7 +8,9 @@
 
 #include "common/math/coins.h"
 #include "common/math/philox.h"
+#include "common/rules/candidates.h"
 #include "common/rules/greedy_block.h"
+#include "common/rules/host_rounds.h"
 #include "common/rules/philox_coins.h"
 #include "common/rules/verify.h"
 #include "common/spec/race.h"
@@ -39,16 +41,21 @@ struct FloatRows {
 class PairRound {
  public:
   using Real = double;
-  using Weight = double;
 
   PairRound(const MarkovPair& pair, const DraftTree& tree, TokenId last)
-      : pair_(pair), tree_(tree), last_(last) {}
+      : pair_(pair), tree_(tree), last_(last), drafts_(static_cast<size_t>(tree.size()) + 1) {}
 
   int vocab() const { return pair_.vocab; }
+  int max_depth() const { return tree_.max_depth(); }
+  int max_entries() const { return pair_.vocab; }
   std::span<const int32_t> draws(int node) const { return tree_.draws(node); }
   TokenId token(int node) const { return tree_.token(node); }
   int depth(int node) const { return tree_.depth(node); }
-  SparseRow<double> draft(int node) const { return pair_.DraftRow(Last(node)); }
+  SparseRow<double> draft(int node) {
+    OwnedRow& draft = drafts_[static_cast<size_t>(node)];
+    if (draft.ids.empty()) draft = RowOf(pair_.DraftRow(Last(node)));
+    return draft.row();
+  }
   const double* target(int node) const { return pair_.target.Row(Last(node)).data(); }
 
  private:
@@ -57,6 +64,7 @@ class PairRound {
   const MarkovPair& pair_;
   const DraftTree& tree_;
   TokenId last_;
+  std::vector<OwnedRow> drafts_;  // by node, as far as they were asked for
 };
 
 // Draws tokens behind a node whose token is `last`: of `draws`, the ones that come `first` .. at
@@ -126,8 +134,7 @@ class Generation {
                                static_cast<uint32_t>(i));
       tokens.push_back(
           laws_.empty()
-              ? ResidualRow<double, double>{1, pair.draft.Row(last).data(), pair.vocab, {}}.Draw(
-                    coin)
+              ? ResidualRow<double>{1, pair.draft.Row(last).data(), pair.vocab, {}}.Draw(coin)
               : SampleDraftLaw(laws_[static_cast<size_t>(last + 1)], coin));
     }
     return tokens;

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "common/backend/draft_batch.h"
-#include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/rules/round_batch.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
@@ -166,20 +166,14 @@ class Backend {
   // out[i] = x[rows[i]], rows of n.
   virtual void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) = 0;
 
-  // Whether Verify may be called for rows of `vocab` logits: rounds are decided on the device, and
-  // no row need come to the host.
-  virtual bool Verifies(int /*vocab*/) const { return false; }
-  // Warps the batch's rows (which are overwritten) and decides its rounds; waits for that and all
-  // that was enqueued before. Until the next Verify. REQUIRES: trees and laws are valid as
-  // common/spec/draft_tree.h has it.
-  virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, const LogitRows& /*rows*/) {
-    OUTRIDER_CHECK(false);
-    return {};
-  }
+  // Decides the batch's rounds over rows of logits where they are (they are overwritten); waits for
+  // that and all that was enqueued before. Valid until the next Decide. REQUIRES: `rows` has
+  // batch.nodes() rows; drafts are valid as common/spec/draft_tree.h has it.
+  virtual Decisions Decide(const RoundBatch& batch, const LogitRows& rows) = 0;
 
-  // Whether Draft may be called for rows of `vocab` logits: what is drafted from is read on the
-  // device, and no row need come to the host.
-  virtual bool Drafts(int /*vocab*/) const { return false; }
+  // Whether Draft may be called: what is drafted from is read on the device, and no row need come
+  // to the host.
+  virtual bool Drafts() const { return false; }
   // Reads the batch's rows (which are overwritten); waits for that and all that was enqueued
   // before. By row of the batch, until the next Draft.
   virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/, float* /*rows*/,
@@ -188,7 +182,7 @@ class Backend {
     return {};
   }
 
-  // A draft of several depths in one go, where it Drafts rows of `vocab` logits. The ops(d) of
+  // A draft of several depths in one go, where it Drafts. The ops(d) of
   // passes[d], as RunPass has them, make `rows`, one of each chain (DraftBatch::AddChain) in their
   // order; behind them a token of each is drawn, which EmbedDrawn feeds to the next pass, whose
   // layout has no tokens. Waits for all of it: what was read, by depth and then by chain, until

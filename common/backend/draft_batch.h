@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "common/backend/row_warp.h"
 #include "common/base/types.h"
 #include "common/math/softmax.h"
+#include "common/spec/row_sampling.h"
 
 namespace outrider {
 
@@ -31,7 +31,7 @@ struct DraftRowSpec {
   // kTop: of the row as it came, at temperature 1. kRace: of the warped row. kLaw: none.
   RowMeasure measure = RowMeasure::kNone;
   int32_t allowed = 0;    // ids from here on are never sampled; at most the row's width
-  RowWarp warp;           // temperature 0: a point mass
+  RowSampling sampling;   // temperature 0: a point mass
   uint64_t seed = 0;      // of the race
   uint32_t position = 0;  // likewise
 };
@@ -76,14 +76,14 @@ class DraftBatch {
 
   void SkipRows(int count) { next_row_ += count; }
 
-  // `seen`: rising, distinct tokens; may be empty without penalties. `biases`: distinct tokens.
-  void BeginSession(std::span<const SeenToken> seen, std::span<const TokenBias> biases) {
+  // How the session samples. Suppressed tokens are not looked at: drafts may hold them.
+  void BeginSession(const SamplingState& state) {
     session_ = {.first_seen = static_cast<int32_t>(seen_.size()),
-                .seen = static_cast<int32_t>(seen.size()),
+                .seen = static_cast<int32_t>(state.seen.size()),
                 .first_bias = static_cast<int32_t>(biases_.size()),
-                .biases = static_cast<int32_t>(biases.size())};
-    seen_.insert(seen_.end(), seen.begin(), seen.end());
-    biases_.insert(biases_.end(), biases.begin(), biases.end());
+                .biases = static_cast<int32_t>(state.biases.size())};
+    seen_.insert(seen_.end(), state.seen.begin(), state.seen.end());
+    biases_.insert(biases_.end(), state.biases.begin(), state.biases.end());
   }
 
   // The session's next row; `path`: the tokens behind those of `seen` that lead to it.

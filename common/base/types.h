@@ -7,6 +7,7 @@ namespace outrider {
 
 // An index into the vocabulary. Signed, so that -1 can say "none"; uint32 on the wire.
 using TokenId = int32_t;
+inline constexpr TokenId kMaxVocabulary = 1 << 20;  // ids, and logits of a row, at most
 
 // A token's keys and values of all layers move from one slot of the paged cache to another.
 struct SlotCopy {

@@ -32,15 +32,13 @@ struct SparseRow {
   }
 };
 
-// min(1, p * P(token) / Q(token)): with p = 1 token verification's acceptance probability (Eq. 1),
-// with p = p_{i-1} block verification's p_i (Algorithm 2, line 4). 0 for a token that Q cannot have
-// produced: Q is then not the law that was sampled, and rejecting keeps the output a target draw.
-template <class Real, class Weight>
-OUTRIDER_HD double AcceptedMass(double p, const Real* target, const SparseRow<Weight>& draft,
-                                TokenId token) {
-  const double q = draft.Of(token);
-  if (!(q > 0)) return 0;
-  const double mass = p * static_cast<double>(target[token]) / q;
+// min(1, p * P(x) / Q(x)) of a draft token x, given P(x) and Q(x): with p = 1 token verification's
+// acceptance probability (Eq. 1), with p = p_{i-1} block verification's p_i (Algorithm 2, line 4).
+// 0 for a token that Q cannot have produced: Q is then not the distribution that was sampled, and
+// rejecting keeps the output a sample of the target.
+OUTRIDER_HD inline double AcceptedMass(double p, double target, double draft) {
+  if (!(draft > 0)) return 0;
+  const double mass = p * target / draft;
   return mass < 1 ? mass : 1;
 }
 
@@ -67,10 +65,6 @@ OUTRIDER_HD double OverlapMass(double p, const Real* target, const SparseRow<Wei
 OUTRIDER_HD inline double ResidualMass(double p, double overlap) {
   return p > overlap ? p - overlap : 0;
 }
-template <class Real, class Weight>
-OUTRIDER_HD double ResidualMass(double p, const Real* target, const SparseRow<Weight>& draft) {
-  return ResidualMass(p, OverlapMass(p, target, draft, 0, 1));
-}
 
 // h = S / (S + 1 - p), Eq. (5) for an inner position. At p = 1 it is 1: by the formula when S > 0,
 // by choice when S = 0, where P = Q and every later position is accepted anyway.
@@ -81,7 +75,7 @@ OUTRIDER_HD inline double InnerAcceptance(double p, double residual_mass) {
 
 // The law proportional to max(scale * P(x) - Q(x), 0); to P itself when draft is empty.
 // Walked in tiles of the vocabulary, so that O(|supp Q|) work a tile takes the place of a dense Q.
-template <class Real, class Weight>
+template <class Real>
 struct ResidualRow {
   static constexpr int kTile = 256;
   static constexpr double kEmpty = 1e-200;  // a total below is rounding
@@ -89,7 +83,7 @@ struct ResidualRow {
   double scale = 1;
   const Real* target = nullptr;
   int vocab = 0;
-  SparseRow<Weight> draft;
+  SparseRow<double> draft;
 
   // Weights of tokens [begin, begin + n), n <= kTile; returns their sum.
   OUTRIDER_HD double Tile(int begin, int n, double* weights) const {

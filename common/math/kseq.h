@@ -103,15 +103,6 @@ OUTRIDER_HD inline double KSeqChoice(const KSeq& kseq, double p, double q,
   return mass * kseq.gain + all_but_one_fail * (q - mass);
 }
 
-// out[i]: that of entry i.
-OUTRIDER_HD inline void KSeqChoiceLaw(const KSeq& kseq, const RatioEntry* entries, int n, int k,
-                                      double* out) {
-  const double all_but_one_fail = Power(1 - kseq.beta, k - 1);
-  for (int i = 0; i < n; ++i) {
-    out[i] = KSeqChoice(kseq, entries[i].p, entries[i].q, all_but_one_fail);
-  }
-}
-
 // Pr(a token is chosen) when the candidate that ranks first is: the largest of k draws. below: q of
 // the entries that rank behind it.
 OUTRIDER_HD inline double RatioChoice(double q, double below, int k) {
@@ -121,12 +112,12 @@ OUTRIDER_HD inline double RatioChoice(double q, double below, int k) {
   return q * sum;
 }
 
-// out[i]: that of entry i.
-OUTRIDER_HD inline void RatioChoiceLaw(const RatioEntry* entries, int n, int k, double* out) {
-  double below = 0;
+// below[i]: q of the entries that rank after entry i.
+OUTRIDER_HD inline void QBelow(const RatioEntry* entries, int n, double* below) {
+  double sum = 0;
   for (int i = n - 1; i >= 0; --i) {
-    out[i] = RatioChoice(entries[i].q, below, k);
-    below += entries[i].q;
+    below[i] = sum;
+    sum += entries[i].q;
   }
 }
 
@@ -138,10 +129,15 @@ OUTRIDER_HD inline double MixedChoice(double share, double by_kseq, double by_ra
   return share * by_kseq + (1 - share) * by_ratio;
 }
 
-// sum_x min(p(x), law(x)): how much of a draft from `law` token verification would keep.
-OUTRIDER_HD inline double Overlap(const RatioEntry* entries, int n, const double* law) {
+// sum_x min(p(x), r(x)), r the distribution of the mixed choice: how much of a draft from r token
+// verification would accept. by_kseq, by_ratio: KSeqChoice and RatioChoice of each entry.
+OUTRIDER_HD inline double OverlapOfMix(double share, const RatioEntry* entries, int n,
+                                       const double* by_kseq, const double* by_ratio) {
   double sum = 0;
-  for (int i = 0; i < n; ++i) sum += entries[i].p < law[i] ? entries[i].p : law[i];
+  for (int i = 0; i < n; ++i) {
+    const double r = MixedChoice(share, by_kseq[i], by_ratio[i]);
+    sum += entries[i].p < r ? entries[i].p : r;
+  }
   return sum;
 }
 

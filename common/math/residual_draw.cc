@@ -10,9 +10,8 @@ namespace {
 
 // The token of the tile where the cumulative weights pass `goal`; the last one of any weight if
 // they add up to a little less than the tile's sum in float; -1 if none has any.
-template <class Weight>
-TokenId DrawInTile(const ResidualRow<float, Weight>& law, int begin, double goal) {
-  constexpr int kTile = ResidualRow<float, Weight>::kTile;
+TokenId DrawInTile(const ResidualRow<float>& law, int begin, double goal) {
+  constexpr int kTile = ResidualRow<float>::kTile;
   double weights[kTile];
   const int n = std::min(kTile, law.vocab - begin);
   law.Tile(begin, n, weights);
@@ -24,9 +23,10 @@ TokenId DrawInTile(const ResidualRow<float, Weight>& law, int begin, double goal
   return drawn;
 }
 
-template <class Weight>
-TokenId Draw(const ResidualRow<float, Weight>& law, double coin) {
-  constexpr size_t kTile = ResidualRow<float, Weight>::kTile;
+}  // namespace
+
+TokenId DrawResidual(const ResidualRow<float>& law, double coin) {
+  constexpr size_t kTile = ResidualRow<float>::kTile;
   const auto vocab = static_cast<size_t>(law.vocab);
   std::vector<float> sums((vocab + kTile - 1) / kTile);
   TileSums({law.target, vocab}, kTile, sums);
@@ -57,13 +57,6 @@ TokenId Draw(const ResidualRow<float, Weight>& law, double coin) {
     if (drawn >= 0) return drawn;
   }
   return law.Draw(coin);
-}
-
-}  // namespace
-
-TokenId DrawResidual(const ResidualRow<float, double>& law, double coin) { return Draw(law, coin); }
-TokenId DrawResidual(const ResidualRow<float, uint32_t>& law, double coin) {
-  return Draw(law, coin);
 }
 
 }  // namespace outrider

@@ -14,7 +14,6 @@ using Json = nlohmann::json;
 
 // Generous for any dense model; they keep products of two sizes far inside of int64 and refuse a
 // file that would make us allocate for nothing.
-constexpr int kMaxVocabulary = 1 << 21;
 constexpr int kMaxHidden = 1 << 16;
 constexpr int kMaxIntermediate = 1 << 19;
 constexpr int kMaxLayers = 1024;

@@ -11,11 +11,11 @@
 
 #include "common/backend/backend.h"
 #include "common/backend/draft_batch.h"
-#include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/config.h"
+#include "common/rules/round_batch.h"
 
 namespace outrider {
 
@@ -33,12 +33,9 @@ struct ForwardSequence {
   std::span<const int32_t> parents;
   // Ascending indices into `tokens` whose logits are wanted; may be empty (prefill).
   std::span<const int32_t> logit_rows;
-  // Leaves its logits on the device for the Verify that has to follow. REQUIRES: the model
-  // verifies().
-  bool verify = false;
-  // Likewise for the Draft that has to follow. REQUIRES: the model drafts(); no sequence of the
-  // batch has `verify`.
-  bool draft = false;
+  // Whether its rows of logits are copied to ForwardOutput too. Without, only Decide and Draft read
+  // them, where they are.
+  bool logits_to_host = true;
 };
 
 // A sequence that drafts several tokens in one call.
@@ -48,12 +45,13 @@ struct DraftChain {
 };
 
 struct ForwardOutput {
-  // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows, without
-  // those that are left for Verify or Draft. Owned by the model, valid until its next Forward, but
-  // only behind Verify or Draft where that has to follow; the caller may overwrite it.
+  // [rows, vocab_size] float, row-major, in the order of the batch and of its logit_rows, of the
+  // sequences that want them on the host. Owned by the model, valid until its next Forward; the
+  // caller may overwrite it. If some sequences do not want theirs: not before the Decide or Draft
+  // that follows.
   float* logits = nullptr;
-  // [.., hidden_size]: last hidden states (after the final norm), if asked for: of all logit_rows,
-  // those left for Draft too. Not together with Verify.
+  // [.., hidden_size]: last hidden states (after the final norm), if asked for: of all logit_rows.
+  // Valid as `logits` is.
   const float* hidden = nullptr;
   int rows = 0;
 };
@@ -91,21 +89,19 @@ class Model {
                          ForwardOutput* output) = 0;
   virtual int max_batch_tokens() const = 0;
 
-  // Whether rounds can be verified where the logits are: then those need not come to the host.
-  virtual bool verifies() const { return false; }
-  // Decides rounds over the logits of the last Forward, of which those that it did not leave on the
-  // device belong to no session of the batch (VerifyBatch::SkipRows). Waits for the device. Ids
-  // from `allowed` on are never sampled. The result is valid until the next Verify. REQUIRES: trees
-  // and laws are valid as common/spec/draft_tree.h has it.
-  virtual DeviceVerdicts Verify(const VerifyBatch& /*batch*/, int /*allowed*/) {
-    OUTRIDER_CHECK(false);
-    return {};
-  }
+  // Decides rounds over the logits of the last Forward, where they are: the batch's nodes are its
+  // logit rows, in its order. Once after each Forward. Ids from `allowed` on are never sampled. The
+  // result is valid until the next Decide. REQUIRES: drafts are valid as common/spec/draft_tree.h
+  // has it.
+  virtual Decisions Decide(const RoundBatch& batch, int allowed) = 0;
+  // Whether logits are in another memory than the host's, so that what comes from there is counted
+  // in bytes_to_host.
+  virtual bool on_device() const { return false; }
   // Whether what is drafted from can be read where the logits are: then those need not come to the
   // host.
   virtual bool drafts() const { return false; }
-  // Reads from the logits of the last Forward, of which those that it did not leave on the device
-  // belong to no session of the batch (DraftBatch::SkipRows). Waits for the device. The result, by
+  // Reads from the logits of the last Forward, some of which may belong to no session of the batch
+  // (DraftBatch::SkipRows). Waits for the device. The result, by
   // row of the batch, is valid until the next Draft.
   virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/) {
     OUTRIDER_CHECK(false);

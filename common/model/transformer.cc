@@ -37,8 +37,6 @@ struct KvBuffers {
   std::unique_ptr<Buffer> keys, values;
 };
 
-bool StaysOnDevice(const ForwardSequence& share) { return share.verify || share.draft; }
-
 AttentionShape ShapeOf(const ModelConfig& config, const ModelOptions& options) {
   return {.num_heads = config.num_heads,
           .num_kv_heads = config.num_kv_heads,
@@ -65,12 +63,15 @@ class Transformer : public Model {
   int total_pages() const override { return pool_.total_pages(); }
   int free_pages() const override { return pool_.free_pages(); }
   int max_batch_tokens() const override { return options_.max_batch_tokens; }
-  bool verifies() const override { return backend_->Verifies(config_.vocab_size); }
-  DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override {
-    return backend_->Verify(batch, {work_.logits->floats(), config_.vocab_size, allowed});
+  Decisions Decide(const RoundBatch& batch, int allowed) override {
+    OUTRIDER_CHECK(batch.nodes() == static_cast<int>(batches_[0].logit_rows().size()));
+    in_flight_ = false;
+    return backend_->Decide(batch, {work_.logits->floats(), config_.vocab_size, allowed});
   }
-  bool drafts() const override { return backend_->Drafts(config_.vocab_size); }
+  bool on_device() const override { return backend_->Drafts(); }
+  bool drafts() const override { return backend_->Drafts(); }
   std::span<const PickedRow> Draft(const DraftBatch& batch) override {
+    in_flight_ = false;
     return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
   }
   Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
@@ -105,6 +106,10 @@ class Transformer : public Model {
   void CarryOutCopies();
   // `behind`: tokens that each sequence takes behind those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int behind);
+  // Before its arrays are written again.
+  void WaitForLastPass() {
+    if (std::exchange(in_flight_, false)) backend_->Wait();
+  }
   void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
@@ -136,6 +141,7 @@ class Transformer : public Model {
   std::vector<SequenceId> free_ids_;
   // Of the last Forward the first one; of the last DraftChains by depth.
   std::vector<RaggedBatch> batches_{1};
+  bool in_flight_ = false;  // the last Forward was not waited for
   std::vector<SlotCopy> copies_;
   std::vector<SequenceId> seen_;  // scratch of CheckBatch
 };
@@ -265,6 +271,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   OUTRIDER_TRY(CheckBatch(batch, 0));
   if (batch.empty()) return Status();
   OUTRIDER_TRY(MakeRoomForLogits(batch));
+  WaitForLastPass();
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
   const BatchLayout layout = batches_[0].layout();
@@ -289,10 +296,11 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
                      .tokens = chain.tokens,
                      .parents = {},
                      .logit_rows = {&last_rows.back(), 1},
-                     .draft = true});
+                     .logits_to_host = false});
   }
   OUTRIDER_TRY(CheckBatch(batch, depths - 1));
   if (batch.empty()) return Status();
+  WaitForLastPass();
   batches_.resize(std::max(batches_.size(), static_cast<size_t>(depths)));
   std::vector<BatchLayout> passes;
   for (int depth = 0; depth < depths; ++depth) {
@@ -402,7 +410,7 @@ Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
   constexpr size_t kLeastRows = 16;
   size_t rows = 0;
   for (const ForwardSequence& share : batch) {
-    if (!StaysOnDevice(share)) rows += share.logit_rows.size();
+    if (share.logits_to_host) rows += share.logit_rows.size();
   }
   if (rows <= host_rows_) return Status();
   rows = std::min(std::bit_ceil(std::max(rows, kLeastRows)),
@@ -416,13 +424,13 @@ Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
   return Status();
 }
 
-// Brings the rows that are not left on the device to the host, one behind another; how many.
+// Brings the rows that are wanted there to the host, one after another; how many.
 int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
   const auto vocabulary = static_cast<size_t>(config_.vocab_size);
   size_t first = 0, copied = 0;  // rows
   for (size_t i = 0; i < batch.size();) {
     size_t run = 0;
-    for (; i < batch.size() && !StaysOnDevice(batch[i]); ++i) run += batch[i].logit_rows.size();
+    for (; i < batch.size() && batch[i].logits_to_host; ++i) run += batch[i].logit_rows.size();
     if (run > 0) {
       backend_->CopyOut(host_logits_->floats() + copied * vocabulary,
                         work_.logits->floats() + first * vocabulary,
@@ -430,7 +438,7 @@ int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
     }
     first += run;
     copied += run;
-    for (; i < batch.size() && StaysOnDevice(batch[i]); ++i) first += batch[i].logit_rows.size();
+    for (; i < batch.size() && !batch[i].logits_to_host; ++i) first += batch[i].logit_rows.size();
   }
   return static_cast<int>(copied);
 }
@@ -451,12 +459,9 @@ void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_h
   }
   if (output->rows == rows) {
     backend_->Wait();
-    return;
+  } else {
+    in_flight_ = true;  // Decide or Draft waits
   }
-  // Verify or Draft follows and waits.
-  const bool verify = std::any_of(batch.begin(), batch.end(),
-                                  [](const ForwardSequence& share) { return share.verify; });
-  OUTRIDER_CHECK(verify ? verifies() && !want_hidden : drafts());
 }
 
 Status CheckOptions(const ModelOptions& options) {

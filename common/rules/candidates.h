@@ -1,5 +1,4 @@
-// The entries of a draft row next to the target's probabilities, as the arithmetic of several
-// candidates wants them (common/math/kseq.h).
+// Draft distributions that own their memory, for the host's simulations and tests.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +9,9 @@
 
 namespace outrider {
 
-// Sorted by RanksBefore; entries of weight 0 are left out.
-template <class Real, class Weight>
-std::vector<RatioEntry> RankEntries(const Real* target, const SparseRow<Weight>& draft) {
+// A draft distribution's entries above 0 with the target's probabilities, sorted by RanksBefore.
+template <class Real>
+std::vector<RatioEntry> RankEntries(const Real* target, const SparseRow<double>& draft) {
   std::vector<RatioEntry> entries;
   entries.reserve(static_cast<size_t>(draft.size));
   for (int i = 0; i < draft.size; ++i) {
@@ -25,8 +24,7 @@ std::vector<RatioEntry> RankEntries(const Real* target, const SparseRow<Weight>&
   return entries;
 }
 
-// A sparse law over given tokens that owns its arrays. Moving it leaves row() valid: vectors keep
-// their storage.
+// A distribution over given tokens.
 struct OwnedRow {
   std::vector<TokenId> ids;
   std::vector<double> weights;
@@ -36,6 +34,17 @@ struct OwnedRow {
   }
 };
 
+// The entries of `row` above 0.
+inline OwnedRow RowOf(const SparseRow<double>& row) {
+  OwnedRow owned;
+  for (int i = 0; i < row.size; ++i) {
+    if (!(row.Probability(i) > 0)) continue;
+    owned.ids.push_back(row.ids[i]);
+    owned.weights.push_back(row.Probability(i));
+  }
+  return owned;
+}
+
 // Over the tokens of `entries`; weights still to be set.
 inline OwnedRow RowOver(const std::vector<RatioEntry>& entries) {
   OwnedRow row;
@@ -43,14 +52,6 @@ inline OwnedRow RowOver(const std::vector<RatioEntry>& entries) {
   for (const RatioEntry& e : entries) row.ids.push_back(e.id);
   row.weights.resize(entries.size());
   return row;
-}
-
-// The entry of a token; nullptr if the row cannot have produced it.
-inline const RatioEntry* FindEntry(const std::vector<RatioEntry>& entries, TokenId id) {
-  for (const RatioEntry& e : entries) {
-    if (e.id == id) return &e;
-  }
-  return nullptr;
 }
 
 }  // namespace outrider

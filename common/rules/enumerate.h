@@ -8,7 +8,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -86,8 +85,8 @@ class EnumeratingCoins {
     return accept;
   }
 
-  template <class Real, class Weight>
-  TokenId Next(int /*depth*/, const ResidualRow<Real, Weight>& law) {
+  template <class Real>
+  TokenId Next(int /*depth*/, const ResidualRow<Real>& law) {
     next_law_.resize(static_cast<size_t>(law.vocab));
     law.Law(next_law_.data());
     return branch_next_ ? static_cast<TokenId>(enumeration_->Choose(next_law_)) : -1;
@@ -119,7 +118,6 @@ using StopFn = std::function<bool(std::span<const TokenId>)>;
 class EnumeratedRound {
  public:
   using Real = double;
-  using Weight = double;
 
   EnumeratedRound(const EnumeratedPair& pair, std::span<const TokenId> context,
                   const DraftShape& shape, Enumeration* enumeration, const StopFn& stop = nullptr)
@@ -127,13 +125,12 @@ class EnumeratedRound {
         context_(context.begin(), context.end()),
         shape_(shape),
         enumeration_(enumeration),
-        stop_(stop),
-        ids_(static_cast<size_t>(pair.vocab)) {
-    std::iota(ids_.begin(), ids_.end(), 0);
-  }
+        stop_(stop) {}
 
   const DraftTree& tree() const { return tree_; }
   int vocab() const { return pair_.vocab; }
+  int max_depth() const { return shape_.length; }
+  int max_entries() const { return pair_.vocab; }
   TokenId token(int node) const { return tree_.token(node); }
   int depth(int node) const { return tree_.depth(node); }
   std::span<const int32_t> draws(int node) {
@@ -142,12 +139,24 @@ class EnumeratedRound {
       rows.drawn = true;
       const int draws = Ends(node) ? 0 : Times(node) * shape_.draws(tree_.depth(node));
       for (int i = 0; i < draws; ++i) {
-        tree_.AddDraw(node, static_cast<TokenId>(enumeration_->Choose(Draft(node))));
+        tree_.AddDraw(node, draft(node).ids[enumeration_->Choose(At(node).draft)]);
       }
     }
     return tree_.draws(node);
   }
-  SparseRow<double> draft(int node) { return {ids_.data(), Draft(node).data(), pair_.vocab, 1}; }
+  SparseRow<double> draft(int node) {
+    Rows& rows = At(node);
+    if (rows.draft.empty()) {
+      const EnumeratedPair::Law all = pair_.draft(Context(node));
+      for (TokenId token = 0; token < pair_.vocab; ++token) {
+        const double q = all[static_cast<size_t>(token)];
+        if (!(q > 0)) continue;
+        rows.draft_ids.push_back(token);
+        rows.draft.push_back(q);
+      }
+    }
+    return {rows.draft_ids.data(), rows.draft.data(), static_cast<int>(rows.draft.size()), 1};
+  }
   const double* target(int node) {
     Rows& rows = At(node);
     if (rows.target.empty()) rows.target = pair_.target(Context(node));
@@ -157,16 +166,13 @@ class EnumeratedRound {
  private:
   struct Rows {
     bool drawn = false;
-    EnumeratedPair::Law draft, target;
+    std::vector<TokenId> draft_ids;
+    EnumeratedPair::Law draft;  // of draft_ids
+    EnumeratedPair::Law target;
   };
   Rows& At(int node) {
     if (rows_.size() <= static_cast<size_t>(node)) rows_.resize(static_cast<size_t>(node) + 1);
     return rows_[static_cast<size_t>(node)];
-  }
-  const EnumeratedPair::Law& Draft(int node) {
-    Rows& rows = At(node);
-    if (rows.draft.empty()) rows.draft = pair_.draft(Context(node));
-    return rows.draft;
   }
   std::vector<TokenId> Context(int node) const {
     std::vector<TokenId> context = context_;
@@ -189,7 +195,6 @@ class EnumeratedRound {
   DraftShape shape_;
   Enumeration* enumeration_;
   StopFn stop_;
-  std::vector<TokenId> ids_;
   DraftTree tree_;
   std::deque<Rows> rows_;  // addresses stay
 };

@@ -35,7 +35,7 @@ class CarriedRow {
   CarriedRow(Round& round, int node, std::span<const GreedyCarry::Level> levels)
       : target_(round.target(node), round.target(node) + round.vocab()) {
     // Rows behind the last draft token are never modified: levels end before them.
-    if (levels.empty() || round.draws(node).empty()) return;
+    if (levels.empty() || round.draws(node).size() == 0) return;
     const auto draft = round.draft(node);
     for (const GreedyCarry::Level& level : levels) {
       before_.push_back(target_);
@@ -70,7 +70,6 @@ class CarriedRow {
 template <DraftRound Round, RoundCoins Coins>
 Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
   using Level = GreedyCarry::Level;
-  using Weight = typename Round::Weight;
   // Along the draft: the rows that this round really verifies against, and each level's ratio in
   // front of each of them.
   std::vector<int> nodes = {DraftTree::kRoot};
@@ -79,7 +78,7 @@ Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
   rows.emplace_back(round, nodes[0], levels[0]);
   std::vector<double> ratio = {1};  // p~_i, not clipped
   const auto quotient = [](double a, double b) { return b > 0 ? a / b : INFINITY; };
-  while (!round.draws(nodes.back()).empty()) {
+  while (round.draws(nodes.back()).size() > 0) {
     const int node = nodes.back();
     const int child = round.draws(node)[0];
     const TokenId token = round.token(child);
@@ -103,7 +102,7 @@ Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
     if (i < g) {
       // Both sums over the vocabulary: this ratio is not clipped, so S and R differ by more than
       // 1 - p.
-      const SparseRow<Weight> draft = round.draft(nodes[i]);
+      const SparseRow<double> draft = round.draft(nodes[i]);
       double overlap = 0, drawn = 0;
       for (int x = 0; x < draft.size; ++x) {
         const double q = draft.Probability(x);
@@ -118,9 +117,8 @@ Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
 
   const int node = nodes[tau];
   const bool leaf = tau == g;
-  const SparseRow<Weight> minus = leaf ? SparseRow<Weight>{} : round.draft(node);
-  const ResidualRow<double, Weight> law{leaf ? 1 : ratio[tau], rows[tau].data(), round.vocab(),
-                                        minus};
+  const SparseRow<double> minus = leaf ? SparseRow<double>{} : round.draft(node);
+  const ResidualRow<double> law{leaf ? 1 : ratio[tau], rows[tau].data(), round.vocab(), minus};
   const TokenId next = coins.Next(static_cast<int>(tau), law);
   const int emitted = static_cast<int>(tau) + 1;
 

@@ -1,99 +1,106 @@
-// Multi-path block verification: of k sequences one path is chosen depth by depth, by a rule that
-// sees the tokens of that depth alone, so that the chosen path has a known law at every prefix (the
-// skewed row); then the path is verified as one block with the skewed rows in place of the draft's.
+// Multi-path block verification: of k sequences one path is chosen depth by depth, by a choice that
+// sees the tokens of that depth alone, so that the chosen path has a known distribution at every
+// prefix (the skewed one); then the path is verified as one block with the skewed distributions in
+// place of the draft's.
 //
-// Lossless because the draws deeper down are still i.i.d. from the drafter given the chosen prefix:
-// the choice has not looked at them. The number of live draws is part of the prefix: its law is the
-// same whether the drafter's or the target's tokens led here, so it leaves block verification's
-// ratios and residuals alone. With one sequence it is block verification, coin by coin.
+// Lossless because the draft tokens deeper down are still i.i.d. from the drafter given the chosen
+// prefix: the choice has not looked at them. The number of live draft tokens is part of the prefix:
+// its distribution is the same whether the drafter's or the target's tokens led here, so it leaves
+// block verification's ratios and residuals alone. With one sequence it is block verification, coin
+// by coin.
 //
 // Sequences that share block verification's joint acceptance were left open by Sun et al. 2025 and
-// treated by arXiv 2602.16961 and 2604.25925; the choice rule here (k-SEQ mixed with the highest
-// ratio) is ours.
+// treated by arXiv 2602.16961 and 2604.25925; the choice here (k-SEQ mixed with the highest ratio)
+// is ours.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "common/rules/block.h"
-#include "common/rules/candidates.h"
 #include "common/rules/spectr.h"
 
 namespace outrider {
 
-// How one of k draws is chosen at a prefix, and the law that the chosen one has.
+// How one of k draft tokens is chosen at a prefix.
 struct PathChoice {
   KSeq kseq;
   double kseq_share = 1;  // lambda: choose by k-SEQ with this probability, else by ratio
-  OwnedRow law;           // over the entries, in their order
+
+  // Pr(entry i is chosen), after ChooseMix with this scratch memory.
+  OUTRIDER_HD double Mixed(const RuleScratch& scratch, int64_t i) const {
+    return MixedChoice(kseq_share, scratch.by_kseq[i], scratch.by_ratio[i]);
+  }
 };
 
-// lambda on the grid 0, 0.1, .., 1 with the largest overlap of target and law, the least on ties.
-// It depends on p, q and k alone.
-inline PathChoice ChooseMix(const std::vector<RatioEntry>& entries, int k) {
-  const auto n = static_cast<int>(entries.size());
-  PathChoice choice{.kseq = SolveKSeq(entries.data(), n, k), .law = RowOver(entries)};
-  std::vector<double> by_kseq(entries.size()), by_ratio(entries.size()), mix(entries.size());
-  KSeqChoiceLaw(choice.kseq, entries.data(), n, k, by_kseq.data());
-  RatioChoiceLaw(entries.data(), n, k, by_ratio.data());
+// Of k tokens drawn from a distribution whose ranked entries these are. lambda: on the grid 0, 0.1,
+// .., 1, the one with the largest overlap of the target and the choice's distribution, the least on
+// ties. It depends on p, q and k alone.
+template <class Lanes>
+OUTRIDER_LANES PathChoice ChooseMix(const RuleScratch& scratch, const Lanes& lanes,
+                                    const RatioEntry* entries, int n, int k) {
+  PathChoice choice;
+  choice.kseq = SolveKSeq(entries, n, k);
+  lanes.Sync();
+  if (lanes.lane() == 0) QBelow(entries, n, scratch.by_ratio);
+  lanes.Sync();
+  const double all_but_one_fail = Power(1 - choice.kseq.beta, k - 1);
+  for (int i = lanes.lane(); i < n; i += lanes.count()) {
+    scratch.by_kseq[i] = KSeqChoice(choice.kseq, entries[i].p, entries[i].q, all_but_one_fail);
+    scratch.by_ratio[i] = RatioChoice(entries[i].q, scratch.by_ratio[i], k);
+  }
+  lanes.Sync();
+  for (int step = lanes.lane(); step <= kShareSteps; step += lanes.count()) {
+    scratch.overlap[step] =
+        OverlapOfMix(ShareOfStep(step), entries, n, scratch.by_kseq, scratch.by_ratio);
+  }
+  lanes.Sync();
   double best = -1;
   for (int step = 0; step <= kShareSteps; ++step) {
-    const double lambda = ShareOfStep(step);
-    for (size_t i = 0; i < mix.size(); ++i) {
-      mix[i] = MixedChoice(lambda, by_kseq[i], by_ratio[i]);
-    }
-    const double overlap = Overlap(entries.data(), n, mix.data());
-    if (overlap <= best) continue;
-    best = overlap;
-    choice.kseq_share = lambda;
-    choice.law.weights = mix;
+    if (scratch.overlap[step] <= best) continue;
+    best = scratch.overlap[step];
+    choice.kseq_share = ShareOfStep(step);
   }
   return choice;
 }
 
-// The draw that the choice takes behind `node`.
-template <DraftRound Round, RoundCoins Coins>
-int ChooseDraw(Round& round, int node, const PathChoice& choice,
-               const std::vector<RatioEntry>& entries, Coins& coins) {
-  const std::span<const int32_t> draws = round.draws(node);
+// The child that the choice takes.
+template <class View, class Coins>
+OUTRIDER_LANES int ChooseDraw(const View& round, int node, const PathChoice& choice,
+                              const RatioEntry* entries, int n, Coins& coins) {
   if (coins.Flip(Purpose::kChoice, round.depth(node), 0, choice.kseq_share)) {
-    const int child = TryCandidates(round, node, choice.kseq, entries, coins);
-    return child >= 0 ? child : draws[0];
+    const int child = TryCandidates(round, node, choice.kseq, entries, n, coins);
+    return child >= 0 ? child : round.draw(node, 0);
   }
-  for (const RatioEntry& entry : entries) {
-    for (const int32_t child : draws) {
-      if (round.token(child) == entry.id) return child;
-    }
+  int first = n, chosen = round.draw(node, 0);
+  for (int i = 0; i < round.draws(node); ++i) {
+    const int child = round.draw(node, i);
+    const int rank = round.Find(entries, n, round.token(child));
+    if (rank < 0 || rank >= first) continue;
+    first = rank;
+    chosen = child;
   }
-  return draws[0];
+  return chosen;
 }
 
-template <DraftRound Round, RoundCoins Coins>
-Verdict VerifyMultiPathBlock(Round& round, Coins& coins) {
-  using Weight = typename Round::Weight;
-  std::vector<int> nodes = {DraftTree::kRoot};
-  std::vector<OwnedRow> laws;
-  while (!round.draws(nodes.back()).empty()) {
-    const int node = nodes.back();
-    const auto k = static_cast<int>(round.draws(node).size());
+template <class View, class Coins>
+OUTRIDER_LANES Stop VerifyMultiPathBlock(const View& round, Coins& coins) {
+  const RuleScratch& s = round.scratch;
+  int g = 0;
+  for (int node = DraftTree::kRoot;; ++g) {
+    if (round.lanes.lane() == 0) s.nodes[g] = node;
+    const int k = round.draws(node);
+    if (k == 0) break;
+    const SparseRow<double> draft = round.Draft(node, g);
     if (k == 1) {
-      const SparseRow<Weight> draft = round.draft(node);
-      OwnedRow& law = laws.emplace_back();
-      law.ids.assign(draft.ids, draft.ids + draft.size);
-      for (int i = 0; i < draft.size; ++i) law.weights.push_back(draft.Probability(i));
-      nodes.push_back(round.draws(node)[0]);
+      node = round.draw(node, 0);
       continue;
     }
-    const std::vector<RatioEntry> entries = RankEntries(round.target(node), round.draft(node));
-    PathChoice choice = ChooseMix(entries, k);
-    nodes.push_back(ChooseDraw(round, node, choice, entries, coins));
-    laws.push_back(std::move(choice.law));
+    const RatioEntry* entries = round.Rank(node, draft);
+    const PathChoice choice = ChooseMix(s, round.lanes, entries, draft.size, k);
+    round.Over(entries, draft.size, g, [&](int i) { return choice.Mixed(s, i); });
+    node = ChooseDraw(round, node, choice, entries, draft.size, coins);
   }
-  std::vector<SparseRow<double>> rows;
-  rows.reserve(laws.size());
-  for (const OwnedRow& law : laws) rows.push_back(law.row());
-  return VerifyPath(round, std::span<const int>(nodes), std::span<const SparseRow<double>>(rows),
-                    coins);
+  round.lanes.Sync();
+  return VerifyPath(
+      round, g, [&](int i) { return round.Stored(i, s.nodes[i]); }, coins);
 }
 
 }  // namespace outrider

@@ -6,25 +6,25 @@
 #include "common/base/types.h"
 #include "common/math/accept.h"
 #include "common/math/coins.h"
+#include "common/math/host_device.h"
 #include "common/math/residual_draw.h"
 
 namespace outrider {
 
 class PhiloxCoins {
  public:
-  PhiloxCoins(uint64_t seed, uint32_t round) : seed_(seed), round_(round) {}
+  OUTRIDER_HD PhiloxCoins(uint64_t seed, uint32_t round) : seed_(seed), round_(round) {}
 
   // Coins are in [0, 1), hence "<": probability 0 never passes and probability 1 always does.
-  bool Flip(Purpose purpose, int depth, int trial, double probability) const {
+  OUTRIDER_HD bool Flip(Purpose purpose, int depth, int trial, double probability) const {
     return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
                 static_cast<uint32_t>(trial)) < probability;
   }
-  template <class Weight>
-  TokenId Next(int depth, const ResidualRow<float, Weight>& law) const {
+  TokenId Next(int depth, const ResidualRow<float>& law) const {
     return DrawResidual(law,
                         Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
-  TokenId Next(int depth, const ResidualRow<double, double>& law) const {
+  TokenId Next(int depth, const ResidualRow<double>& law) const {
     return law.Draw(Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
 

@@ -1,52 +1,48 @@
 // SpecTr with k-SEQ: Sun et al. 2023 ("SpecTr: Fast Speculative Decoding via Optimal Transport"),
-// Algorithms 2 and 3. At each depth the draws behind the accepted prefix are tried one by one;
-// those that agree with the chosen token go on, and their number is the k of the next depth.
+// Algorithms 2 and 3. At each depth the draft tokens after the accepted prefix are tried one by
+// one; those that agree with the chosen token go on, and their number is the k of the next depth.
 //
-// Trees (Algorithm 4) are selected over child nodes: the candidates at a prefix are all draws
-// behind it. Over the leaves of a branching tree the first tokens would be repeats, not i.i.d.
+// Trees (Algorithm 4) are selected over child nodes: the candidates at a prefix are all draft
+// tokens after it. Over the leaves of a branching tree the first tokens would be repeats, not
+// i.i.d.
 #pragma once
 
-#include "common/rules/candidates.h"
 #include "common/rules/rule.h"
 
 namespace outrider {
 
-// The draw that k-SEQ takes in draft order, -1 if every trial fails.
-template <DraftRound Round, RoundCoins Coins>
-int TryCandidates(Round& round, int node, const KSeq& kseq, const std::vector<RatioEntry>& entries,
-                  Coins& coins) {
-  const std::span<const int32_t> draws = round.draws(node);
-  for (size_t i = 0; i < draws.size(); ++i) {
-    const RatioEntry* entry = FindEntry(entries, round.token(draws[i]));
-    const double accept = entry == nullptr ? 0 : kseq.Trial(entry->p, entry->q);
-    if (coins.Flip(Purpose::kTrial, round.depth(node), static_cast<int>(i), accept)) {
-      return draws[i];
-    }
+// The child that k-SEQ takes, trying the draft tokens in the order in which they were drawn; -1 if
+// every trial fails.
+template <class View, class Coins>
+OUTRIDER_LANES int TryCandidates(const View& round, int node, const KSeq& kseq,
+                                 const RatioEntry* entries, int n, Coins& coins) {
+  for (int i = 0; i < round.draws(node); ++i) {
+    const int child = round.draw(node, i);
+    const int at = round.Find(entries, n, round.token(child));
+    const double accept = at < 0 ? 0 : kseq.Trial(entries[at].p, entries[at].q);
+    if (coins.Flip(Purpose::kTrial, round.depth(node), i, accept)) return child;
   }
   return -1;
 }
 
-template <DraftRound Round, RoundCoins Coins>
-Verdict VerifySpecTr(Round& round, Coins& coins) {
+template <class View, class Coins>
+OUTRIDER_LANES Stop VerifySpecTr(const View& round, Coins& coins) {
   int node = DraftTree::kRoot;
-  while (!round.draws(node).empty()) {
-    const auto k = static_cast<int>(round.draws(node).size());
-    const std::vector<RatioEntry> entries = RankEntries(round.target(node), round.draft(node));
-    const auto n = static_cast<int>(entries.size());
-    const KSeq kseq = SolveKSeq(entries.data(), n, k);
-    const int child = TryCandidates(round, node, kseq, entries, coins);
+  while (round.draws(node) > 0) {
+    const SparseRow<double> draft = round.Draft(node, 0);
+    const RatioEntry* entries = round.Rank(node, draft);
+    const KSeq kseq = SolveKSeq(entries, draft.size, round.draws(node));
+    const int child = TryCandidates(round, node, kseq, entries, draft.size, coins);
     if (child < 0) {
-      OwnedRow accepted = RowOver(entries);
-      for (size_t i = 0; i < entries.size(); ++i) {
-        accepted.weights[i] = kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
-      }
-      // A residual token that some draw carries too ends the round all the same: at rho* it has
-      // probability 0.
-      return StopAt(round, node, 1, accepted.row(), coins);
+      // A recovered token that some draft token carries too ends the round all the same: at rho* it
+      // has probability 0.
+      return {node, 1, round.Over(entries, draft.size, 0, [&](int i) {
+                return kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
+              })};
     }
     node = child;
   }
-  return StopAtLeaf(round, node, coins);
+  return StopAtLeaf(node);
 }
 
 }  // namespace outrider

@@ -1,26 +1,24 @@
 // Token verification: Leviathan et al. 2023 ("Fast Inference from Transformers via Speculative
-// Decoding"), Algorithm 1. Each draft token stands or falls by itself; the first to fall ends the
-// round.
+// Decoding"), Algorithm 1. Each draft token is accepted or rejected by itself; the first rejection
+// ends the round.
 #pragma once
 
 #include "common/rules/rule.h"
 
 namespace outrider {
 
-// One sequence: of a node's draws, the first.
-template <DraftRound Round, RoundCoins Coins>
-Verdict VerifyToken(Round& round, Coins& coins) {
+// One sequence: of a node's draft tokens, the first.
+template <class View, class Coins>
+OUTRIDER_LANES Stop VerifyToken(const View& round, Coins& coins) {
   int node = DraftTree::kRoot;
-  while (!round.draws(node).empty()) {
-    const int child = round.draws(node)[0];
-    const double accept =
-        AcceptedMass(1, round.target(node), round.draft(node), round.token(child));
-    if (!coins.Flip(Purpose::kAccept, round.depth(node), 0, accept)) {
-      return StopAt(round, node, 1, round.draft(node), coins);
-    }
+  while (round.draws(node) > 0) {
+    const SparseRow<double> draft = round.Draft(node, 0);
+    const int child = round.draw(node, 0);
+    const double accept = round.Accepted(1, node, draft, round.token(child));
+    if (!coins.Flip(Purpose::kAccept, round.depth(node), 0, accept)) return {node, 1, draft};
     node = child;
   }
-  return StopAtLeaf(round, node, coins);
+  return StopAtLeaf(node);
 }
 
 }  // namespace outrider

@@ -1,63 +1,55 @@
-// The engine's entry to the rules: one session's round in, its verdict out. Pure: the same
-// arguments give the same verdict.
+// The rules by name, for a group of lanes that decides a round over target distributions.
 //
-// Thread: any. Cost: the target rows that the rule comes by, O(vocab) for the one row that the next
-// token is drawn from, O(entries of a draft law) for every other row.
+// Cost: the target distributions that the rule asks for, and O(entries of the draft distribution)
+// for each of them.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <span>
-
-#include "common/base/check.h"
-#include "common/base/types.h"
 #include "common/rules/block.h"
-#include "common/rules/match.h"
 #include "common/rules/multipath_block.h"
 #include "common/rules/multiround.h"
+#include "common/rules/round_batch.h"
+#include "common/rules/rule.h"
 #include "common/rules/spectr.h"
 #include "common/rules/token.h"
-#include "common/spec/draft.h"
-#include "common/spec/draft_tree.h"
 
 namespace outrider {
 
-// The rules that need nothing but a round and coins. Not greedy-block (it carries a state from
-// round to round: greedy_block.h) and not gumbel (it has no coins: match.h).
-template <DraftRound Round, RoundCoins Coins>
-Verdict Verify(Rule rule, Round& round, Coins& coins) {
+// The rules that need nothing but a round and coins. Any other ignores the draft: the next token is
+// the target's.
+template <class View, class Coins>
+OUTRIDER_LANES Stop Decide(Rule rule, const View& round, Coins& coins) {
   switch (rule) {
     case Rule::kToken: return VerifyToken(round, coins);
     case Rule::kBlock: return VerifyBlock(round, coins);
     case Rule::kSpecTr: return VerifySpecTr(round, coins);
     case Rule::kMultiRound: return VerifyMultiRound(round, coins);
     case Rule::kMultiPathBlock: return VerifyMultiPathBlock(round, coins);
-    case Rule::kGreedyBlock:
-    case Rule::kGumbel: break;
+    case Rule::kGreedyBlock:    // carries a state from round to round: greedy_block.h
+    case Rule::kGumbel: break;  // has no coins: match.h
   }
-  OUTRIDER_CHECK(false);
-  return {};
+  return StopAtLeaf(DraftTree::kRoot);
 }
 
-// The warped target row behind a node of the tree, [vocab] probabilities as Warper makes them.
-// Asked once or more for each node that the rule comes by; the row stays valid until VerifyRound
-// returns.
-using TargetRowFn = std::function<std::span<const float>(int node)>;
+// FirstTokenAcceptance of a round with draft tokens at its root.
+template <class View>
+OUTRIDER_LANES FirstTokenAcceptance WeighFirstToken(const View& round) {
+  const int k = round.draws(DraftTree::kRoot);
+  const SparseRow<double> draft = round.Draft(DraftTree::kRoot, 0);
+  const RatioEntry* entries = round.Rank(DraftTree::kRoot, draft);
+  const KSeq kseq = SolveKSeq(entries, draft.size, k);
+  return {kseq.gain * kseq.beta, OptimalAcceptance(entries, draft.size, k)};
+}
 
-// A round of any rule but greedy-block. `position`: the place of the first token of the round in
-// the session, prompt included (gumbel keys its noise by it). Coins: (seed, round, depth). A node
-// with draws but without a law holds point masses. REQUIRES: Validate(tree, its shape, ..) was ok.
-Verdict VerifyRound(Rule rule, const DraftTree& tree, const TargetRowFn& target_row, int vocab,
-                    uint64_t seed, uint32_t round, uint32_t position);
-
-// How much the first token of a round can be accepted: by k-SEQ over the draws behind the root, and
-// at most, by any rule that picks one of them or another token (SpecTr's alpha_k). Both 1 - d_TV
-// for one draw. O(M log M) for a law of M entries.
-struct FirstTokenAcceptance {
-  double kseq = 0;
-  double optimum = 0;
-};
-FirstTokenAcceptance AcceptanceOfFirstToken(const DraftTree& tree,
-                                            std::span<const float> target_row);
+// A whole round on the host.
+template <DraftRound Round, RoundCoins Coins>
+Verdict Verify(Rule rule, Round& round, Coins& coins, HostScratch& scratch) {
+  const RuleView view(round, scratch.For(round.max_depth(), round.max_entries()), OneLane());
+  return EndRound(round, Decide(rule, view, coins), coins);
+}
+template <DraftRound Round, RoundCoins Coins>
+Verdict Verify(Rule rule, Round& round, Coins& coins) {
+  HostScratch scratch;
+  return Verify(rule, round, coins, scratch);
+}
 
 }  // namespace outrider

@@ -28,9 +28,4 @@ bool TakesManyPaths(Rule rule) {
   return rule != Rule::kToken && rule != Rule::kBlock && rule != Rule::kGreedyBlock;
 }
 
-DraftKind DraftKindOf(Rule rule, bool greedy) {
-  if (greedy) return DraftKind::kArgmax;
-  return rule == Rule::kGumbel ? DraftKind::kRace : DraftKind::kSampled;
-}
-
 }  // namespace outrider

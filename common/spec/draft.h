@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/math/host_device.h"
 
 namespace outrider {
 
@@ -37,7 +38,10 @@ enum class DraftKind {
   kArgmax,   // the most likely ones, distinct (temperature 0)
   kRace,     // the winners of the race, distinct (kGumbel)
 };
-DraftKind DraftKindOf(Rule rule, bool greedy);
+OUTRIDER_HD inline DraftKind DraftKindOf(Rule rule, bool greedy) {
+  if (greedy) return DraftKind::kArgmax;
+  return rule == Rule::kGumbel ? DraftKind::kRace : DraftKind::kSampled;
+}
 
 // What became of a round: the path to `node` of the draft's tree stands (the root: nothing), then
 // `next`, the correction or bonus token.

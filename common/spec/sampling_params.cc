@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <string>
 
 namespace outrider {
@@ -17,6 +18,25 @@ Status Refuse(const char* field, float value, const char* range) {
 }
 
 }  // namespace
+
+RowSampling RowSamplingOf(const SamplingParams& params) {
+  return {.temperature = params.temperature,
+          .top_k = params.top_k,
+          .top_p = params.top_p,
+          .min_p = params.min_p,
+          .repetition_penalty = params.repetition_penalty,
+          .presence_penalty = params.presence_penalty,
+          .frequency_penalty = params.frequency_penalty};
+}
+
+std::vector<TokenBias> BiasesOf(const SamplingParams& params) {
+  std::map<TokenId, float> sums;
+  for (const auto& [token, bias] : params.logit_bias) sums[token] += bias;
+  std::vector<TokenBias> biases;
+  biases.reserve(sums.size());
+  for (const auto& [token, bias] : sums) biases.push_back({.token = token, .bias = bias});
+  return biases;
+}
 
 Status Validate(const SamplingParams& p, int vocab_size) {
   // Comparisons are written so that NaN fails them.

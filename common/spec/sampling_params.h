@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/spec/row_sampling.h"
 
 namespace outrider {
 
@@ -30,6 +31,10 @@ struct SamplingParams {
     return repetition_penalty != 1.f || presence_penalty != 0.f || frequency_penalty != 0.f;
   }
 };
+
+RowSampling RowSamplingOf(const SamplingParams& params);
+// By rising token, each once: a request may name a token twice, a GPU adds its biases in parallel.
+std::vector<TokenBias> BiasesOf(const SamplingParams& params);
 
 // kInvalidArgument with the field named.
 Status Validate(const SamplingParams& params, int vocab_size);

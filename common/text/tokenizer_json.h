@@ -18,7 +18,6 @@
 namespace outrider {
 
 // Ids are below this: four times the largest vocabulary in use.
-inline constexpr TokenId kMaxVocabulary = 1 << 20;
 // The contents of all added tokens together: the trie that finds them takes 64 bytes for each.
 inline constexpr size_t kMaxAddedTokenBytes = 1 << 20;
 

@@ -30,7 +30,7 @@ Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* o
                        .tokens = session.Missing().first(static_cast<size_t>(share.tokens)),
                        .parents = {},
                        .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)},
-                       .draft = on_device()});
+                       .logits_to_host = !on_device()});
       continue;
     }
     for (const int32_t node : session.frontier()) {
@@ -39,7 +39,7 @@ Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* o
                        .tokens = {&draft_tokens.back(), 1},
                        .parents = {},
                        .logit_rows = {&kOnlyRow, 1},
-                       .draft = on_device()});
+                       .logits_to_host = !on_device()});
     }
   }
   return model_->Forward(batch, want_hidden, output);

@@ -20,9 +20,7 @@ Status CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
 }
 
 // The session of the rows that are added next.
-void BeginRows(const Warper& warper, DraftBatch* batch) {
-  batch->BeginSession(SeenTokensOf(warper.Seen()), BiasesOf(warper.params()));
-}
+void BeginRows(const Warper& warper, DraftBatch* batch) { batch->BeginSession(warper.state()); }
 
 Status CheckContext(size_t tokens, int max_context) {
   if (tokens <= static_cast<size_t>(max_context)) return Status();
@@ -160,7 +158,7 @@ void DraftSession::AddLikelyNext(int count, DraftBatch* batch) const {
   batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
                  .count = count,
                  .allowed = warper_.allowed(),
-                 .warp = RowWarpOf(warper_.params()),
+                 .sampling = RowSamplingOf(warper_.params()),
                  .seed = seed_,
                  .position = static_cast<uint32_t>(length())},
                 {});

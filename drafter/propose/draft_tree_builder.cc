@@ -44,7 +44,7 @@ DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
 
 DraftRowSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
   DraftRowSpec spec{.allowed = warper.allowed(),
-                    .warp = RowWarpOf(warper.params()),
+                    .sampling = RowSamplingOf(warper.params()),
                     .seed = task_.seed,
                     .position = static_cast<uint32_t>(task_.position + depths_)};
   if (task_.kind == DraftKind::kSampled) {

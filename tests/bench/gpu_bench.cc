@@ -170,21 +170,18 @@ class Bench {
     std::vector<int32_t> all(static_cast<size_t>(step.rows));
     std::iota(all.begin(), all.end(), 0);
     std::vector<ForwardSequence> batch;
-    VerifyBatch rounds;
+    const std::vector<TokenId> draft(static_cast<size_t>(step.rows - 1), 17);
+    RoundBatch rounds;
     for (const SequenceId s : sequences) {
-      batch.push_back({s, tokens, {}, all, /*verify=*/true});
-      rounds.BeginSession({.rule = VerifyRule::kArgmax});
-      for (int32_t i = 0; i < step.rows; ++i) {
-        const int32_t child[] = {i + 1};
-        rounds.AddNode(17, i - 1, std::span(child, i + 1 < step.rows ? 1 : 0), {}, {});
-      }
+      batch.push_back({s, tokens, {}, all, /*logits_to_host=*/false});
+      rounds.Add({}, DraftTree::Chain(draft, {}), {.sampling = {.temperature = 0}});
     }
     ForwardOutput output;
     Measured measured;
     measured.seconds = Median(20, [&] {
       const int64_t before = model_.bytes_to_host();
       Must(model_.Forward(batch, /*want_hidden=*/false, &output));
-      model_.Verify(rounds, model_.config().vocab_size);
+      model_.Decide(rounds, model_.config().vocab_size);
       measured.bytes_to_host = model_.bytes_to_host() - before;
       for (const SequenceId s : sequences) model_.Truncate(s, step.context);
     });

@@ -69,8 +69,6 @@ class Rounds {
   Status DraftOnDevice(std::vector<Session*> drafting);
   Status DraftStepByStep(std::vector<Session*> drafting);
   Result<std::vector<RoundEnd>> Verify(std::span<Session* const> live);
-  std::vector<RoundEnd> VerifyOnDevice(std::span<Session* const> live);
-  std::vector<RoundEnd> VerifyOnHost(std::span<Session* const> live, const float* logits) const;
   void Advance(Session& session, RoundEnd end);
 
   Model& target_;
@@ -135,11 +133,11 @@ Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
     DraftBatch draws;
     for (const Session* session : drafting) {
       chains.push_back({session->drafter, Unfed(*session)});
-      draws.BeginSession({}, {});
+      draws.BeginSession({});
       draws.AddChain({.pick = RowPick::kTop,
                       .count = 2,
                       .allowed = drafter_->config().vocab_size,
-                      .warp = {.temperature = 0.f}},
+                      .sampling = {.temperature = 0.f}},
                      {}, {.depths = depths});
     }
     std::span<const PickedRow> picked;
@@ -186,47 +184,18 @@ Result<std::vector<RoundEnd>> Rounds::Verify(std::span<Session* const> live) {
                      .tokens = session->fed,
                      .parents = {},
                      .logit_rows = std::span(rows).first(session->fed.size()),
-                     .verify = target_.verifies()});
+                     .logits_to_host = false});
   }
   ForwardOutput output;
   OUTRIDER_TRY(target_.Forward(batch, /*want_hidden=*/false, &output));
-  return target_.verifies() ? VerifyOnDevice(live) : VerifyOnHost(live, output.logits);
-}
-
-// As the verifier's engine does at temperature 0 (verifier/engine/device_rounds.h).
-std::vector<RoundEnd> Rounds::VerifyOnDevice(std::span<Session* const> live) {
-  VerifyBatch batch;
+  // As the verifier's engine does at temperature 0.
+  RoundBatch rounds;
   for (const Session* session : live) {
-    batch.BeginSession({.rule = VerifyRule::kArgmax});
-    const auto nodes = static_cast<int32_t>(session->fed.size());
-    for (int32_t node = 0; node < nodes; ++node) {
-      const int32_t child[] = {node + 1};
-      batch.AddNode(session->fed[static_cast<size_t>(node)], node - 1,
-                    std::span(child, node + 1 < nodes ? 1 : 0), {}, {});
-    }
+    rounds.Add({}, DraftTree::Chain(session->draft, {}), {.sampling = {.temperature = 0}});
   }
   std::vector<RoundEnd> ends;
-  for (const DeviceVerdict& verdict : target_.Verify(batch, target_.config().vocab_size).verdicts) {
-    ends.push_back({verdict.accepted, verdict.next});
-  }
-  return ends;
-}
-
-// Looks at every row, as a synthetic end may lie behind the true one.
-std::vector<RoundEnd> Rounds::VerifyOnHost(std::span<Session* const> live,
-                                           const float* logits) const {
-  const auto vocab = static_cast<size_t>(target_.config().vocab_size);
-  std::vector<RoundEnd> ends;
-  for (const Session* session : live) {
-    std::vector<TokenId> said;
-    for (size_t row = 0; row < session->fed.size(); ++row, logits += vocab) {
-      said.push_back(Argmax({logits, vocab}));
-    }
-    size_t accepted = 0;
-    while (accepted < session->draft.size() && said[accepted] == session->draft[accepted]) {
-      ++accepted;
-    }
-    ends.push_back({static_cast<int>(accepted), said[accepted]});
+  for (const DecidedRound& round : target_.Decide(rounds, target_.config().vocab_size).rounds) {
+    ends.push_back({round.verdict.accepted, round.verdict.next});
   }
   return ends;
 }

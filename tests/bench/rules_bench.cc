@@ -19,8 +19,9 @@
 
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
 #include "common/spec/race.h"
+#include "tests/support/host_rules.h"
 
 namespace outrider {
 namespace {
@@ -108,7 +109,7 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
       };
       double begin = CpuSeconds();
       if (rule == Rule::kGumbel) {  // as the engine has it: logits, no softmax
-        benchmark::DoNotOptimize(VerifyMatch(tree, [&](int node) {
+        benchmark::DoNotOptimize(testing::VerifyMatch(tree, [&](int node) {
           seen[static_cast<size_t>(node)] = true;
           const auto depth = static_cast<uint32_t>(tree.depth(node));
           return RaceWinnersOfLogits(rounds.logits[depth], 1.f, 1, turn, depth)[0];

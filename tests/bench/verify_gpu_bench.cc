@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/backend/cuda/device_rules.h"
+#include "common/backend/cuda/device_rounds.h"
 
 namespace outrider {
 namespace {
@@ -29,42 +29,36 @@ std::unique_ptr<CudaBuffer> Must(Result<std::unique_ptr<CudaBuffer>> buffer) {
 }
 
 // Sequences that part at the root. The target's logits follow the laws, so that drafts stand.
-VerifyBatch RandomBatch(const RoundSpec& spec, std::vector<float>& logits) {
+RoundBatch RandomBatch(const RoundSpec& spec, const RowSampling& sampling,
+                       std::vector<float>& logits) {
   std::mt19937_64 random(1);
   std::normal_distribution<float> normal(0.f, 2.f);
   logits.resize(size_t{kSessions} * kRowsPerSession * kVocab);
   std::vector<float> noise(1 << 20);
   for (float& x : noise) x = normal(random);
-  VerifyBatch batch;
+  RoundBatch batch;
   float* row = logits.data();
   for (int s = 0; s < kSessions; ++s) {
     RoundSpec round = spec;
     round.seed = random();
-    batch.BeginSession(round);
+    DraftTree draft;
     for (int node = 0; node < kRowsPerSession; ++node, row += kVocab) {
       const size_t from = random() % (noise.size() - kVocab);
       std::copy_n(noise.begin() + static_cast<std::ptrdiff_t>(from), kVocab, row);
       // Node 1 + j is the first of sequence j, its depth d is node 1 + j + d * kSequences.
-      const bool leaf = node > kSequences * (kLength - 1);
-      std::vector<int32_t> draws;
-      std::vector<TokenId> ids;
-      std::vector<uint32_t> weights;
-      if (!leaf) {
-        if (node == 0) {
-          for (int j = 0; j < kSequences; ++j) draws.push_back(1 + j);
-        } else {
-          draws = {node + kSequences};
-        }
-        for (int i = 0; i < kEntries; ++i) {
-          // A child's token is its sequence's number: one of the likely ones.
-          ids.push_back(i);
-          weights.push_back(65536 / kEntries);
-          row[i] = 12.f + 0.5f * row[i];
-        }
+      if (node > kSequences * (kLength - 1)) continue;  // a leaf
+      DraftLaw even;
+      for (int i = 0; i < kEntries; ++i) {
+        // A child's token is its sequence's number: one of the likely ones.
+        even.ids.push_back(i);
+        even.weights.push_back(65536 / kEntries);
+        row[i] = 12.f + 0.5f * row[i];
       }
-      const int parent = node == 0 ? -1 : std::max(node - kSequences, 0);
-      batch.AddNode(node == 0 ? -1 : (node - 1) % kSequences, parent, draws, ids, weights);
+      draft.SetLaw(node, even);
+      const int first = node == 0 ? 0 : (node - 1) % kSequences;
+      for (int j = first; j <= (node == 0 ? kSequences - 1 : first); ++j) draft.AddDraw(node, j);
     }
+    batch.Add(round, draft, {.sampling = sampling});
   }
   return batch;
 }
@@ -74,9 +68,9 @@ struct Measured {
   double accepted = 0;  // tokens a round
 };
 
-Measured Measure(const RoundSpec& spec) {
+Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   std::vector<float> host;
-  const VerifyBatch batch = RandomBatch(spec, host);
+  const RoundBatch batch = RandomBatch(spec, sampling, host);
   const size_t bytes = host.size() * sizeof(float);
   const auto logits = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
   const auto rows = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
@@ -84,7 +78,7 @@ Measured Measure(const RoundSpec& spec) {
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
   // Memory that is not pinned may be on its way still, and the stream does not wait for that.
   MustSucceed(cudaDeviceSynchronize(), "copying");
-  DeviceRules rules(&stream);
+  DeviceRounds rounds(&stream);
   cudaEvent_t begin = nullptr, end = nullptr;
   MustSucceed(cudaEventCreate(&begin), "making an event");
   MustSucceed(cudaEventCreate(&end), "making an event");
@@ -95,10 +89,10 @@ Measured Measure(const RoundSpec& spec) {
                                 stream.get()),
                 "copying");
     MustSucceed(cudaEventRecord(begin, stream.get()), "recording");
-    rules.Verify(batch, {static_cast<float*>(rows->data()), kVocab, kVocab});
+    rounds.Decide(batch, {static_cast<float*>(rows->data()), kVocab, kVocab});
     MustSucceed(cudaEventRecord(end, stream.get()), "recording");
     result.accepted = 0;
-    for (const DeviceVerdict& v : rules.Verdicts().verdicts) result.accepted += v.accepted;
+    for (const DecidedRound& r : rounds.Decided().rounds) result.accepted += r.verdict.accepted;
     MustSucceed(cudaEventSynchronize(end), "waiting");
     float milliseconds = 0;
     MustSucceed(cudaEventElapsedTime(&milliseconds, begin, end), "asking for the time");
@@ -121,21 +115,21 @@ int Run(const char* json_file) {
   const double gigabytes = double{kSessions} * kRowsPerSession * kVocab * sizeof(float) / 1e9;
   std::printf("%d sessions of %d rows of %d: %.2f GB of logits\n", kSessions, kRowsPerSession,
               kVocab, gigabytes);
-  RowWarp cut;
-  cut.top_k = 50;
-  cut.top_p = 0.95f;
-  const std::pair<const char*, RoundSpec> cases[] = {
-      {"token", {.rule = VerifyRule::kToken}},
-      {"block", {.rule = VerifyRule::kBlock}},
-      {"block, top-k 50, top-p 0.95", {.rule = VerifyRule::kBlock, .warp = cut}},
-      {"spectr", {.rule = VerifyRule::kSpecTr}},
-      {"multiround", {.rule = VerifyRule::kMultiRound}},
-      {"multipath-block", {.rule = VerifyRule::kMultiPathBlock}},
-      {"argmax", {.rule = VerifyRule::kArgmax}},
-      {"gumbel", {.rule = VerifyRule::kRace}}};
+  const struct {
+    const char* name;
+    Rule rule;
+    RowSampling sampling = {};
+  } cases[] = {{"token", Rule::kToken},
+               {"block", Rule::kBlock},
+               {"block, top-k 50, top-p 0.95", Rule::kBlock, {.top_k = 50, .top_p = 0.95f}},
+               {"spectr", Rule::kSpecTr},
+               {"multiround", Rule::kMultiRound},
+               {"multipath-block", Rule::kMultiPathBlock},
+               {"argmax", Rule::kToken, {.temperature = 0.f}},
+               {"gumbel", Rule::kGumbel}};
   nlohmann::json report;
-  for (const auto& [name, spec] : cases) {
-    const Measured measured = Measure(spec);
+  for (const auto& [name, rule, sampling] : cases) {
+    const Measured measured = Measure({.rule = rule}, sampling);
     std::printf("%-28s %8.3f ms, %.2f tokens accepted; one pass over the logits in it: %.0f GB/s\n",
                 name, measured.milliseconds, measured.accepted,
                 gigabytes / measured.milliseconds * 1e3);

@@ -11,7 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/rpc/wire.h"
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
 #include "tests/fuzz/draft_maker.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/fake_clock.h"

@@ -200,8 +200,8 @@ struct KeyedCoins {
     return Coin(seed, 0, static_cast<uint32_t>(depth), purpose, static_cast<uint32_t>(trial)) <
            probability;
   }
-  template <class Real, class Weight>
-  TokenId Next(int depth, const ResidualRow<Real, Weight>& law) const {
+  template <class Real>
+  TokenId Next(int depth, const ResidualRow<Real>& law) const {
     return law.Draw(Coin(seed, 0, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
 };
@@ -218,8 +218,8 @@ TEST(MultiPathBlock, OfOneSequenceIsBlockVerificationCoinByCoin) {
     }
     ToyRound round(pair, DraftTree::Chain(tokens, {}));
     KeyedCoins coins{seed};
-    const Verdict block = VerifyBlock(round, coins);
-    const Verdict several = VerifyMultiPathBlock(round, coins);
+    const Verdict block = Verify(Rule::kBlock, round, coins);
+    const Verdict several = Verify(Rule::kMultiPathBlock, round, coins);
     EXPECT_EQ(several.node, block.node) << seed;
     EXPECT_EQ(several.next, block.next) << seed;
     accepted += block.accepted;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "common/rules/host_rounds.h"
 #include "tests/support/toy_pair.h"
 #include "verifier/propose/local_proposer.h"
 #include "verifier/propose/point_draft.h"
@@ -21,7 +22,6 @@ constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMult
 class DraftedRound {
  public:
   using Real = double;
-  using Weight = uint32_t;
 
   DraftedRound(const EnumeratedPair& pair, std::span<const TokenId> context, DraftTree tree)
       : tree_(std::move(tree)), vocab_(pair.vocab) {
@@ -37,6 +37,8 @@ class DraftedRound {
   std::span<const int32_t> draws(int node) const { return tree_.draws(node); }
   TokenId token(int node) const { return tree_.token(node); }
   int depth(int node) const { return tree_.depth(node); }
+  int max_depth() const { return tree_.max_depth(); }
+  int max_entries() const { return vocab_; }
   SparseRow<uint32_t> draft(int node) const {
     const DraftLaw& law = tree_.law(node);
     return {law.ids.data(), law.weights.data(), static_cast<int>(law.ids.size()),

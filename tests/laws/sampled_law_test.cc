@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/math/coins.h"
+#include "common/rules/host_rounds.h"
 #include "common/spec/race.h"
 #include "common/spec/stop_rule.h"
 #include "common/spec/warper.h"

@@ -63,7 +63,7 @@ TEST(MistakenBlock, WithATokenDroppedOnSightIsLossy) {
   const Emitter rule = EmitterOfCode([](EnumeratedRound& round, EnumeratingCoins& coins) {
     const int child = round.draws(DraftTree::kRoot)[0];
     if (round.token(child) == 0) return StopAtLeaf(round, DraftTree::kRoot, coins);
-    return VerifyToken(round, coins);
+    return Verify(Rule::kToken, round, coins);
   });
   EXPECT_GT(RoundError(rule, ThreeTokens(), Sequences(1, 1)), 0.01);
 }

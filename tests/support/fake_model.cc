@@ -142,7 +142,6 @@ Status FakeModel::CheckShare(const ForwardSequence& share) const {
 
 Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                           ForwardOutput* output) {
-  OUTRIDER_CHECK(!verify_follows_ && !draft_follows_);
   if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
   int tokens = 0;
   int host_rows = 0;
@@ -176,13 +175,8 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
                       {share.tokens.begin(), share.tokens.end()},
                       {share.parents.begin(), share.parents.end()},
                       {share.logit_rows.begin(), share.logit_rows.end()},
-                      share.verify,
-                      share.draft,
+                      share.logits_to_host,
                       chain_depth_});
-    OUTRIDER_CHECK(!share.verify || (verifies() && !want_hidden));
-    OUTRIDER_CHECK(!share.draft || (drafts() && !share.verify));
-    verify_follows_ = verify_follows_ || (share.verify && !share.logit_rows.empty());
-    draft_follows_ = draft_follows_ || (share.draft && !share.logit_rows.empty());
     for (const int row : share.logit_rows) {
       std::vector<TokenId> path;
       for (int i = row; i >= 0; i = share.parents.empty() ? i - 1 : share.parents[i]) {
@@ -191,7 +185,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
       path.insert(path.begin(), s.tokens.begin(), s.tokens.end());
       std::vector<float> row_logits = Logits(path);
       if (on_row_) on_row_(row_logits);
-      if (!share.verify && !share.draft) {
+      if (share.logits_to_host) {
         ++host_rows;
         host_logits_.insert(host_logits_.end(), row_logits.begin(), row_logits.end());
       }
@@ -207,21 +201,20 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
   }
   batches_.push_back(std::move(record));
-  if (verifies() || drafts())
-    bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
+  if (on_device()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
   output->logits = host_rows > 0 ? host_logits_.data() : nullptr;
   output->hidden = want_hidden ? hidden_.data() : nullptr;
   output->rows = host_rows;
   return Status();
 }
 
-DeviceVerdicts FakeModel::Verify(const VerifyBatch& batch, int allowed) {
-  OUTRIDER_CHECK(std::exchange(verify_follows_, false));
-  return verify_(batch, {logits_.data(), options_.vocab_size, allowed});
+Decisions FakeModel::Decide(const RoundBatch& batch, int allowed) {
+  const LogitRows rows{logits_.data(), options_.vocab_size, allowed};
+  OUTRIDER_CHECK(static_cast<size_t>(batch.nodes() * rows.vocab) == logits_.size());
+  return decide_ ? decide_(batch, rows) : host_rounds_.Decide(batch, rows);
 }
 
 std::span<const PickedRow> FakeModel::Draft(const DraftBatch& batch) {
-  OUTRIDER_CHECK(std::exchange(draft_follows_, false));
   return draft_device_->Draft(batch, logits_.data(), options_.vocab_size);
 }
 
@@ -252,14 +245,14 @@ Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
                        .tokens = tokens,
                        .parents = {},
                        .logit_rows = {&last_rows[i], 1},
-                       .draft = true});
+                       .logits_to_host = false});
     }
     ForwardOutput output;
     chain_depth_ = depth;
     const Status ran = Forward(batch, /*want_hidden=*/false, &output);
     chain_depth_ = -1;
     if (depth == 0) OUTRIDER_TRY(ran);
-    OUTRIDER_CHECK(ran.ok() && std::exchange(draft_follows_, false));
+    OUTRIDER_CHECK(ran.ok());
     std::copy(logits_.begin(), logits_.end(), rows.begin());
     const std::span<const TokenId> tokens = draft_device_->DrawChains(depth);
     drawn.assign(tokens.begin(), tokens.end());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/model/model.h"
+#include "common/rules/host_rounds.h"
 
 namespace outrider {
 
@@ -51,8 +52,8 @@ class FakeModel final : public Model {
   void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
   void Truncate(SequenceId sequence, int length) override;
   void Release(SequenceId sequence) override;
-  bool verifies() const override { return verify_ != nullptr; }
-  DeviceVerdicts Verify(const VerifyBatch& batch, int allowed) override;
+  bool on_device() const override { return decide_ != nullptr || draft_device_ != nullptr; }
+  Decisions Decide(const RoundBatch& batch, int allowed) override;
   bool drafts() const override { return draft_device_ != nullptr; }
   std::span<const PickedRow> Draft(const DraftBatch& batch) override;
   Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
@@ -73,7 +74,7 @@ class FakeModel final : public Model {
     std::vector<TokenId> tokens;
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
-    bool verify, draft;
+    bool logits_to_host;
     int chain_depth;  // of a pass of DraftChains; -1: of Forward
   };
   const std::vector<std::vector<Share>>& batches() const { return batches_; }
@@ -84,10 +85,10 @@ class FakeModel final : public Model {
   void set_on_forward(std::function<void(int rows)> f) { on_forward_ = std::move(f); }
   // Called with every row of logits before anybody sees it.
   void set_on_row(std::function<void(std::span<float> row)> f) { on_row_ = std::move(f); }
-  // Gives the model a device that verifies: what Verify does with all rows of the last Forward.
-  // Rows that are copied to the host count as bytes from then on.
-  using VerifyFn = std::function<DeviceVerdicts(const VerifyBatch& batch, const LogitRows& rows)>;
-  void set_verify(VerifyFn verify) { verify_ = std::move(verify); }
+  // Gives the model a device that decides rounds: what Decide does with all rows of the last
+  // Forward. Rows that are copied to the host count as bytes from then on.
+  using DecideFn = std::function<Decisions(const RoundBatch& batch, const LogitRows& rows)>;
+  void set_decide(DecideFn decide) { decide_ = std::move(decide); }
   // The same of a device that drafts; chains as DevicePicks has them.
   class DraftDevice {
    public:
@@ -129,15 +130,15 @@ class FakeModel final : public Model {
   std::map<SequenceId, Sequence> sequences_;
   std::vector<std::vector<Share>> batches_;
   std::vector<float> logits_;       // all rows of the last Forward
-  std::vector<float> host_logits_;  // those that were not left for Verify
+  std::vector<float> host_logits_;  // those that were wanted on the host
   std::vector<float> hidden_;
   Status next_failure_;
   std::function<void(int)> on_forward_;
   std::function<void(std::span<float>)> on_row_;
-  VerifyFn verify_;
+  DecideFn decide_;
+  HostRounds host_rounds_;
   std::shared_ptr<DraftDevice> draft_device_;
   int chain_depth_ = -1;
-  bool verify_follows_ = false, draft_follows_ = false;
   int64_t bytes_to_host_ = 0;
   GraphCounts graph_counts_;
 };

@@ -15,6 +15,7 @@
 #include "common/base/types.h"
 #include "common/math/coins.h"
 #include "common/rules/enumerate.h"
+#include "tests/support/host_rules.h"
 
 namespace outrider::testing {
 
@@ -91,14 +92,15 @@ inline EnumeratedPair ThreeTokens() {
 class ToyRound {
  public:
   using Real = double;
-  using Weight = double;
 
   ToyRound(const EnumeratedPair& pair, DraftTree tree)
-      : tree_(std::move(tree)), vocab_(pair.vocab), ids_(static_cast<size_t>(pair.vocab)) {
-    std::iota(ids_.begin(), ids_.end(), 0);
+      : tree_(std::move(tree)), vocab_(pair.vocab) {
+    std::vector<TokenId> ids(static_cast<size_t>(vocab_));
+    std::iota(ids.begin(), ids.end(), 0);
     for (int node = 0; node <= tree_.size(); ++node) {
       target_.push_back(pair.target(tree_.Path(node)));
-      draft_.push_back(pair.draft(tree_.Path(node)));
+      const Law draft = pair.draft(tree_.Path(node));
+      draft_.push_back(RowOf({ids.data(), draft.data(), vocab_, 1}));
     }
   }
 
@@ -106,16 +108,16 @@ class ToyRound {
   std::span<const int32_t> draws(int node) const { return tree_.draws(node); }
   TokenId token(int node) const { return tree_.token(node); }
   int depth(int node) const { return tree_.depth(node); }
-  SparseRow<double> draft(int node) const {
-    return {ids_.data(), draft_[static_cast<size_t>(node)].data(), vocab_, 1};
-  }
+  int max_depth() const { return tree_.max_depth(); }
+  int max_entries() const { return vocab_; }
+  SparseRow<double> draft(int node) const { return draft_[static_cast<size_t>(node)].row(); }
   const double* target(int node) const { return target_[static_cast<size_t>(node)].data(); }
 
  private:
   DraftTree tree_;
   int vocab_;
-  std::vector<TokenId> ids_;
-  std::vector<Law> target_, draft_;
+  std::vector<Law> target_;
+  std::vector<OwnedRow> draft_;
 };
 
 // One way to make a round: calls emit(tokens, accepted, probability) as ForEachEmission does.

@@ -1,5 +1,5 @@
-// Rounds in the host's own types and as a VerifyBatch takes them, for the tests of what verifies on
-// a device.
+// Rounds as a RoundBatch takes them, and what the host's own types say of them, for the tests of
+// what decides them on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "common/backend/verify_batch.h"
 #include "common/math/coins.h"
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
+#include "common/rules/round_batch.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
@@ -20,29 +20,6 @@
 namespace outrider::testing {
 
 using Rows = std::vector<std::vector<float>>;
-
-inline RowWarp WarpOf(const SamplingParams& p) {
-  return {.temperature = p.temperature,
-          .top_k = p.top_k,
-          .top_p = p.top_p,
-          .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty,
-          .presence_penalty = p.presence_penalty,
-          .frequency_penalty = p.frequency_penalty};
-}
-
-inline VerifyRule RuleOf(Rule rule, const SamplingParams& params, const DraftTree& tree) {
-  if (params.greedy()) return VerifyRule::kArgmax;
-  if (rule == Rule::kGumbel) return VerifyRule::kRace;
-  if (tree.empty()) return VerifyRule::kPlain;
-  switch (rule) {
-    case Rule::kToken: return VerifyRule::kToken;
-    case Rule::kBlock: return VerifyRule::kBlock;
-    case Rule::kSpecTr: return VerifyRule::kSpecTr;
-    case Rule::kMultiRound: return VerifyRule::kMultiRound;
-    default: return VerifyRule::kMultiPathBlock;
-  }
-}
 
 struct TestRound {
   Rule rule = Rule::kBlock;
@@ -56,27 +33,33 @@ struct TestRound {
   uint32_t position() const { return static_cast<uint32_t>(prompt.size() + output.size()); }
 };
 
-inline void AddTo(VerifyBatch& batch, const TestRound& s) {
-  std::vector<TokenId> tokens = s.prompt;
-  tokens.insert(tokens.end(), s.output.begin(), s.output.end());
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+// How the round's sequence samples, worked out without Warper.
+struct TestSampling {
+  explicit TestSampling(const TestRound& s) : sampling(RowSamplingOf(s.params)) {
+    std::vector<TokenId> tokens = s.prompt;
+    tokens.insert(tokens.end(), s.output.begin(), s.output.end());
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (const TokenId t : tokens) {
+      seen.push_back({t, static_cast<int32_t>(std::count(s.output.begin(), s.output.end(), t))});
+    }
+    for (const auto& [token, bias] : s.params.logit_bias) biases.push_back({token, bias});
+  }
+  SamplingState state() const { return {.sampling = sampling, .seen = seen, .biases = biases}; }
+
+  RowSampling sampling;
   std::vector<SeenToken> seen;
-  for (const TokenId t : tokens) {
-    seen.push_back({t, static_cast<int32_t>(std::count(s.output.begin(), s.output.end(), t))});
-  }
   std::vector<TokenBias> biases;
-  for (const auto& [token, bias] : s.params.logit_bias) biases.push_back({token, bias});
-  batch.BeginSession({.rule = RuleOf(s.rule, s.params, s.tree),
-                      .warp = WarpOf(s.params),
-                      .seed = s.seed,
-                      .round = s.round,
-                      .position = s.position()},
-                     seen, biases);
-  for (int node = 0; node <= s.tree.size(); ++node) {
-    batch.AddNode(s.tree.token(node), s.tree.parent(node), s.tree.draws(node), s.tree.law(node).ids,
-                  s.tree.law(node).weights);
-  }
+};
+
+inline void AddTo(RoundBatch& batch, const TestRound& s) {
+  const TestSampling sampling(s);
+  batch.Add({.rule = s.rule,
+             .seed = s.seed,
+             .round = s.round,
+             .position = s.position(),
+             .wants_acceptance = true},
+            s.tree, sampling.state());
 }
 
 // What the host says of these rows of probabilities, as the engine asks it.
@@ -90,8 +73,8 @@ inline Verdict OnHost(const TestRound& s, const Rows& rows, int vocab) {
       s.seed, s.round, s.position());
 }
 
-inline bool Same(const Verdict& a, const DeviceVerdict& b) {
-  return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
+inline bool Same(const Verdict& a, const DecidedRound& b) {
+  return a.node == b.verdict.node && a.accepted == b.verdict.accepted && a.next == b.verdict.next;
 }
 
 class Random {

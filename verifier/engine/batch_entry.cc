@@ -36,7 +36,7 @@ ForwardSequence ForwardOf(const BatchEntry& entry) {
           .tokens = entry.tokens,
           .parents = entry.parents,
           .logit_rows = entry.logit_rows,
-          .verify = entry.on_device};
+          .logits_to_host = entry.session->request.logprobs.has_value()};
 }
 
 }  // namespace outrider

@@ -14,7 +14,6 @@ struct BatchEntry {
   Session* session = nullptr;
   int pending = 0;              // tokens of its text that are computed
   bool ends_round = false;      // they include the last one: its draft is scored, its round decided
-  bool on_device = false;       // the device decides the round, not the host
   std::vector<TokenId> tokens;  // of the text, then of the draft
   std::vector<int32_t> parents;     // of `tokens`; empty: a chain
   std::vector<int32_t> logit_rows;  // those whose logits are wanted

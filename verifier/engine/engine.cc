@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "verifier/engine/metrics_observer.h"
+#include "verifier/engine/round_spec.h"
 #include "verifier/engine/speedup_observer.h"
 #include "verifier/engine/trace_observer.h"
 
@@ -69,7 +70,6 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       tokenizer_(tokenizer),
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
-      device_rounds_(model, limits_.vocab_size),
       admission_({.max_running = options.max_sessions,
                   .max_waiting = options.max_waiting,
                   .max_waiting_per_client = options.max_waiting_per_client,
@@ -238,55 +238,58 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   std::vector<ForwardSequence> forward;
   int rows = 0;
   int64_t context = 0;
-  device_rounds_.Begin();
-  for (BatchEntry& entry : batch) {
+  rounds_.Clear();
+  for (const BatchEntry& entry : batch) {
     const Session& session = *entry.session;
-    entry.on_device = entry.ends_round && device_rounds_.Takes(session);
-    if (entry.on_device) {
-      device_rounds_.Add(session);
-    } else {
-      device_rounds_.Skip(static_cast<int>(entry.logit_rows.size()));
+    if (entry.ends_round) {
+      rounds_.Add(RoundSpecOf(session), session.drafting.draft(), session.warper->state());
     }
     forward.push_back(ForwardOf(entry));
     rows += entry.rows();
     context += session.computed;
   }
-  observers_.Notify(
-      &EngineObserver::OnForward,
-      ForwardPass{.batch = batch, .rows = rows, .device_rounds = device_rounds_.size()});
+  observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = rows});
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
-  device_rounds_.Run();
+  Decisions decisions;
+  if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
   pace_.Record(rows, Seconds(clock_->Now() - start));
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  float* logits = output.logits;
+  const float* logits = output.logits;
+  size_t next = 0;
   for (const BatchEntry& entry : batch) {
-    const size_t entries = entry.on_device ? 0 : entry.logit_rows.size() * vocab;
-    TakeResult(entry, {logits, entries});
-    logits += entries;
+    RoundResult result;
+    if (entry.ends_round) {
+      const RoundHeader& round = rounds_.round(static_cast<int>(next));
+      const auto nodes = static_cast<size_t>(round.nodes);
+      result.decided = &decisions.rounds[next++];
+      if (round.spec.wants_acceptance) {
+        result.acceptance =
+            decisions.acceptance.subspan(static_cast<size_t>(round.first_node) + 1,
+                                         static_cast<size_t>(result.decided->known_nodes));
+      }
+      if (entry.session->request.logprobs.has_value()) {
+        result.logits = {logits, nodes * static_cast<size_t>(model_->config().vocab_size)};
+        logits += result.logits.size();
+      }
+    }
+    TakeResult(entry, result);
   }
   exchange_.OnForward(static_cast<int>(batch.size()), rows, context,
                       Seconds(clock_->Now() - start));
   return Status();
 }
 
-void Engine::TakeResult(const BatchEntry& entry, std::span<float> logits) {
+void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
   Session& session = *entry.session;
   session.served = step_;
   session.computed += entry.pending;
-  if (!entry.ends_round) {
+  if (round.decided == nullptr) {
     session.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
-    return;
-  }
-  std::vector<float> raw_rows;
-  if (session.request.logprobs.has_value()) raw_rows.assign(logits.begin(), logits.end());
-  DecidedRound round = entry.on_device ? device_rounds_.Next(session)
-                                       : DecideOnHost(session, logits, limits_.vocab_size);
-  if (round.broken_depth >= 0) {
-    EndBroken(session, round.broken_depth);
+  } else if (round.decided->broken_depth >= 0) {
+    EndBroken(session, round.decided->broken_depth);
   } else {
-    Advance(session, std::move(round), entry.pending, raw_rows);
+    Advance(session, round, entry.pending);
   }
 }
 
@@ -346,18 +349,17 @@ Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const Tok
   return chunk;
 }
 
-void Engine::Advance(Session& session, DecidedRound round, int pending,
-                     std::span<const float> raw_rows) {
-  const Verdict& verdict = round.verdict;
-  if (round.first_token.has_value()) {
-    observers_.Notify(&EngineObserver::OnFirstTokenAcceptance, *round.first_token);
-  }
+void Engine::Advance(Session& session, const RoundResult& round, int pending) {
+  const Verdict& verdict = round.decided->verdict;
   DraftingState& drafting = session.drafting;
+  if (IsSampledRound(session) && drafting.draft().draws(DraftTree::kRoot).size() > 1) {
+    observers_.Notify(&EngineObserver::OnFirstTokenAcceptance, round.decided->first_token);
+  }
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
   const int depth = drafting.draft().max_depth();
   std::optional<FinishReason> end;
-  Chunk chunk = Emit(session, verdict, emitted, raw_rows, &end);
+  Chunk chunk = Emit(session, verdict, emitted, round.logits, &end);
   session.computed += chunk.accepted;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
@@ -386,7 +388,8 @@ void Engine::Advance(Session& session, DecidedRound round, int pending,
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
-  drafting.EndRound(verdict.node, verdict.accepted, emitted, std::move(round.acceptance));
+  drafting.EndRound(verdict.node, verdict.accepted, emitted,
+                    std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
   session.sink->Send(std::move(chunk));
   if (end.has_value()) {

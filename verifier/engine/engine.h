@@ -18,12 +18,11 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/rules/round_batch.h"
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
 #include "verifier/engine/admission.h"
 #include "verifier/engine/batch_entry.h"
-#include "verifier/engine/decided_round.h"
-#include "verifier/engine/device_rounds.h"
 #include "verifier/engine/door.h"
 #include "verifier/engine/draft_exchange.h"
 #include "verifier/engine/draft_source.h"
@@ -127,24 +126,31 @@ class Engine {
   EngineSnapshot Snapshot() const;
 
  private:
+  // Of the round under way.
+  struct RoundResult {
+    const DecidedRound* decided = nullptr;  // nullptr: none was
+    // AcceptanceByte of its known draft nodes, from 1 on, for a drafter that learns from it.
+    std::span<const uint8_t> acceptance;
+    std::span<const float> logits;  // [nodes, vocab] for requests with log probabilities
+  };
+
   // Admits waiting sessions and plans their rounds.
   void Admit();
   void Expire(Time now);
   // What the next forward pass computes, with pages for it.
   std::vector<BatchEntry> PickBatch();
   Status RunBatch(std::span<BatchEntry> batch);
-  // Goes on with what a forward pass computed of a sequence. `logits` [logit rows, vocab]: of a
-  // round that the host decides; overwritten. The session may be gone afterwards.
-  void TakeResult(const BatchEntry& entry, std::span<float> logits);
+  // Goes on with what a forward pass computed of a sequence, and with its round if that was
+  // decided. The session may be gone afterwards.
+  void TakeResult(const BatchEntry& entry, const RoundResult& round);
   // Ends a request for which the model has no usable logits, `depth` tokens after its text.
   void EndBroken(Session& session, int depth);
   // Adds a round's tokens to the session's text, up to where it ends. `end`: why it does, if so.
   Chunk Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
              std::span<const float> raw_rows, std::optional<FinishReason>* end);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
-  // `pending`: tokens before the draft in the forward pass that scored it. `raw_rows` [draft nodes
-  // + 1, vocab]: the logits, for a request that asks for log probabilities.
-  void Advance(Session& session, DecidedRound round, int pending, std::span<const float> raw_rows);
+  // `pending`: tokens before the draft in the forward pass that scored it.
+  void Advance(Session& session, const RoundResult& round, int pending);
   // Of the tokens on the path to `node` and of the token that follows it, as many as `tokens` has.
   std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
                                       std::span<const TokenId> tokens,
@@ -167,7 +173,7 @@ class Engine {
   SessionTable sessions_;  // empty before what follows is destroyed: ~Engine ends all
   EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of them
-  DeviceRounds device_rounds_;
+  RoundBatch rounds_;                // of the step
   Admission admission_;
   StepPace pace_;
   DraftExchange exchange_;

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/rules/verify.h"
+#include "common/rules/round_batch.h"
 #include "verifier/engine/sink.h"
 
 namespace outrider {
@@ -25,8 +25,7 @@ enum class Refusal { kQueueFull, kClientShare, kDraining };
 
 struct ForwardPass {
   std::span<const BatchEntry> batch;
-  int rows = 0;           // of all of it
-  int device_rounds = 0;  // that the device decides
+  int rows = 0;  // of all of it
 };
 
 // What the engine holds at the end of a step.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "verifier/engine/batch_entry.h"
 #include "verifier/engine/session.h"
 
 namespace outrider {
@@ -29,7 +30,11 @@ void MetricsObserver::OnPreempted(const Session& /*session*/) {
 
 void MetricsObserver::OnForward(const ForwardPass& pass) {
   metrics_.batch_rows.Observe(pass.rows);
-  metrics_.device_rounds_total.Increment(pass.device_rounds);
+  if (!model_.on_device()) return;
+  metrics_.device_rounds_total.Increment(static_cast<double>(
+      std::count_if(pass.batch.begin(), pass.batch.end(), [](const BatchEntry& entry) {
+        return entry.ends_round && !entry.session->request.logprobs.has_value();
+      })));
 }
 
 void MetricsObserver::OnFirstTokenAcceptance(const FirstTokenAcceptance& acceptance) {

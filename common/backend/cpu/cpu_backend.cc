@@ -13,6 +13,7 @@
 #include "common/backend/cpu/packed_panels.h"
 #include "common/backend/cpu/thread_pool.h"
 #include "common/base/check.h"
+#include "common/rules/host_rounds.h"
 
 namespace outrider {
 namespace {
@@ -52,6 +53,10 @@ class CpuBackend final : public Backend {
       : kernels_(kernels),
         pool_(std::move(pool)),
         bf16_activations_(bf16_activations && kernels.matmul_bf16_dot != nullptr) {}
+
+  Decisions Decide(const RoundBatch& batch, const LogitRows& rows) override {
+    return rounds_.Decide(batch, rows);
+  }
 
   std::string Describe() const override {
     return std::string("cpu (") + kernels_.name + (bf16_activations_ ? ", bf16 activations" : "") +
@@ -236,6 +241,7 @@ class CpuBackend final : public Backend {
   CpuKernels kernels_;
   std::unique_ptr<ThreadPool> pool_;
   bool bf16_activations_;
+  HostRounds rounds_;
   AlignedBytes attention_scratch_;
   AlignedBytes word_scratch_;
   AlignedBytes scale_scratch_;

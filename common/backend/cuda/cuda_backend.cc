@@ -10,7 +10,7 @@
 #include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/device_picks.h"
-#include "common/backend/cuda/device_rules.h"
+#include "common/backend/cuda/device_rounds.h"
 #include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/kv.h"
@@ -46,7 +46,7 @@ class CudaBackend final : public Backend {
         staging_(std::move(staging)),
         product_(std::move(product)),
         batch_(stream_.get()),
-        rules_(stream_.get()),
+        rounds_(stream_.get()),
         picks_(stream_.get()),
         rounded_(stream_.get()),
         padded_(stream_.get()),
@@ -213,18 +213,16 @@ class CudaBackend final : public Backend {
                 "gathering rows");
   }
 
-  bool Verifies(int vocab) const override { return vocab <= kMaxVerifiedVocab; }
-
-  DeviceVerdicts Verify(const VerifyBatch& batch, const LogitRows& rows) override {
+  Decisions Decide(const RoundBatch& batch, const LogitRows& rows) override {
     UseDevice();
     Writes(rows.data);
-    rules_.Verify(batch, rows);
-    bytes_to_host_ += static_cast<int64_t>(rules_.bytes());
+    rounds_.Decide(batch, rows);
+    bytes_to_host_ += static_cast<int64_t>(rounds_.bytes());
     Wait();
-    return rules_.Verdicts();
+    return rounds_.Decided();
   }
 
-  bool Drafts(int vocab) const override { return vocab <= kMaxVerifiedVocab; }
+  bool Drafts() const override { return true; }
 
   std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
     UseDevice();
@@ -403,7 +401,7 @@ class CudaBackend final : public Backend {
   const std::unique_ptr<StagedCopy> staging_;
   const std::unique_ptr<LargeProduct> product_;
   CudaBatch batch_;
-  DeviceRules rules_;
+  DeviceRounds rounds_;
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;

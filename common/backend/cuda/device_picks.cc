@@ -4,7 +4,6 @@
 #include <bit>
 #include <numeric>
 
-#include "common/backend/verify_batch.h"
 #include "common/base/check.h"
 
 namespace outrider {
@@ -22,7 +21,7 @@ DevicePicks::DevicePicks(const Stream* stream)
       drawn_(stream) {}
 
 void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
-  OUTRIDER_CHECK(vocab <= kMaxVerifiedVocab);
+  OUTRIDER_CHECK(vocab <= kMaxVocabulary);
   ring_.Reset();
   arrays_ = {.logits = rows, .vocab = vocab, .count = static_cast<int>(rows_.size())};
   int32_t entries = 0, longest = 0;

@@ -22,7 +22,7 @@ class DevicePicks {
   // Enqueues everything, waiting only while its buffers still grow: one upload of the batch's
   // arrays, one launch a kind of pick, one copy of what was read. rows [.., vocab]: device memory;
   // the batch's are overwritten, the others stay. REQUIRES: the picks of the batch before were
-  // waited for; 0 < allowed <= vocab <= kMaxVerifiedVocab and count > 0 in every row.
+  // waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every row.
   void Pick(const DraftBatch& batch, float* rows, int vocab);
 
   // The same of chains, of which Draw, behind the pass that has made a depth's rows [chains,

@@ -6,8 +6,13 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/rule_math.h"
+
 namespace outrider {
 namespace {
+
+using testing::AcceptedMass;
+using testing::ResidualMass;
 
 using Draft = SparseRow<double>;
 
@@ -65,7 +70,7 @@ TEST(ResidualMass, EqualsTheDenseSum) {
       dense += std::max(0.0, p * target[static_cast<size_t>(x)] - draft.Of(x));
     }
     EXPECT_NEAR(ResidualMass(p, target.data(), draft), dense, 1e-15);
-    EXPECT_NEAR((ResidualRow<double, double>{p, target.data(), 20, draft}).Total(), dense, 1e-15);
+    EXPECT_NEAR((ResidualRow<double>{p, target.data(), 20, draft}).Total(), dense, 1e-15);
   }
 }
 
@@ -94,7 +99,7 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
       ids.push_back(id);
       weights.push_back(0.9 / vocab);
     }
-    const ResidualRow<double, double> row{
+    const ResidualRow<double> row{
         0.8, target.data(), vocab, {ids.data(), weights.data(), static_cast<int>(ids.size()), 1}};
     std::vector<double> want(target.size());
     double total = 0;
@@ -124,7 +129,7 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
 TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
   const double target[] = {0.25, 0.75};
   const TokenId ids[] = {0, 1};
-  const ResidualRow<double, double> row{1, target, 2, {ids, target, 2, 1}};
+  const ResidualRow<double> row{1, target, 2, {ids, target, 2, 1}};
   EXPECT_EQ(row.Draw(0.2), 0);
   EXPECT_EQ(row.Draw(0.3), 1);
   double law[2];
@@ -135,7 +140,7 @@ TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
 
 TEST(ResidualRow, DrawsNothingFromARowOfZeros) {
   const float target[] = {0.f, 0.f};
-  EXPECT_EQ((ResidualRow<float, uint32_t>{1, target, 2, {}}.Draw(0.5)), -1);
+  EXPECT_EQ((ResidualRow<float>{1, target, 2, {}}.Draw(0.5)), -1);
 }
 
 }  // namespace

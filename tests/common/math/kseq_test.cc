@@ -8,8 +8,14 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/rule_math.h"
+
 namespace outrider {
 namespace {
+
+using testing::KSeqChoiceLaw;
+using testing::Overlap;
+using testing::RatioChoiceLaw;
 
 // Rows of up to 12 tokens in the drafter's support; the target has mass elsewhere too.
 std::vector<RatioEntry> RandomEntries(std::mt19937_64& rng) {

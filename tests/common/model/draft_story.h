@@ -33,7 +33,7 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
       shares.push_back({.sequence = model.NewSequence(),
                         .tokens = std::span(tokens).first(6 - i % 2),
                         .logit_rows = std::span(rows).first(1 + (i + 1) % 2),
-                        .draft = draft && stays[i]});
+                        .logits_to_host = !draft || !stays[i]});
     }
     const int64_t before = model.bytes_to_host();
     ForwardOutput output;
@@ -48,7 +48,7 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
       for (size_t i = 0; i < stays.size(); ++i) {
         const size_t n = shares[i].logit_rows.size();
         if (!stays[i]) batch.SkipRows(static_cast<int>(n));
-        if (stays[i]) batch.BeginSession({}, {});
+        if (stays[i]) batch.BeginSession({});
         for (size_t row = 0; stays[i] && row < n; ++row, ++count) {
           batch.AddRow({.pick = RowPick::kTop, .count = 3, .allowed = allowed}, {});
         }
@@ -161,9 +161,9 @@ class ChainStory {
   DraftRowSpec Begin(const Session& session, DraftBatch& batch) const {
     Warper warper(session.params, vocab_, session.spec.allowed);
     for (const TokenId token : session.said) warper.ObserveOutput(token);
-    batch.BeginSession(SeenTokensOf(warper.Seen()), BiasesOf(session.params));
+    batch.BeginSession(warper.state());
     DraftRowSpec spec = session.spec;
-    spec.warp = RowWarpOf(session.params);
+    spec.sampling = RowSamplingOf(session.params);
     spec.position = static_cast<uint32_t>(session.said.size() + session.path.size());
     return spec;
   }
@@ -202,7 +202,7 @@ class ChainStory {
                           .tokens = tokens,
                           .parents = {},
                           .logit_rows = {&rows.back(), 1},
-                          .draft = true});
+                          .logits_to_host = false});
       }
       ForwardOutput output;
       EXPECT_TRUE(model_.Forward(shares, /*want_hidden=*/false, &output).ok());

@@ -56,7 +56,7 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
     const TokenId missing[] = {7};
     const DraftChain chains[] = {{sequence, missing}};
     DraftBatch batch;
-    batch.BeginSession({}, {});
+    batch.BeginSession({});
     batch.AddChain({.pick = RowPick::kTop, .allowed = 80}, {}, {.depths = depths});
     std::span<const PickedRow> picked;
     ASSERT_TRUE(model->DraftChains(chains, depths, batch, &picked).ok());
@@ -106,10 +106,10 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       std::vector<TokenId> path(static_cast<size_t>(40 + i % 5));
       for (TokenId token = i; TokenId & entry : path) entry = 17 * token++ % 200;
       DraftBatch batch;
-      batch.BeginSession(seen, biases);
+      batch.BeginSession({.seen = seen, .biases = biases});
       batch.AddChain(
-          {.pick = RowPick::kTop, .count = 50, .allowed = 200, .warp = RowWarpOf(params)}, path,
-          {.depths = 4});
+          {.pick = RowPick::kTop, .count = 50, .allowed = 200, .sampling = RowSamplingOf(params)},
+          path, {.depths = 4});
       std::span<const PickedRow> picked;
       ASSERT_TRUE(model->DraftChains(chains, 4, batch, &picked).ok());
       std::vector<TokenId>& tokens = drawn[graphs].emplace_back();
@@ -139,7 +139,7 @@ class DraftChainErrors : public ::testing::Test {
     DraftBatch batch;
     std::vector<DraftChain> chains;
     for (const SequenceId sequence : sequences) {
-      batch.BeginSession({}, {});
+      batch.BeginSession({});
       batch.AddChain({.pick = RowPick::kTop, .allowed = 40}, {}, {.depths = depths});
       chains.push_back({sequence, tokens});
     }

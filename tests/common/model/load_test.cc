@@ -97,7 +97,7 @@ TEST_F(LoadModelTest, RefusesATruncatedFile) {
 }
 
 TEST_F(LoadModelTest, RefusesAHugeShapeBeforeAllocatingForIt) {
-  SetConfig("vocab_size", 2000000);
+  SetConfig("vocab_size", 1000000);
   SetConfig("hidden_size", 65536);
   EXPECT_THAT(Load().message(), HasSubstr("model.embed_tokens.weight is"));
 }

@@ -1,5 +1,5 @@
-// A model whose device verifies, against the host's verification of the same rows: for the kernels'
-// emulation and for a device alike.
+// A model that decides rounds on a device, against the host's verification of the same rows: for
+// the kernels' emulation and for a device alike.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "common/math/softmax.h"
 #include "common/model/model.h"
 #include "common/spec/warper.h"
+#include "tests/support/host_rules.h"
 #include "tests/support/verify_rounds.h"
 
 namespace outrider::testing {
@@ -21,20 +22,21 @@ namespace outrider::testing {
 // One sequence's share of a pass.
 struct VerifyShare {
   SequenceId sequence = -1;
-  bool verify = false;
+  bool has_round = false, to_host = false;
   std::vector<TokenId> tokens;
   std::vector<int32_t> parents, wanted;
-  TestRound round;  // where `verify`
+  TestRound round;  // if it has one
 };
 
-inline std::vector<ForwardSequence> BatchOf(const std::vector<VerifyShare>& shares, bool verify) {
+// `all`: every row comes to the host.
+inline std::vector<ForwardSequence> BatchOf(const std::vector<VerifyShare>& shares, bool all) {
   std::vector<ForwardSequence> batch;
   for (const VerifyShare& s : shares) {
     batch.push_back({.sequence = s.sequence,
                      .tokens = s.tokens,
                      .parents = s.parents,
                      .logit_rows = s.wanted,
-                     .verify = verify && s.verify});
+                     .logits_to_host = all || s.to_host});
   }
   return batch;
 }
@@ -53,13 +55,12 @@ inline TestRound RandomRound(Random& random, int number, int allowed) {
   return round;
 }
 
-// Passes over sequences that want their rows, none of them or a verdict: rows come to the host for
-// the first alone, and verdicts are the host's on the rows of the same pass without Verify.
+// Passes over sequences that want a verdict, a verdict and their rows, or neither: rows come to the
+// host for the second alone, and verdicts are the host's on the rows of the same pass.
 inline void ExpectVerdictsOfTheHost(Model& model) {
   constexpr int kSteps = 14, kPrefix = 9;
   const int vocab = model.config().vocab_size, allowed = vocab - 5;
   const auto width = static_cast<size_t>(vocab);
-  ASSERT_TRUE(model.verifies());
   Random random(31);
   int differ = 0, accepted = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -67,15 +68,15 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
     for (const char kind : {'h', 'v', 'p', 'v', 'v', 'h'}) {
       VerifyShare& s = shares.emplace_back();
       s.sequence = model.NewSequence();
-      s.verify = kind == 'v';
+      s.has_round = kind != 'p';
+      s.to_host = kind == 'h';
       for (int i = 0; i < kPrefix; ++i) s.tokens.push_back(random.Below(allowed));
       const ForwardSequence prefix = {.sequence = s.sequence, .tokens = s.tokens};
       ForwardOutput output;
       ASSERT_TRUE(model.Forward({&prefix, 1}, false, &output).ok());
       s.round.prompt = s.tokens;
       s.tokens.assign(2, random.Below(allowed));
-      if (kind == 'h') s.wanted = {0, 1};
-      if (kind != 'v') continue;
+      if (!s.has_round) continue;
       TestRound round = RandomRound(random, 3 * step + static_cast<int>(shares.size()), allowed);
       round.prompt = std::move(s.round.prompt);
       s.round = std::move(round);
@@ -91,33 +92,27 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
     }
 
     ForwardOutput output;
-    ASSERT_TRUE(model.Forward(BatchOf(shares, false), false, &output).ok());
+    ASSERT_TRUE(model.Forward(BatchOf(shares, true), false, &output).ok());
     std::vector<float> wanted;  // of those that want rows
     const float* row = output.logits;
     for (VerifyShare& s : shares) {
       for (size_t i = 0; i < s.wanted.size(); ++i, row += width) {
-        if (s.verify) {
-          s.round.rows.emplace_back(row, row + width);
-        } else {
-          wanted.insert(wanted.end(), row, row + width);
-        }
+        s.round.rows.emplace_back(row, row + width);
+        if (s.to_host) wanted.insert(wanted.end(), row, row + width);
       }
       model.Truncate(s.sequence, kPrefix);
     }
 
-    VerifyBatch batch;
+    RoundBatch batch;
     size_t bytes = wanted.size() * sizeof(float);
     for (const VerifyShare& s : shares) {
-      if (!s.verify) {
-        batch.SkipRows(static_cast<int>(s.wanted.size()));
-        continue;
-      }
+      if (!s.has_round) continue;
       AddTo(batch, s.round);
-      bytes += sizeof(DeviceVerdict) + s.round.rows.size();
+      bytes += sizeof(DecidedRound) + s.round.rows.size();
     }
     const int64_t before = model.bytes_to_host();
-    ASSERT_TRUE(model.Forward(BatchOf(shares, true), false, &output).ok());
-    const DeviceVerdicts verdicts = model.Verify(batch, allowed);
+    ASSERT_TRUE(model.Forward(BatchOf(shares, false), false, &output).ok());
+    const Decisions decisions = model.Decide(batch, allowed);
     EXPECT_EQ(model.bytes_to_host() - before, static_cast<int64_t>(bytes));
     ASSERT_EQ(output.rows * vocab, static_cast<int>(wanted.size()));
     EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), output.logits)) << "step " << step;
@@ -125,7 +120,7 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
     size_t next = 0;
     for (VerifyShare& s : shares) {
       model.Release(s.sequence);
-      if (!s.verify) continue;
+      if (!s.has_round) continue;
       Warper warper(s.round.params, vocab, allowed);
       warper.ObservePrompt(s.round.prompt);
       Rows rows = s.round.rows;
@@ -139,7 +134,7 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
                             [&](int node) { return RowArgmax(rows[static_cast<size_t>(node)]); })
               : OnHost(s.round, rows, vocab);
       accepted += verdict.accepted;
-      differ += !Same(verdict, verdicts.verdicts[next++]);
+      differ += !Same(verdict, decisions.rounds[next++]);
     }
   }
   // A coin within 1e-6 of its threshold: one of ten thousand verdicts.

@@ -6,7 +6,7 @@ namespace outrider {
 namespace {
 
 const double kRow[] = {0.25, 0.75};
-const ResidualRow<double, double> kLaw{1, kRow, 2, {}};
+const ResidualRow<double> kLaw{1, kRow, 2, {}};
 
 TEST(Enumeration, MeetsEveryOutcomeOfPositiveProbabilityOnce) {
   Enumeration all;

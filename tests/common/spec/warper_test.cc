@@ -163,12 +163,12 @@ TEST(Warper, NamesTheTokensThatPenaltiesRead) {
   std::vector<float> row(10);
   warper.Warp(row, std::vector<TokenId>{1, 5});  // a draft's tokens are in no text yet
   std::vector<std::pair<TokenId, int>> seen;
-  for (const Warper::SeenToken& token : warper.Seen()) {
+  for (const SeenToken& token : warper.state().seen) {
     seen.emplace_back(token.token, token.in_output);
   }
   EXPECT_THAT(seen,
               ElementsAre(std::pair(2, 1), std::pair(3, 0), std::pair(5, 2), std::pair(7, 0)));
-  EXPECT_TRUE(Warper({.top_k = 3}, 10, 9).Seen().empty());
+  EXPECT_TRUE(Warper({.top_k = 3}, 10, 9).state().seen.empty());
 }
 
 TEST(Warper, AddsBiasBeforeTemperature) {

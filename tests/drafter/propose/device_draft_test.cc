@@ -182,7 +182,7 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   (void)TheDraft();
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27) + 6 * (16 + 8 * 2));
   for (const auto& batch : model_->batches()) {
-    for (const FakeModel::Share& share : batch) EXPECT_TRUE(share.draft);
+    for (const FakeModel::Share& share : batch) EXPECT_FALSE(share.logits_to_host);
   }
 }
 

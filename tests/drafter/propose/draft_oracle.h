@@ -164,7 +164,7 @@ inline std::vector<TokenId> Tokens(const DraftTree& draft) {
   return tokens;
 }
 
-inline std::vector<int32_t> Draws(const DraftTree& draft, int node) {
+inline std::vector<int32_t> DrawsOf(const DraftTree& draft, int node) {
   return {draft.draws(node).begin(), draft.draws(node).end()};
 }
 
@@ -190,7 +190,7 @@ inline void ExpectSameDraft(const DraftTree& actual, const DraftTree& expected) 
   ASSERT_EQ(Tokens(actual), Tokens(expected));
   for (int node = 0; node <= expected.size(); ++node) {
     ASSERT_EQ(actual.parent(node), expected.parent(node)) << "node " << node;
-    ASSERT_EQ(Draws(actual, node), Draws(expected, node)) << "node " << node;
+    ASSERT_EQ(DrawsOf(actual, node), DrawsOf(expected, node)) << "node " << node;
     SCOPED_TRACE("node " + std::to_string(node));
     ExpectSameLaw(actual.law(node), expected.law(node));
   }

@@ -35,7 +35,7 @@ TEST_F(BatchEntryTest, LastPendingTokenHasLogits) {
   EXPECT_THAT(entry.logit_rows, ElementsAre(2));
   const ForwardSequence forward = ForwardOf(entry);
   EXPECT_EQ(forward.sequence, 7);
-  EXPECT_FALSE(forward.verify);
+  EXPECT_FALSE(forward.logits_to_host);
 }
 
 TEST_F(BatchEntryTest, ChainFollowsThePendingTokens) {

@@ -1,6 +1,6 @@
 #include <memory>
 
-#include "common/backend/cuda/device_rules.h"
+#include "common/backend/cuda/device_rounds.h"
 #include "tests/verifier/engine/engine_device.h"
 
 namespace outrider::testing {
@@ -8,16 +8,16 @@ namespace {
 
 struct Device {
   Stream stream;
-  DeviceRules rules{&stream};
+  DeviceRounds rounds{&stream};
 };
 
 }  // namespace
 
 void GiveDevice(FakeModel& model) {
   const auto device = std::make_shared<Device>();
-  model.set_verify([device](const VerifyBatch& batch, const LogitRows& rows) {
-    device->rules.Verify(batch, rows);
-    return device->rules.Verdicts();
+  model.set_decide([device](const RoundBatch& batch, const LogitRows& rows) {
+    device->rounds.Decide(batch, rows);
+    return device->rounds.Decided();
   });
 }
 

@@ -95,7 +95,7 @@ int64_t VerdictBytes(const std::vector<std::shared_ptr<KeepingSink>>& sinks) {
   int64_t bytes = 0;
   for (const auto& sink : sinks) {
     bytes +=
-        sink->rounds * static_cast<int64_t>(sizeof(DeviceVerdict)) + sink->rounds + sink->drafted;
+        sink->rounds * static_cast<int64_t>(sizeof(DecidedRound)) + sink->rounds + sink->drafted;
   }
   return bytes;
 }

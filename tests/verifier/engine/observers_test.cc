@@ -109,7 +109,15 @@ TEST_F(MetricsObserverTest, CountsRefusalsByReason) {
 }
 
 TEST_F(MetricsObserverTest, ShowsWhatTheEngineHolds) {
-  observer_.OnForward({.rows = 17, .device_rounds = 2});
+  std::vector<Session> sessions(4);
+  sessions[3].request.logprobs = 1;  // its rows leave the device
+  std::vector<BatchEntry> batch;
+  for (Session& session : sessions) batch.push_back({.session = &session, .ends_round = true});
+  batch[0].ends_round = false;
+  observer_.OnForward({.batch = batch, .rows = 17});
+  EXPECT_EQ(metrics_.device_rounds_total.value(), 0) << "the host decides";
+  model_.set_decide([](const RoundBatch&, const LogitRows&) { return Decisions(); });
+  observer_.OnForward({.batch = batch, .rows = 0});
   EXPECT_THAT(metrics_.batch_rows.sum(), DoubleEq(17));
   EXPECT_EQ(metrics_.device_rounds_total.value(), 2);
   const EngineLevels levels{.running = 3,

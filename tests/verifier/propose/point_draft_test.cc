@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
 #include "common/spec/draft_law.h"
 
 namespace outrider::testing {

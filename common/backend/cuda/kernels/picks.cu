@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   const BatchedDraftRow& row = a.rows[blockIdx.x];
   const DraftRowSpec& spec = row.spec;
   if (kIsRace != (spec.pick == RowPick::kRace)) return;
-  const RowWarp warp = spec.warp;
+  const RowSampling sampling = spec.sampling;
   float* logits = a.logits + int64_t{row.row} * a.vocab;
   RowEntry* out = a.entries + row.first_entry;
   const int n = spec.allowed;
@@ -124,11 +124,13 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
     const SoftmaxRow law(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.warp.best), sums);
     measure = MeasureOf(law, a.vocab, spec.measure, sums);
   }
-  AdjustLogits({.warp = warp,
+  AdjustLogits({.sampling = sampling,
                 .seen = a.seen + row.first_seen,
                 .seen_count = row.seen,
                 .biases = a.biases + row.first_bias,
                 .bias_count = row.biases,
+                .suppressed = nullptr,
+                .suppressed_count = 0,
                 .parents = a.path_parents,
                 .tokens = a.path_tokens + row.path,
                 .node = row.depth,
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
     finish(PickTop(logits, n, spec.count, best, shared.warp.best, out));
     return;
   }
-  if (!(warp.temperature > 0.f)) {
+  if (!(sampling.temperature > 0.f)) {
     if (threadIdx.x == 0) out[0] = {best == 0 ? 0 : IdOf(best), 1.f};
     if (spec.measure == RowMeasure::kLargest) measure = 1.f;
     finish(1);
@@ -148,12 +150,11 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
 
   if constexpr (kIsRace) {
     const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
-    // As Warper::Race has it: a row that is warped has no probabilities below those of floats.
-    const bool whole = warp.top_k == 0 && !(warp.top_p < 1.f) && !(warp.min_p > 0.f);
-    const bool of_logits = whole && max > -INFINITY && max < INFINITY;
+    // As RaceOrder has it: a row of probabilities has no probabilities below those of floats.
+    const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
     if (!of_logits || spec.measure != RowMeasure::kNone) {
-      const SoftmaxRow law(logits, n, warp.temperature, best, sums);
-      const WarpedRow probability(law, warp, n, shared.warp);
+      const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
+      const WarpedRow probability(law, sampling, n, shared.warp);
       measure = MeasureOf(probability, n, spec.measure, sums);
       if (!of_logits) {
         finish(PickWinners(
@@ -163,13 +164,13 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
       }
     }
     const auto top = static_cast<double>(max);
-    const double inverse = 1 / static_cast<double>(warp.temperature);
+    const double inverse = 1 / static_cast<double>(sampling.temperature);
     finish(PickWinners([&](int i) { return logits[i]; },
                        [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, row,
                        bounds, shared.race, out));
   } else {
-    const SoftmaxRow law(logits, n, warp.temperature, best, sums);
-    const WarpedRow probability(law, warp, n, shared.warp);
+    const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
+    const WarpedRow probability(law, sampling, n, shared.warp);
     ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();
     finish(PickLargest(logits, n, spec.count, shared, out));

@@ -34,9 +34,9 @@ struct PickArrays {
   TokenId* drawn = nullptr;  // [count], of chains
 };
 
-// One block a row. Rows of kLaw become what LaunchWarpRows makes of them (up to `allowed`), those
+// One block a row. Rows of kLaw become what LaunchSampleRows makes of them (up to `allowed`), those
 // of other picks are left with penalties and bias applied. kTop gives what TopTokens
-// (drafter/propose) gives, kRace what Warper::Race gives, but for arrivals within rounding of each
+// (drafter/propose) gives, kRace what RaceOrder gives, but for arrivals within rounding of each
 // other. What is read from a row depends on that row alone.
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 

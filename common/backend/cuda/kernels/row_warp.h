@@ -9,8 +9,8 @@
 #include "common/backend/cuda/kernels/block.h"
 #include "common/backend/cuda/kernels/row_cut.h"
 #include "common/backend/cuda/kernels/row_law.h"
-#include "common/backend/row_warp.h"
 #include "common/base/types.h"
+#include "common/spec/row_sampling.h"
 
 namespace outrider {
 
@@ -35,38 +35,33 @@ __device__ inline bool Contains(const SeenToken* seen, int n, TokenId token) {
   return low < n && seen[low].token == token;
 }
 
-__device__ inline void Penalise(const RowWarp& warp, int in_output, float* logit) {
-  float x = *logit;
-  x = x > 0.f ? x / warp.repetition_penalty : x * warp.repetition_penalty;
-  x -= __fmul_rn(warp.frequency_penalty, static_cast<float>(in_output));
-  if (in_output > 0) x -= warp.presence_penalty;
-  *logit = x;
-}
-
 // What is added to a row's logits, and what for: the session's, and the row's own place in its
 // tree.
 struct RowAdjustment {
-  RowWarp warp;
+  RowSampling sampling;
   const SeenToken* seen;
   int seen_count;
   const TokenBias* biases;
   int bias_count;
+  const TokenId* suppressed;
+  int suppressed_count;
   const int32_t* parents;  // of the tree; the root's is below 0
   const TokenId* tokens;
   int node, depth;
 };
 
-// Penalties, then bias, in place on the first `n` logits. A step of the whole block.
+// Penalties, bias, then suppression, in place on the first `n` logits. A step of the whole block.
 __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
-  const RowWarp& warp = a.warp;
+  const RowSampling& sampling = a.sampling;
+  const auto penalize = [&](TokenId token, int in_output) {
+    logits[token] = PenalizedLogit(sampling, in_output, logits[token]);
+  };
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  if (warp.repetition_penalty != 1.f || warp.presence_penalty != 0.f ||
-      warp.frequency_penalty != 0.f) {
+  if (sampling.has_penalties()) {
     for (int i = thread; i < a.seen_count; i += threads) {
       const TokenId token = a.seen[i].token;
       if (token < 0 || token >= n) continue;
-      Penalise(warp, a.seen[i].in_output + CountOnPath(a.parents, a.tokens, a.node, token),
-               logits + token);
+      penalize(token, a.seen[i].in_output + CountOnPath(a.parents, a.tokens, a.node, token));
     }
     // The path's tokens that were not seen before, each by the thread of its first place.
     for (int up = thread; up < a.depth; up += threads) {
@@ -75,7 +70,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
       const TokenId token = a.tokens[at];
       if (token < 0 || token >= n || Contains(a.seen, a.seen_count, token)) continue;
       if (CountOnPath(a.parents, a.tokens, a.parents[at], token) > 0) continue;
-      Penalise(warp, CountOnPath(a.parents, a.tokens, a.node, token), logits + token);
+      penalize(token, CountOnPath(a.parents, a.tokens, a.node, token));
     }
     __syncthreads();
   }
@@ -83,6 +78,13 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
     for (int i = thread; i < a.bias_count; i += threads) {
       const TokenId token = a.biases[i].token;
       if (token >= 0 && token < n) logits[token] += a.biases[i].bias;
+    }
+    __syncthreads();
+  }
+  if (a.suppressed_count > 0) {
+    for (int i = thread; i < a.suppressed_count; i += threads) {
+      const TokenId token = a.suppressed[i];
+      if (token >= 0 && token < n) logits[token] = -INFINITY;
     }
     __syncthreads();
   }
@@ -95,35 +97,32 @@ struct WarpShared {
 };
 
 // Where top-k, top-p and min-p cut.
-__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowWarp& warp, int n,
+__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowSampling& sampling, int n,
                                  WarpShared& shared) {
   RowCut cut = KeepAll();
   double mass = 1;
-  if (warp.top_k > 0 && warp.top_k < n) {
-    cut = ShortestPrefix(law, cut, n, CountOne(), static_cast<Bits>(warp.top_k), shared.cut);
-    if (warp.top_p < 1.f) mass = KeptMass(law, cut, n, shared.sum);
+  if (sampling.top_k > 0 && sampling.top_k < n) {
+    cut = ShortestPrefix(law, cut, n, CountOne(), static_cast<Bits>(sampling.top_k), shared.cut);
+    if (sampling.top_p < 1.f) mass = KeptMass(law, cut, n, shared.sum);
   }
-  if (warp.top_p < 1.f) {
-    const double goal = static_cast<double>(warp.top_p) * mass;
+  if (sampling.top_p < 1.f) {
+    const double goal = static_cast<double>(sampling.top_p) * mass;
     cut =
         ShortestPrefix(law, cut, n, Mass(), static_cast<Bits>(ceil(goal * Mass::kOne)), shared.cut);
   }
-  if (warp.min_p > 0.f) cut.floor = __fmul_rn(warp.min_p, law.top());
+  if (sampling.min_p > 0.f) cut.floor = __fmul_rn(sampling.min_p, law.top());
   return cut;
-}
-
-__device__ inline bool Cuts(const RowWarp& warp, int n) {
-  return (warp.top_k > 0 && warp.top_k < n) || warp.top_p < 1.f || warp.min_p > 0.f;
 }
 
 // The warped row's probabilities, worked out anew for every token that is asked for.
 class WarpedRow {
  public:
   // `law`: of the adjusted logits; outlives this. A step of the whole block.
-  __device__ WarpedRow(const SoftmaxRow& law, const RowWarp& warp, int n, WarpShared& shared)
+  __device__ WarpedRow(const SoftmaxRow& law, const RowSampling& sampling, int n,
+                       WarpShared& shared)
       : law_(law), cut_(KeepAll()), scale_(1.f) {
-    if (!Cuts(warp, n)) return;
-    cut_ = FindCut(law, warp, n, shared);
+    if (!sampling.truncates(n)) return;
+    cut_ = FindCut(law, sampling, n, shared);
     scale_ = static_cast<float>(1.0 / KeptMass(law, cut_, n, shared.sum));
   }
   __device__ float operator()(int i) const { return Of(entries()[i], i); }

@@ -1,20 +1,16 @@
-// Launcher of the verification rules over warped rows.
+// Launcher of the verification rules over rows that LaunchSampleRows has prepared.
 #pragma once
 
 #include <cuda_runtime.h>
-
-#include <cstdint>
 
 #include "common/backend/cuda/kernels/rounds.h"
 
 namespace outrider {
 
-// Bytes that a round works in.
-int64_t RuleScratchBytes(const BatchedRound& round);
-
-// One block a session, behind LaunchWarpRows: the verdict that the rule's own source gives
-// (common/rules) with the same coins on the same rows, but for coins within rounding of their
-// threshold; and the acceptance of every drafted node. Rows are left as they were.
-cudaError_t LaunchRules(const RoundArrays& arrays, cudaStream_t stream);
+// One block a round, after LaunchSampleRows: the rules of common/rules, run by a warp, with the
+// coins that the host would use on the same rows. Only the next token's draw is the GPU's own: it
+// differs from the host's where a coin is within rounding of its threshold. Writes the acceptance
+// of every draft node of sampling rules. Rows are left as they were.
+cudaError_t LaunchRules(const DeviceRoundArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

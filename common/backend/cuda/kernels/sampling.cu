@@ -12,44 +12,47 @@ namespace {
 // spill. Two blocks of the widest rows' 512 threads on a multiprocessor: its memory is what is
 // waited for.
 template <bool kIsRace>
-__global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
+__global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) {
   __shared__ struct {
     WarpShared warp;
     RaceShared race;
   } shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
   const int row = static_cast<int>(blockIdx.x);  // of the batch's nodes
-  const BatchedRound& round = a.rounds[a.round_of[row]];
-  if (kIsRace != (round.spec.rule == VerifyRule::kRace)) return;
-  const RowWarp warp = round.spec.warp;
-  float* logits = a.logits + int64_t{round.first_row + row - round.first_node} * a.vocab;
+  const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];
+  if (kIsRace != (round.kind() == DraftKind::kRace)) return;
+  const RowSampling sampling = round.sampling;
+  float* logits = a.logits + int64_t{row} * a.vocab;
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   // As the model gave it: penalties may make infinities.
   const bool broken = IsBroken(logits, n, shared.warp.best);
   if (thread == 0) a.broken[row] = broken ? 1 : 0;
-  AdjustLogits({.warp = warp,
-                .seen = a.seen + round.first_seen,
+  const int depth = a.batch.depths[row];
+  AdjustLogits({.sampling = sampling,
+                .seen = a.batch.seen + round.first_seen,
                 .seen_count = round.seen,
-                .biases = a.biases + round.first_bias,
+                .biases = a.batch.biases + round.first_bias,
                 .bias_count = round.biases,
-                .parents = a.parents + round.first_node,
-                .tokens = a.tokens + round.first_node,
+                .suppressed = a.batch.suppressed + round.first_suppressed,
+                .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
+                .parents = a.batch.parents + round.first_node,
+                .tokens = a.batch.tokens + round.first_node,
                 .node = row - round.first_node,
-                .depth = a.depths[row]},
+                .depth = depth},
                n, logits);
 
   const Bits best = RowBest(logits, n, shared.warp.best);
-  if (round.spec.rule == VerifyRule::kArgmax) {
+  if (round.kind() == DraftKind::kArgmax) {
     if (thread == 0) a.matches[row] = best == 0 ? 0 : IdOf(best);
     return;
   }
-  const uint32_t position = round.spec.position + static_cast<uint32_t>(a.depths[row]);
+  const uint32_t position = round.spec.position + static_cast<uint32_t>(depth);
   const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
   if constexpr (kIsRace) {
-    if (!Cuts(warp, n) && max > -INFINITY && max < INFINITY) {
+    if (!sampling.truncates(n) && max > -INFINITY && max < INFINITY) {
       const double top = static_cast<double>(max);
-      const double inverse = 1 / static_cast<double>(warp.temperature);
+      const double inverse = 1 / static_cast<double>(sampling.temperature);
       const TokenId winner =
           RaceWinner([&](int i) { return logits[i]; },
                      [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, n,
@@ -59,8 +62,8 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
     }
   }
 
-  const SoftmaxRow law(logits, n, warp.temperature, best, shared.warp.sum);
-  const WarpedRow probability(law, warp, n, shared.warp);
+  const SoftmaxRow law(logits, n, sampling.temperature, best, shared.warp.sum);
+  const WarpedRow probability(law, sampling, n, shared.warp);
   if constexpr (kIsRace) {
     const TokenId winner = RaceWinner(
         probability, [](float p) { return static_cast<double>(p); }, n, round.spec.seed, position,
@@ -74,18 +77,18 @@ __global__ void __launch_bounds__(512, 2) WarpRowsKernel(RoundArrays a) {
 
 }  // namespace
 
-cudaError_t LaunchWarpRows(const RoundArrays& arrays, cudaStream_t stream) {
+cudaError_t LaunchSampleRows(const DeviceRoundArrays& arrays, cudaStream_t stream) {
   const size_t tiles =
       (static_cast<size_t>(arrays.allowed) + TileNoise::kTile - 1) / TileNoise::kTile;
   const auto launch = [&](auto* kernel) {
-    return Launch(kernel, static_cast<unsigned>(arrays.rows), ThreadsForRow(arrays.vocab),
+    return Launch(kernel, static_cast<unsigned>(arrays.nodes), ThreadsForRow(arrays.vocab),
                   tiles * sizeof(double), stream, arrays);
   };
   if (arrays.races) {
-    const cudaError_t error = launch(WarpRowsKernel<true>);
+    const cudaError_t error = launch(SampleRowsKernel<true>);
     if (error != cudaSuccess || !arrays.others) return error;
   }
-  return launch(WarpRowsKernel<false>);
+  return launch(SampleRowsKernel<false>);
 }
 
 }  // namespace outrider

@@ -65,12 +65,12 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
   for (const TestRow& row : rows) {
     batch.SkipRows(gap);
     const Warper warper = WarperOf(row, vocab, allowed);
-    batch.BeginSession(SeenTokensOf(warper.Seen()), BiasesOf(row.params));
+    batch.BeginSession(warper.state());
     batch.AddRow({.pick = row.pick,
                   .count = row.count,
                   .measure = row.measure,
                   .allowed = allowed,
-                  .warp = RowWarpOf(row.params),
+                  .sampling = RowSamplingOf(row.params),
                   .seed = row.seed,
                   .position = row.position},
                  row.path);
@@ -280,8 +280,8 @@ TEST(DevicePicks, PenaltiesCountThePath) {
 
 TEST(DevicePicks, TheRaceOfTheWidestRow) {
   Random random(45);
-  TestRow row{.pick = RowPick::kRace, .count = 3, .logits = random.Logits(kMaxVerifiedVocab, true)};
-  ExpectHosts({row}, kMaxVerifiedVocab, kMaxVerifiedVocab);
+  TestRow row{.pick = RowPick::kRace, .count = 3, .logits = random.Logits(kMaxVocabulary, true)};
+  ExpectHosts({row}, kMaxVocabulary, kMaxVocabulary);
 }
 
 TEST(DevicePicks, DoNotDependOnTheBatchAndLeaveOthersRows) {
@@ -332,12 +332,13 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
   DraftBatch batch;
   for (const TestChain& chain : chains) {
     const TestRow& row = chain.first;
-    batch.BeginSession(SeenTokensOf(WarperOf(row, vocab, allowed).Seen()), BiasesOf(row.params));
+    const Warper warper = WarperOf(row, vocab, allowed);
+    batch.BeginSession(warper.state());
     batch.AddChain({.pick = row.pick,
                     .count = row.count,
                     .measure = row.measure,
                     .allowed = allowed,
-                    .warp = RowWarpOf(row.params),
+                    .sampling = RowSamplingOf(row.params),
                     .seed = row.seed,
                     .position = row.position},
                    row.path, {depths, chain.round, chain.first_depth, chain.mass});
@@ -424,7 +425,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
     if (HasFatalFailure()) return;
 
     DraftBatch batch;
-    batch.BeginSession({}, {});
+    batch.BeginSession({});
     batch.AddRow({.pick = RowPick::kTop, .allowed = 3}, {});
     float rows[] = {1.f, 3.f, 2.f};
     picks.Pick(batch, rows, 3);

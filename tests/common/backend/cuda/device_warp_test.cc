@@ -24,7 +24,7 @@ Warper WarperOf(const TestRound& s, int vocab, int allowed) {
 // Warps every row on both sides.
 void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
   const std::vector<TestRound> before = sessions;
-  VerifyOnDevice(sessions, vocab, allowed);
+  DecideOnDevice(sessions, vocab, allowed);
   for (size_t s = 0; s < sessions.size(); ++s) {
     Warper warper = WarperOf(before[s], vocab, allowed);
     for (int node = 0; node <= before[s].tree.size(); ++node) {
@@ -147,7 +147,7 @@ TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
       sessions.push_back(s);
     }
     std::vector<TestRound> after = sessions;
-    const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(after, vocab, allowed);
+    const std::vector<DecidedRound> verdicts = DecideOnDevice(after, vocab, allowed);
     for (size_t i = 0; i < sessions.size(); ++i) {
       const TestRound& s = sessions[i];
       Warper warper = WarperOf(s, vocab, allowed);
@@ -160,13 +160,13 @@ TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
                                  : warper.Race(row, s.tree.Path(node), 1, s.seed, position)[0];
         const int child = s.tree.Child(node, next);
         if (child < 0) {
-          ASSERT_EQ(verdicts[i].next, next) << vocab << " session " << i;
+          ASSERT_EQ(verdicts[i].verdict.next, next) << vocab << " session " << i;
           break;
         }
         node = child;
       }
-      ASSERT_EQ(verdicts[i].node, node);
-      ASSERT_EQ(verdicts[i].accepted, s.tree.depth(node));
+      ASSERT_EQ(verdicts[i].verdict.node, node);
+      ASSERT_EQ(verdicts[i].verdict.accepted, s.tree.depth(node));
     }
   }
 }

@@ -1,7 +1,5 @@
-// The engine over a model whose device verifies against the engine whose model's rows come to the
-// host: the same requests and drafts, the same texts.
-#include "verifier/engine/device_rounds.h"
-
+// The engine over a model that decides rounds on a device, against the engine over one that decides
+// them on the host: the same requests and drafts, the same texts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -163,7 +161,7 @@ std::vector<GenerationRequest> ManyRequests() {
   return requests;
 }
 
-TEST(DeviceRounds, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
+TEST(EngineOnDevice, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
   const std::vector<GenerationRequest> requests = ManyRequests();
   Played host(false), device(true);
   host.Run(requests);
@@ -191,7 +189,7 @@ TEST(DeviceRounds, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
 }
 
 // The host tells of the nodes whose rows the rule came by, the device of all.
-TEST(DeviceRounds, TellADraftersHeadWhatTheHostTells) {
+TEST(EngineOnDevice, TellADraftersHeadWhatTheHostTells) {
   std::vector<GenerationRequest> requests = ManyRequests();
   for (GenerationRequest& r : requests) r.seed.reset();  // of others a head learns nothing
   Played host(false), device(true);
@@ -210,7 +208,7 @@ TEST(DeviceRounds, TellADraftersHeadWhatTheHostTells) {
 }
 
 // Rows of that session alone: they stand among those of the others.
-TEST(DeviceRounds, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
+TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
   std::vector<GenerationRequest> requests = ManyRequests();
   std::vector<size_t> asked = {1, 2, 3, 20, 46, 47};
   for (const size_t i : asked) requests[i].logprobs = 2;
@@ -232,7 +230,29 @@ TEST(DeviceRounds, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
   EXPECT_LT(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
 }
 
-TEST(DeviceRounds, PassesThatTheModelRanAsGraphsAreCountedOnce) {
+// The mask ends within a draft: some of its rows have the stop tokens back, others have not.
+TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
+  std::vector<GenerationRequest> requests = ManyRequests();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].stop_tokens = {static_cast<TokenId>(i % 20), 7, 11};
+    requests[i].min_tokens = 3 + static_cast<int>(i % 6);
+  }
+  Played host(false), device(true);
+  host.Run(requests);
+  device.Run(requests);
+  int stopped = 0, accepted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
+    EXPECT_GE(host.sinks[i]->tokens.size(), static_cast<size_t>(requests[i].min_tokens)) << i;
+    stopped += host.sinks[i]->tokens.size() < 14 ? 1 : 0;
+    accepted += host.sinks[i]->accepted;
+  }
+  EXPECT_GT(stopped, 5);
+  EXPECT_GT(accepted, 50);
+  EXPECT_EQ(device.model.bytes_to_host(), 0) << "such rounds stay on the device, too";
+}
+
+TEST(EngineOnDevice, PassesThatTheModelRanAsGraphsAreCountedOnce) {
   Played device(true);
   device.model.set_graph_counts({.launches = 7, .captures = 2});
   device.Run(ManyRequests());
@@ -242,7 +262,7 @@ TEST(DeviceRounds, PassesThatTheModelRanAsGraphsAreCountedOnce) {
 
 // A broken model ends requests, each at the same row and with the same text before it on both
 // sides.
-TEST(DeviceRounds, TakeBrokenRowsAsTheHostDoes) {
+TEST(EngineOnDevice, TakeBrokenRowsAsTheHostDoes) {
   const std::vector<GenerationRequest> requests = ManyRequests();
   Played host(false), device(true);
   for (Played* played : {&host, &device}) {

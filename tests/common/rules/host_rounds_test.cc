@@ -1,16 +1,21 @@
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "common/math/coins.h"
 #include "common/spec/race.h"
+#include "common/spec/warper.h"
+#include "tests/support/host_rules.h"
 
 namespace outrider {
 namespace {
+
+using testing::VerifyMatch;
 
 constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
                            Rule::kMultiPathBlock};
@@ -298,6 +303,118 @@ TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
     EXPECT_NEAR(got.optimum, optimum[k - 1], 1e-6) << k;
   }
   EXPECT_EQ(AcceptanceOfFirstToken(DraftTree(), row).optimum, 0);
+}
+
+// Rounds over logits of 4 tokens, as an engine asks for them.
+class HostRoundsTest : public ::testing::Test {
+ protected:
+  // `logits`: by node of the draft.
+  void Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
+           const Rows& logits) {
+    batch_.Add(spec, draft, sampling);
+    for (const std::vector<float>& row : logits) {
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+  }
+  Decisions Decide() { return rounds_.Decide(batch_, {logits_.data(), kVocab, kVocab}); }
+
+  static constexpr int kVocab = 4;
+  static constexpr SamplingState kGreedy = {.sampling = {.temperature = 0.f}};
+  const float nan_ = std::numeric_limits<float>::quiet_NaN();
+
+  RoundBatch batch_;
+  std::vector<float> logits_;
+  HostRounds rounds_;
+};
+
+TEST_F(HostRoundsTest, NamesTheFirstBrokenRowOnThePath) {
+  DraftTree tree;  // 1 and 2 after the root, 3 after both
+  const int one = tree.AddDraw(DraftTree::kRoot, 1);
+  const int two = tree.AddDraw(DraftTree::kRoot, 2);
+  tree.AddDraw(one, 3);
+  tree.AddDraw(two, 3);
+  const std::vector<float> likes_2 = {0, 0, 1, 0}, likes_3 = {0, 0, 0, 1};
+  const std::vector<float> broken = {0, nan_, 0, 1};
+  Add({}, tree, kGreedy, {likes_2, likes_3, likes_3, likes_3, likes_3});
+  Add({}, tree, kGreedy, {likes_2, broken, likes_3, broken, likes_3});  // beside the path
+  Add({}, tree, kGreedy, {likes_2, likes_3, broken, likes_3, broken});
+  Add({}, tree, kGreedy, {likes_2, likes_3, likes_3, likes_3, broken});
+  Add({.rule = Rule::kBlock}, Chain({2, 3}), {}, {{9, 9, 9, 9}, broken, {nan_, 0, 0, 0}});
+  const Decisions decisions = Decide();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(decisions.rounds[i].verdict.node, 4) << i;
+  EXPECT_EQ(decisions.rounds[0].broken_depth, -1);
+  EXPECT_EQ(decisions.rounds[1].broken_depth, -1);
+  EXPECT_EQ(decisions.rounds[2].broken_depth, 1);
+  EXPECT_EQ(decisions.rounds[3].broken_depth, 2);
+  const DecidedRound& sampled = decisions.rounds[4];
+  EXPECT_EQ(sampled.broken_depth, sampled.verdict.accepted > 0 ? 1 : -1);
+}
+
+TEST_F(HostRoundsTest, KnowsAcceptanceAsFarAsRowsWereRead) {
+  const DraftLaw even{{1, 2}, {32768, 32768}};
+  const std::vector<float> never_1 = {0, -100, 0, 0}, flat(4, 0.f);
+  const DraftTree draft = Chain({1, 2}, {even, even});
+  Add({.rule = Rule::kToken, .wants_acceptance = true}, draft, {}, {never_1, flat, flat});
+  Add({.rule = Rule::kToken}, draft, {}, {never_1, flat, flat});
+  Add({.rule = Rule::kToken, .wants_acceptance = true}, draft, {},
+      {{-100, 100, -100, -100}, flat, flat});
+  const Decisions decisions = Decide();
+  EXPECT_EQ(decisions.rounds[0].known_nodes, 1) << "rejected: the row after it was not read";
+  EXPECT_EQ(decisions.acceptance[1], 0);
+  EXPECT_EQ(decisions.rounds[1].known_nodes, 0) << "nobody asked";
+  EXPECT_EQ(decisions.rounds[2].known_nodes, 2);
+  EXPECT_EQ(decisions.acceptance[7], 255);
+  EXPECT_EQ(decisions.acceptance[8], 128) << "1/4 of the target over 1/2 of the draft";
+}
+
+TEST_F(HostRoundsTest, SuppressesTokensInTheFirstRowsAlone) {
+  const std::vector<TokenId> stops = {3};
+  const SamplingState sampling = {
+      .sampling = {.temperature = 0.f}, .suppressed = stops, .suppressed_rows = 2};
+  const std::vector<float> likes_3 = {0, 0, 1, 2};
+  Add({}, Chain({2, 2, 3}), sampling, Rows(4, likes_3));
+  const Verdict verdict = Decide().rounds[0].verdict;
+  EXPECT_EQ(verdict.accepted, 3) << "2 in the two rows without 3, then 3";
+  EXPECT_EQ(verdict.next, 3);
+}
+
+TEST_F(HostRoundsTest, DecidesEachRoundAsIfAlone) {
+  std::mt19937_64 rng(71);
+  std::vector<Verdict> alone;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto [tree, probabilities] = MakeRandomRound(
+        {.length = static_cast<int>(seed % 4), .branching = {1 + static_cast<int>(seed % 3)}}, 4,
+        rng);
+    Rows logits = probabilities;
+    for (std::vector<float>& row : logits) {
+      for (float& x : row) x = std::log(x);
+    }
+    const Rule rule = tree.is_chain() ? Rule::kBlock : kRules[2 + seed % 3];
+    Add({.rule = rule, .seed = seed, .round = 5}, tree, {}, logits);
+    if (tree.empty()) {
+      alone.push_back(
+          {.next = SampleRow(probabilities[0], Coin(seed, 5, 0, Purpose::kPlainToken))});
+    } else {
+      alone.push_back(VerifyRows(rule, tree, probabilities, seed, 5));
+    }
+  }
+  const Decisions decisions = Decide();
+  ASSERT_EQ(decisions.rounds.size(), alone.size());
+  int accepted = 0;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_TRUE(Same(decisions.rounds[i].verdict, alone[i])) << i;
+    accepted += alone[i].accepted;
+  }
+  EXPECT_GT(accepted, 20);
+}
+
+TEST_F(HostRoundsTest, TakesDraftsWithoutDistributionsAsPointMasses) {
+  batch_.Add({}, Chain({2, 1}), {});
+  const RoundArrays arrays = batch_.arrays();
+  const BatchedRound round(arrays, 0);
+  EXPECT_EQ(round.draft(0).Of(2), 1);
+  EXPECT_EQ(round.draft(1).Of(1), 1);
+  EXPECT_EQ(round.draft(2).size, 0) << "nothing was drafted after the last token";
 }
 
 }  // namespace

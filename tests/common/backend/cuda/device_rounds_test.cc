@@ -1,4 +1,4 @@
-// The rules' kernel against VerifyRound, and the law of what it emits against the target's.
+// The rules on the device against VerifyRound, and the law of what it emits against the target's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/math/accept.h"
-#include "common/rules/verify.h"
+#include "common/rules/host_rounds.h"
 #include "common/spec/warper.h"
 #include "tests/common/backend/cuda/device_round.h"
 #include "tests/support/statistics.h"
@@ -27,7 +27,7 @@ struct Mismatches {
 
 Mismatches Compare(std::vector<TestRound> sessions, int vocab, int allowed) {
   const std::vector<TestRound> before = sessions;
-  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, vocab, allowed);
+  const std::vector<DecidedRound> verdicts = DecideOnDevice(sessions, vocab, allowed);
   Mismatches result;
   for (size_t i = 0; i < before.size(); ++i) {
     const TestRound& s = before[i];
@@ -83,7 +83,7 @@ TestRound RandomSession(Random& random, Rule rule, int vocab, int allowed, int m
   return s;
 }
 
-TEST(DeviceRules, GiveTheHostsVerdicts) {
+TEST(DeviceRounds, GiveTheHostsVerdicts) {
   Random random(11);
   for (const Rule rule : kRules) {
     Mismatches all;
@@ -108,7 +108,7 @@ TEST(DeviceRules, GiveTheHostsVerdicts) {
   }
 }
 
-TEST(DeviceRules, GiveTheHostsVerdictsOfLargeVocabularies) {
+TEST(DeviceRounds, GiveTheHostsVerdictsOfLargeVocabularies) {
   Random random(12);
   std::vector<TestRound> sessions;
   for (const Rule rule : kRules) sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
@@ -118,39 +118,26 @@ TEST(DeviceRules, GiveTheHostsVerdictsOfLargeVocabularies) {
   EXPECT_EQ(some.on_host_rows, 0);
 }
 
-TEST(DeviceRules, VerdictsDoNotDependOnTheBatch) {
+TEST(DeviceRounds, VerdictsDoNotDependOnTheBatch) {
   Random random(13);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 40; ++i) {
     sessions.push_back(RandomSession(random, kRules[i % 5], 600, 600, 4));
   }
   std::vector<TestRound> together = sessions;
-  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(together, 600, 600);
+  const std::vector<DecidedRound> verdicts = DecideOnDevice(together, 600, 600);
   for (size_t i = 0; i < sessions.size(); ++i) {
     std::vector<TestRound> alone = {sessions[i]};
-    const DeviceVerdict verdict = VerifyOnDevice(alone, 600, 600)[0];
-    EXPECT_TRUE(verdict.node == verdicts[i].node && verdict.next == verdicts[i].next) << i;
+    const Verdict verdict = DecideOnDevice(alone, 600, 600)[0].verdict;
+    EXPECT_TRUE(verdict.node == verdicts[i].verdict.node &&
+                verdict.next == verdicts[i].verdict.next)
+        << i;
     EXPECT_EQ(alone[0].rows, together[i].rows) << i;  // to the bit
   }
 }
 
-TEST(DeviceRules, LeaveRowsThatAreNotTheBatchs) {
-  Random random(14);
-  std::vector<TestRound> sessions;
-  for (int i = 0; i < 10; ++i) {
-    sessions.push_back(RandomSession(random, kRules[i % 5], 40, 37, 3));
-  }
-  std::vector<TestRound> close = sessions;
-  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(close, 40, 37);
-  const std::vector<DeviceVerdict> with_gaps = VerifyOnDevice(sessions, 40, 37, /*gap=*/3);
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    EXPECT_TRUE(verdicts[i].node == with_gaps[i].node && verdicts[i].next == with_gaps[i].next);
-    EXPECT_EQ(sessions[i].rows, close[i].rows) << i;
-  }
-}
-
 // What the engine reads of target rows beside the verdict.
-TEST(DeviceRules, SayHowLikelyDraftsWereToBeAccepted) {
+TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
   Random random(15);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 100; ++i) {
@@ -159,7 +146,7 @@ TEST(DeviceRules, SayHowLikelyDraftsWereToBeAccepted) {
     if (i % 10 == 8) sessions.back().params.temperature = 0;
   }
   std::vector<std::vector<uint8_t>> acceptance;
-  const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, 60, 60, 0, &acceptance);
+  const std::vector<DecidedRound> verdicts = DecideOnDevice(sessions, 60, 60, &acceptance);
   int several = 0, drafted = 0;
   for (size_t i = 0; i < sessions.size(); ++i) {
     const TestRound& s = sessions[i];
@@ -179,14 +166,14 @@ TEST(DeviceRules, SayHowLikelyDraftsWereToBeAccepted) {
       first = AcceptanceOfFirstToken(s.tree, s.rows[0]);
       ++several;
     }
-    EXPECT_EQ(verdicts[i].kseq_acceptance, static_cast<float>(first.kseq)) << i;
-    EXPECT_EQ(verdicts[i].optimal_acceptance, static_cast<float>(first.optimum)) << i;
+    EXPECT_EQ(verdicts[i].first_token.kseq, first.kseq) << i;
+    EXPECT_EQ(verdicts[i].first_token.optimum, first.optimum) << i;
   }
   EXPECT_GT(several, 10);
   EXPECT_GT(drafted, 100);
 }
 
-TEST(DeviceRules, DegenerateRounds) {
+TEST(DeviceRounds, DegenerateRounds) {
   const DraftLaw even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftLawTotal}};
   std::vector<TestRound> sessions;
   for (const Rule rule : kRules) {
@@ -225,7 +212,7 @@ TEST(DeviceRules, DegenerateRounds) {
 }
 
 // Two tokens behind an empty text: what a round emits, continued by plain draws of the test's own.
-TEST(DeviceRules, EmitTheTargetsLaw) {
+TEST(DeviceRounds, EmitTheTargetsLaw) {
   constexpr int kVocab = 3, kRounds = 6000;
   const std::vector<double> root = {0.5, 0.2, 0.3};
   const std::vector<std::vector<double>> behind = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
@@ -269,10 +256,10 @@ TEST(DeviceRules, EmitTheTargetsLaw) {
       }
       sessions.push_back(std::move(s));
     }
-    const std::vector<DeviceVerdict> verdicts = VerifyOnDevice(sessions, kVocab, kVocab);
+    const std::vector<DecidedRound> verdicts = DecideOnDevice(sessions, kVocab, kVocab);
     for (size_t i = 0; i < sessions.size(); ++i) {
-      std::vector<TokenId> text = sessions[i].tree.Path(verdicts[i].node);
-      text.push_back(verdicts[i].next);
+      std::vector<TokenId> text = sessions[i].tree.Path(verdicts[i].verdict.node);
+      text.push_back(verdicts[i].verdict.next);
       if (text.size() < 2) {
         const std::vector<double>& row = behind[static_cast<size_t>(text[0])];
         const double coin = random.Unit();

@@ -1,0 +1,57 @@
+#include "common/rules/round_batch.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace outrider {
+
+void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling) {
+  RoundHeader& round =
+      rounds_.emplace_back(RoundHeader{.spec = spec,
+                                       .sampling = sampling.sampling,
+                                       .first_node = nodes(),
+                                       .nodes = draft.size() + 1,
+                                       .first_seen = static_cast<int32_t>(seen_.size()),
+                                       .seen = static_cast<int32_t>(sampling.seen.size()),
+                                       .first_bias = static_cast<int32_t>(biases_.size()),
+                                       .biases = static_cast<int32_t>(sampling.biases.size()),
+                                       .first_suppressed = static_cast<int32_t>(suppressed_.size()),
+                                       .suppressed_rows = sampling.suppressed_rows,
+                                       .max_depth = draft.max_depth()});
+  seen_.insert(seen_.end(), sampling.seen.begin(), sampling.seen.end());
+  biases_.insert(biases_.end(), sampling.biases.begin(), sampling.biases.end());
+  if (sampling.suppressed_rows > 0) {
+    suppressed_.insert(suppressed_.end(), sampling.suppressed.begin(), sampling.suppressed.end());
+    round.suppressed = static_cast<int32_t>(sampling.suppressed.size());
+  }
+  for (int node = 0; node <= draft.size(); ++node) AddNode(draft, node, round);
+  round.scratch = scratch_bytes_;
+  scratch_bytes_ += RuleScratch::Bytes(std::max(round.max_depth, 1), round.max_entries);
+}
+
+void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {
+  round_of_.push_back(static_cast<int32_t>(rounds_.size()) - 1);
+  tokens_.push_back(draft.token(node));
+  parents_.push_back(draft.parent(node));
+  depths_.push_back(draft.depth(node));
+  const std::span<const int32_t> draws = draft.draws(node);
+  draws_.insert(draws_.end(), draws.begin(), draws.end());
+  draws_end_.push_back(static_cast<int32_t>(draws_.size()));
+  const DraftLaw& law = draft.law(node);
+  OUTRIDER_CHECK(law.ids.size() == law.weights.size());
+  draft_ids_.insert(draft_ids_.end(), law.ids.begin(), law.ids.end());
+  draft_weights_.insert(draft_weights_.end(), law.weights.begin(), law.weights.end());
+  if (law.ids.empty() && !draws.empty()) {  // a point mass
+    draft_ids_.push_back(draft.token(draws[0]));
+    draft_weights_.push_back(kDraftLawTotal);
+  }
+  draft_end_.push_back(static_cast<int32_t>(draft_ids_.size()));
+  round.max_entries = std::max(round.max_entries, static_cast<int32_t>(law.ids.size()));
+}
+
+RoundArrays RoundBatch::arrays() const {
+  return Copy([](const auto& array) { return array.data(); });
+}
+
+}  // namespace outrider

@@ -1,0 +1,169 @@
+#include "common/spec/row_sampling.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "common/base/check.h"
+#include "common/math/softmax.h"
+#include "common/spec/race.h"
+
+namespace outrider {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// Where top-p cuts: the last entry of the row's shortest prefix, in falling order (ties by rising
+// id), that holds `goal` of the row's mass. Linear: one histogram over the leading bits of the
+// floats (of the same order as the floats, which are not negative) finds the bucket where the sum
+// crosses the goal, and only that bucket is sorted. (0, 0), nothing to cut, if rounding lets the
+// whole row fall short.
+RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
+  constexpr int kDroppedBits = 20;  // leaves sign, exponent and 3 bits of mantissa
+  constexpr int kBuckets = 1 << (31 - kDroppedBits);
+  const auto bucket_of = [](float p) {
+    return static_cast<int>(std::bit_cast<uint32_t>(p) >> kDroppedBits);
+  };
+
+  std::array<double, kBuckets> sums{};
+  for (const float p : probs) {
+    if (p > 0.f) sums[static_cast<size_t>(bucket_of(p))] += static_cast<double>(p);
+  }
+  int bucket = kBuckets - 1;
+  double sum = 0;
+  while (bucket > 0 && sum + sums[static_cast<size_t>(bucket)] < goal) {
+    sum += sums[static_cast<size_t>(bucket--)];
+  }
+
+  std::vector<RowEntry> entries;
+  for (size_t i = 0; i < probs.size(); ++i) {
+    if (probs[i] > 0.f && bucket_of(probs[i]) == bucket) {
+      entries.push_back({static_cast<TokenId>(i), probs[i]});
+    }
+  }
+  std::sort(entries.begin(), entries.end(), LargerFirst);
+  RowEntry cut;
+  for (const RowEntry& entry : entries) {
+    cut = entry;
+    sum += static_cast<double>(entry.value);
+    if (sum >= goal) break;
+  }
+  return cut;
+}
+
+// Zeroes everything behind `cut`; returns the mass that stays.
+double KeepPrefix(std::span<float> probs, const RowEntry& cut) {
+  for (size_t i = static_cast<size_t>(cut.id) + 1; i < probs.size(); ++i) {
+    if (probs[i] == cut.value) probs[i] = 0.f;
+  }
+  return ZeroBelow(probs, cut.value);
+}
+
+// f(token, how often the output and `path` hold it) for every token of `seen` or `path`, rising.
+template <class F>
+void ForSeen(std::span<const SeenToken> seen, std::span<const TokenId> path, const F& f) {
+  std::vector<TokenId> drafted(path.begin(), path.end());
+  std::sort(drafted.begin(), drafted.end());
+  auto next = drafted.begin();
+  const auto take = [&](TokenId token) {
+    int count = 0;
+    for (; next != drafted.end() && *next == token; ++next) ++count;
+    return count;
+  };
+  for (const SeenToken& entry : seen) {
+    while (next != drafted.end() && *next < entry.token) {
+      const TokenId token = *next;
+      f(token, take(token));
+    }
+    f(entry.token, entry.in_output + take(entry.token));
+  }
+  while (next != drafted.end()) {
+    const TokenId token = *next;
+    f(token, take(token));
+  }
+}
+
+// Penalties, bias and suppression, in place on the allowed part of a row.
+void AdjustLogits(const SamplingState& state, std::span<const TokenId> path,
+                  std::span<float> logits) {
+  const auto holds = [&](TokenId token) {
+    return token >= 0 && static_cast<size_t>(token) < logits.size();
+  };
+  if (state.sampling.has_penalties()) {
+    ForSeen(state.seen, path, [&](TokenId token, int in_output) {
+      if (!holds(token)) return;
+      float& logit = logits[static_cast<size_t>(token)];
+      logit = PenalizedLogit(state.sampling, in_output, logit);
+    });
+  }
+  for (const TokenBias& bias : state.biases) {
+    if (holds(bias.token)) logits[static_cast<size_t>(bias.token)] += bias.bias;
+  }
+  if (static_cast<int>(path.size()) >= state.suppressed_rows) return;
+  for (const TokenId token : state.suppressed) {
+    if (holds(token)) logits[static_cast<size_t>(token)] = kNever;
+  }
+}
+
+void Truncate(const RowSampling& sampling, std::span<float> probs) {
+  double mass = 1;
+  if (sampling.top_k > 0 && static_cast<size_t>(sampling.top_k) < probs.size()) {
+    mass = KeepPrefix(probs, KthLargest(probs, sampling.top_k));
+  }
+  if (sampling.top_p < 1.f) {
+    const double goal = static_cast<double>(sampling.top_p) * mass;
+    mass = KeepPrefix(probs, ShortestPrefix(probs, goal));
+  }
+  if (sampling.min_p > 0.f) mass = ZeroBelow(probs, sampling.min_p * RowMax(probs));
+  Scale(probs, static_cast<float>(1.0 / mass));
+}
+
+}  // namespace
+
+void MakeDistribution(const SamplingState& state, int allowed, std::span<const TokenId> path,
+                      std::span<float> row) {
+  const std::span<float> logits = row.first(static_cast<size_t>(allowed));
+  std::fill(row.begin() + allowed, row.end(), 0.f);
+  AdjustLogits(state, path, logits);
+  if (state.sampling.greedy()) {
+    const TokenId best = RowArgmax(logits);
+    std::fill(logits.begin(), logits.end(), 0.f);
+    logits[static_cast<size_t>(best)] = 1.f;
+    return;
+  }
+  Softmax(logits, state.sampling.temperature);
+  if (state.sampling.truncates(allowed)) Truncate(state.sampling, logits);
+}
+
+TokenId MostLikely(const SamplingState& state, int allowed, std::span<const TokenId> path,
+                   std::span<const float> row) {
+  row = row.first(static_cast<size_t>(allowed));
+  if (!state.sampling.has_penalties() && state.biases.empty() && state.suppressed_rows == 0) {
+    return RowArgmax(row);
+  }
+  std::vector<float> adjusted(row.begin(), row.end());
+  AdjustLogits(state, path, adjusted);
+  return RowArgmax(adjusted);
+}
+
+std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,
+                               std::span<const TokenId> path, std::span<float> row, int count,
+                               uint64_t seed, uint32_t position) {
+  const RowSampling& sampling = state.sampling;
+  if (!sampling.greedy() && !sampling.truncates(allowed)) {
+    const std::span<float> logits = row.first(static_cast<size_t>(allowed));
+    AdjustLogits(state, path, logits);
+    std::vector<TokenId> winners =
+        RaceWinnersOfLogits(logits, sampling.temperature, count, seed, position);
+    if (!winners.empty()) return winners;
+    // A broken row, adjusted already: as MakeDistribution has it.
+    Softmax(logits, sampling.temperature);
+    std::fill(row.begin() + allowed, row.end(), 0.f);
+  } else {
+    MakeDistribution(state, allowed, path, row);
+  }
+  return RaceWinners(row, count, seed, position);
+}
+
+}  // namespace outrider

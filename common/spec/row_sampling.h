@@ -1,0 +1,98 @@
+// The distribution of one row of logits: which inputs it depends on, in types that a GPU reads too,
+// and how the host computes it. It is the same for plain decoding, for drafting and for
+// verification (exactness rule 2).
+//
+// Semantics (those of vLLM and Hugging Face where both agree): each filter sees what the one before
+// it left. top-k keeps k tokens; top-p keeps the smallest set whose share of the mass reaches
+// top_p, the token that crosses it included; min-p keeps what has at least min_p times the largest
+// probability. Ties go to the lower id. The most likely token always stays.
+//
+// A NaN logit is a token that is never sampled; a row without any logit above -infinity becomes a
+// point mass on token 0. Callers end a request, or a draft, at a row that is not finite (IsFinite
+// of softmax.h): this only keeps a broken row from being a crash.
+//
+// Thread: any; no state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/types.h"
+#include "common/math/host_device.h"
+
+namespace outrider {
+
+// SamplingParams (sampling_params.h: meanings and ranges) without its list.
+struct RowSampling {
+  float temperature = 1.f;
+  int32_t top_k = 0;
+  float top_p = 1.f;
+  float min_p = 0.f;
+  float repetition_penalty = 1.f;
+  float presence_penalty = 0.f;
+  float frequency_penalty = 0.f;
+
+  OUTRIDER_HD bool greedy() const { return temperature == 0.f; }
+  OUTRIDER_HD bool has_penalties() const {
+    return repetition_penalty != 1.f || presence_penalty != 0.f || frequency_penalty != 0.f;
+  }
+  // Whether top-k, top-p or min-p may cut something of `n` tokens.
+  OUTRIDER_HD bool truncates(int n) const {
+    return (top_k > 0 && top_k < n) || top_p < 1.f || min_p > 0.f;
+  }
+};
+
+// A token of the prompt or the output.
+struct SeenToken {
+  TokenId token = 0;
+  int32_t in_output = 0;  // how often
+  friend bool operator==(const SeenToken&, const SeenToken&) = default;
+};
+struct TokenBias {
+  TokenId token = 0;
+  float bias = 0.f;
+};
+
+// What the distributions of a sequence's next rows depend on, beside their logits and the draft
+// tokens before them.
+struct SamplingState {
+  RowSampling sampling;
+  std::span<const SeenToken> seen;      // rising tokens; may be empty without penalties
+  std::span<const TokenBias> biases;    // rising tokens, each once
+  std::span<const TokenId> suppressed;  // have probability 0 in rows with fewer than
+  int suppressed_rows = 0;              // this many draft tokens before them
+};
+
+// A logit after penalties. in_output: how often the output holds the token, draft tokens before the
+// row included. Products are rounded before they are added, on a GPU too.
+OUTRIDER_HD inline float PenalizedLogit(const RowSampling& sampling, int in_output, float logit) {
+  float x = logit > 0.f ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
+#if defined(__CUDA_ARCH__)
+  x -= __fmul_rn(sampling.frequency_penalty, static_cast<float>(in_output));
+#else
+  x -= sampling.frequency_penalty * static_cast<float>(in_output);
+#endif
+  if (in_output > 0) x -= sampling.presence_penalty;
+  return x;
+}
+
+// Below: ids from `allowed` on are never sampled; `path`: the draft tokens before the row.
+// REQUIRES: 0 < allowed <= row.size().
+
+// In place: logits become probabilities that sum to 1 (temperature 0: a point mass).
+void MakeDistribution(const SamplingState& state, int allowed, std::span<const TokenId> path,
+                      std::span<float> row);
+
+// The most likely token after penalties, bias and suppression (lowest id on ties): what greedy
+// decoding emits.
+TokenId MostLikely(const SamplingState& state, int allowed, std::span<const TokenId> path,
+                   std::span<const float> row);
+
+// What the seed-stable rule emits at `position`, and the `count` - 1 runners-up: the race (race.h)
+// of the distribution that MakeDistribution makes. Overwrites the row.
+std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,
+                               std::span<const TokenId> path, std::span<float> row, int count,
+                               uint64_t seed, uint32_t position);
+
+}  // namespace outrider

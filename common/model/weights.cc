@@ -28,9 +28,35 @@ const char* WeightTypeName(WeightType type) {
 
 // Magnitudes from which a number becomes an infinity.
 float LimitOf(WeightType type) {
-  if (type == WeightType::kF16) return 65520.f;
-  if (type == WeightType::kBf16) return std::bit_cast<float>(0x7f7f8000u);
+  switch (type) {
+    case WeightType::kF16: return 65520.f;
+    case WeightType::kBf16: return std::bit_cast<float>(0x7f7f8000u);
+    case WeightType::kF32:
+    case WeightType::kInt8: break;
+  }
   return std::numeric_limits<float>::infinity();
+}
+
+// The values of --weights that hold numbers which `type` cannot.
+const char* WiderThan(WeightType type) {
+  switch (type) {
+    case WeightType::kF16: return "bf16 or f32";
+    case WeightType::kBf16:
+    case WeightType::kF32:
+    case WeightType::kInt8: break;
+  }
+  return "f32";
+}
+
+// Whether whoever chooses it asks for rounding, which then needs no warning.
+bool IsApproximate(WeightType type) {
+  switch (type) {
+    case WeightType::kInt8: return true;
+    case WeightType::kBf16:
+    case WeightType::kF16:
+    case WeightType::kF32: break;
+  }
+  return false;
 }
 
 bool Rounds(Dtype stored, WeightType kept) {
@@ -66,8 +92,7 @@ Status CheckFits(const std::string& name, const TensorView& view, WeightType kep
                     "again");
   }
   return InvalidArgument(element + std::to_string(value) + ", more than " + WeightTypeName(kept) +
-                         " can hold; use --weights " +
-                         (kept == WeightType::kF16 ? "bf16 or f32" : "f32"));
+                         " can hold; use --weights " + WiderThan(kept));
 }
 
 class Loader {
@@ -141,13 +166,14 @@ class Loader {
       stored += (stored.empty() ? "" : ", ") + std::string(DtypeName(dtype));
       rounds = rounds || Rounds(dtype, type_);
     }
-    const char* message = "weights are kept as they are stored";
+    const bool asked = IsApproximate(type_);
+    std::string message = "weights are kept as they are stored";
     if (rounds) {
-      message = type_ == WeightType::kInt8
-                    ? "weights are rounded, as --weights int8 asks"
-                    : "weights are rounded; --weights f32 keeps them as they are stored";
+      message = asked ? std::string("weights are rounded, as --weights ") + WeightTypeName(type_) +
+                            " asks"
+                      : "weights are rounded; --weights f32 keeps them as they are stored";
     }
-    Log(rounds && type_ != WeightType::kInt8 ? LogLevel::kWarning : LogLevel::kInfo, message,
+    Log(rounds && !asked ? LogLevel::kWarning : LogLevel::kInfo, message,
         {{"stored", stored}, {"kept", WeightTypeName(type_)}});
   }
 

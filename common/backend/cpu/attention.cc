@@ -18,6 +18,7 @@
 
 #include "common/backend/cpu/attention_units.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/base/check.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -342,10 +343,10 @@ void RunUnit(const AttentionUnit& unit) {
 void AttentionRange(const Attention& attention, int begin, int end, float* scratch) {
   for (int i = begin; i < end; ++i) {
     const AttentionUnit unit(attention, i, scratch);
-    if (attention.kv.dtype == Dtype::kF32) {
-      RunUnit<float>(unit);
-    } else {
-      RunUnit<uint16_t>(unit);
+    switch (attention.kv.dtype) {
+      case Dtype::kF32: RunUnit<float>(unit); break;
+      case Dtype::kBf16: RunUnit<uint16_t>(unit); break;
+      case Dtype::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
     }
   }
 }

@@ -84,10 +84,15 @@ class CpuBackend final : public Backend {
                    std::span<const SlotCopy> copies) override {
     for (const SlotCopy& copy : copies) {
       for (const KvLayer& kv : layers) {
-        if (kv.dtype == Dtype::kF32) {
-          CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
-        } else {
-          CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape, copy);
+        switch (kv.dtype) {
+          case Dtype::kF32:
+            CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
+            break;
+          case Dtype::kF16:
+          case Dtype::kBf16:
+            CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape,
+                     copy);
+            break;
         }
       }
     }
@@ -110,10 +115,10 @@ class CpuBackend final : public Backend {
               float* out) override {
     const FlushDenormals flush;
     Product product{&Panels(w), x, rows, bias, accumulate, out, nullptr, nullptr};
-    auto kernel = kernels_.matmul_f32;
+    void (*kernel)(const Product&, int, int) = nullptr;
     switch (product.weights->type()) {
-      case WeightType::kF16:  // Pack refuses it
-      case WeightType::kF32: break;
+      case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
+      case WeightType::kF32: kernel = kernels_.matmul_f32; break;
       case WeightType::kBf16:
         kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;
         if (bf16_activations_) RoundToBf16(product);

@@ -310,10 +310,11 @@ class CudaBackend final : public Backend {
       return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
                          matrix.in_features(), out, stream());
     };
-    MustSucceed(matrix.dtype() == Dtype::kF32   ? launch(float{})
-                : matrix.dtype() == Dtype::kF16 ? launch(F16{})
-                                                : launch(Bf16{}),
-                "embedding");
+    switch (matrix.dtype()) {
+      case Dtype::kF32: MustSucceed(launch(float{}), "embedding"); break;
+      case Dtype::kF16: MustSucceed(launch(F16{}), "embedding"); break;
+      case Dtype::kBf16: MustSucceed(launch(Bf16{}), "embedding"); break;
+    }
   }
 
   // Products with 16-bit weights read activations of the same type. An op whose result such a

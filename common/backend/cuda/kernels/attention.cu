@@ -301,8 +301,11 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
   }
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   // Head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
-  if (kv.dtype == Dtype::kBf16) return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
-  if (kv.dtype == Dtype::kF16) return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+  switch (kv.dtype) {
+    case Dtype::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
+    case Dtype::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+    case Dtype::kF32: break;
+  }
   if (tile_queries <= 1) return LaunchTiles<1, float>(call, kv, grid, stream);
   if (tile_queries <= 2) return LaunchTiles<2, float>(call, kv, grid, stream);
   if (tile_queries <= 4) return LaunchTiles<4, float>(call, kv, grid, stream);

@@ -460,8 +460,12 @@ cudaError_t PrepareAttentionMma() {
 
 cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
                                int tile_queries, cudaStream_t stream) {
-  return kv.dtype == Dtype::kF16 ? LaunchOf<F16>(call, kv, units, tile_queries, stream)
-                                 : LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
+  switch (kv.dtype) {
+    case Dtype::kF16: return LaunchOf<F16>(call, kv, units, tile_queries, stream);
+    case Dtype::kBf16: return LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
+    case Dtype::kF32: break;  // RunsOnTensorCores refuses it
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace outrider

@@ -39,12 +39,17 @@ struct KvBuffers {
 
 bool StaysOnDevice(const ForwardSequence& share) { return share.verify || share.draft; }
 
-AttentionShape ShapeOf(const ModelConfig& config, const ModelOptions& options) {
-  return {.num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim,
-          .page_tokens = options.page_tokens,
-          .sliding_window = config.sliding_window};
+// Of the attention of each layer.
+std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options) {
+  std::vector<AttentionShape> shapes;
+  for (const LayerDescription& layer : config.layers) {
+    shapes.push_back({.num_heads = config.num_heads,
+                      .num_kv_heads = config.num_kv_heads,
+                      .head_dim = config.head_dim,
+                      .page_tokens = options.page_tokens,
+                      .sliding_window = layer.attention.window});
+  }
+  return shapes;
 }
 
 class Transformer : public Model {
@@ -53,7 +58,7 @@ class Transformer : public Model {
               Weights weights, int pages)
       : config_(std::move(config)),
         options_(options),
-        shape_(ShapeOf(config_, options)),
+        shapes_(ShapesOf(config_, options)),
         backend_(std::move(backend)),
         weights_(std::move(weights)),
         pool_(pages) {}
@@ -101,6 +106,7 @@ class Transformer : public Model {
   PageTable& Table(SequenceId sequence) {
     return const_cast<PageTable&>(std::as_const(*this).Table(sequence));
   }
+  Status MakeRopeTables(int positions);
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
   // `behind`: tokens that each sequence takes behind those of the batch.
@@ -119,13 +125,14 @@ class Transformer : public Model {
 
   const ModelConfig config_;
   const ModelOptions options_;
-  const AttentionShape shape_;
+  const std::vector<AttentionShape> shapes_;  // by layer
   // Before what holds its memory: destroyed last.
   const std::unique_ptr<Backend> backend_;
   const Weights weights_;
   std::vector<KvBuffers> kv_buffers_;
-  std::vector<KvLayer> kv_;  // views of kv_buffers_
-  std::unique_ptr<Buffer> rope_;
+  std::vector<KvLayer> kv_;                           // views of kv_buffers_
+  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind
+  std::vector<const float*> ropes_;                   // by layer, into rope_tables_
   Workspace work_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
   size_t host_rows_ = 0;
@@ -162,20 +169,34 @@ Status Transformer::Allocate() {
   // No sequence can grow past all of the pages, whatever the model allows.
   const int64_t slots = int64_t{pool_.total_pages()} * options_.page_tokens;
   const int64_t positions = std::min<int64_t>(config_.max_position_embeddings, slots);
-  const std::vector<float> rope = RopeTable(config_, static_cast<int>(positions));
-  OUTRIDER_ASSIGN(rope_, backend_->Allocate(rope.size() * sizeof(float)));
-  backend_->CopyIn(rope_->data(), rope.data(), rope.size() * sizeof(float));
-  backend_->Wait();
+  OUTRIDER_TRY(MakeRopeTables(static_cast<int>(positions)));
 
   const size_t kv_bytes = static_cast<size_t>(slots) *
                           static_cast<size_t>(config_.num_kv_heads * config_.head_dim) *
                           DtypeBytes(options_.kv);
-  for (int i = 0; i < config_.num_layers; ++i) {
+  for (int i = 0; i < config_.num_layers(); ++i) {
     KvBuffers buffers;
     OUTRIDER_ASSIGN(buffers.keys, backend_->Allocate(kv_bytes));
     OUTRIDER_ASSIGN(buffers.values, backend_->Allocate(kv_bytes));
     kv_.push_back({buffers.keys->data(), buffers.values->data(), options_.kv});
     kv_buffers_.push_back(std::move(buffers));
+  }
+  return Status();
+}
+
+Status Transformer::MakeRopeTables(int positions) {
+  const std::vector<RopeDescription> kinds = DistinctRopes(config_.layers);
+  for (const RopeDescription& rope : kinds) {
+    const std::vector<float> table = RopeTable(rope, config_.head_dim, positions);
+    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
+                    backend_->Allocate(table.size() * sizeof(float)));
+    backend_->CopyIn(buffer->data(), table.data(), table.size() * sizeof(float));
+    backend_->Wait();
+    rope_tables_.push_back(std::move(buffer));
+  }
+  for (const LayerDescription& layer : config_.layers) {
+    const auto kind = std::find(kinds.begin(), kinds.end(), layer.attention.rope) - kinds.begin();
+    ropes_.push_back(rope_tables_[static_cast<size_t>(kind)]->floats());
   }
   return Status();
 }
@@ -206,7 +227,7 @@ void Transformer::Release(SequenceId sequence) {
 }
 
 void Transformer::CarryOutCopies() {
-  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shape_, copies_);
+  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shapes_[0], copies_);
   copies_.clear();
 }
 
@@ -268,7 +289,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
   const BatchLayout layout = batches_[0].layout();
-  backend_->RunPass(layout, shape_, options_.kv,
+  backend_->RunPass(layout, shapes_[0], options_.kv,
                     [&] { RunLayers(layout, batches_[0].logit_rows()); });
   ReadOutput(batch, want_hidden, output);
   return Status();
@@ -306,7 +327,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
     }
   }
   CarryOutCopies();
-  *picked = backend_->RunChains(passes, shape_, options_.kv, draws, work_.logits->floats(),
+  *picked = backend_->RunChains(passes, shapes_[0], options_.kv, draws, work_.logits->floats(),
                                 config_.vocab_size, [&](int depth) {
                                   const auto at = static_cast<size_t>(depth);
                                   RunLayers(passes[at], batches_[at].logit_rows());
@@ -338,7 +359,7 @@ void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> l
   } else {
     backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
   }
-  for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, batch, logit_rows);
+  for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch, logit_rows);
   const auto rows = static_cast<int>(logit_rows.size());
   if (rows == 0) return;
   const int hidden = config_.hidden_size;
@@ -354,6 +375,8 @@ void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> l
 void Transformer::RunLayer(int index, const BatchLayout& batch,
                            std::span<const int32_t> logit_rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
+  const AttentionShape& shape = shapes_[static_cast<size_t>(index)];
   const KvLayer& kv = kv_[static_cast<size_t>(index)];
   const int hidden = config_.hidden_size;
   int rows = batch.rows;
@@ -365,18 +388,18 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
   backend_->RmsNorm(residual, layer.attention_norm->floats(), rows, hidden, hidden,
                     config_.rms_norm_eps, normed);
   backend_->MatMul(*layer.qkv, normed, rows,
-                   layer.qkv_bias != nullptr ? layer.qkv_bias->floats() : nullptr,
+                   described.qkv_bias ? layer.qkv_bias->floats() : nullptr,
                    /*accumulate=*/false, qkv);
-  if (config_.qk_norm) {  // Qwen3 normalises every head of q and k by itself, before the rotation
+  if (described.qk_norm) {
     backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
                            qkv_width(), config_.rms_norm_eps);
     backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
                            config_.head_dim, qkv_width(), config_.rms_norm_eps);
   }
-  backend_->RopeAndWriteKv(batch, shape_, rope_->floats(), qkv, kv);
-  const bool last = index + 1 == config_.num_layers;
+  backend_->RopeAndWriteKv(batch, shape, ropes_[static_cast<size_t>(index)], qkv, kv);
+  const bool last = index + 1 == config_.num_layers();
   if (last && logit_rows.empty()) return;
-  backend_->PagedAttention(batch, shape_, qkv, kv, attention);
+  backend_->PagedAttention(batch, shape, qkv, kv, attention);
   if (last) {
     rows = static_cast<int>(logit_rows.size());
     backend_->GatherRows(residual, logit_rows.data(), rows, hidden,
@@ -519,7 +542,9 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          const LoadProgress& progress) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
-  OUTRIDER_TRY(backend->CheckShape(ShapeOf(config, options)).Annotate(directory.string()));
+  for (const AttentionShape& shape : ShapesOf(config, options)) {
+    OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
+  }
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));

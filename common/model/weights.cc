@@ -158,6 +158,11 @@ class Loader {
     return buffer;
   }
 
+  // The gain of a norm.
+  Result<std::unique_ptr<Buffer>> Norm(const std::string& name, int64_t size) {
+    return Vector({{name + ".weight", size}});
+  }
+
   // Says what the matrices are in the files and what they are kept as.
   void LogTypes() const {
     std::string stored;
@@ -226,6 +231,7 @@ class Loader {
 };
 
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
+  const LayerDescription& described = config.layers[static_cast<size_t>(index)];
   const std::string layer = "model.layers." + std::to_string(index) + ".";
   const std::string attention = layer + "self_attn.";
   const int64_t hidden = config.hidden_size;
@@ -234,22 +240,22 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
   const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
 
   LayerWeights out;
-  OUTRIDER_ASSIGN(out.attention_norm, load.Vector({{layer + "input_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.attention_norm, load.Norm(layer + described.attention.norm, hidden));
   OUTRIDER_ASSIGN(out.qkv, load.Stacked({{attention + "q_proj.weight", q_rows},
                                          {attention + "k_proj.weight", kv_rows},
                                          {attention + "v_proj.weight", kv_rows}},
                                         hidden));
-  if (config.qkv_bias) {
+  if (described.attention.qkv_bias) {
     OUTRIDER_ASSIGN(out.qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
                                                {attention + "k_proj.bias", kv_rows},
                                                {attention + "v_proj.bias", kv_rows}}));
   }
-  if (config.qk_norm) {
-    OUTRIDER_ASSIGN(out.q_norm, load.Vector({{attention + "q_norm.weight", config.head_dim}}));
-    OUTRIDER_ASSIGN(out.k_norm, load.Vector({{attention + "k_norm.weight", config.head_dim}}));
+  if (described.attention.qk_norm) {
+    OUTRIDER_ASSIGN(out.q_norm, load.Norm(attention + "q_norm", config.head_dim));
+    OUTRIDER_ASSIGN(out.k_norm, load.Norm(attention + "k_norm", config.head_dim));
   }
   OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", {hidden, q_rows}));
-  OUTRIDER_ASSIGN(out.mlp_norm, load.Vector({{layer + "post_attention_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.mlp_norm, load.Norm(layer + described.mlp.norm, hidden));
   OUTRIDER_ASSIGN(out.gate_up, load.Stacked({{layer + "mlp.gate_proj.weight", intermediate},
                                              {layer + "mlp.up_proj.weight", intermediate}},
                                             hidden));
@@ -265,11 +271,11 @@ Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpo
   const Shape vocabulary = {config.vocab_size, config.hidden_size};
   Weights weights;
   OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));
-  for (int i = 0; i < config.num_layers; ++i) {
+  for (int i = 0; i < config.num_layers(); ++i) {
     OUTRIDER_ASSIGN(LayerWeights layer, LoadLayer(config, i, load));
     weights.layers.push_back(std::move(layer));
   }
-  OUTRIDER_ASSIGN(weights.final_norm, load.Vector({{"model.norm.weight", config.hidden_size}}));
+  OUTRIDER_ASSIGN(weights.final_norm, load.Norm("model.norm", config.hidden_size));
   if (!config.tied_embeddings) {
     OUTRIDER_ASSIGN(weights.head, load.Matrix("lm_head.weight", vocabulary));
   }

@@ -1,5 +1,5 @@
-// The weights of a model in the form that its backend multiplies with. Hugging Face's names are
-// known here and nowhere else.
+// The weights of a model in the form that its backend multiplies with. The names of tensors are
+// known here, those of norms to the description of a layer.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,9 @@ struct ModelConfig {
   int head_dim = 0;
   int max_position_embeddings = 0;
   float rms_norm_eps = 1e-6f;
+  float norm_gain_offset = 0;   // every norm's gain is this plus what the checkpoint holds
+  float embedding_scale = 1.f;  // of what the layers read of the embedding, not of a tied head
+  float logit_soft_cap = 0;  // a logit x becomes logit_soft_cap * tanh(x / logit_soft_cap); 0: none
   bool tied_embeddings = false;
   std::vector<LayerDescription> layers;
   std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json

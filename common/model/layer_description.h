@@ -2,11 +2,13 @@
 // (weights.h) and running (transformer.h) follow it and know no architecture.
 //
 // A layer has two halves, attention and the MLP. Each reads the normalised residual stream and adds
-// its result to it. What a half does is a struct of its own: a mixture of experts would be a router
-// in MlpDescription.
+// its result, which may be normalised once more, to it. What a half does is a struct of its own: a
+// mixture of experts would be a router in MlpDescription.
 #pragma once
 
 #include <optional>
+
+#include "common/backend/backend.h"
 
 namespace outrider {
 
@@ -30,14 +32,19 @@ struct RopeDescription {
 // Norms are RMS norms, given by the names that the checkpoint has for their gains.
 struct AttentionDescription {
   const char* norm = "input_layernorm";  // of what the half reads
+  const char* norm_after = nullptr;      // of its result; null: none
   bool qkv_bias = false;                 // q, k and v have biases
   bool qk_norm = false;  // every head of q and k is normalised by itself, before the rotation
   RopeDescription rope;
-  int window = 0;  // positions that a token sees, itself the last; 0: all
+  int window = 0;          // positions that a token sees, itself the last; 0: all
+  float soft_cap = 0;      // of scores, as AttentionShape has it; 0: none
+  float query_scalar = 0;  // scores are q.k / sqrt(query_scalar); 0: of the heads' size
 };
 
 struct MlpDescription {
   const char* norm = "post_attention_layernorm";
+  const char* norm_after = nullptr;
+  Activation activation = Activation::kSilu;
 };
 
 struct LayerDescription {

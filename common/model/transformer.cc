@@ -47,9 +47,19 @@ std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptio
                       .num_kv_heads = config.num_kv_heads,
                       .head_dim = config.head_dim,
                       .page_tokens = options.page_tokens,
-                      .sliding_window = layer.attention.window});
+                      .sliding_window = layer.attention.window,
+                      .soft_cap = layer.attention.soft_cap,
+                      .query_scalar = layer.attention.query_scalar});
   }
   return shapes;
+}
+
+std::vector<int32_t> WindowsOf(const ModelConfig& config) {
+  std::vector<int32_t> windows;
+  for (const LayerDescription& layer : config.layers) windows.push_back(layer.attention.window);
+  std::sort(windows.begin(), windows.end());
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return windows;
 }
 
 class Transformer : public Model {
@@ -59,6 +69,7 @@ class Transformer : public Model {
       : config_(std::move(config)),
         options_(options),
         shapes_(ShapesOf(config_, options)),
+        windows_(WindowsOf(config_)),
         backend_(std::move(backend)),
         weights_(std::move(weights)),
         pool_(pages) {}
@@ -112,8 +123,13 @@ class Transformer : public Model {
   // `behind`: tokens that each sequence takes behind those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int behind);
   void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
+  BatchLayout LayoutOf(const RaggedBatch& flat) const;
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void RunQkv(int index, int rows);
+  void RunMlp(int index, int rows, float* residual);
+  void AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
+                  float* residual);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
   int CopyLogits(std::span<const ForwardSequence> batch);
@@ -126,6 +142,7 @@ class Transformer : public Model {
   const ModelConfig config_;
   const ModelOptions options_;
   const std::vector<AttentionShape> shapes_;  // by layer
+  const std::vector<int32_t> windows_;        // of all layers, each once
   // Before what holds its memory: destroyed last.
   const std::unique_ptr<Backend> backend_;
   const Weights weights_;
@@ -288,7 +305,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   OUTRIDER_TRY(MakeRoomForLogits(batch));
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
-  const BatchLayout layout = batches_[0].layout();
+  const BatchLayout layout = LayoutOf(batches_[0]);
   backend_->RunPass(layout, shapes_[0], options_.kv,
                     [&] { RunLayers(layout, batches_[0].logit_rows()); });
   ReadOutput(batch, want_hidden, output);
@@ -319,7 +336,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   for (int depth = 0; depth < depths; ++depth) {
     RaggedBatch& flat = batches_[static_cast<size_t>(depth)];
     Flatten(batch, &flat);
-    passes.push_back(flat.layout());
+    passes.push_back(LayoutOf(flat));
     if (depth > 0) passes.back().tokens = nullptr;
     for (ForwardSequence& share : batch) {
       share.tokens = {&kDrawn, 1};
@@ -351,6 +368,12 @@ void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* f
   }
 }
 
+BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
+  BatchLayout layout = flat.layout();
+  layout.windows = windows_;
+  return layout;
+}
+
 // Everything from the tokens, which the device has drawn where the batch has none, to the logits of
 // the wanted rows.
 void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
@@ -359,34 +382,63 @@ void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> l
   } else {
     backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
   }
+  const int hidden = config_.hidden_size;
+  if (config_.embedding_scale != 1.f) {
+    backend_->Scale(work_.residual->floats(), batch.rows, hidden, config_.embedding_scale);
+  }
   for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch, logit_rows);
   const auto rows = static_cast<int>(logit_rows.size());
   if (rows == 0) return;
-  const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
+  float* logits = work_.logits->floats();
   backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                    hidden, config_.rms_norm_eps, normed);
-  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
-                   work_.logits->floats());
+                    hidden, config_.rms_norm_eps, /*accumulate=*/false, normed);
+  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
+  if (config_.logit_soft_cap > 0) {
+    backend_->SoftCap(logits, rows, config_.vocab_size, config_.logit_soft_cap);
+  }
 }
 
 // The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
-// looked at behind its attention.
+// looked at after its attention.
 void Transformer::RunLayer(int index, const BatchLayout& batch,
                            std::span<const int32_t> logit_rows) {
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
-  const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
-  const AttentionShape& shape = shapes_[static_cast<size_t>(index)];
-  const KvLayer& kv = kv_[static_cast<size_t>(index)];
-  const int hidden = config_.hidden_size;
-  int rows = batch.rows;
+  const auto at = static_cast<size_t>(index);
+  const LayerWeights& layer = weights_.layers[at];
+  const AttentionShape& shape = shapes_[at];
+  const KvLayer& kv = kv_[at];
   float* residual = work_.residual->floats();
   float* attention = work_.attention->floats();
+  float* qkv = work_.qkv->floats();
+  int rows = batch.rows;
+
+  RunQkv(index, rows);
+  backend_->RopeAndWriteKv(batch, shape, ropes_[at], qkv, kv);
+  const bool last = index + 1 == config_.num_layers();
+  if (last && logit_rows.empty()) return;
+  backend_->PagedAttention(batch, shape, qkv, kv, attention);
+  if (last) {
+    rows = static_cast<int>(logit_rows.size());
+    backend_->GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
+                         work_.chosen_residual->floats());
+    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
+                         work_.chosen_attention->floats());
+    attention = work_.chosen_attention->floats();
+    residual = work_.chosen_residual->floats();
+  }
+  AddProduct(*layer.attention_out, attention, rows, layer.attention_norm_after.get(), residual);
+  RunMlp(index, rows, residual);
+}
+
+// From the residual stream to the q, k and v that are rotated next.
+void Transformer::RunQkv(int index, int rows) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
+  const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
   float* qkv = work_.qkv->floats();
-
-  backend_->RmsNorm(residual, layer.attention_norm->floats(), rows, hidden, hidden,
-                    config_.rms_norm_eps, normed);
+  backend_->RmsNorm(work_.residual->floats(), layer.attention_norm->floats(), rows, hidden, hidden,
+                    config_.rms_norm_eps, /*accumulate=*/false, normed);
   backend_->MatMul(*layer.qkv, normed, rows,
                    described.qkv_bias ? layer.qkv_bias->floats() : nullptr,
                    /*accumulate=*/false, qkv);
@@ -396,27 +448,34 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
     backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
                            config_.head_dim, qkv_width(), config_.rms_norm_eps);
   }
-  backend_->RopeAndWriteKv(batch, shape, ropes_[static_cast<size_t>(index)], qkv, kv);
-  const bool last = index + 1 == config_.num_layers();
-  if (last && logit_rows.empty()) return;
-  backend_->PagedAttention(batch, shape, qkv, kv, attention);
-  if (last) {
-    rows = static_cast<int>(logit_rows.size());
-    backend_->GatherRows(residual, logit_rows.data(), rows, hidden,
-                         work_.chosen_residual->floats());
-    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
-                         work_.chosen_attention->floats());
-    attention = work_.chosen_attention->floats();
-    residual = work_.chosen_residual->floats();
-  }
-  backend_->MatMul(*layer.attention_out, attention, rows, nullptr, /*accumulate=*/true, residual);
+}
 
+void Transformer::RunMlp(int index, int rows, float* residual) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const MlpDescription& described = config_.layers[static_cast<size_t>(index)].mlp;
+  const int hidden = config_.hidden_size;
+  float* normed = work_.normed->floats();
   backend_->RmsNorm(residual, layer.mlp_norm->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                    normed);
+                    /*accumulate=*/false, normed);
   backend_->MatMul(*layer.gate_up, normed, rows, nullptr, /*accumulate=*/false,
                    work_.gate_up->floats());
-  backend_->SwiGlu(work_.gate_up->floats(), rows, config_.intermediate_size, work_.mlp->floats());
-  backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
+  backend_->Glu(described.activation, work_.gate_up->floats(), rows, config_.intermediate_size,
+                work_.mlp->floats());
+  AddProduct(*layer.down, work_.mlp->floats(), rows, layer.mlp_norm_after.get(), residual);
+}
+
+// residual += w x, normalised before that where there is a norm. Overwrites `normed`.
+void Transformer::AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
+                             float* residual) {
+  if (norm_after == nullptr) {
+    backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/true, residual);
+    return;
+  }
+  const int hidden = config_.hidden_size;
+  float* result = work_.normed->floats();
+  backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/false, result);
+  backend_->RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
+                    /*accumulate=*/true, residual);
 }
 
 // On the host, pinned where there is a device: taken as it is needed, as most rows of a device stay

@@ -97,10 +97,11 @@ Status CheckFits(const std::string& name, const TensorView& view, WeightType kep
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, WeightType type, Backend& backend,
+  Loader(const Checkpoint& checkpoint, WeightType type, float norm_gain_offset, Backend& backend,
          const LoadProgress& progress)
       : checkpoint_(checkpoint),
         type_(type),
+        norm_gain_offset_(norm_gain_offset),
         backend_(backend),
         progress_(progress),
         all_(checkpoint.bytes()) {}
@@ -141,9 +142,9 @@ class Loader {
     return Pack(stacked, names_and_rows.front().first + " and those it is stacked with");
   }
 
-  // The vectors named, one behind another, as f32 on the device.
+  // The vectors named, one after another and `offset` more, as f32 on the device.
   Result<std::unique_ptr<Buffer>> Vector(
-      const std::vector<std::pair<std::string, int64_t>>& names_and_sizes) {
+      const std::vector<std::pair<std::string, int64_t>>& names_and_sizes, float offset = 0) {
     std::vector<float> values;
     for (const auto& [name, size] : names_and_sizes) {
       OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}));
@@ -151,6 +152,7 @@ class Loader {
       const std::vector<float> part = Widen(view);
       values.insert(values.end(), part.begin(), part.end());
     }
+    for (float& value : values) value += offset;
     OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
                     backend_.Allocate(values.size() * sizeof(float)));
     backend_.CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
@@ -160,7 +162,7 @@ class Loader {
 
   // The gain of a norm.
   Result<std::unique_ptr<Buffer>> Norm(const std::string& name, int64_t size) {
-    return Vector({{name + ".weight", size}});
+    return Vector({{name + ".weight", size}}, norm_gain_offset_);
   }
 
   // Says what the matrices are in the files and what they are kept as.
@@ -223,6 +225,7 @@ class Loader {
 
   const Checkpoint& checkpoint_;
   const WeightType type_;
+  const float norm_gain_offset_;
   Backend& backend_;
   const LoadProgress& progress_;
   const int64_t all_;       // bytes of the files
@@ -241,6 +244,10 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
 
   LayerWeights out;
   OUTRIDER_ASSIGN(out.attention_norm, load.Norm(layer + described.attention.norm, hidden));
+  if (described.attention.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out.attention_norm_after,
+                    load.Norm(layer + described.attention.norm_after, hidden));
+  }
   OUTRIDER_ASSIGN(out.qkv, load.Stacked({{attention + "q_proj.weight", q_rows},
                                          {attention + "k_proj.weight", kv_rows},
                                          {attention + "v_proj.weight", kv_rows}},
@@ -256,6 +263,9 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
   }
   OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", {hidden, q_rows}));
   OUTRIDER_ASSIGN(out.mlp_norm, load.Norm(layer + described.mlp.norm, hidden));
+  if (described.mlp.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out.mlp_norm_after, load.Norm(layer + described.mlp.norm_after, hidden));
+  }
   OUTRIDER_ASSIGN(out.gate_up, load.Stacked({{layer + "mlp.gate_proj.weight", intermediate},
                                              {layer + "mlp.up_proj.weight", intermediate}},
                                             hidden));
@@ -267,7 +277,7 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
 
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                             WeightType type, Backend& backend, const LoadProgress& progress) {
-  Loader load(checkpoint, type, backend, progress);
+  Loader load(checkpoint, type, config.norm_gain_offset, backend, progress);
   const Shape vocabulary = {config.vocab_size, config.hidden_size};
   Weights weights;
   OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));

@@ -70,8 +70,9 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
                                       : config["hidden_size"].get<int>() / heads_;
   tied_ = config.value("tie_word_embeddings", false);
   eps_ = config["rms_norm_eps"];
+  windows_.assign(static_cast<size_t>(layers_), 0);
   if (config["architectures"][0] == "MistralForCausalLM" && Set(config, "sliding_window")) {
-    window_ = config["sliding_window"];
+    windows_.assign(static_cast<size_t>(layers_), config["sliding_window"].get<int>());
   }
 
   Json rope = Json::object();
@@ -80,6 +81,7 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
   }
   const double theta = rope.contains("rope_theta") ? rope["rope_theta"].get<double>()
                                                    : config.value("rope_theta", 10000.0);
+  Vector frequencies;
   for (int i = 0; i < head_dim_; i += 2) {
     double frequency = 1 / std::pow(theta, static_cast<double>(i) / head_dim_);
     const std::string type = rope.value("rope_type", rope.value("type", "default"));
@@ -96,7 +98,15 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
         frequency = (1 - smooth) * frequency / factor + smooth * frequency;
       }
     }
-    frequencies_.push_back(frequency);
+    frequencies.push_back(frequency);
+  }
+  frequencies_.assign(static_cast<size_t>(layers_), frequencies);
+}
+
+void ReferenceModel::SetRopeTheta(int layer, double theta) {
+  Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = 1 / std::pow(theta, 2.0 * static_cast<double>(i) / head_dim_);
   }
 }
 
@@ -150,11 +160,12 @@ ReferenceModel::Vector ReferenceModel::Norm(const Vector& x, const Vector& gain)
 }
 
 // Turns (x[i], x[i + head_dim / 2]) of every head as one plane.
-void ReferenceModel::Rotate(Vector& heads, int position) const {
-  const size_t half = frequencies_.size();
+void ReferenceModel::Rotate(int layer, Vector& heads, int position) const {
+  const Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
+  const size_t half = frequencies.size();
   for (size_t begin = 0; begin < heads.size(); begin += 2 * half) {
     for (size_t i = 0; i < half; ++i) {
-      const double angle = position * frequencies_[i];
+      const double angle = position * frequencies[i];
       const double a = heads[begin + i];
       const double b = heads[begin + half + i];
       heads[begin + i] = a * std::cos(angle) - b * std::sin(angle);
@@ -163,10 +174,11 @@ void ReferenceModel::Rotate(Vector& heads, int position) const {
   }
 }
 
-ReferenceModel::Vector ReferenceModel::Attend(const Vector& query, const std::vector<Vector>& keys,
+ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
+                                              const std::vector<Vector>& keys,
                                               const std::vector<Vector>& values) const {
   const auto dim = static_cast<size_t>(head_dim_);
-  const auto window = static_cast<size_t>(window_);
+  const auto window = static_cast<size_t>(windows_[static_cast<size_t>(layer)]);
   const size_t first = window > 0 && keys.size() > window ? keys.size() - window : 0;
   Vector out(query.size());
   for (size_t head = 0; head < static_cast<size_t>(heads_); ++head) {
@@ -214,11 +226,11 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
         query = Norm(query, Weight(attention + "q_norm.weight"));
         key = Norm(key, Weight(attention + "k_norm.weight"));
       }
-      Rotate(query, static_cast<int>(t));
-      Rotate(key, static_cast<int>(t));
+      Rotate(layer, query, static_cast<int>(t));
+      Rotate(layer, key, static_cast<int>(t));
       keys.push_back(key);
       values.push_back(Linear(attention + "v_proj", x));
-      add(states[t], Linear(attention + "o_proj", Attend(query, keys, values)));
+      add(states[t], Linear(attention + "o_proj", Attend(layer, query, keys, values)));
     }
     for (Vector& state : states) {
       const Vector x = Norm(state, Weight(name + "post_attention_layernorm.weight"));

@@ -16,6 +16,8 @@ class ReferenceModel {
   explicit ReferenceModel(const std::filesystem::path& directory);
 
   int vocab_size() const { return vocab_; }
+  // Gives one layer another RoPE base.
+  void SetRopeTheta(int layer, double theta);
   // Logits [vocab_size] of every position of `tokens`.
   std::vector<std::vector<double>> Logits(const std::vector<int32_t>& tokens) const;
 
@@ -28,9 +30,9 @@ class ReferenceModel {
   // y = W x + b, W named `name`.weight and b `name`.bias where there is one.
   Vector Linear(const std::string& name, const Vector& x) const;
   Vector Norm(const Vector& x, const Vector& gain) const;
-  void Rotate(Vector& heads, int position) const;
+  void Rotate(int layer, Vector& heads, int position) const;
   // Attention of the last row over all rows of keys and values.
-  Vector Attend(const Vector& query, const std::vector<Vector>& keys,
+  Vector Attend(int layer, const Vector& query, const std::vector<Vector>& keys,
                 const std::vector<Vector>& values) const;
 
   int vocab_ = 0;
@@ -38,10 +40,10 @@ class ReferenceModel {
   int heads_ = 0;
   int kv_heads_ = 0;
   int head_dim_ = 0;
-  int window_ = 0;  // 0: none
+  std::vector<int> windows_;  // by layer; 0: none
   bool tied_ = false;
   double eps_ = 0;
-  Vector frequencies_;
+  std::vector<Vector> frequencies_;  // by layer
   std::map<std::string, Vector> weights_;
 };
 

@@ -134,17 +134,17 @@ class CpuBackend final : public Backend {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               float* out) override {
+               bool accumulate, float* out) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * stride;
-      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, out + at);
+      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, accumulate, out + at);
     });
   }
 
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
-    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, x);
+    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, false, x);
   }
 
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
@@ -167,11 +167,25 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void SwiGlu(const float* gate_up, int rows, int n, float* out) override {
+  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * n;
-      kernels_.swiglu(gate_up + 2 * at, end - begin, n, out + at);
+      kernels_.glu(activation, gate_up + 2 * at, end - begin, n, out + at);
+    });
+  }
+
+  void Scale(float* x, int rows, int n, float factor) override {
+    const FlushDenormals flush;
+    kernels_.scale(x, static_cast<size_t>(rows) * n, factor);
+  }
+
+  // A row may be a whole vocabulary, whose tanh is worth a worker.
+  void SoftCap(float* x, int rows, int n, float cap) override {
+    const FlushDenormals flush;
+    pool_->Run(rows, 1, [&](int begin, int end, int) {
+      kernels_.soft_cap(x + static_cast<size_t>(begin) * n, static_cast<size_t>(end - begin) * n,
+                        cap);
     });
   }
 

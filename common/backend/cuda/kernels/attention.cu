@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     sums[at] = 0.f;
   }
   __syncthreads();
-  const float scale = ScoreScale(dim);
+  const float scale = ScoreScale(shape);
+  const float cap = shape.soft_cap * kLog2e;
   const bool adds_up = unit.partial < 0 || unit.is_first != 0;
 
   for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
@@ -156,7 +157,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     for (int q = 0; q < kTile; ++q) {
       if (q >= unit.queries) break;
       const bool seen = position >= query[q].begin && position < query[q].end;
-      scores[q * kAttentionChunk + thread] = seen ? dot[q] * scale : kNothing;
+      const float score = cap > 0 ? SoftCap(dot[q] * scale, cap) : dot[q] * scale;
+      scores[q * kAttentionChunk + thread] = seen ? score : kNothing;
     }
     __syncthreads();
 

@@ -106,7 +106,9 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   OUTRIDER_TRY(ReadSizes(fields, *architecture, &config));
   OUTRIDER_TRY(fields.Positive("rms_norm_eps", 1.0, &config.rms_norm_eps));
   OUTRIDER_TRY(architecture->describe(fields, &config));
-  OUTRIDER_TRY(fields.Boolean("tie_word_embeddings", false, &config.tied_embeddings));
+  // Where the file does not say, the architecture's own default.
+  OUTRIDER_TRY(
+      fields.Boolean("tie_word_embeddings", config.tied_embeddings, &config.tied_embeddings));
   OUTRIDER_TRY(fields.Integer("bos_token_id", 0, config.vocab_size - 1, -1, &config.bos_token_id));
   OUTRIDER_TRY(AddEosTokens(fields, &config));
 

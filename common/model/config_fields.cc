@@ -9,6 +9,8 @@ namespace outrider {
 
 using Json = nlohmann::json;
 
+bool ConfigFields::Has(const char* name) const { return object_.contains(name); }
+
 const Json* ConfigFields::Find(const char* name) const {
   const auto found = object_.find(name);
   return found == object_.end() || found->is_null() ? nullptr : &*found;

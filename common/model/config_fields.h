@@ -18,6 +18,8 @@ class ConfigFields {
   ConfigFields(const nlohmann::json& object, std::string where)
       : object_(object), where_(std::move(where)) {}
 
+  // Whether the field is there, be it null.
+  bool Has(const char* name) const;
   // nullptr: absent.
   const nlohmann::json* Find(const char* name) const;
   const std::string& where() const { return where_; }

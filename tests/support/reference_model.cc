@@ -75,6 +75,10 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
     windows_.assign(static_cast<size_t>(layers_), config["sliding_window"].get<int>());
   }
 
+  query_scalar_ = head_dim_;
+  gemma_ = config["architectures"][0] == "Gemma2ForCausalLM";
+  if (gemma_) ReadGemma2(config);
+
   Json rope = Json::object();
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     if (Set(config, name)) rope = config[name];
@@ -101,6 +105,19 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
     frequencies.push_back(frequency);
   }
   frequencies_.assign(static_cast<size_t>(layers_), frequencies);
+}
+
+void ReferenceModel::ReadGemma2(const Json& config) {
+  query_scalar_ = config["query_pre_attn_scalar"];
+  score_cap_ = config["attn_logit_softcapping"];
+  logit_cap_ = config["final_logit_softcapping"];
+  for (size_t i = 0; i < windows_.size(); i += 2) windows_[i] = config["sliding_window"];
+  // To bfloat16, whose mantissa has eight bits: the root's place above the point is known.
+  embedding_scale_ = std::sqrt(config["hidden_size"].get<double>());
+  const double step = std::exp2(std::floor(std::log2(embedding_scale_)) - 7);
+  if (config["torch_dtype"] == "bfloat16") {
+    embedding_scale_ = std::nearbyint(embedding_scale_ / step) * step;
+  }
 }
 
 void ReferenceModel::SetRopeTheta(int layer, double theta) {
@@ -154,9 +171,16 @@ ReferenceModel::Vector ReferenceModel::Norm(const Vector& x, const Vector& gain)
     double squares = 0;
     for (size_t i = 0; i < n; ++i) squares += x[begin + i] * x[begin + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + eps_);
-    for (size_t i = 0; i < n; ++i) y[begin + i] = x[begin + i] * scale * gain[i];
+    for (size_t i = 0; i < n; ++i) {
+      y[begin + i] = x[begin + i] * scale * (gain[i] + (gemma_ ? 1 : 0));
+    }
   }
   return y;
+}
+
+double ReferenceModel::Activate(double x) const {
+  if (!gemma_) return x / (1 + std::exp(-x));
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
 // Turns (x[i], x[i + head_dim / 2]) of every head as one plane.
@@ -188,7 +212,9 @@ ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
     for (size_t t = first; t < keys.size(); ++t) {
       double dot = 0;
       for (size_t i = 0; i < dim; ++i) dot += query[head * dim + i] * keys[t][kv + i];
-      weights.push_back(std::exp(dot / std::sqrt(static_cast<double>(dim))));
+      double score = dot / std::sqrt(query_scalar_);
+      if (score_cap_ > 0) score = score_cap_ * std::tanh(score / score_cap_);
+      weights.push_back(std::exp(score));
       sum += weights.back();
     }
     for (size_t t = first; t < keys.size(); ++t) {
@@ -207,6 +233,7 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
   for (const int32_t token : tokens) {
     const auto row = embedding.begin() + static_cast<ptrdiff_t>(hidden) * token;
     states.emplace_back(row, row + static_cast<ptrdiff_t>(hidden));
+    for (double& x : states.back()) x *= embedding_scale_;
   }
 
   const auto add = [](Vector& to, const Vector& x) {
@@ -230,14 +257,19 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
       Rotate(layer, key, static_cast<int>(t));
       keys.push_back(key);
       values.push_back(Linear(attention + "v_proj", x));
-      add(states[t], Linear(attention + "o_proj", Attend(layer, query, keys, values)));
+      Vector attended = Linear(attention + "o_proj", Attend(layer, query, keys, values));
+      if (gemma_) attended = Norm(attended, Weight(name + "post_attention_layernorm.weight"));
+      add(states[t], attended);
     }
+    const std::string mlp_norm = gemma_ ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     for (Vector& state : states) {
-      const Vector x = Norm(state, Weight(name + "post_attention_layernorm.weight"));
+      const Vector x = Norm(state, Weight(name + mlp_norm + ".weight"));
       Vector gate = Linear(name + "mlp.gate_proj", x);
       const Vector up = Linear(name + "mlp.up_proj", x);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-      add(state, Linear(name + "mlp.down_proj", gate));
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] = Activate(gate[i]) * up[i];
+      Vector down = Linear(name + "mlp.down_proj", gate);
+      if (gemma_) down = Norm(down, Weight(name + "post_feedforward_layernorm.weight"));
+      add(state, down);
     }
   }
 
@@ -245,6 +277,8 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
   for (const Vector& state : states) {
     const Vector x = Norm(state, Weight("model.norm.weight"));
     logits.push_back(Linear(tied_ ? "model.embed_tokens" : "lm_head", x));
+    if (logit_cap_ == 0) continue;
+    for (double& logit : logits.back()) logit = logit_cap_ * std::tanh(logit / logit_cap_);
   }
   return logits;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class ReferenceModel {
   // y = W x + b, W named `name`.weight and b `name`.bias where there is one.
   Vector Linear(const std::string& name, const Vector& x) const;
   Vector Norm(const Vector& x, const Vector& gain) const;
+  void ReadGemma2(const nlohmann::json& config);
+  double Activate(double x) const;
   void Rotate(int layer, Vector& heads, int position) const;
   // Attention of the last row over all rows of keys and values.
   Vector Attend(int layer, const Vector& query, const std::vector<Vector>& keys,
@@ -42,6 +45,11 @@ class ReferenceModel {
   int head_dim_ = 0;
   std::vector<int> windows_;  // by layer; 0: none
   bool tied_ = false;
+  // Of Gemma 2: of its own norms, gains and activation too.
+  bool gemma_ = false;
+  double query_scalar_ = 0;
+  double score_cap_ = 0, logit_cap_ = 0;  // 0: none
+  double embedding_scale_ = 1;
   double eps_ = 0;
   std::vector<Vector> frequencies_;  // by layer
   std::map<std::string, Vector> weights_;

@@ -9,6 +9,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "MistralForCausalLM", .describe = DescribeMistral},
     {.name = "Qwen2ForCausalLM", .describe = DescribeQwen2},
     {.name = "Qwen3ForCausalLM", .describe = DescribeQwen3, .head_dim = 128},
+    {.name = "Gemma2ForCausalLM", .describe = DescribeGemma2, .head_dim = 256},
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ const Architecture* FindArchitecture(std::string_view name);
 std::string ArchitectureNames();
 
 // One for each file of this folder.
+Status DescribeGemma2(const ConfigFields& fields, ModelConfig* config);
 Status DescribeLlama(const ConfigFields& fields, ModelConfig* config);
 Status DescribeMistral(const ConfigFields& fields, ModelConfig* config);
 Status DescribeQwen2(const ConfigFields& fields, ModelConfig* config);

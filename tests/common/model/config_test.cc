@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/common/model/config_testing.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -53,13 +53,6 @@ json Plain(const std::string& architecture) {
           {"num_hidden_layers", 2},
           {"rms_norm_eps", 1e-6},
           {"vocab_size", 300}};
-}
-
-Result<ModelConfig> Load(const json& config, const std::string& generation = "") {
-  const TempDirectory directory;
-  directory.Write("config.json", config.dump());
-  if (!generation.empty()) directory.Write("generation_config.json", generation);
-  return LoadModelConfig(directory.path());
 }
 
 TEST(ModelConfig, ReadsLlama3) {
@@ -166,30 +159,6 @@ TEST(ModelConfig, IsNamedAfterItsDirectory) {
   const std::string name = directory.path().filename().string();
   EXPECT_EQ(LoadModelConfig(directory.path())->name, name);
   EXPECT_EQ(LoadModelConfig(directory.path() / "")->name, name);
-}
-
-struct Refusal {
-  const char* field;
-  json value;           // null: the field is removed
-  const char* message;  // a part of it
-};
-
-void ExpectRefused(const json& base, const std::vector<Refusal>& refusals, Code code) {
-  for (const Refusal& refusal : refusals) {
-    json config = base;
-    if (refusal.value.is_null()) {
-      config.erase(refusal.field);
-    } else {
-      config[refusal.field] = refusal.value;
-    }
-    const Result<ModelConfig> loaded = Load(config);
-    const std::string what = std::string(refusal.field) + " = " + refusal.value.dump();
-    ASSERT_FALSE(loaded.ok()) << what;
-    EXPECT_EQ(loaded.status().code(), code) << what << ": " << loaded.status().ToString();
-    EXPECT_THAT(loaded.status().message(),
-                AllOf(HasSubstr("config.json"), HasSubstr(refusal.message)))
-        << what;
-  }
 }
 
 TEST(ModelConfig, NamesWhatIsNotSupported) {

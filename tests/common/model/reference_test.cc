@@ -86,6 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LlamaRopeParameters", {.family = Family::kLlama, .rope_parameters = true}},
         Case{"Mistral", {.family = Family::kMistral}},
         Case{"MistralSlidingWindow", {.family = Family::kMistral, .sliding_window = 24}},
+        Case{"Gemma2", {.family = Family::kGemma2, .hidden_size = 72, .num_layers = 3}},
+        Case{"Gemma2WideHeads",
+             {.family = Family::kGemma2, .num_heads = 2, .num_kv_heads = 1, .head_dim = 256}},
         Case{"Qwen2", {.family = Family::kQwen2}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
     [](const testing::TestParamInfo<Case>& param) { return param.param.name; });

@@ -22,16 +22,19 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/math/host_device.h"
 #include "common/rules/round_batch.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
 
-// How a weight matrix is kept. kF16: on a GPU alone. kInt8: on the CPU alone; symmetric, one scale
-// per output row.
+// The format that a weight matrix is kept in. kF16: on a GPU alone. kInt8: on the CPU alone;
+// symmetric, one scale per output row. Whatever depends on the format is a switch over all of them
+// without a default, so that the compiler names every place that a new format has to be added to.
 enum class WeightType { kBf16, kF16, kF32, kInt8 };
 
-// A matrix re-laid once for this backend's product: y[out] = W[out, in] x[in].
+// A weight matrix packed once for this backend's product y[out] = W[out, in] x[in]: its values, the
+// scales that its format has, and the format.
 class PackedMatrix {
  public:
   virtual ~PackedMatrix() = default;
@@ -57,13 +60,26 @@ struct KvLayer {
   Dtype dtype = Dtype::kF32;  // the CPU knows no kF16
 };
 
+// The attention of one layer. The layers of a model have all in common but what follows
+// page_tokens.
 struct AttentionShape {
   int num_heads = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 0;
-  int sliding_window = 0;  // 0: none
+  int sliding_window = 0;  // positions that a row sees, itself the last; 0: all
+  float soft_cap = 0;      // a score s becomes soft_cap * tanh(s / soft_cap); 0: it stays
+  float query_scalar = 0;  // a score is q.k / sqrt(query_scalar); 0: of head_dim
+
+  // query_scalar, or its default.
+  OUTRIDER_HD float ScoreScalar() const {
+    return query_scalar > 0 ? query_scalar : static_cast<float>(head_dim);
+  }
 };
+
+// What the gate of an MLP goes through. kSilu: x / (1 + exp(-x)). kGeluTanh: the approximation of
+// GELU by tanh (Hendrycks and Gimpel 2016, section 2).
+enum class Activation { kSilu, kGeluTanh };
 
 // The ragged batch as the kernels read it; host arrays, flattened by model/ragged_batch.h.
 // Rows of all sequences stand one behind another.
@@ -83,6 +99,8 @@ struct BatchLayout {
   // [logit_row_count] rows whose logits are wanted, ascending; for GatherRows.
   const int32_t* logit_rows = nullptr;
   int logit_row_count = 0;
+  // Windows of the layers' attention, each once; empty: all have that of the pass's shape.
+  std::span<const int32_t> windows;
 };
 
 // What a device has, in bytes. All zeros: not known, or not limited in a way that could be planned.
@@ -128,9 +146,9 @@ class Backend {
   // Calls `ops`, the ops of one forward pass over `batch`, or does the same without calling them
   // because it has kept what they came to the last time. REQUIRES: the batch's arrays stay as they
   // are until the next RunPass or Wait(); `ops` reads no other host memory and does nothing but
-  // call ops, those of the layers with `shape` over caches of type `kv`. For equal numbers of rows
-  // and wanted rows, with tokens or without, they are the same, on the same memory and with the
-  // same numbers.
+  // call ops, those of the layers with `shape`, in one of the batch's windows, over caches of type
+  // `kv`. For equal numbers of rows and wanted rows, with tokens or without, they are the same, on
+  // the same memory and with the same numbers.
   virtual void RunPass(const BatchLayout& /*batch*/, const AttentionShape& /*shape*/, Dtype /*kv*/,
                        const std::function<void()>& ops) {
     ops();
@@ -145,9 +163,10 @@ class Backend {
   // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
   virtual void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
                       bool accumulate, float* out) = 0;
-  // out = x / rms(x) * gain, each row of n. `stride` is the distance of rows in x and out.
+  // out = x / rms(x) * gain, or out += when `accumulate` (then x is not out), each row of n.
+  // `stride` is the distance of rows in x and out.
   virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-                       float* out) = 0;
+                       bool accumulate, float* out) = 0;
   // RmsNorm in place of `heads` runs of n values in each row, one behind another. Rows are `stride`
   // apart.
   virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
@@ -161,8 +180,12 @@ class Backend {
   // its ancestors among the new rows (all earlier ones in a chain).
   virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,
                               const float* qkv, const KvLayer& kv, float* out) = 0;
-  // gate_up is [rows, 2n]: out[rows, n] = silu(gate) * up.
-  virtual void SwiGlu(const float* gate_up, int rows, int n, float* out) = 0;
+  // gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
+  virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) = 0;
+  // x[rows, n] *= factor.
+  virtual void Scale(float* x, int rows, int n, float factor) = 0;
+  // Each of x[rows, n] becomes cap * tanh(x / cap).
+  virtual void SoftCap(float* x, int rows, int n, float cap) = 0;
   // out[i] = x[rows[i]], rows of n.
   virtual void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) = 0;
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "common/model/rope_table.h"
+
 namespace outrider {
 namespace {
 
@@ -30,7 +32,7 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
 }
 
 int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv) {
-  return int64_t{2} * config.num_layers * page_tokens * config.num_kv_heads * config.head_dim *
+  return int64_t{2} * config.num_layers() * page_tokens * config.num_kv_heads * config.head_dim *
          static_cast<int64_t>(DtypeBytes(kv));
 }
 
@@ -42,7 +44,8 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
                       3 * int64_t{config.intermediate_size} + config.vocab_size +
                       config.intermediate_size;
-  const int64_t rope = int64_t{config.max_position_embeddings} * config.head_dim;
+  const auto rope_tables = static_cast<int64_t>(DistinctRopes(config.layers).size());
+  const int64_t rope = rope_tables * config.max_position_embeddings * config.head_dim;
   // Of the backend itself: partial sums of attention, the library's workspace, staging, what a
   // verification works in (some tens of KB a session).
   constexpr int64_t kBackend = int64_t{192} << 20;

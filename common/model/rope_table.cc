@@ -1,5 +1,6 @@
 #include "common/model/rope_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
@@ -22,19 +23,26 @@ double ScaleLlama3(double frequency, const Llama3RopeScaling& scaling) {
 
 }  // namespace
 
-std::vector<double> RopeFrequencies(const ModelConfig& config) {
+std::vector<double> RopeFrequencies(const RopeDescription& rope, int head_dim) {
   std::vector<double> frequencies;
-  for (int pair = 0; pair < config.head_dim / 2; ++pair) {
-    const double frequency =
-        std::pow(static_cast<double>(config.rope_theta), -2.0 * pair / config.head_dim);
-    frequencies.push_back(config.has_rope_scaling ? ScaleLlama3(frequency, config.rope_scaling)
-                                                  : frequency);
+  for (int pair = 0; pair < head_dim / 2; ++pair) {
+    const double frequency = std::pow(static_cast<double>(rope.theta), -2.0 * pair / head_dim);
+    frequencies.push_back(rope.scaling ? ScaleLlama3(frequency, *rope.scaling) : frequency);
   }
   return frequencies;
 }
 
-std::vector<float> RopeTable(const ModelConfig& config, int positions) {
-  const std::vector<double> frequencies = RopeFrequencies(config);
+std::vector<RopeDescription> DistinctRopes(std::span<const LayerDescription> layers) {
+  std::vector<RopeDescription> kinds;
+  for (const LayerDescription& layer : layers) {
+    const RopeDescription& rope = layer.attention.rope;
+    if (std::find(kinds.begin(), kinds.end(), rope) == kinds.end()) kinds.push_back(rope);
+  }
+  return kinds;
+}
+
+std::vector<float> RopeTable(const RopeDescription& rope, int head_dim, int positions) {
+  const std::vector<double> frequencies = RopeFrequencies(rope, head_dim);
   const size_t half = frequencies.size();
   std::vector<float> table(static_cast<size_t>(positions) * 2 * half);
   for (size_t position = 0; position < static_cast<size_t>(positions); ++position) {

@@ -37,12 +37,27 @@ struct KvBuffers {
   std::unique_ptr<Buffer> keys, values;
 };
 
-AttentionShape ShapeOf(const ModelConfig& config, const ModelOptions& options) {
-  return {.num_heads = config.num_heads,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim,
-          .page_tokens = options.page_tokens,
-          .sliding_window = config.sliding_window};
+// Of the attention of each layer.
+std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options) {
+  std::vector<AttentionShape> shapes;
+  for (const LayerDescription& layer : config.layers) {
+    shapes.push_back({.num_heads = config.num_heads,
+                      .num_kv_heads = config.num_kv_heads,
+                      .head_dim = config.head_dim,
+                      .page_tokens = options.page_tokens,
+                      .sliding_window = layer.attention.window,
+                      .soft_cap = layer.attention.soft_cap,
+                      .query_scalar = layer.attention.query_scalar});
+  }
+  return shapes;
+}
+
+std::vector<int32_t> WindowsOf(const ModelConfig& config) {
+  std::vector<int32_t> windows;
+  for (const LayerDescription& layer : config.layers) windows.push_back(layer.attention.window);
+  std::sort(windows.begin(), windows.end());
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return windows;
 }
 
 class Transformer : public Model {
@@ -51,7 +66,8 @@ class Transformer : public Model {
               Weights weights, int pages)
       : config_(std::move(config)),
         options_(options),
-        shape_(ShapeOf(config_, options)),
+        shapes_(ShapesOf(config_, options)),
+        windows_(WindowsOf(config_)),
         backend_(std::move(backend)),
         weights_(std::move(weights)),
         pool_(pages) {}
@@ -102,6 +118,7 @@ class Transformer : public Model {
   PageTable& Table(SequenceId sequence) {
     return const_cast<PageTable&>(std::as_const(*this).Table(sequence));
   }
+  Status MakeRopeTables(int positions);
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
   // `behind`: tokens that each sequence takes behind those of the batch.
@@ -111,8 +128,13 @@ class Transformer : public Model {
     if (std::exchange(in_flight_, false)) backend_->Wait();
   }
   void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
+  BatchLayout LayoutOf(const RaggedBatch& flat) const;
   void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void RunQkv(int index, int rows);
+  void RunMlp(int index, int rows, float* residual);
+  void AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
+                  float* residual);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
   int CopyLogits(std::span<const ForwardSequence> batch);
@@ -124,13 +146,15 @@ class Transformer : public Model {
 
   const ModelConfig config_;
   const ModelOptions options_;
-  const AttentionShape shape_;
+  const std::vector<AttentionShape> shapes_;  // by layer
+  const std::vector<int32_t> windows_;        // of all layers, each once
   // Before what holds its memory: destroyed last.
   const std::unique_ptr<Backend> backend_;
   const Weights weights_;
   std::vector<KvBuffers> kv_buffers_;
-  std::vector<KvLayer> kv_;  // views of kv_buffers_
-  std::unique_ptr<Buffer> rope_;
+  std::vector<KvLayer> kv_;                           // views of kv_buffers_
+  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind
+  std::vector<const float*> ropes_;                   // by layer, into rope_tables_
   Workspace work_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
   size_t host_rows_ = 0;
@@ -168,20 +192,34 @@ Status Transformer::Allocate() {
   // No sequence can grow past all of the pages, whatever the model allows.
   const int64_t slots = int64_t{pool_.total_pages()} * options_.page_tokens;
   const int64_t positions = std::min<int64_t>(config_.max_position_embeddings, slots);
-  const std::vector<float> rope = RopeTable(config_, static_cast<int>(positions));
-  OUTRIDER_ASSIGN(rope_, backend_->Allocate(rope.size() * sizeof(float)));
-  backend_->CopyIn(rope_->data(), rope.data(), rope.size() * sizeof(float));
-  backend_->Wait();
+  OUTRIDER_TRY(MakeRopeTables(static_cast<int>(positions)));
 
   const size_t kv_bytes = static_cast<size_t>(slots) *
                           static_cast<size_t>(config_.num_kv_heads * config_.head_dim) *
                           DtypeBytes(options_.kv);
-  for (int i = 0; i < config_.num_layers; ++i) {
+  for (int i = 0; i < config_.num_layers(); ++i) {
     KvBuffers buffers;
     OUTRIDER_ASSIGN(buffers.keys, backend_->Allocate(kv_bytes));
     OUTRIDER_ASSIGN(buffers.values, backend_->Allocate(kv_bytes));
     kv_.push_back({buffers.keys->data(), buffers.values->data(), options_.kv});
     kv_buffers_.push_back(std::move(buffers));
+  }
+  return Status();
+}
+
+Status Transformer::MakeRopeTables(int positions) {
+  const std::vector<RopeDescription> kinds = DistinctRopes(config_.layers);
+  for (const RopeDescription& rope : kinds) {
+    const std::vector<float> table = RopeTable(rope, config_.head_dim, positions);
+    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
+                    backend_->Allocate(table.size() * sizeof(float)));
+    backend_->CopyIn(buffer->data(), table.data(), table.size() * sizeof(float));
+    backend_->Wait();
+    rope_tables_.push_back(std::move(buffer));
+  }
+  for (const LayerDescription& layer : config_.layers) {
+    const auto kind = std::find(kinds.begin(), kinds.end(), layer.attention.rope) - kinds.begin();
+    ropes_.push_back(rope_tables_[static_cast<size_t>(kind)]->floats());
   }
   return Status();
 }
@@ -212,7 +250,7 @@ void Transformer::Release(SequenceId sequence) {
 }
 
 void Transformer::CarryOutCopies() {
-  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shape_, copies_);
+  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shapes_[0], copies_);
   copies_.clear();
 }
 
@@ -274,8 +312,8 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   WaitForLastPass();
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
-  const BatchLayout layout = batches_[0].layout();
-  backend_->RunPass(layout, shape_, options_.kv,
+  const BatchLayout layout = LayoutOf(batches_[0]);
+  backend_->RunPass(layout, shapes_[0], options_.kv,
                     [&] { RunLayers(layout, batches_[0].logit_rows()); });
   ReadOutput(batch, want_hidden, output);
   return Status();
@@ -306,7 +344,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   for (int depth = 0; depth < depths; ++depth) {
     RaggedBatch& flat = batches_[static_cast<size_t>(depth)];
     Flatten(batch, &flat);
-    passes.push_back(flat.layout());
+    passes.push_back(LayoutOf(flat));
     if (depth > 0) passes.back().tokens = nullptr;
     for (ForwardSequence& share : batch) {
       share.tokens = {&kDrawn, 1};
@@ -314,7 +352,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
     }
   }
   CarryOutCopies();
-  *picked = backend_->RunChains(passes, shape_, options_.kv, draws, work_.logits->floats(),
+  *picked = backend_->RunChains(passes, shapes_[0], options_.kv, draws, work_.logits->floats(),
                                 config_.vocab_size, [&](int depth) {
                                   const auto at = static_cast<size_t>(depth);
                                   RunLayers(passes[at], batches_[at].logit_rows());
@@ -338,6 +376,12 @@ void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* f
   }
 }
 
+BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
+  BatchLayout layout = flat.layout();
+  layout.windows = windows_;
+  return layout;
+}
+
 // Everything from the tokens, which the device has drawn where the batch has none, to the logits of
 // the wanted rows.
 void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
@@ -346,62 +390,100 @@ void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> l
   } else {
     backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
   }
-  for (int i = 0; i < config_.num_layers; ++i) RunLayer(i, batch, logit_rows);
+  const int hidden = config_.hidden_size;
+  if (config_.embedding_scale != 1.f) {
+    backend_->Scale(work_.residual->floats(), batch.rows, hidden, config_.embedding_scale);
+  }
+  for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch, logit_rows);
   const auto rows = static_cast<int>(logit_rows.size());
   if (rows == 0) return;
-  const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
+  float* logits = work_.logits->floats();
   backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                    hidden, config_.rms_norm_eps, normed);
-  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false,
-                   work_.logits->floats());
+                    hidden, config_.rms_norm_eps, /*accumulate=*/false, normed);
+  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
+  if (config_.logit_soft_cap > 0) {
+    backend_->SoftCap(logits, rows, config_.vocab_size, config_.logit_soft_cap);
+  }
 }
 
 // The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
-// looked at behind its attention.
+// looked at after its attention.
 void Transformer::RunLayer(int index, const BatchLayout& batch,
                            std::span<const int32_t> logit_rows) {
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
-  const KvLayer& kv = kv_[static_cast<size_t>(index)];
-  const int hidden = config_.hidden_size;
-  int rows = batch.rows;
+  const auto at = static_cast<size_t>(index);
+  const LayerWeights& layer = weights_.layers[at];
+  const AttentionShape& shape = shapes_[at];
+  const KvLayer& kv = kv_[at];
   float* residual = work_.residual->floats();
   float* attention = work_.attention->floats();
-  float* normed = work_.normed->floats();
   float* qkv = work_.qkv->floats();
+  int rows = batch.rows;
 
-  backend_->RmsNorm(residual, layer.attention_norm->floats(), rows, hidden, hidden,
-                    config_.rms_norm_eps, normed);
-  backend_->MatMul(*layer.qkv, normed, rows,
-                   layer.qkv_bias != nullptr ? layer.qkv_bias->floats() : nullptr,
-                   /*accumulate=*/false, qkv);
-  if (config_.qk_norm) {  // Qwen3 normalises every head of q and k by itself, before the rotation
-    backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
-                           qkv_width(), config_.rms_norm_eps);
-    backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
-                           config_.head_dim, qkv_width(), config_.rms_norm_eps);
-  }
-  backend_->RopeAndWriteKv(batch, shape_, rope_->floats(), qkv, kv);
-  const bool last = index + 1 == config_.num_layers;
+  RunQkv(index, rows);
+  backend_->RopeAndWriteKv(batch, shape, ropes_[at], qkv, kv);
+  const bool last = index + 1 == config_.num_layers();
   if (last && logit_rows.empty()) return;
-  backend_->PagedAttention(batch, shape_, qkv, kv, attention);
+  backend_->PagedAttention(batch, shape, qkv, kv, attention);
   if (last) {
     rows = static_cast<int>(logit_rows.size());
-    backend_->GatherRows(residual, logit_rows.data(), rows, hidden,
+    backend_->GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
                          work_.chosen_residual->floats());
     backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
                          work_.chosen_attention->floats());
     attention = work_.chosen_attention->floats();
     residual = work_.chosen_residual->floats();
   }
-  backend_->MatMul(*layer.attention_out, attention, rows, nullptr, /*accumulate=*/true, residual);
+  AddProduct(*layer.attention_out, attention, rows, layer.attention_norm_after.get(), residual);
+  RunMlp(index, rows, residual);
+}
 
+// From the residual stream to the q, k and v that are rotated next.
+void Transformer::RunQkv(int index, int rows) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
+  const int hidden = config_.hidden_size;
+  float* normed = work_.normed->floats();
+  float* qkv = work_.qkv->floats();
+  backend_->RmsNorm(work_.residual->floats(), layer.attention_norm->floats(), rows, hidden, hidden,
+                    config_.rms_norm_eps, /*accumulate=*/false, normed);
+  backend_->MatMul(*layer.qkv, normed, rows,
+                   described.qkv_bias ? layer.qkv_bias->floats() : nullptr,
+                   /*accumulate=*/false, qkv);
+  if (described.qk_norm) {
+    backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
+                           qkv_width(), config_.rms_norm_eps);
+    backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
+                           config_.head_dim, qkv_width(), config_.rms_norm_eps);
+  }
+}
+
+void Transformer::RunMlp(int index, int rows, float* residual) {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const MlpDescription& described = config_.layers[static_cast<size_t>(index)].mlp;
+  const int hidden = config_.hidden_size;
+  float* normed = work_.normed->floats();
   backend_->RmsNorm(residual, layer.mlp_norm->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                    normed);
+                    /*accumulate=*/false, normed);
   backend_->MatMul(*layer.gate_up, normed, rows, nullptr, /*accumulate=*/false,
                    work_.gate_up->floats());
-  backend_->SwiGlu(work_.gate_up->floats(), rows, config_.intermediate_size, work_.mlp->floats());
-  backend_->MatMul(*layer.down, work_.mlp->floats(), rows, nullptr, /*accumulate=*/true, residual);
+  backend_->Glu(described.activation, work_.gate_up->floats(), rows, config_.intermediate_size,
+                work_.mlp->floats());
+  AddProduct(*layer.down, work_.mlp->floats(), rows, layer.mlp_norm_after.get(), residual);
+}
+
+// residual += w x, normalised before that where there is a norm. Overwrites `normed`.
+void Transformer::AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
+                             float* residual) {
+  if (norm_after == nullptr) {
+    backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/true, residual);
+    return;
+  }
+  const int hidden = config_.hidden_size;
+  float* result = work_.normed->floats();
+  backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/false, result);
+  backend_->RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
+                    /*accumulate=*/true, residual);
 }
 
 // On the host, pinned where there is a device: taken as it is needed, as most rows of a device stay
@@ -524,7 +606,9 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          const LoadProgress& progress) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
-  OUTRIDER_TRY(backend->CheckShape(ShapeOf(config, options)).Annotate(directory.string()));
+  for (const AttentionShape& shape : ShapesOf(config, options)) {
+    OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
+  }
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PagesOf(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));

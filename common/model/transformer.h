@@ -1,5 +1,6 @@
-// The one implementation of Model: a pre-norm decoder (Llama, Mistral, Qwen2, Qwen3) written once
-// against Backend, with its paged KV cache.
+// The one implementation of Model: a decoder that runs the description of its layers, written once
+// against Backend, with its paged KV cache. All layers share the cache's pages, whatever they see
+// of it: no window drops a page.
 #pragma once
 
 #include <cstdint>

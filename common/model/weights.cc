@@ -28,9 +28,35 @@ const char* WeightTypeName(WeightType type) {
 
 // Magnitudes from which a number becomes an infinity.
 float LimitOf(WeightType type) {
-  if (type == WeightType::kF16) return 65520.f;
-  if (type == WeightType::kBf16) return std::bit_cast<float>(0x7f7f8000u);
+  switch (type) {
+    case WeightType::kF16: return 65520.f;
+    case WeightType::kBf16: return std::bit_cast<float>(0x7f7f8000u);
+    case WeightType::kF32:
+    case WeightType::kInt8: break;
+  }
   return std::numeric_limits<float>::infinity();
+}
+
+// The values of --weights that hold numbers which `type` cannot.
+const char* WiderThan(WeightType type) {
+  switch (type) {
+    case WeightType::kF16: return "bf16 or f32";
+    case WeightType::kBf16:
+    case WeightType::kF32:
+    case WeightType::kInt8: break;
+  }
+  return "f32";
+}
+
+// Whether whoever chooses it asks for rounding, which then needs no warning.
+bool IsApproximate(WeightType type) {
+  switch (type) {
+    case WeightType::kInt8: return true;
+    case WeightType::kBf16:
+    case WeightType::kF16:
+    case WeightType::kF32: break;
+  }
+  return false;
 }
 
 bool Rounds(Dtype stored, WeightType kept) {
@@ -66,16 +92,16 @@ Status CheckFits(const std::string& name, const TensorView& view, WeightType kep
                     "again");
   }
   return InvalidArgument(element + std::to_string(value) + ", more than " + WeightTypeName(kept) +
-                         " can hold; use --weights " +
-                         (kept == WeightType::kF16 ? "bf16 or f32" : "f32"));
+                         " can hold; use --weights " + WiderThan(kept));
 }
 
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, WeightType type, Backend& backend,
+  Loader(const Checkpoint& checkpoint, WeightType type, float norm_gain_offset, Backend& backend,
          const LoadProgress& progress)
       : checkpoint_(checkpoint),
         type_(type),
+        norm_gain_offset_(norm_gain_offset),
         backend_(backend),
         progress_(progress),
         all_(checkpoint.bytes()) {}
@@ -116,9 +142,9 @@ class Loader {
     return Pack(stacked, names_and_rows.front().first + " and those it is stacked with");
   }
 
-  // The vectors named, one behind another, as f32 on the device.
+  // The vectors named, one after another and `offset` more, as f32 on the device.
   Result<std::unique_ptr<Buffer>> Vector(
-      const std::vector<std::pair<std::string, int64_t>>& names_and_sizes) {
+      const std::vector<std::pair<std::string, int64_t>>& names_and_sizes, float offset = 0) {
     std::vector<float> values;
     for (const auto& [name, size] : names_and_sizes) {
       OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}));
@@ -126,11 +152,17 @@ class Loader {
       const std::vector<float> part = Widen(view);
       values.insert(values.end(), part.begin(), part.end());
     }
+    for (float& value : values) value += offset;
     OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
                     backend_.Allocate(values.size() * sizeof(float)));
     backend_.CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
     backend_.Wait();
     return buffer;
+  }
+
+  // The gain of a norm.
+  Result<std::unique_ptr<Buffer>> Norm(const std::string& name, int64_t size) {
+    return Vector({{name + ".weight", size}}, norm_gain_offset_);
   }
 
   // Says what the matrices are in the files and what they are kept as.
@@ -141,13 +173,14 @@ class Loader {
       stored += (stored.empty() ? "" : ", ") + std::string(DtypeName(dtype));
       rounds = rounds || Rounds(dtype, type_);
     }
-    const char* message = "weights are kept as they are stored";
+    const bool asked = IsApproximate(type_);
+    std::string message = "weights are kept as they are stored";
     if (rounds) {
-      message = type_ == WeightType::kInt8
-                    ? "weights are rounded, as --weights int8 asks"
-                    : "weights are rounded; --weights f32 keeps them as they are stored";
+      message = asked ? std::string("weights are rounded, as --weights ") + WeightTypeName(type_) +
+                            " asks"
+                      : "weights are rounded; --weights f32 keeps them as they are stored";
     }
-    Log(rounds && type_ != WeightType::kInt8 ? LogLevel::kWarning : LogLevel::kInfo, message,
+    Log(rounds && !asked ? LogLevel::kWarning : LogLevel::kInfo, message,
         {{"stored", stored}, {"kept", WeightTypeName(type_)}});
   }
 
@@ -192,6 +225,7 @@ class Loader {
 
   const Checkpoint& checkpoint_;
   const WeightType type_;
+  const float norm_gain_offset_;
   Backend& backend_;
   const LoadProgress& progress_;
   const int64_t all_;       // bytes of the files
@@ -200,6 +234,7 @@ class Loader {
 };
 
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
+  const LayerDescription& described = config.layers[static_cast<size_t>(index)];
   const std::string layer = "model.layers." + std::to_string(index) + ".";
   const std::string attention = layer + "self_attn.";
   const int64_t hidden = config.hidden_size;
@@ -208,22 +243,29 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
   const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
 
   LayerWeights out;
-  OUTRIDER_ASSIGN(out.attention_norm, load.Vector({{layer + "input_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.attention_norm, load.Norm(layer + described.attention.norm, hidden));
+  if (described.attention.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out.attention_norm_after,
+                    load.Norm(layer + described.attention.norm_after, hidden));
+  }
   OUTRIDER_ASSIGN(out.qkv, load.Stacked({{attention + "q_proj.weight", q_rows},
                                          {attention + "k_proj.weight", kv_rows},
                                          {attention + "v_proj.weight", kv_rows}},
                                         hidden));
-  if (config.qkv_bias) {
+  if (described.attention.qkv_bias) {
     OUTRIDER_ASSIGN(out.qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
                                                {attention + "k_proj.bias", kv_rows},
                                                {attention + "v_proj.bias", kv_rows}}));
   }
-  if (config.qk_norm) {
-    OUTRIDER_ASSIGN(out.q_norm, load.Vector({{attention + "q_norm.weight", config.head_dim}}));
-    OUTRIDER_ASSIGN(out.k_norm, load.Vector({{attention + "k_norm.weight", config.head_dim}}));
+  if (described.attention.qk_norm) {
+    OUTRIDER_ASSIGN(out.q_norm, load.Norm(attention + "q_norm", config.head_dim));
+    OUTRIDER_ASSIGN(out.k_norm, load.Norm(attention + "k_norm", config.head_dim));
   }
   OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", {hidden, q_rows}));
-  OUTRIDER_ASSIGN(out.mlp_norm, load.Vector({{layer + "post_attention_layernorm.weight", hidden}}));
+  OUTRIDER_ASSIGN(out.mlp_norm, load.Norm(layer + described.mlp.norm, hidden));
+  if (described.mlp.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out.mlp_norm_after, load.Norm(layer + described.mlp.norm_after, hidden));
+  }
   OUTRIDER_ASSIGN(out.gate_up, load.Stacked({{layer + "mlp.gate_proj.weight", intermediate},
                                              {layer + "mlp.up_proj.weight", intermediate}},
                                             hidden));
@@ -235,15 +277,15 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
 
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                             WeightType type, Backend& backend, const LoadProgress& progress) {
-  Loader load(checkpoint, type, backend, progress);
+  Loader load(checkpoint, type, config.norm_gain_offset, backend, progress);
   const Shape vocabulary = {config.vocab_size, config.hidden_size};
   Weights weights;
   OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));
-  for (int i = 0; i < config.num_layers; ++i) {
+  for (int i = 0; i < config.num_layers(); ++i) {
     OUTRIDER_ASSIGN(LayerWeights layer, LoadLayer(config, i, load));
     weights.layers.push_back(std::move(layer));
   }
-  OUTRIDER_ASSIGN(weights.final_norm, load.Vector({{"model.norm.weight", config.hidden_size}}));
+  OUTRIDER_ASSIGN(weights.final_norm, load.Norm("model.norm", config.hidden_size));
   if (!config.tied_embeddings) {
     OUTRIDER_ASSIGN(weights.head, load.Matrix("lm_head.weight", vocabulary));
   }

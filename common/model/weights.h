@@ -1,5 +1,5 @@
-// The weights of a model in the form that its backend multiplies with. Hugging Face's names are
-// known here and nowhere else.
+// The weights of a model in the form that its backend multiplies with. The names of tensors are
+// known here, those of norms to the description of a layer.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,16 @@
 namespace outrider {
 
 struct LayerWeights {
-  std::unique_ptr<Buffer> attention_norm;       // [hidden]
-  std::unique_ptr<PackedMatrix> qkv;            // [(heads + 2 kv_heads) * head_dim, hidden]
-  std::unique_ptr<Buffer> qkv_bias;             // [(heads + 2 kv_heads) * head_dim] or null
-  std::unique_ptr<Buffer> q_norm, k_norm;       // [head_dim] or null
-  std::unique_ptr<PackedMatrix> attention_out;  // [hidden, heads * head_dim]
-  std::unique_ptr<Buffer> mlp_norm;             // [hidden]
-  std::unique_ptr<PackedMatrix> gate_up;        // [2 * intermediate, hidden]
-  std::unique_ptr<PackedMatrix> down;           // [hidden, intermediate]
+  std::unique_ptr<Buffer> attention_norm;        // [hidden]
+  std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null
+  std::unique_ptr<PackedMatrix> qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
+  std::unique_ptr<Buffer> qkv_bias;              // [(heads + 2 kv_heads) * head_dim] or null
+  std::unique_ptr<Buffer> q_norm, k_norm;        // [head_dim] or null
+  std::unique_ptr<PackedMatrix> attention_out;   // [hidden, heads * head_dim]
+  std::unique_ptr<Buffer> mlp_norm;              // [hidden]
+  std::unique_ptr<Buffer> mlp_norm_after;        // [hidden] or null
+  std::unique_ptr<PackedMatrix> gate_up;         // [2 * intermediate, hidden]
+  std::unique_ptr<PackedMatrix> down;            // [hidden, intermediate]
 };
 
 struct Weights {

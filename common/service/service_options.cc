@@ -32,6 +32,19 @@ int KvPages(const ServiceOptions& options, const ModelConfig& config) {
   return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
 }
 
+// The CPU's attention is written for f32; on a GPU, where half the bytes count, the cache is as
+// wide as the weights.
+Dtype KvType(const ServiceOptions& options) {
+  if (OnCpu(options)) return Dtype::kF32;
+  switch (options.weights) {
+    case WeightType::kF32: return Dtype::kF32;
+    case WeightType::kF16: return Dtype::kF16;
+    case WeightType::kBf16: return Dtype::kBf16;
+    case WeightType::kInt8: break;  // refused when the first matrix is packed
+  }
+  return Dtype::kBf16;
+}
+
 void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
@@ -144,10 +157,6 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
                                  .cores = options.cores,
                                  .bf16_activations = options.bf16_activations},
                                 {.graphs = options.cuda_graphs}));
-  // The CPU's attention is written for f32; half the bytes count on a GPU.
-  const Dtype kv = OnCpu(options) || options.weights == WeightType::kF32 ? Dtype::kF32
-                   : options.weights == WeightType::kF16                 ? Dtype::kF16
-                                                                         : Dtype::kBf16;
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",
       {{"model", options.model}, {"device", backend->Describe()}});
@@ -164,7 +173,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
   OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
                   LoadModel(options.model, std::move(backend),
                             {.weights = options.weights,
-                             .kv = kv,
+                             .kv = KvType(options),
                              .memory_fraction = options.memory_fraction,
                              .kv_pages = KvPages(options, config),
                              .page_tokens = kPageTokens,

@@ -32,14 +32,16 @@ std::string TensorView::Describe() const {
 
 float LoadElement(const TensorView& tensor, size_t index) {
   const char* bytes = static_cast<const char*>(tensor.data) + index * DtypeBytes(tensor.dtype);
-  if (tensor.dtype == Dtype::kF32) {
-    float value;
+  const auto read = [&](auto value) {
     std::memcpy(&value, bytes, sizeof value);  // checkpoint data need not be aligned
     return value;
+  };
+  switch (tensor.dtype) {
+    case Dtype::kF32: return read(float{});
+    case Dtype::kF16: return F16ToFloat(read(uint16_t{}));
+    case Dtype::kBf16: return Bf16ToFloat(read(uint16_t{}));
   }
-  uint16_t bits;
-  std::memcpy(&bits, bytes, sizeof bits);
-  return tensor.dtype == Dtype::kBf16 ? Bf16ToFloat(bits) : F16ToFloat(bits);
+  return 0.f;
 }
 
 namespace {

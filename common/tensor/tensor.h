@@ -11,7 +11,14 @@ namespace outrider {
 
 enum class Dtype { kF32, kF16, kBf16 };
 
-constexpr size_t DtypeBytes(Dtype dtype) { return dtype == Dtype::kF32 ? 4 : 2; }
+constexpr size_t DtypeBytes(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32: return 4;
+    case Dtype::kF16:
+    case Dtype::kBf16: return 2;
+  }
+  return 0;
+}
 const char* DtypeName(Dtype dtype);
 
 // A dense row-major tensor that somebody else owns (the mapped file).

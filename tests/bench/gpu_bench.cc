@@ -121,20 +121,21 @@ struct Work {
 
 // Of one session's attention, each row behind `context` tokens and the rows before it.
 double AttentionOperations(const ModelConfig& c, double rows, double context) {
-  return 4. * c.num_layers * c.num_heads * c.head_dim * rows * (context + (rows + 1) / 2);
+  return 4. * c.num_layers() * c.num_heads * c.head_dim * rows * (context + (rows + 1) / 2);
 }
 
 double LayerWeights(const ModelConfig& c) {
   const double layer = double(c.hidden_size) * (c.num_heads + 2 * c.num_kv_heads) * c.head_dim +
                        double(c.num_heads) * c.head_dim * c.hidden_size +
                        3. * c.hidden_size * c.intermediate_size;
-  return layer * c.num_layers;
+  return layer * c.num_layers();
 }
 
 // Weights once, each session's keys and values once, logits written; the products.
 Work WorkOf(const ModelConfig& c, const Step& step) {
   const double weights = LayerWeights(c) + double(c.vocab_size) * c.hidden_size;
-  const double kv = 2. * c.num_layers * c.num_kv_heads * c.head_dim * step.context * step.sessions;
+  const double kv =
+      2. * c.num_layers() * c.num_kv_heads * c.head_dim * step.context * step.sessions;
   const double rows = double(step.sessions) * step.rows;
   return {2. * (weights + kv) + 4. * rows * c.vocab_size,
           2. * weights * rows + step.sessions * AttentionOperations(c, step.rows, step.context)};

@@ -214,7 +214,7 @@ class Decoder {
       b.MatMul(*matrices_[4 * i + 1], attended_.data(), rows_, nullptr, true, x_.data());
       Normalize(b);
       b.MatMul(*matrices_[4 * i + 2], normed_.data(), rows_, nullptr, false, gate_up_.data());
-      b.SwiGlu(gate_up_.data(), rows_, s_.intermediate, gated_.data());
+      b.Glu(Activation::kSilu, gate_up_.data(), rows_, s_.intermediate, gated_.data());
       b.MatMul(*matrices_[4 * i + 3], gated_.data(), rows_, nullptr, true, x_.data());
     }
     Normalize(b);
@@ -240,7 +240,7 @@ class Decoder {
   static constexpr int kPageTokens = 16;
 
   void Normalize(Backend& b) {
-    b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, normed_.data());
+    b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, false, normed_.data());
   }
   void Attend(Backend& b, int layer) {
     const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), Dtype::kF32};

@@ -8,13 +8,14 @@
 namespace outrider {
 namespace {
 
-ModelConfig Llama() {
+ModelConfig Llama(int layers) {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
   config.vocab_size = 128256;
   config.max_position_embeddings = 131072;
-  config.rope_theta = 500000.f;
   config.rms_norm_eps = 1e-5f;
+  config.layers.resize(static_cast<size_t>(layers));
+  for (LayerDescription& layer : config.layers) layer.attention.rope.theta = 500000.f;
   return config;
 }
 
@@ -35,10 +36,9 @@ Result<std::unique_ptr<Buffer>> Ones(Backend& backend, int n) {
 }  // namespace
 
 ModelConfig Llama8B() {
-  ModelConfig config = Llama();
+  ModelConfig config = Llama(32);
   config.hidden_size = 4096;
   config.intermediate_size = 14336;
-  config.num_layers = 32;
   config.num_heads = 32;
   config.num_kv_heads = 8;
   config.head_dim = 128;
@@ -46,10 +46,9 @@ ModelConfig Llama8B() {
 }
 
 ModelConfig Llama1B() {
-  ModelConfig config = Llama();
+  ModelConfig config = Llama(16);
   config.hidden_size = 2048;
   config.intermediate_size = 8192;
-  config.num_layers = 16;
   config.num_heads = 32;
   config.num_kv_heads = 8;
   config.head_dim = 64;
@@ -58,11 +57,10 @@ ModelConfig Llama1B() {
 }
 
 ModelConfig TinyTarget() {
-  ModelConfig config = Llama();
+  ModelConfig config = Llama(2);
   config.vocab_size = 256;
   config.hidden_size = 64;
   config.intermediate_size = 128;
-  config.num_layers = 2;
   config.num_heads = 2;
   config.num_kv_heads = 1;
   config.head_dim = 32;
@@ -72,7 +70,7 @@ ModelConfig TinyTarget() {
 
 ModelConfig TinyDrafter() {
   ModelConfig config = TinyTarget();
-  config.num_layers = 1;
+  config.layers.resize(1);
   config.tied_embeddings = true;
   return config;
 }
@@ -105,7 +103,7 @@ Result<Weights> RandomWeights::Make(const ModelConfig& c, Backend& backend, Weig
     OUTRIDER_ASSIGN(weights.head, Matrix(backend, c.vocab_size, c.hidden_size, type));
   }
   OUTRIDER_ASSIGN(weights.final_norm, Ones(backend, c.hidden_size));
-  for (int i = 0; i < c.num_layers; ++i) {
+  for (int i = 0; i < c.num_layers(); ++i) {
     LayerWeights layer;
     OUTRIDER_ASSIGN(layer.attention_norm, Ones(backend, c.hidden_size));
     OUTRIDER_ASSIGN(layer.mlp_norm, Ones(backend, c.hidden_size));

@@ -178,7 +178,9 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
       for (const int t : seen) {
         double dot = 0;
         for (int i = 0; i < dim; ++i) dot += q[h * dim + i] * tokens[t].key[kv + i];
-        scores.push_back(dot / std::sqrt(static_cast<double>(dim)));
+        const double score = dot / std::sqrt(shape_.query_scalar > 0 ? shape_.query_scalar : dim);
+        const double cap = shape_.soft_cap;
+        scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
       }
       const double max = *std::max_element(scores.begin(), scores.end());
       double sum = 0;

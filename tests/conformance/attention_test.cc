@@ -12,7 +12,7 @@ namespace {
 constexpr int kTokens = 512;  // more than any case needs
 
 struct Case {
-  AttentionShape shape;  // heads, kv heads, head_dim, page_tokens, window
+  AttentionShape shape;  // heads, kv heads, head_dim, page_tokens, window, soft cap, query scalar
   Dtype dtype;
   std::vector<int> contexts;  // per sequence
   std::vector<int> rows;
@@ -31,7 +31,10 @@ const Case kAllCases[] = {
     {{4, 2, 32, 16, 7}, Dtype::kF32, {3, 100}, {20, 5}},
     {{4, 2, 32, 16, 70}, Dtype::kF32, {200}, {90}},
     {{2, 2, 16, 4, 1}, Dtype::kF32, {9}, {6}},
+    {{4, 2, 32, 16, 70, 1.5f, 20.f}, Dtype::kF32, {200, 3}, {9, 30}},
     {{4, 2, 64, 16, 0}, Dtype::kBf16, {200, 7}, {8, 70}},
+    {{4, 2, 64, 16, 30, 1.5f, 100.f}, Dtype::kBf16, {200, 7}, {8, 70}},
+    {{2, 1, 40, 16, 0, 1.f, 0}, Dtype::kBf16, {20}, {9}},
     {{4, 1, 40, 7, 33}, Dtype::kBf16, {50, 0}, {12, 3}},
     {{3, 1, 128, 16, 0}, Dtype::kBf16, {31, 5}, {3, 20}},
     {{7, 1, 80, 16, 20}, Dtype::kBf16, {40}, {11}},
@@ -56,8 +59,8 @@ std::string Describe(const Case& c) {
   const AttentionShape& s = c.shape;
   return std::to_string(s.num_heads) + " heads, " + std::to_string(s.num_kv_heads) +
          " kv heads of " + std::to_string(s.head_dim) + ", pages of " +
-         std::to_string(s.page_tokens) + ", window " + std::to_string(s.sliding_window) + ", " +
-         DtypeName(c.dtype);
+         std::to_string(s.page_tokens) + ", window " + std::to_string(s.sliding_window) +
+         ", soft cap " + std::to_string(s.soft_cap) + ", " + DtypeName(c.dtype);
 }
 
 void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, Dtype dtype,

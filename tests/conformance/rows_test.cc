@@ -1,4 +1,4 @@
-// The ops that work on one row at a time: RmsNorm and SwiGlu.
+// The ops that work on one row at a time: RmsNorm, Glu, Scale and SoftCap.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ TEST_P(RowsTest, RmsNormEqualsDouble) {
       const std::vector<float> gain = RandomValues(n, random);
       const float eps = 1e-5f;
       float* out = Poisoned(rows * stride);
-      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, out);
+      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, false, out);
       const std::vector<float> got = Download(out, rows * stride);
       for (int r = 0; r < rows; ++r) {
         double sum = 0;
@@ -44,13 +44,32 @@ TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
   const std::vector<float> x = RandomValues(rows * n, random);
   const float* gain = Upload(RandomValues(n, random));
   float* all = Upload(x);
-  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, all);
+  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, false, all);
   const std::vector<float> want = Download(all, rows * n);
   const float* source = Upload(x);
   for (int r = 0; r < rows; ++r) {
     float* one = Poisoned(n);
-    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, one);
+    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, false, one);
     EXPECT_TRUE(std::equal(&want[r * n], &want[r * n] + n, Download(one, n).begin())) << r;
+  }
+}
+
+TEST_P(RowsTest, RmsNormAddsToWhatIsThere) {
+  std::mt19937 random(5);
+  for (const int n : kWidths) {
+    const int rows = 2;
+    const std::vector<float> x = RandomValues(rows * n, random);
+    const std::vector<float> gain = RandomValues(n, random);
+    const std::vector<float> before = RandomValues(rows * n, random);
+    float* normed = Poisoned(rows * n);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, false, normed);
+    float* sum = Upload(before);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, true, sum);
+    const std::vector<float> want = Download(normed, rows * n), got = Download(sum, rows * n);
+    for (int i = 0; i < rows * n; ++i) {
+      const double both = std::fabs(before[i]) + std::fabs(want[i]);
+      ASSERT_NEAR(got[i], double{before[i]} + want[i], both * kRelative) << "n = " << n;
+    }
   }
 }
 
@@ -76,26 +95,77 @@ TEST_P(RowsTest, HeadsAreNormedEachByItself) {
   }
 }
 
-TEST_P(RowsTest, SwiGluEqualsDouble) {
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kSilu: return x / (1 + std::exp(-x));
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return NAN;
+}
+
+TEST_P(RowsTest, GluEqualsDouble) {
   std::mt19937 random(3);
+  std::vector<std::pair<Activation, int>> cases;
   for (const int n : kWidths) {
+    cases.emplace_back(Activation::kSilu, n);
+    cases.emplace_back(Activation::kGeluTanh, n);
+  }
+  for (const auto& [activation, n] : cases) {
     const int rows = 2;
     std::vector<float> x = RandomValues(rows * 2 * n, random);
     // Far out on both sides: exp must neither overflow to NaN nor lose its small end.
     const float edges[] = {-1000.f, -100.f, -88.f, -30.f, 0.f, 30.f, 100.f, 1000.f};
     for (int i = 0; i < std::min(n, 8); ++i) x[i] = edges[i];
     float* out = Poisoned(rows * n);
-    backend_->SwiGlu(Upload(x), rows, n, out);
+    backend_->Glu(activation, Upload(x), rows, n, out);
     const std::vector<float> got = Download(out, rows * n);
+    // Far below 0 a backend may stop at its smallest exp; GELU is as good as 0 there, and has what
+    // its exponent is rounded by.
+    const double least = activation == Activation::kSilu ? 1e-30 : 1e-7;
     for (int r = 0; r < rows; ++r) {
       for (int i = 0; i < n; ++i) {
         const double gate = x[r * 2 * n + i], up = x[r * 2 * n + n + i];
-        const double want = gate / (1 + std::exp(-gate)) * up;
-        // Far below 0 a backend may stop at its smallest exp.
-        ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + 1e-30)
+        const double want = Activate(activation, gate) * up;
+        ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + least * std::fabs(up))
             << "gate " << gate << " up " << up;
       }
     }
+  }
+}
+
+TEST_P(RowsTest, ScaleAndSoftCapEqualDouble) {
+  std::mt19937 random(6);
+  for (const int n : kWidths) {
+    const int rows = 3;
+    const float cap = 1.25f;
+    std::vector<float> x = RandomValues(rows * n, random);
+    x[0] = 1e30f;
+    float* scaled = Upload(x);
+    backend_->Scale(scaled, rows, n, 7.5f);
+    float* capped = Upload(x);
+    backend_->SoftCap(capped, rows, n, cap);
+    const std::vector<float> product = Download(scaled, rows * n);
+    const std::vector<float> got = Download(capped, rows * n);
+    for (int i = 0; i < rows * n; ++i) {
+      ASSERT_EQ(product[i], x[i] * 7.5f);
+      const double want = cap * std::tanh(double{x[i]} / cap);
+      ASSERT_NEAR(got[i], want, std::fabs(want) * kRelative) << "n = " << n << ", " << x[i];
+    }
+  }
+}
+
+TEST_P(RowsTest, ASoftCappedRowIsBitEqualInAnyCall) {
+  std::mt19937 random(7);
+  const int rows = 5, n = 67;
+  const std::vector<float> x = RandomValues(rows * n, random);
+  float* all = Upload(x);
+  backend_->SoftCap(all, rows, n, 2.f);
+  const std::vector<float> want = Download(all, rows * n);
+  for (int r = 0; r < rows; ++r) {
+    float* one = Upload({x.begin() + r * n, x.begin() + (r + 1) * n});
+    backend_->SoftCap(one, 1, n, 2.f);
+    EXPECT_TRUE(std::equal(&want[r * n], &want[r * n] + n, Download(one, n).begin())) << r;
   }
 }
 

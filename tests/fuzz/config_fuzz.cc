@@ -39,10 +39,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config = outrider::LoadModelConfig(directory);
   if (!config.ok()) return 0;
   Require(config->vocab_size > 0 && config->hidden_size > 0 && config->intermediate_size > 0);
-  Require(config->num_layers > 0 && config->max_position_embeddings > 0);
+  Require(config->num_layers() > 0 && config->max_position_embeddings > 0);
   Require(config->num_kv_heads > 0 && config->num_heads % config->num_kv_heads == 0);
   Require(config->head_dim > 0 && config->head_dim % 2 == 0);
-  Require(config->rms_norm_eps > 0 && config->rope_theta > 0 && config->sliding_window >= 0);
+  Require(config->rms_norm_eps > 0 && config->embedding_scale > 0 && config->logit_soft_cap >= 0);
+  for (const outrider::LayerDescription& layer : config->layers) {
+    Require(layer.attention.rope.theta > 0 && layer.attention.window >= 0);
+    Require(layer.attention.soft_cap >= 0 && layer.attention.query_scalar >= 0);
+  }
   for (const outrider::TokenId id : config->eos_token_ids) {
     Require(id >= 0 && id < config->vocab_size);
   }

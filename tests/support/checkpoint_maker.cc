@@ -54,7 +54,7 @@ class Maker {
     for (int i = 0; i < o_.num_layers; ++i) {
       const std::string layer = "model.layers." + std::to_string(i) + ".";
       const std::string attention = layer + "self_attn.";
-      Add(layer + "input_layernorm.weight", {o_.hidden_size}, 1, 0.1);
+      AddNorm(layer + "input_layernorm.weight");
       AddProjection(attention + "q_proj.weight", q, o_.hidden_size);
       AddProjection(attention + "k_proj.weight", kv, o_.hidden_size);
       AddProjection(attention + "v_proj.weight", kv, o_.hidden_size);
@@ -68,12 +68,16 @@ class Maker {
         Add(attention + "q_norm.weight", {o_.head_dim}, 1, 0.2);
         Add(attention + "k_norm.weight", {o_.head_dim}, 1, 0.2);
       }
-      Add(layer + "post_attention_layernorm.weight", {o_.hidden_size}, 1, 0.1);
+      AddNorm(layer + "post_attention_layernorm.weight");
+      if (o_.family == Family::kGemma2) {
+        AddNorm(layer + "pre_feedforward_layernorm.weight");
+        AddNorm(layer + "post_feedforward_layernorm.weight");
+      }
       AddProjection(layer + "mlp.gate_proj.weight", o_.intermediate_size, o_.hidden_size);
       AddProjection(layer + "mlp.up_proj.weight", o_.intermediate_size, o_.hidden_size);
       AddProjection(layer + "mlp.down_proj.weight", o_.hidden_size, o_.intermediate_size);
     }
-    Add("model.norm.weight", {o_.hidden_size}, 1, 0.1);
+    AddNorm("model.norm.weight");
     if (!o_.tied_embeddings) {
       Add("lm_head.weight", {o_.vocab_size, o_.hidden_size}, 0, embedding);
     }
@@ -81,6 +85,10 @@ class Maker {
   }
 
  private:
+  // Of a gain around 1, which Gemma 2 stores less 1.
+  void AddNorm(const std::string& name) {
+    Add(name, {o_.hidden_size}, o_.family == Family::kGemma2 ? 0 : 1, 0.1);
+  }
   void AddProjection(const std::string& name, int out, int in) {
     Add(name, {out, in}, 0, 1 / std::sqrt(in));
   }
@@ -146,11 +154,9 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
 
 Json Config(const CheckpointOptions& o) {
   static const std::map<Family, std::string> kArchitectures = {
-      {Family::kLlama, "LlamaForCausalLM"},
-      {Family::kLlama3, "LlamaForCausalLM"},
-      {Family::kMistral, "MistralForCausalLM"},
-      {Family::kQwen2, "Qwen2ForCausalLM"},
-      {Family::kQwen3, "Qwen3ForCausalLM"}};
+      {Family::kLlama, "LlamaForCausalLM"},     {Family::kLlama3, "LlamaForCausalLM"},
+      {Family::kMistral, "MistralForCausalLM"}, {Family::kQwen2, "Qwen2ForCausalLM"},
+      {Family::kQwen3, "Qwen3ForCausalLM"},     {Family::kGemma2, "Gemma2ForCausalLM"}};
   Json config = {{"architectures", {kArchitectures.at(o.family)}},
                  {"hidden_act", "silu"},
                  {"vocab_size", o.vocab_size},
@@ -193,6 +199,14 @@ Json Config(const CheckpointOptions& o) {
   if (o.family == Family::kQwen2) {
     config["use_sliding_window"] = false;
     config["sliding_window"] = 4096;
+  }
+  if (o.family == Family::kGemma2) {
+    // Caps so low, and a scalar so far from the heads' size, that small models show them.
+    config["hidden_act"] = config["hidden_activation"] = "gelu_pytorch_tanh";
+    config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 24;
+    config["attn_logit_softcapping"] = 1.5;
+    config["final_logit_softcapping"] = 4.0;
+    config["query_pre_attn_scalar"] = o.head_dim / 2;
   }
   return config;
 }
@@ -263,6 +277,7 @@ Result<Family> ParseFamily(const std::string& name) {
   if (name == "mistral") return Family::kMistral;
   if (name == "qwen2") return Family::kQwen2;
   if (name == "qwen3") return Family::kQwen3;
+  if (name == "gemma2") return Family::kGemma2;
   return InvalidArgument("no family \"" + name + "\"");
 }
 

@@ -14,9 +14,9 @@
 
 namespace outrider {
 
-enum class Family { kLlama, kLlama3, kMistral, kQwen2, kQwen3 };
+enum class Family { kLlama, kLlama3, kMistral, kQwen2, kQwen3, kGemma2 };
 
-// "llama", "llama3", "mistral", "qwen2" or "qwen3".
+// "llama", "llama3", "mistral", "qwen2", "qwen3" or "gemma2".
 Result<Family> ParseFamily(const std::string& name);
 
 struct CheckpointOptions {
@@ -29,7 +29,7 @@ struct CheckpointOptions {
   int num_kv_heads = 2;
   int head_dim = 16;
   int max_position_embeddings = 512;
-  int sliding_window = 0;  // Mistral only
+  int sliding_window = 0;  // Mistral; Gemma 2, where 0 is 24
   bool tied_embeddings = true;
   // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
   bool rope_parameters = false;

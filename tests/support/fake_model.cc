@@ -39,7 +39,7 @@ FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
   config_.name = "fake";
   config_.vocab_size = options_.vocab_size;
   config_.hidden_size = options_.hidden_size;
-  config_.num_layers = 1;
+  config_.layers.resize(1);
   config_.max_position_embeddings = options_.max_position_embeddings;
   config_.eos_token_ids = options_.eos_token_ids;
 }

@@ -70,9 +70,14 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
                                       : config["hidden_size"].get<int>() / heads_;
   tied_ = config.value("tie_word_embeddings", false);
   eps_ = config["rms_norm_eps"];
+  windows_.assign(static_cast<size_t>(layers_), 0);
   if (config["architectures"][0] == "MistralForCausalLM" && Set(config, "sliding_window")) {
-    window_ = config["sliding_window"];
+    windows_.assign(static_cast<size_t>(layers_), config["sliding_window"].get<int>());
   }
+
+  query_scalar_ = head_dim_;
+  gemma_ = config["architectures"][0] == "Gemma2ForCausalLM";
+  if (gemma_) ReadGemma2(config);
 
   Json rope = Json::object();
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
@@ -80,6 +85,7 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
   }
   const double theta = rope.contains("rope_theta") ? rope["rope_theta"].get<double>()
                                                    : config.value("rope_theta", 10000.0);
+  Vector frequencies;
   for (int i = 0; i < head_dim_; i += 2) {
     double frequency = 1 / std::pow(theta, static_cast<double>(i) / head_dim_);
     const std::string type = rope.value("rope_type", rope.value("type", "default"));
@@ -96,7 +102,28 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
         frequency = (1 - smooth) * frequency / factor + smooth * frequency;
       }
     }
-    frequencies_.push_back(frequency);
+    frequencies.push_back(frequency);
+  }
+  frequencies_.assign(static_cast<size_t>(layers_), frequencies);
+}
+
+void ReferenceModel::ReadGemma2(const Json& config) {
+  query_scalar_ = config["query_pre_attn_scalar"];
+  score_cap_ = config["attn_logit_softcapping"];
+  logit_cap_ = config["final_logit_softcapping"];
+  for (size_t i = 0; i < windows_.size(); i += 2) windows_[i] = config["sliding_window"];
+  // To bfloat16, whose mantissa has eight bits: the root's place above the point is known.
+  embedding_scale_ = std::sqrt(config["hidden_size"].get<double>());
+  const double step = std::exp2(std::floor(std::log2(embedding_scale_)) - 7);
+  if (config["torch_dtype"] == "bfloat16") {
+    embedding_scale_ = std::nearbyint(embedding_scale_ / step) * step;
+  }
+}
+
+void ReferenceModel::SetRopeTheta(int layer, double theta) {
+  Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = 1 / std::pow(theta, 2.0 * static_cast<double>(i) / head_dim_);
   }
 }
 
@@ -144,17 +171,25 @@ ReferenceModel::Vector ReferenceModel::Norm(const Vector& x, const Vector& gain)
     double squares = 0;
     for (size_t i = 0; i < n; ++i) squares += x[begin + i] * x[begin + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + eps_);
-    for (size_t i = 0; i < n; ++i) y[begin + i] = x[begin + i] * scale * gain[i];
+    for (size_t i = 0; i < n; ++i) {
+      y[begin + i] = x[begin + i] * scale * (gain[i] + (gemma_ ? 1 : 0));
+    }
   }
   return y;
 }
 
+double ReferenceModel::Activate(double x) const {
+  if (!gemma_) return x / (1 + std::exp(-x));
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
 // Turns (x[i], x[i + head_dim / 2]) of every head as one plane.
-void ReferenceModel::Rotate(Vector& heads, int position) const {
-  const size_t half = frequencies_.size();
+void ReferenceModel::Rotate(int layer, Vector& heads, int position) const {
+  const Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
+  const size_t half = frequencies.size();
   for (size_t begin = 0; begin < heads.size(); begin += 2 * half) {
     for (size_t i = 0; i < half; ++i) {
-      const double angle = position * frequencies_[i];
+      const double angle = position * frequencies[i];
       const double a = heads[begin + i];
       const double b = heads[begin + half + i];
       heads[begin + i] = a * std::cos(angle) - b * std::sin(angle);
@@ -163,10 +198,11 @@ void ReferenceModel::Rotate(Vector& heads, int position) const {
   }
 }
 
-ReferenceModel::Vector ReferenceModel::Attend(const Vector& query, const std::vector<Vector>& keys,
+ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
+                                              const std::vector<Vector>& keys,
                                               const std::vector<Vector>& values) const {
   const auto dim = static_cast<size_t>(head_dim_);
-  const auto window = static_cast<size_t>(window_);
+  const auto window = static_cast<size_t>(windows_[static_cast<size_t>(layer)]);
   const size_t first = window > 0 && keys.size() > window ? keys.size() - window : 0;
   Vector out(query.size());
   for (size_t head = 0; head < static_cast<size_t>(heads_); ++head) {
@@ -176,7 +212,9 @@ ReferenceModel::Vector ReferenceModel::Attend(const Vector& query, const std::ve
     for (size_t t = first; t < keys.size(); ++t) {
       double dot = 0;
       for (size_t i = 0; i < dim; ++i) dot += query[head * dim + i] * keys[t][kv + i];
-      weights.push_back(std::exp(dot / std::sqrt(static_cast<double>(dim))));
+      double score = dot / std::sqrt(query_scalar_);
+      if (score_cap_ > 0) score = score_cap_ * std::tanh(score / score_cap_);
+      weights.push_back(std::exp(score));
       sum += weights.back();
     }
     for (size_t t = first; t < keys.size(); ++t) {
@@ -195,6 +233,7 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
   for (const int32_t token : tokens) {
     const auto row = embedding.begin() + static_cast<ptrdiff_t>(hidden) * token;
     states.emplace_back(row, row + static_cast<ptrdiff_t>(hidden));
+    for (double& x : states.back()) x *= embedding_scale_;
   }
 
   const auto add = [](Vector& to, const Vector& x) {
@@ -214,18 +253,23 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
         query = Norm(query, Weight(attention + "q_norm.weight"));
         key = Norm(key, Weight(attention + "k_norm.weight"));
       }
-      Rotate(query, static_cast<int>(t));
-      Rotate(key, static_cast<int>(t));
+      Rotate(layer, query, static_cast<int>(t));
+      Rotate(layer, key, static_cast<int>(t));
       keys.push_back(key);
       values.push_back(Linear(attention + "v_proj", x));
-      add(states[t], Linear(attention + "o_proj", Attend(query, keys, values)));
+      Vector attended = Linear(attention + "o_proj", Attend(layer, query, keys, values));
+      if (gemma_) attended = Norm(attended, Weight(name + "post_attention_layernorm.weight"));
+      add(states[t], attended);
     }
+    const std::string mlp_norm = gemma_ ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     for (Vector& state : states) {
-      const Vector x = Norm(state, Weight(name + "post_attention_layernorm.weight"));
+      const Vector x = Norm(state, Weight(name + mlp_norm + ".weight"));
       Vector gate = Linear(name + "mlp.gate_proj", x);
       const Vector up = Linear(name + "mlp.up_proj", x);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-      add(state, Linear(name + "mlp.down_proj", gate));
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] = Activate(gate[i]) * up[i];
+      Vector down = Linear(name + "mlp.down_proj", gate);
+      if (gemma_) down = Norm(down, Weight(name + "post_feedforward_layernorm.weight"));
+      add(state, down);
     }
   }
 
@@ -233,6 +277,8 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
   for (const Vector& state : states) {
     const Vector x = Norm(state, Weight("model.norm.weight"));
     logits.push_back(Linear(tied_ ? "model.embed_tokens" : "lm_head", x));
+    if (logit_cap_ == 0) continue;
+    for (double& logit : logits.back()) logit = logit_cap_ * std::tanh(logit / logit_cap_);
   }
   return logits;
 }

@@ -18,6 +18,7 @@
 
 #include "common/backend/cpu/attention_units.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/base/check.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -136,6 +137,21 @@ void Score(const AttentionUnit& unit, int first, int count, float* scores, size_
   }
   const hn::CappedTag<float, 1> one;
   ScoreRun<decltype(one), T>(one, unit, first, count, scores, stride);
+}
+
+// Soft caps scores[query][0, count), and what follows up to a whole vector.
+HWY_INLINE void CapScores(const AttentionUnit& unit, int count, float* scores, size_t stride) {
+  const float cap = unit.shape->soft_cap;
+  if (cap <= 0) return;
+  const DF df;
+  const auto caps = hn::Set(df, cap);
+  for (int q = 0; q < unit.queries; ++q) {
+    float* row = scores + q * stride;
+    for (int i = 0; i < count; i += static_cast<int>(hn::Lanes(df))) {
+      const auto capped = hn::Mul(caps, hn::Tanh(df, hn::Div(hn::LoadU(df, row + i), caps)));
+      hn::StoreU(capped, df, row + i);
+    }
+  }
 }
 
 // Turns a tile's scores into weights in place. Positions outside of [begin, end) get weight 0.
@@ -273,6 +289,7 @@ void StoredTiles(const AttentionUnit& unit, int begin, int end) {
   for (int tile = begin; tile < end; tile += kTile) {
     const int count = std::min(end - tile, kTile);
     Score<T>(unit, tile, count, unit.scores, kTile);
+    CapScores(unit, count, unit.scores, kTile);
     unit.ValuesOf(tile, count, values);
     UseTile(unit, tile, values, 0, unit.queries);
   }
@@ -285,6 +302,7 @@ void TreeTiles(const AttentionUnit& unit, int begin) {
   const int stored = unit.context + unit.rows - begin;
   const size_t stride = TailStride(unit.rows);
   Score<T>(unit, begin, stored, unit.tail_scores, stride);
+  CapScores(unit, stored, unit.tail_scores, stride);
   const T* values[kTile];
   for (int first = 0; first < unit.queries;) {
     const int row = unit.row[first];
@@ -342,10 +360,10 @@ void RunUnit(const AttentionUnit& unit) {
 void AttentionRange(const Attention& attention, int begin, int end, float* scratch) {
   for (int i = begin; i < end; ++i) {
     const AttentionUnit unit(attention, i, scratch);
-    if (attention.kv.dtype == Dtype::kF32) {
-      RunUnit<float>(unit);
-    } else {
-      RunUnit<uint16_t>(unit);
+    switch (attention.kv.dtype) {
+      case Dtype::kF32: RunUnit<float>(unit); break;
+      case Dtype::kBf16: RunUnit<uint16_t>(unit); break;
+      case Dtype::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
     }
   }
 }

@@ -48,7 +48,7 @@ AttentionUnit::AttentionUnit(const Attention& attention, int index, float* scrat
   head_dim = shape->head_dim;
   page_tokens = shape->page_tokens;
   const int group = Group(*shape);
-  scale = 1.f / std::sqrt(static_cast<float>(head_dim));
+  scale = 1.f / std::sqrt(shape->ScoreScalar());
   keys = attention.kv.keys;
   values = attention.kv.values;
 

@@ -89,10 +89,15 @@ class CpuBackend final : public Backend {
                    std::span<const SlotCopy> copies) override {
     for (const SlotCopy& copy : copies) {
       for (const KvLayer& kv : layers) {
-        if (kv.dtype == Dtype::kF32) {
-          CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
-        } else {
-          CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape, copy);
+        switch (kv.dtype) {
+          case Dtype::kF32:
+            CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
+            break;
+          case Dtype::kF16:
+          case Dtype::kBf16:
+            CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape,
+                     copy);
+            break;
         }
       }
     }
@@ -115,10 +120,10 @@ class CpuBackend final : public Backend {
               float* out) override {
     const FlushDenormals flush;
     Product product{&Panels(w), x, rows, bias, accumulate, out, nullptr, nullptr};
-    auto kernel = kernels_.matmul_f32;
+    void (*kernel)(const Product&, int, int) = nullptr;
     switch (product.weights->type()) {
-      case WeightType::kF16:  // Pack refuses it
-      case WeightType::kF32: break;
+      case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
+      case WeightType::kF32: kernel = kernels_.matmul_f32; break;
       case WeightType::kBf16:
         kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;
         if (bf16_activations_) RoundToBf16(product);
@@ -134,17 +139,17 @@ class CpuBackend final : public Backend {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               float* out) override {
+               bool accumulate, float* out) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * stride;
-      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, out + at);
+      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, accumulate, out + at);
     });
   }
 
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
-    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, x);
+    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, false, x);
   }
 
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
@@ -167,11 +172,25 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void SwiGlu(const float* gate_up, int rows, int n, float* out) override {
+  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * n;
-      kernels_.swiglu(gate_up + 2 * at, end - begin, n, out + at);
+      kernels_.glu(activation, gate_up + 2 * at, end - begin, n, out + at);
+    });
+  }
+
+  void Scale(float* x, int rows, int n, float factor) override {
+    const FlushDenormals flush;
+    kernels_.scale(x, static_cast<size_t>(rows) * n, factor);
+  }
+
+  // A row may be a whole vocabulary, whose tanh is worth a worker.
+  void SoftCap(float* x, int rows, int n, float cap) override {
+    const FlushDenormals flush;
+    pool_->Run(rows, 1, [&](int begin, int end, int) {
+      kernels_.soft_cap(x + static_cast<size_t>(begin) * n, static_cast<size_t>(end - begin) * n,
+                        cap);
     });
   }
 

@@ -164,6 +164,7 @@ HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
 
 template <WeightType kType, int kRows, int kGroups>
 void Groups(const Product& product, int row, int group) {
+  static_assert(kType == WeightType::kF32 || kType == WeightType::kBf16);
   const PanelMatrix& w = *product.weights;
   Block<kRows, kGroups> block;
   block.in = w.in_features();

@@ -46,9 +46,12 @@ struct CpuKernels {
   // the value of a step.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);
 
+  // As the ops of Backend.
   void (*rms_norm)(const float* x, const float* gain, int rows, int n, int stride, float eps,
-                   float* out);
-  void (*swiglu)(const float* gate_up, int rows, int n, float* out);
+                   bool accumulate, float* out);
+  void (*glu)(Activation activation, const float* gate_up, int rows, int n, float* out);
+  void (*scale)(float* x, size_t count, float factor);
+  void (*soft_cap)(float* x, size_t count, float cap);
   // Rows [begin, end) of the batch.
   void (*rope_and_write_kv)(const BatchLayout& batch, const AttentionShape& shape,
                             const float* cos_sin, float* qkv, const KvLayer& kv, int begin,

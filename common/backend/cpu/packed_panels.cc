@@ -25,39 +25,50 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
   if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
     return InvalidArgument("pack: sides out of range: " + weight.Describe());
   }
-  if (type == WeightType::kF16) {
-    return Unimplemented("f16 weights on the CPU: keep them as bf16, f32 or int8");
-  }
-  if (type == WeightType::kInt8 && in > kMaxInt8In) {
-    return InvalidArgument("pack: too many inputs for int8: " + weight.Describe());
+  switch (type) {
+    case WeightType::kF16:
+      return Unimplemented("f16 weights on the CPU: keep them as bf16, f32 or int8");
+    case WeightType::kInt8:
+      if (in <= kMaxInt8In) break;
+      return InvalidArgument("pack: too many inputs for int8: " + weight.Describe());
+    case WeightType::kF32:
+    case WeightType::kBf16: break;
   }
   std::unique_ptr<PanelMatrix> packed(
       new PanelMatrix(type, static_cast<int>(out), static_cast<int>(in)));
   OUTRIDER_ASSIGN(packed->panels_,
                   AlignedBytes::Allocate(packed->panel_count() * packed->panel_bytes()));
-  if (type == WeightType::kInt8) {
-    OUTRIDER_ASSIGN(packed->rows_,
-                    AlignedBytes::Allocate(size_t{8} * packed->panel_count() * kPanelOutputs));
-    packed->FillInt8(weight);
-    return packed;
+  switch (type) {
+    case WeightType::kF32:
+    case WeightType::kBf16: packed->FillFloats(weight); break;
+    case WeightType::kInt8: {
+      OUTRIDER_ASSIGN(packed->rows_,
+                      AlignedBytes::Allocate(size_t{8} * packed->panel_count() * kPanelOutputs));
+      packed->FillInt8(weight);
+      break;
+    }
+    case WeightType::kF16: OUTRIDER_CHECK(false);  // refused above
   }
-  packed->Fill(weight);
   return packed;
 }
 
-void PanelMatrix::Fill(const TensorView& weight) {
+void PanelMatrix::FillFloats(const TensorView& weight) {
   for (int first = 0; first < out_; first += kPanelOutputs) {
     char* panel = panels_.data() + first / kPanelOutputs * panel_bytes();
     const int lanes = std::min(kPanelOutputs, out_ - first);
     // k outside: the panel is written in order, and 32 rows are read side by side.
     for (int k = 0; k < in_; ++k) {
+      const size_t first_word = static_cast<size_t>(k / StepsPerWord(type_)) * kPanelOutputs;
       for (int lane = 0; lane < lanes; ++lane) {
         const float value = LoadElement(weight, static_cast<size_t>(first + lane) * in_ + k);
-        if (type_ == WeightType::kF32) {
-          reinterpret_cast<float*>(panel)[static_cast<size_t>(k) * kPanelOutputs + lane] = value;
-        } else {
-          const size_t word = static_cast<size_t>(k / 2) * kPanelOutputs + lane;
-          reinterpret_cast<uint16_t*>(panel)[word * 2 + k % 2] = FloatToBf16(value);
+        const size_t word = first_word + lane;
+        switch (type_) {
+          case WeightType::kF32: reinterpret_cast<float*>(panel)[word] = value; break;
+          case WeightType::kBf16:
+            reinterpret_cast<uint16_t*>(panel)[word * 2 + k % 2] = FloatToBf16(value);
+            break;
+          case WeightType::kF16:
+          case WeightType::kInt8: OUTRIDER_CHECK(false);  // Pack does not ask for them
         }
       }
     }

@@ -24,12 +24,19 @@ constexpr int kPanelOutputs = 32;
 
 // Consecutive k that share a 32-bit element of the panel.
 constexpr int StepsPerWord(WeightType type) {
-  return type == WeightType::kF32 ? 1 : type == WeightType::kBf16 ? 2 : 4;
+  switch (type) {
+    case WeightType::kF32: return 1;
+    case WeightType::kF16:
+    case WeightType::kBf16: return 2;
+    case WeightType::kInt8: return 4;
+  }
+  return 0;
 }
 
 class PanelMatrix final : public PackedMatrix {
  public:
-  // kInvalidArgument unless `weight` is a matrix, kResourceExhausted when memory is out.
+  // kInvalidArgument unless `weight` is a matrix, kUnimplemented for a type without a product here,
+  // kResourceExhausted when memory is out.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type);
 
   int out_features() const override { return out_; }
@@ -54,7 +61,7 @@ class PanelMatrix final : public PackedMatrix {
 
  private:
   PanelMatrix(WeightType type, int out, int in) : type_(type), out_(out), in_(in) {}
-  void Fill(const TensorView& weight);  // f32 and bf16
+  void FillFloats(const TensorView& weight);  // f32 and bf16
   void FillInt8(const TensorView& weight);
 
   WeightType type_;

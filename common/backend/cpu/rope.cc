@@ -8,6 +8,7 @@
 
 #include "common/backend/cpu/bf16.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/base/check.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -64,12 +65,15 @@ void Write(const BatchLayout& batch, const AttentionShape& shape, const float* c
 
 void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
                     float* qkv, const KvLayer& kv, int begin, int end) {
-  if (kv.dtype == Dtype::kF32) {
-    Write(batch, shape, cos_sin, qkv, static_cast<float*>(kv.keys), static_cast<float*>(kv.values),
-          begin, end);
-  } else {
-    Write(batch, shape, cos_sin, qkv, static_cast<uint16_t*>(kv.keys),
-          static_cast<uint16_t*>(kv.values), begin, end);
+  const auto write = [&](auto* keys, auto* values) {
+    Write(batch, shape, cos_sin, qkv, keys, values, begin, end);
+  };
+  switch (kv.dtype) {
+    case Dtype::kF32: write(static_cast<float*>(kv.keys), static_cast<float*>(kv.values)); break;
+    case Dtype::kBf16:
+      write(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values));
+      break;
+    case Dtype::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
   }
 }
 

@@ -1,4 +1,4 @@
-// RmsNorm and SwiGlu.
+// RmsNorm, Glu, Scale and SoftCap.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/row_kernels.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -46,7 +46,7 @@ HWY_INLINE float SumOfSquares(const float* x, size_t n) {
 }
 
 void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-             float* out) {
+             bool accumulate, float* out) {
   const DF df;
   const size_t lanes = hn::Lanes(df);
   const auto width = static_cast<size_t>(n);
@@ -57,36 +57,88 @@ void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, flo
     size_t i = 0;
     for (; i + lanes <= width; i += lanes) {
       const VF normed = hn::Mul(hn::LoadU(df, x + i), scales);
-      hn::StoreU(hn::Mul(normed, hn::LoadU(df, gain + i)), df, out + i);
+      VF value = hn::Mul(normed, hn::LoadU(df, gain + i));
+      if (accumulate) value = hn::Add(hn::LoadU(df, out + i), value);
+      hn::StoreU(value, df, out + i);
     }
-    for (; i < width; ++i) out[i] = x[i] * scale * gain[i];
+    for (; i < width; ++i) {
+      const float value = x[i] * scale * gain[i];
+      out[i] = accumulate ? out[i] + value : value;
+    }
   }
 }
 
-template <class D>
-HWY_INLINE void SwiGluVector(D d, const float* gate, const float* up, float* out) {
-  const auto g = hn::LoadU(d, gate);
-  // exp(88) is the last power of e below infinity; at -88 silu is down to 1e-36.
-  const auto clamped = hn::Min(hn::Max(g, hn::Set(d, -88.f)), hn::Set(d, 88.f));
-  const auto one = hn::Set(d, 1.f);
-  const auto silu = hn::Div(g, hn::Add(one, hn::Exp(d, hn::Neg(clamped))));
-  hn::StoreU(hn::Mul(silu, hn::LoadU(d, up)), d, out);
+// silu(x) = x * sigmoid(x), and since 1 + tanh(z) = 2 sigmoid(2z), GELU's approximation
+// x / 2 * (1 + tanh(z)) is x * sigmoid(2z), with z = sqrt(2 / pi) * (x + 0.044715 x^3).
+template <Activation kActivation, class D>
+HWY_INLINE hn::Vec<D> SigmoidArgument(D d, hn::Vec<D> x) {
+  if constexpr (kActivation == Activation::kGeluTanh) {
+    const auto square = hn::Mul(x, x);
+    const auto inner = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), square), x, x);
+    return hn::Mul(hn::Set(d, 1.5957691216f), inner);
+  } else {
+    static_assert(kActivation == Activation::kSilu);
+    return x;
+  }
 }
 
-void SwiGlu(const float* gate_up, int rows, int n, float* out) {
+template <Activation kActivation, class D>
+HWY_INLINE void GluVector(D d, const float* gate, const float* up, float* out) {
+  const auto g = hn::LoadU(d, gate);
+  const auto x = SigmoidArgument<kActivation>(d, g);
+  // exp(88) is the last power of e below infinity; at -88 the sigmoid is down to 1e-38.
+  const auto clamped = hn::Min(hn::Max(x, hn::Set(d, -88.f)), hn::Set(d, 88.f));
+  const auto one = hn::Set(d, 1.f);
+  const auto activated = hn::Div(g, hn::Add(one, hn::Exp(d, hn::Neg(clamped))));
+  hn::StoreU(hn::Mul(activated, hn::LoadU(d, up)), d, out);
+}
+
+template <Activation kActivation>
+void GluRows(const float* gate_up, int rows, int n, float* out) {
   const DF df;
   const size_t lanes = hn::Lanes(df);
   const auto width = static_cast<size_t>(n);
   for (int r = 0; r < rows; ++r, gate_up += 2 * width, out += width) {
     size_t i = 0;
     for (; i + lanes <= width; i += lanes) {
-      SwiGluVector(df, gate_up + i, gate_up + width + i, out + i);
+      GluVector<kActivation>(df, gate_up + i, gate_up + width + i, out + i);
     }
     // One lane at a time goes through the same operations, so bits do not depend on n.
     for (; i < width; ++i) {
-      SwiGluVector(hn::CappedTag<float, 1>(), gate_up + i, gate_up + width + i, out + i);
+      GluVector<kActivation>(hn::CappedTag<float, 1>(), gate_up + i, gate_up + width + i, out + i);
     }
   }
+}
+
+void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) {
+  switch (activation) {
+    case Activation::kSilu: return GluRows<Activation::kSilu>(gate_up, rows, n, out);
+    case Activation::kGeluTanh: return GluRows<Activation::kGeluTanh>(gate_up, rows, n, out);
+  }
+}
+
+void Scale(float* x, size_t count, float factor) {
+  const DF df;
+  const size_t lanes = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(df, x + i), hn::Set(df, factor)), df, x + i);
+  }
+  for (; i < count; ++i) x[i] *= factor;
+}
+
+template <class D>
+HWY_INLINE void SoftCapVector(D d, float cap, float* x) {
+  const auto part = hn::Div(hn::LoadU(d, x), hn::Set(d, cap));
+  hn::StoreU(hn::Mul(hn::Set(d, cap), hn::Tanh(d, part)), d, x);
+}
+
+void SoftCap(float* x, size_t count, float cap) {
+  const DF df;
+  const size_t lanes = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) SoftCapVector(df, cap, x + i);
+  for (; i < count; ++i) SoftCapVector(hn::CappedTag<float, 1>(), cap, x + i);
 }
 
 }  // namespace
@@ -99,13 +151,17 @@ namespace outrider {
 namespace {
 
 HWY_EXPORT(RmsNorm);
-HWY_EXPORT(SwiGlu);
+HWY_EXPORT(Glu);
+HWY_EXPORT(Scale);
+HWY_EXPORT(SoftCap);
 
 }  // namespace
 
 void ChooseRowKernels(CpuKernels& kernels) {
   kernels.rms_norm = &HWY_DYNAMIC_DISPATCH(RmsNorm);
-  kernels.swiglu = &HWY_DYNAMIC_DISPATCH(SwiGlu);
+  kernels.glu = &HWY_DYNAMIC_DISPATCH(Glu);
+  kernels.scale = &HWY_DYNAMIC_DISPATCH(Scale);
+  kernels.soft_cap = &HWY_DYNAMIC_DISPATCH(SoftCap);
 }
 
 }  // namespace outrider

@@ -42,15 +42,22 @@ bool IsNoWay(cublasStatus_t status) {
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
+cudaDataType_t LibraryType(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32: return CUDA_R_32F;
+    case Dtype::kF16: return CUDA_R_16F;
+    case Dtype::kBf16: return CUDA_R_16BF;
+  }
+  return CUDA_R_32F;
+}
+
 // What the library is told of one shape.
 class Description {
  public:
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
   // columns.
   Description(const ProductCall& call, int rows) {
-    const cudaDataType_t type = call.dtype == Dtype::kF32   ? CUDA_R_32F
-                                : call.dtype == Dtype::kF16 ? CUDA_R_16F
-                                                            : CUDA_R_16BF;
+    const cudaDataType_t type = LibraryType(call.dtype);
     const auto out = static_cast<uint64_t>(call.out_features);
     const auto columns = static_cast<uint64_t>(rows);
     const auto inner = static_cast<uint64_t>(call.stride);

@@ -161,18 +161,20 @@ class CudaBackend final : public Backend {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               float* out) override {
+               bool accumulate, float* out) override {
     if (rows == 0) return;
-    const RoundedRows rounded = stride == n ? RoundedBeside(out, rows, n) : RoundedRows();
+    const RoundedRows rounded =
+        stride == n && !accumulate ? RoundedBeside(out, rows, n) : RoundedRows();
     if (rounded.data == nullptr) Writes(out);
-    MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, out, rounded, stream()), "RmsNorm");
+    MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, accumulate, out, rounded, stream()),
+                "RmsNorm");
   }
 
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
     if (rows == 0) return;
     Writes(x);
-    MustSucceed(LaunchRmsNorm(x, gain, rows, heads, n, stride, eps, x, {}, stream()),
+    MustSucceed(LaunchRmsNorm(x, gain, rows, heads, n, stride, eps, false, x, {}, stream()),
                 "RmsNorm of heads");
   }
 
@@ -190,6 +192,7 @@ class CudaBackend final : public Backend {
     OUTRIDER_CHECK(CheckShape(shape).ok());
     const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.dtype));
     AttentionCall call = plan.call;
+    call.shape = shape;
     call.qkv = qkv;
     call.out = out;
     call.partials = static_cast<float*>(
@@ -200,10 +203,22 @@ class CudaBackend final : public Backend {
         "attention");
   }
 
-  void SwiGlu(const float* gate_up, int rows, int n, float* out) override {
+  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
     if (rows == 0) return;
-    MustSucceed(LaunchSwiGlu(gate_up, rows, n, out, RoundedBeside(out, rows, n), stream()),
-                "SwiGlu");
+    MustSucceed(LaunchGlu(activation, gate_up, rows, n, out, RoundedBeside(out, rows, n), stream()),
+                "Glu");
+  }
+
+  void Scale(float* x, int rows, int n, float factor) override {
+    if (rows == 0) return;
+    Writes(x);
+    MustSucceed(LaunchScale(x, rows, n, factor, stream()), "scaling");
+  }
+
+  void SoftCap(float* x, int rows, int n, float cap) override {
+    if (rows == 0) return;
+    Writes(x);
+    MustSucceed(LaunchSoftCap(x, rows, n, cap, stream()), "soft cap");
   }
 
   void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
@@ -284,10 +299,7 @@ class CudaBackend final : public Backend {
     const bool graph = graphs_.enabled() && !passes.empty() && passes[0].rows <= kMaxGraphRows;
     batch_.BeginPasses(passes, shape, limits, graph);
     // Of a graph's first run and of any later one: a replay does not ask.
-    for (const BatchLayout& pass : passes) {
-      partials_.AtLeast(static_cast<size_t>(batch_.Attention(pass, shape, limits).partials *
-                                            PartialBytes(shape)));
-    }
+    partials_.AtLeast(static_cast<size_t>(batch_.most_partials() * PartialBytes(shape)));
     if (!graph) return {};
     GraphKey key = {kind};
     key.insert(key.end(), batch_.key().begin(), batch_.key().end());
@@ -308,10 +320,11 @@ class CudaBackend final : public Backend {
       return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
                          matrix.in_features(), out, stream());
     };
-    MustSucceed(matrix.dtype() == Dtype::kF32   ? launch(float{})
-                : matrix.dtype() == Dtype::kF16 ? launch(F16{})
-                                                : launch(Bf16{}),
-                "embedding");
+    switch (matrix.dtype()) {
+      case Dtype::kF32: MustSucceed(launch(float{}), "embedding"); break;
+      case Dtype::kF16: MustSucceed(launch(F16{}), "embedding"); break;
+      case Dtype::kBf16: MustSucceed(launch(Bf16{}), "embedding"); break;
+    }
   }
 
   // Products with 16-bit weights read activations of the same type. An op whose result such a

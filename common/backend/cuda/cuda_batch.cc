@@ -10,6 +10,7 @@
 namespace outrider {
 namespace {
 
+// Whether one plan serves both.
 bool Same(const AttentionShape& a, const AttentionShape& b) {
   return a.num_heads == b.num_heads && a.num_kv_heads == b.num_kv_heads &&
          a.head_dim == b.head_dim && a.page_tokens == b.page_tokens &&
@@ -114,29 +115,28 @@ AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayou
 
 }  // namespace
 
-// First the arrays of all batches whose rooms follow from the key, then the pages and paths, whose
+// First the arrays of all parts whose rooms follow from the key, then the pages and paths, whose
 // numbers change from pass to pass: they are counted from where the first of them stands.
-GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionShape& shape,
-                          const AttentionLimits& limits, bool round_up, Scratch* block,
-                          std::vector<Pass>* passes) {
+GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
+                          Scratch* block, std::vector<Pass>* passes) {
   constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it seldom grows
   passes->clear();
-  if (batches.empty()) return {};
-  plans_.resize(std::max(plans_.size(), batches.size()));
-  for (size_t i = 0; i < batches.size(); ++i) {
-    OUTRIDER_CHECK(batches[i].sequences <= batches[i].rows);
-    PlanAttention(batches[i], shape, limits, &plans_[i]);
+  if (parts.empty()) return {};
+  plans_.resize(std::max(plans_.size(), parts.size()));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    OUTRIDER_CHECK(parts[i].batch->sequences <= parts[i].batch->rows);
+    PlanAttention(*parts[i].batch, parts[i].shape, limits, &plans_[i]);
   }
-  const Grid grid = GridOf(std::span(plans_).first(batches.size()), round_up);
+  const Grid grid = GridOf(std::span(plans_).first(parts.size()), round_up);
   GraphKey key = {static_cast<int32_t>(grid.units), static_cast<int32_t>(grid.merges),
                   grid.tile_queries};
 
   Packing packing;
   std::vector<Places> places;
-  std::vector<std::array<int32_t, 2>> counts(batches.size());
+  std::vector<std::array<int32_t, 2>> counts(parts.size());
   size_t listed = 0;  // pages and paths
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const BatchLayout& batch = batches[i];
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const BatchLayout& batch = *parts[i].batch;
     const AttentionPlan& plan = plans_[i];
     const auto rows = static_cast<size_t>(batch.rows);
     const auto sequences = static_cast<size_t>(batch.sequences);
@@ -170,7 +170,7 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
   auto* device = static_cast<std::byte*>(block->AtLeast(std::max(kLeastBytes, bytes)));
   std::byte* staged = staging_.Take(bytes);
   if (device == nullptr || staged == nullptr) {  // in a capture, which is spoiled by that
-    passes->resize(batches.size());
+    passes->resize(parts.size());
     return key;
   }
   packing.Write(staged);
@@ -182,21 +182,22 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
     for (size_t j = 0; j < begins; ++j) begin[j] += static_cast<int32_t>(next - lists);
     next = std::copy_n(list, count, next);
   };
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const auto sequences = static_cast<size_t>(batches[i].sequences);
-    append(batches[i].pages, static_cast<size_t>(batches[i].page_begin[sequences]),
-           places[i].page_begin, sequences + 1);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const BatchLayout& batch = *parts[i].batch;
+    const auto sequences = static_cast<size_t>(batch.sequences);
+    append(batch.pages, static_cast<size_t>(batch.page_begin[sequences]), places[i].page_begin,
+           sequences + 1);
     append(plans_[i].paths.data(), plans_[i].paths.size(), places[i].path_begin,
            plans_[i].path_begin.size());
   }
   MustSucceed(cudaMemcpyAsync(device, staged, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "copying to the device");
 
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const BatchLayout placed = LayoutAt(device, places[i], batches[i]);
-    passes->push_back({.host = batches[i],
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const BatchLayout placed = LayoutAt(device, places[i], *parts[i].batch);
+    passes->push_back({.host = *parts[i].batch,
                        .device = placed,
-                       .attention = {.call = CallAt(device, places[i], placed, shape),
+                       .attention = {.call = CallAt(device, places[i], placed, parts[i].shape),
                                      .units = static_cast<int>(grid.units),
                                      .merges = static_cast<int>(grid.merges),
                                      .tile_queries = grid.tile_queries,
@@ -208,7 +209,22 @@ GraphKey CudaBatch::Place(std::span<const BatchLayout> batches, const AttentionS
 
 void CudaBatch::BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
                             const AttentionLimits& limits, bool round_up) {
-  key_ = Place(batches, shape, limits, round_up, &block_, &passes_);
+  std::vector<Part> parts;
+  for (const BatchLayout& batch : batches) {
+    AttentionShape of_part = shape;
+    if (batch.windows.empty()) parts.push_back({&batch, of_part});
+    for (const int window : batch.windows) {
+      of_part.sliding_window = window;
+      parts.push_back({&batch, of_part});
+    }
+  }
+  key_ = Place(parts, limits, round_up, &block_, &passes_);
+}
+
+int CudaBatch::most_partials() const {
+  int most = 0;
+  for (const Pass& pass : passes_) most = std::max(most, pass.attention.partials);
+  return most;
 }
 
 void CudaBatch::Forget() {
@@ -250,12 +266,14 @@ const BatchLayout& CudaBatch::Rows(const BatchLayout& batch) {
 
 const PlannedAttention& CudaBatch::Attention(const BatchLayout& batch, const AttentionShape& shape,
                                              const AttentionLimits& limits) {
-  const Pass* pass = Find(batch);
-  if (pass != nullptr && Same(shape, pass->attention.call.shape) &&
-      limits.tile_queries == pass->tile_limit) {
-    return pass->attention;
+  for (const Pass& pass : passes_) {
+    if (pass.host.positions == batch.positions && Same(shape, pass.attention.call.shape) &&
+        limits.tile_queries == pass.tile_limit) {
+      return pass.attention;
+    }
   }
-  Place({&batch, 1}, shape, limits, /*round_up=*/false, &outside_block_, &outside_);
+  const Part part = {&batch, shape};
+  Place({&part, 1}, limits, /*round_up=*/false, &outside_block_, &outside_);
   return outside_[0].attention;
 }
 

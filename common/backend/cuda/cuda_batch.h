@@ -28,7 +28,8 @@ class CudaBatch {
   explicit CudaBatch(const Stream* stream)
       : stream_(*stream), ring_(stream), block_(stream), outside_block_(stream) {}
 
-  // Sends all that the ops of some passes read, in one copy behind what was enqueued before. With
+  // Sends all that the ops of some passes read, with a plan of attention for each of their windows,
+  // in one copy after what was enqueued before. With
   // `round_up`, those of an equal key() have their arrays at equal places and launch the same
   // grids: those of attention are rounded up, and how many of their blocks have work stands on the
   // device. Keeps `batches` until Forget or the next call: their arrays do not change until then.
@@ -36,12 +37,15 @@ class CudaBatch {
                    const AttentionLimits& limits, bool round_up);
   // What the work of these passes depends on, beside the contents of their arrays.
   const GraphKey& key() const { return key_; }
+  // Of the plan that has most.
+  int most_partials() const;
   // REQUIRES: the stream has been waited for.
   void Forget();
 
   // The device's copy of a batch's arrays.
   const BatchLayout& Rows(const BatchLayout& batch);
-  // The plan of a pass's attention, or of a batch, a shape or tiles that were not announced.
+  // The plan of a pass's attention, or of a batch, a shape or tiles that were not announced. Its
+  // call has the shape that it was planned for, as far as a plan depends on it.
   const PlannedAttention& Attention(const BatchLayout& batch, const AttentionShape& shape,
                                     const AttentionLimits& limits);
   // The device's copy of an index array, which may be one of a pass's.
@@ -55,6 +59,11 @@ class CudaBatch {
   }
 
  private:
+  // A batch and the attention of those of its layers that have one window.
+  struct Part {
+    const BatchLayout* batch = nullptr;
+    AttentionShape shape;
+  };
   struct Pass {
     BatchLayout host, device;
     PlannedAttention attention;
@@ -62,10 +71,9 @@ class CudaBatch {
   };
 
   const Pass* Find(const BatchLayout& batch) const;
-  // Plans the batches, sends them to `block` and makes passes of them; the key.
-  GraphKey Place(std::span<const BatchLayout> batches, const AttentionShape& shape,
-                 const AttentionLimits& limits, bool round_up, Scratch* block,
-                 std::vector<Pass>* passes);
+  // Plans the parts, sends them to `block` and makes passes of them; the key.
+  GraphKey Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
+                 Scratch* block, std::vector<Pass>* passes);
   BatchLayout SendRows(const BatchLayout& batch);
 
   const Stream& stream_;

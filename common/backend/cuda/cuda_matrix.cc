@@ -8,6 +8,17 @@
 namespace outrider {
 namespace {
 
+// What a weight type's values are kept as; kUnimplemented where there is no product for it.
+Result<Dtype> ElementsOf(WeightType type) {
+  switch (type) {
+    case WeightType::kF32: return Dtype::kF32;
+    case WeightType::kF16: return Dtype::kF16;
+    case WeightType::kBf16: return Dtype::kBf16;
+    case WeightType::kInt8: break;
+  }
+  return Unimplemented("int8 weights on CUDA: keep them as bf16, f16 or f32");
+}
+
 // Row `row` of `weight` as `dtype` at `out`.
 void WriteRow(const TensorView& weight, size_t row, Dtype dtype, std::byte* out) {
   const auto width = static_cast<size_t>(weight.shape[1]);
@@ -38,12 +49,7 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
   if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
     return InvalidArgument("pack: sides out of range: " + weight.Describe());
   }
-  if (type == WeightType::kInt8) {
-    return Unimplemented("int8 weights on CUDA: keep them as bf16, f16 or f32");
-  }
-  const Dtype dtype = type == WeightType::kF32   ? Dtype::kF32
-                      : type == WeightType::kF16 ? Dtype::kF16
-                                                 : Dtype::kBf16;
+  OUTRIDER_ASSIGN(const Dtype dtype, ElementsOf(type));
   const size_t element = DtypeBytes(dtype);
   const size_t stride = (static_cast<size_t>(in) + 7) / 8 * 8;
   const size_t row_bytes = stride * element, used_bytes = static_cast<size_t>(in) * element;

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/common/model/config_testing.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -55,13 +55,6 @@ json Plain(const std::string& architecture) {
           {"vocab_size", 300}};
 }
 
-Result<ModelConfig> Load(const json& config, const std::string& generation = "") {
-  const TempDirectory directory;
-  directory.Write("config.json", config.dump());
-  if (!generation.empty()) directory.Write("generation_config.json", generation);
-  return LoadModelConfig(directory.path());
-}
-
 TEST(ModelConfig, ReadsLlama3) {
   const Result<ModelConfig> config = Load(Llama());
   ASSERT_TRUE(config.ok()) << config.status().ToString();
@@ -69,21 +62,24 @@ TEST(ModelConfig, ReadsLlama3) {
   EXPECT_EQ(config->vocab_size, 128256);
   EXPECT_EQ(config->hidden_size, 2048);
   EXPECT_EQ(config->intermediate_size, 8192);
-  EXPECT_EQ(config->num_layers, 16);
+  EXPECT_EQ(config->num_layers(), 16);
   EXPECT_EQ(config->num_heads, 32);
   EXPECT_EQ(config->num_kv_heads, 8);
   EXPECT_EQ(config->head_dim, 64);
   EXPECT_EQ(config->max_position_embeddings, 131072);
   EXPECT_FLOAT_EQ(config->rms_norm_eps, 1e-5f);
-  EXPECT_FLOAT_EQ(config->rope_theta, 500000.f);
-  ASSERT_TRUE(config->has_rope_scaling);
-  EXPECT_EQ(config->rope_scaling.factor, 32.f);
-  EXPECT_EQ(config->rope_scaling.low_freq_factor, 1.f);
-  EXPECT_EQ(config->rope_scaling.high_freq_factor, 4.f);
-  EXPECT_EQ(config->rope_scaling.original_max_position_embeddings, 8192);
+  for (const LayerDescription& layer : config->layers) {
+    const RopeDescription& rope = layer.attention.rope;
+    EXPECT_FLOAT_EQ(rope.theta, 500000.f);
+    ASSERT_TRUE(rope.scaling.has_value());
+    EXPECT_EQ(rope.scaling->factor, 32.f);
+    EXPECT_EQ(rope.scaling->low_freq_factor, 1.f);
+    EXPECT_EQ(rope.scaling->high_freq_factor, 4.f);
+    EXPECT_EQ(rope.scaling->original_max_position_embeddings, 8192);
+    EXPECT_FALSE(layer.attention.qkv_bias);
+    EXPECT_FALSE(layer.attention.qk_norm);
+  }
   EXPECT_TRUE(config->tied_embeddings);
-  EXPECT_FALSE(config->qkv_bias);
-  EXPECT_FALSE(config->qk_norm);
   EXPECT_EQ(config->bos_token_id, 128000);
   EXPECT_THAT(config->eos_token_ids, ElementsAre(128001, 128008, 128009));
 }
@@ -100,16 +96,16 @@ TEST(ModelConfig, ReadsBothSpellingsOfRope) {
   for (const json& j : {old, parameters}) {
     const Result<ModelConfig> config = Load(j);
     ASSERT_TRUE(config.ok()) << config.status().ToString();
-    EXPECT_TRUE(config->has_rope_scaling);
-    EXPECT_EQ(config->rope_scaling.factor, 32.f);
-    EXPECT_EQ(config->rope_theta, 500000.f);
+    const RopeDescription& rope = config->layers.back().attention.rope;
+    ASSERT_TRUE(rope.scaling.has_value());
+    EXPECT_EQ(rope.scaling->factor, 32.f);
+    EXPECT_EQ(rope.theta, 500000.f);
   }
   json plain = Plain("Qwen3ForCausalLM");
   plain["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000000}};
   const Result<ModelConfig> config = Load(plain);
   ASSERT_TRUE(config.ok()) << config.status().ToString();
-  EXPECT_FALSE(config->has_rope_scaling);
-  EXPECT_EQ(config->rope_theta, 1000000.f);
+  EXPECT_EQ(config->layers.back().attention.rope, (RopeDescription{.theta = 1e6f, .scaling = {}}));
 }
 
 TEST(ModelConfig, FillsInWhatTransformersLetsOut) {
@@ -117,7 +113,7 @@ TEST(ModelConfig, FillsInWhatTransformersLetsOut) {
   ASSERT_TRUE(llama.ok()) << llama.status().ToString();
   EXPECT_EQ(llama->num_kv_heads, 4);
   EXPECT_EQ(llama->head_dim, 16);
-  EXPECT_EQ(llama->rope_theta, 10000.f);
+  EXPECT_EQ(llama->layers[0].attention.rope, RopeDescription());
   EXPECT_FALSE(llama->tied_embeddings);
   EXPECT_EQ(llama->bos_token_id, -1);
   EXPECT_TRUE(llama->eos_token_ids.empty());
@@ -133,20 +129,20 @@ TEST(ModelConfig, KnowsEachFamilysAttention) {
   qwen2["layer_types"] = {"full_attention", "full_attention"};
   const Result<ModelConfig> two = Load(qwen2);
   ASSERT_TRUE(two.ok()) << two.status().ToString();
-  EXPECT_TRUE(two->qkv_bias);
-  EXPECT_FALSE(two->qk_norm);
-  EXPECT_EQ(two->sliding_window, 0);
+  EXPECT_TRUE(two->layers[1].attention.qkv_bias);
+  EXPECT_FALSE(two->layers[1].attention.qk_norm);
+  EXPECT_EQ(two->layers[1].attention.window, 0);
 
   const Result<ModelConfig> three = Load(Plain("Qwen3ForCausalLM"));
   ASSERT_TRUE(three.ok());
-  EXPECT_FALSE(three->qkv_bias);
-  EXPECT_TRUE(three->qk_norm);
+  EXPECT_FALSE(three->layers[1].attention.qkv_bias);
+  EXPECT_TRUE(three->layers[1].attention.qk_norm);
 
   json mistral = Plain("MistralForCausalLM");
   mistral["sliding_window"] = 4096;
-  EXPECT_EQ(Load(mistral)->sliding_window, 4096);
+  EXPECT_EQ(Load(mistral)->layers[1].attention.window, 4096);
   mistral["sliding_window"] = nullptr;
-  EXPECT_EQ(Load(mistral)->sliding_window, 0);
+  EXPECT_EQ(Load(mistral)->layers[1].attention.window, 0);
 }
 
 TEST(ModelConfig, CollectsStopTokensOfBothFilesOnce) {
@@ -163,30 +159,6 @@ TEST(ModelConfig, IsNamedAfterItsDirectory) {
   const std::string name = directory.path().filename().string();
   EXPECT_EQ(LoadModelConfig(directory.path())->name, name);
   EXPECT_EQ(LoadModelConfig(directory.path() / "")->name, name);
-}
-
-struct Refusal {
-  const char* field;
-  json value;           // null: the field is removed
-  const char* message;  // a part of it
-};
-
-void ExpectRefused(const json& base, const std::vector<Refusal>& refusals, Code code) {
-  for (const Refusal& refusal : refusals) {
-    json config = base;
-    if (refusal.value.is_null()) {
-      config.erase(refusal.field);
-    } else {
-      config[refusal.field] = refusal.value;
-    }
-    const Result<ModelConfig> loaded = Load(config);
-    const std::string what = std::string(refusal.field) + " = " + refusal.value.dump();
-    ASSERT_FALSE(loaded.ok()) << what;
-    EXPECT_EQ(loaded.status().code(), code) << what << ": " << loaded.status().ToString();
-    EXPECT_THAT(loaded.status().message(),
-                AllOf(HasSubstr("config.json"), HasSubstr(refusal.message)))
-        << what;
-  }
 }
 
 TEST(ModelConfig, NamesWhatIsNotSupported) {

@@ -32,7 +32,7 @@ TEST(DeepenedCheckpoint, DecodesTheDefaultTargetsGreedyText) {
   const std::unique_ptr<Model> a = LoadTestModel(original, served);
   const std::unique_ptr<Model> b = LoadTestModel(deep.path(), served);
   ASSERT_TRUE(a != nullptr && b != nullptr);
-  EXPECT_EQ(b->config().num_layers, a->config().num_layers + 5);
+  EXPECT_EQ(b->config().num_layers(), a->config().num_layers() + 5);
   const std::vector<TokenId> prompt = RandomTokens(12, a->config().vocab_size, 7);
   EXPECT_EQ(Greedy(*b, prompt, 48), Greedy(*a, prompt, 48));
 }

@@ -25,12 +25,16 @@ TEST(Draft, ReadsTheRowsThatStayOnTheDevice) {
 // With streams that do everything as late as they may, passes of which no one is waited for show
 // memory that is written too early.
 TEST(Draft, SeveralDepthsInOneGo) {
+  const CheckpointOptions llama = {.vocab_size = 80, .num_layers = 1};
+  const CheckpointOptions gemma2 = {
+      .family = Family::kGemma2, .vocab_size = 80, .num_layers = 2, .sliding_window = 6};
   ModelOptions options = kExactOptions;
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     for (const bool graphs : {false, true}) {
       SCOPED_TRACE(graphs ? "with graphs" : "without graphs");
       const TempDirectory directory;
-      ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = 80, .num_layers = 1}).ok());
+      const CheckpointOptions& checkpoint = weights == WeightType::kF32 ? llama : gemma2;
+      ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
       options.weights = weights;
       const std::unique_ptr<Model> model =
           LoadModel(directory.path(), CreateEmulatedCudaBackend({.graphs = graphs}).value(),

@@ -17,9 +17,10 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<CheckpointOptions> TwoModels() {
+std::vector<CheckpointOptions> SomeModels() {
   return {{.family = Family::kQwen3, .num_layers = 3},
-          {.family = Family::kMistral, .sliding_window = 11}};
+          {.family = Family::kMistral, .sliding_window = 11},
+          {.family = Family::kGemma2, .sliding_window = 9}};
 }
 
 std::vector<TokenId> Join(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
@@ -53,7 +54,7 @@ std::vector<TokenId> Select(const std::vector<TokenId>& tokens, const std::vecto
 
 TEST(Forward, TreeNodesSeeExactlyTheirAncestors) {
   std::mt19937_64 random(1);
-  for (const CheckpointOptions& checkpoint : TwoModels()) {
+  for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
     ASSERT_NE(model, nullptr);
     for (const int context : {0, 1, 16, 21}) {
@@ -77,7 +78,7 @@ TEST(Forward, TreeNodesSeeExactlyTheirAncestors) {
 }
 
 TEST(Forward, RaggedBatchesAreBitEqualToBatchesOfOne) {
-  for (const CheckpointOptions& checkpoint : TwoModels()) {
+  for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
     ASSERT_NE(model, nullptr);
     std::mt19937_64 random(2);
@@ -119,7 +120,7 @@ TEST(Forward, RaggedBatchesAreBitEqualToBatchesOfOne) {
 }
 
 TEST(Forward, ChunkedPrefillEqualsWholePrefill) {
-  for (const CheckpointOptions& checkpoint : TwoModels()) {
+  for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
     ASSERT_NE(model, nullptr);
     const std::vector<TokenId> tokens = RandomTokens(60, checkpoint.vocab_size, 3);
@@ -203,7 +204,7 @@ TEST(Forward, HiddenStatesAreWhatTheHeadMultiplies) {
 
 TEST(Forward, KeepingAPathEqualsHavingRunOnlyThatPath) {
   std::mt19937_64 random(5);
-  for (const CheckpointOptions& checkpoint : TwoModels()) {
+  for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
     ASSERT_NE(model, nullptr);
     for (int round = 0; round < 8; ++round) {

@@ -46,7 +46,7 @@ struct Kind {
   std::string name;
   WeightType weights;
   Dtype kv;
-  int sliding_window = 0;
+  Family family = Family::kQwen3;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
@@ -55,10 +55,8 @@ class ModelGraphs : public testing::TestWithParam<Kind> {};
 TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
   const Kind& kind = GetParam();
   CheckpointOptions checkpoint = kCheckpoint;
-  if (kind.sliding_window > 0) {
-    checkpoint.family = Family::kMistral;
-    checkpoint.sliding_window = kind.sliding_window;
-  }
+  checkpoint.family = kind.family;
+  checkpoint.sliding_window = 30;
   std::vector<std::string> warnings;
   GraphTwins twins(
       Emulated(&warnings), checkpoint,
@@ -68,13 +66,13 @@ TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
   EXPECT_TRUE(warnings.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ModelGraphs,
-                         testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
-                                         Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
-                                         Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, 30}),
-                         [](const testing::TestParamInfo<Kind>& param) {
-                           return param.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ModelGraphs,
+    testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
+                    Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
+                    Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, Family::kMistral},
+                    Kind{"AlternatingWindows", WeightType::kBf16, Dtype::kBf16, Family::kGemma2}),
+    [](const testing::TestParamInfo<Kind>& param) { return param.param.name; });
 
 // Sessions whose contexts grow over ends of pages and chunks, one token at a time.
 TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {

@@ -51,7 +51,7 @@ TEST(MemoryPlan, TheFractionIsAFraction) {
 // Llama 3.1 8B: 32 layers, 8 KV heads of 128, in bf16: 128 KiB a token.
 TEST(MemoryPlan, PagesOfAKnownModel) {
   ModelConfig config;
-  config.num_layers = 32;
+  config.layers.resize(32);
   config.num_kv_heads = 8;
   config.head_dim = 128;
   EXPECT_EQ(PageBytes(config, 16, Dtype::kBf16), 16 * (128 << 10));

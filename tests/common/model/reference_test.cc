@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "common/model/safetensors.h"
+#include "common/model/weights.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/support/reference_model.h"
 
@@ -84,9 +86,34 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LlamaRopeParameters", {.family = Family::kLlama, .rope_parameters = true}},
         Case{"Mistral", {.family = Family::kMistral}},
         Case{"MistralSlidingWindow", {.family = Family::kMistral, .sliding_window = 24}},
+        Case{"Gemma2", {.family = Family::kGemma2, .hidden_size = 72, .num_layers = 3}},
+        Case{"Gemma2WideHeads",
+             {.family = Family::kGemma2, .num_heads = 2, .num_kv_heads = 1, .head_dim = 256}},
         Case{"Qwen2", {.family = Family::kQwen2}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
     [](const testing::TestParamInfo<Case>& param) { return param.param.name; });
+
+// Each layer has the RoPE that its description says.
+TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
+  const CheckpointOptions checkpoint = {.family = Family::kLlama, .num_layers = 3};
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  ModelConfig config = LoadModelConfig(directory.path()).value();
+  config.layers[1].attention.rope.theta = 100.f;
+  ReferenceModel reference(directory.path());
+  reference.SetRopeTheta(1, 100);
+  auto backend = CreateTestBackend().value();
+  const Checkpoint files = Checkpoint::Open(directory.path()).value();
+  Weights weights = LoadWeights(config, files, WeightType::kF32, *backend).value();
+  const std::unique_ptr<Model> model =
+      BuildModel(config, std::move(weights), std::move(backend), kExactOptions).value();
+  const std::vector<TokenId> tokens = RandomTokens(40, checkpoint.vocab_size, 5);
+  const auto expected = reference.Logits(tokens);
+  const Rows rows = RunFresh(*model, tokens);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_LT(RelativeError(rows[i], expected[i]), kFloatTolerance) << i;
+  }
+}
 
 // Long positions: past the first thousand angles, where a table in float would drift.
 TEST(Model, LogitsAgreeBehindALongContext) {

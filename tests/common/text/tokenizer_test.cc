@@ -98,6 +98,24 @@ TEST(Tokenizer, AMetaspaceDecoderStripsTheSpaceItsSchemeAdds) {
   EXPECT_EQ(keeps->Decode(Ids({286, 286}), false), " a a");
 }
 
+// Gemma 2's file: no space before the text, a split that finds no space any more, a decoder that
+// strips none.
+TEST(Tokenizer, ReadsGemma2sForm) {
+  std::string json = With(SentencePieceJson({{"▁", "a"}}), "/normalizer",
+                          R"({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})");
+  json = With(json, "/pre_tokenizer",
+              R"({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                  "invert": false})");
+  json = With(json, "/decoder/decoders", R"([
+      {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"}])");
+  const auto tokenizer = MakeTokenizer(json);
+  EXPECT_EQ(Encoded(*tokenizer, "a a"), Ids({260, 286}));
+  for (const char* text : {"a", " a", "  b a\n\nc é ", " "}) {
+    EXPECT_EQ(tokenizer->Decode(Encoded(*tokenizer, text), false), text);
+  }
+}
+
 TEST(Tokenizer, ByteLevelMayAddAPrefixSpaceAndLeaveOutUseRegex) {
   const std::string json = ByteLevelJson({{"Ġ", "a"}, {"a", "Ġ"}});
   const auto prefix = MakeTokenizer(With(json, "/pre_tokenizer", R"({"type": "ByteLevel"})"));

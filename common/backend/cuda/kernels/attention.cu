@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     sums[at] = 0.f;
   }
   __syncthreads();
-  const float scale = ScoreScale(dim);
+  const float scale = ScoreScale(shape);
+  const float cap = shape.soft_cap * kLog2e;
   const bool adds_up = unit.partial < 0 || unit.is_first != 0;
 
   for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
@@ -156,7 +157,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     for (int q = 0; q < kTile; ++q) {
       if (q >= unit.queries) break;
       const bool seen = position >= query[q].begin && position < query[q].end;
-      scores[q * kAttentionChunk + thread] = seen ? dot[q] * scale : kNothing;
+      const float score = cap > 0 ? SoftCap(dot[q] * scale, cap) : dot[q] * scale;
+      scores[q * kAttentionChunk + thread] = seen ? score : kNothing;
     }
     __syncthreads();
 
@@ -301,8 +303,11 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
   }
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   // Head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
-  if (kv.dtype == Dtype::kBf16) return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
-  if (kv.dtype == Dtype::kF16) return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+  switch (kv.dtype) {
+    case Dtype::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
+    case Dtype::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+    case Dtype::kF32: break;
+  }
   if (tile_queries <= 1) return LaunchTiles<1, float>(call, kv, grid, stream);
   if (tile_queries <= 2) return LaunchTiles<2, float>(call, kv, grid, stream);
   if (tile_queries <= 4) return LaunchTiles<4, float>(call, kv, grid, stream);

@@ -251,7 +251,9 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     CloseCopies();
   };
 
-  const float scale = ScoreScale(dim);
+  const float cap = shape.soft_cap * kLog2e;
+  const float product_scale = ScoreScale(shape);
+  const float scale = cap > 0 ? 1.f : product_scale;  // capped scores are scaled before
   const bool adds_up = unit.partial < 0 || unit.is_first != 0;
   float out[kColumns][4] = {};                        // of this chunk
   float most[2] = {kNothing, kNothing}, sum[2] = {};  // and of this thread's keys
@@ -288,6 +290,13 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
           LoadMatrices(key + n * 16 * kStride + k * 16, b);
           Core::MultiplyAdd(q[k], b[0], b[1], score[2 * n]);
           Core::MultiplyAdd(q[k], b[2], b[3], score[2 * n + 1]);
+        }
+      }
+      if (cap > 0) {
+#pragma unroll
+        for (int n = 0; n < kStep / 8; ++n) {
+#pragma unroll
+          for (float& s : score[n]) s = SoftCap(s * product_scale, cap);
         }
       }
       if (!is_shared || base < all_begin || base + kStep > all_end) {
@@ -460,8 +469,12 @@ cudaError_t PrepareAttentionMma() {
 
 cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
                                int tile_queries, cudaStream_t stream) {
-  return kv.dtype == Dtype::kF16 ? LaunchOf<F16>(call, kv, units, tile_queries, stream)
-                                 : LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
+  switch (kv.dtype) {
+    case Dtype::kF16: return LaunchOf<F16>(call, kv, units, tile_queries, stream);
+    case Dtype::kBf16: return LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
+    case Dtype::kF32: break;  // RunsOnTensorCores refuses it
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace outrider

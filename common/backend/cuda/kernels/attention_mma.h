@@ -8,7 +8,12 @@
 namespace outrider {
 
 inline bool RunsOnTensorCores(const AttentionShape& shape, Dtype kv) {
-  return kv != Dtype::kF32 && shape.head_dim % 16 == 0;
+  switch (kv) {
+    case Dtype::kF32: return false;
+    case Dtype::kF16:
+    case Dtype::kBf16: return shape.head_dim % 16 == 0;
+  }
+  return false;
 }
 
 // Queries of a warp, and warps of a block.

@@ -16,10 +16,14 @@ __device__ inline bool IsIdle(const AttentionCall& call, int what) {
   return call.counts != nullptr && static_cast<int>(blockIdx.x) >= call.counts[what];
 }
 
-// By 2^(q.k times this) a key is weighted.
-__device__ inline float ScoreScale(int head_dim) {
-  return 1.44269504f / sqrtf(static_cast<float>(head_dim));
+constexpr float kLog2e = 1.44269504f;
+
+// By 2^(q.k times this) a key is weighted, where scores have no soft cap.
+__device__ inline float ScoreScale(const AttentionShape& shape) {
+  return kLog2e / sqrtf(shape.ScoreScalar());
 }
+// The soft cap of `score`, both times log2 e.
+__device__ inline float SoftCap(float score, float cap) { return cap * tanhf(score / cap); }
 
 // Where the sums so far and a chunk's sums meet. A chunk of which nothing is seen changes no bit.
 struct Meeting {

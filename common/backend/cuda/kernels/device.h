@@ -39,9 +39,14 @@ __device__ inline F16 Narrow<F16>(float x) {
   return {static_cast<uint16_t>(overflow ? bits - 1 : bits)};
 }
 
-// The bits of `value` as kBf16 or kF16.
+// The bits of `value` as kBf16 or kF16: f32 rows are never rounded.
 __device__ inline uint16_t Round(float value, Dtype dtype) {
-  return dtype == Dtype::kF16 ? Narrow<F16>(value).bits : Narrow<Bf16>(value);
+  switch (dtype) {
+    case Dtype::kF16: return Narrow<F16>(value).bits;
+    case Dtype::kBf16: return Narrow<Bf16>(value);
+    case Dtype::kF32: break;
+  }
+  return 0;
 }
 // Element `at` of rows for a product.
 __device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float value) {

@@ -94,16 +94,18 @@ cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots,
                   shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens, cos_sin,
                   qkv, keys, values);
   };
-  if (kv.dtype == Dtype::kF32) {
-    return launch(RopeAndWriteKvKernel<float>, static_cast<float*>(kv.keys),
-                  static_cast<float*>(kv.values));
+  switch (kv.dtype) {
+    case Dtype::kF32:
+      return launch(RopeAndWriteKvKernel<float>, static_cast<float*>(kv.keys),
+                    static_cast<float*>(kv.values));
+    case Dtype::kF16:
+      return launch(RopeAndWriteKvKernel<F16>, static_cast<F16*>(kv.keys),
+                    static_cast<F16*>(kv.values));
+    case Dtype::kBf16:
+      return launch(RopeAndWriteKvKernel<Bf16>, static_cast<Bf16*>(kv.keys),
+                    static_cast<Bf16*>(kv.values));
   }
-  if (kv.dtype == Dtype::kF16) {
-    return launch(RopeAndWriteKvKernel<F16>, static_cast<F16*>(kv.keys),
-                  static_cast<F16*>(kv.values));
-  }
-  return launch(RopeAndWriteKvKernel<Bf16>, static_cast<Bf16*>(kv.keys),
-                static_cast<Bf16*>(kv.values));
+  return cudaErrorInvalidValue;
 }
 
 cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtype,
@@ -111,9 +113,16 @@ cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtyp
                               cudaStream_t stream) {
   const dim3 grid(Blocks(int64_t{shape.num_kv_heads} * shape.head_dim, kThreads),
                   static_cast<unsigned>(layer_count));
-  return Launch(dtype == Dtype::kF32 ? CopyKvSlotsKernel<float> : CopyKvSlotsKernel<uint16_t>, grid,
-                kThreads, 0, stream, layers, copies, copy_count, shape.num_kv_heads, shape.head_dim,
-                shape.page_tokens);
+  const auto launch = [&](auto* kernel) {
+    return Launch(kernel, grid, kThreads, 0, stream, layers, copies, copy_count, shape.num_kv_heads,
+                  shape.head_dim, shape.page_tokens);
+  };
+  switch (dtype) {
+    case Dtype::kF32: return launch(CopyKvSlotsKernel<float>);
+    case Dtype::kF16:
+    case Dtype::kBf16: return launch(CopyKvSlotsKernel<uint16_t>);
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace outrider

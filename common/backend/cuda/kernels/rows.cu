@@ -18,8 +18,8 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
 
 // One block a head of a row.
 __global__ void __launch_bounds__(512)
-    RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, float* out,
-                  RoundedRows rounded) {
+    RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
+                  float* out, RoundedRows rounded) {
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(512)
   const float mean = BlockSum(sum, of_warp) / static_cast<float>(n);
   const float scale = 1.f / sqrtf(mean + eps);
   for (int i = first; i < n; i += step) {
-    const float value = x[at + i] * scale * gain[i];
+    const float normed = x[at + i] * scale * gain[i];
+    const float value = accumulate ? out[at + i] + normed : normed;
     out[at + i] = value;
     if (rounded.data != nullptr) {
       StoreRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, value);
@@ -41,14 +42,27 @@ __global__ void __launch_bounds__(512)
   }
 }
 
+// A gate is weighted by the sigmoid of this: cpu/row_kernels.cc has GELU's.
+template <Activation kActivation>
+__device__ inline float SigmoidArgument(float x) {
+  if constexpr (kActivation == Activation::kGeluTanh) {
+    return 1.5957691216f * fmaf(0.044715f * (x * x), x, x);
+  } else {
+    static_assert(kActivation == Activation::kSilu);
+    return x;
+  }
+}
+
 // Block x is a row, y its columns: up to the rounded rows' stride.
-__global__ void SwiGluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
+template <Activation kActivation>
+__global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
     const float gate = gate_up[row * 2 * n + i];
     // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
-    const float value = gate / (1.f + expf(-gate)) * gate_up[row * 2 * n + n + i];
+    const float weight = 1.f + expf(-SigmoidArgument<kActivation>(gate));
+    const float value = gate / weight * gate_up[row * 2 * n + n + i];
     out[row * n + i] = value;
     if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {
@@ -67,6 +81,18 @@ __global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, flo
   } else if (rounded.data != nullptr && i < rounded.stride) {
     rounded.data[row * rounded.stride + i] = 0;
   }
+}
+
+__global__ void ScaleKernel(float* x, int n, float factor) {
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i < n) x[static_cast<int64_t>(blockIdx.x) * n + i] *= factor;
+}
+
+__global__ void SoftCapKernel(float* x, int n, float cap) {
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i >= n) return;
+  float* at = x + static_cast<int64_t>(blockIdx.x) * n + i;
+  *at = cap * tanhf(*at / cap);
 }
 
 __global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out) {
@@ -94,16 +120,32 @@ template cudaError_t LaunchEmbed(const Bf16*, int, const int32_t*, int, int, flo
 template cudaError_t LaunchEmbed(const F16*, int, const int32_t*, int, int, float*, cudaStream_t);
 
 cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads, int n, int stride,
-                          float eps, float* out, RoundedRows rounded, cudaStream_t stream) {
+                          float eps, bool accumulate, float* out, RoundedRows rounded,
+                          cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads));
-  return Launch(RmsNormKernel, grid, ThreadsForRow(n), 0, stream, x, gain, n, stride, eps, out,
-                rounded);
+  return Launch(RmsNormKernel, grid, ThreadsForRow(n), 0, stream, x, gain, n, stride, eps,
+                accumulate, out, rounded);
 }
 
-cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, RoundedRows rounded,
-                         cudaStream_t stream) {
+cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int n, float* out,
+                      RoundedRows rounded, cudaStream_t stream) {
   const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, rows);
-  return Launch(SwiGluKernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
+  const auto launch = [&](auto* kernel) {
+    return Launch(kernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
+  };
+  switch (activation) {
+    case Activation::kSilu: return launch(GluKernel<Activation::kSilu>);
+    case Activation::kGeluTanh: return launch(GluKernel<Activation::kGeluTanh>);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t LaunchScale(float* x, int rows, int n, float factor, cudaStream_t stream) {
+  return Launch(ScaleKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, factor);
+}
+
+cudaError_t LaunchSoftCap(float* x, int rows, int n, float cap, cudaStream_t stream) {
+  return Launch(SoftCapKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, cap);
 }
 
 cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,

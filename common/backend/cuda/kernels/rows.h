@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "common/backend/backend.h"
 #include "common/backend/cuda/kernels/elements.h"
 #include "common/tensor/tensor.h"
 
@@ -27,14 +28,21 @@ template <class T>
 cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int rows, int n,
                         float* out, cudaStream_t stream);
 
-// out = x / rms(x) * gain for `heads` runs of n values in each of `rows` rows, `stride` apart in x
-// and out. In place when x == out.
+// out = x / rms(x) * gain, or out += when `accumulate`, for `heads` runs of n values in each of
+// `rows` rows, `stride` apart in x and out. In place when x == out, which does not accumulate.
 cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads, int n, int stride,
-                          float eps, float* out, RoundedRows rounded, cudaStream_t stream);
+                          float eps, bool accumulate, float* out, RoundedRows rounded,
+                          cudaStream_t stream);
 
-// gate_up is [rows, 2n]: out[rows, n] = silu(gate) * up.
-cudaError_t LaunchSwiGlu(const float* gate_up, int rows, int n, float* out, RoundedRows rounded,
-                         cudaStream_t stream);
+// gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
+cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int n, float* out,
+                      RoundedRows rounded, cudaStream_t stream);
+
+// x[rows, n] *= factor.
+cudaError_t LaunchScale(float* x, int rows, int n, float factor, cudaStream_t stream);
+
+// Each of x[rows, n] becomes cap * tanh(x / cap).
+cudaError_t LaunchSoftCap(float* x, int rows, int n, float cap, cudaStream_t stream);
 
 // out[i] = x[rows[i]], rows of n; all of x in order when `rows` is null, and nothing but the
 // rounded copy when `out` is null.

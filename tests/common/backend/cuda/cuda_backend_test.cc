@@ -188,22 +188,22 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
     return y[3];
   };
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
   EXPECT_EQ(product(x->floats()), 1.f);
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
   EXPECT_EQ(product(x->floats()), 2.f);
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
   // The same by a product that rounds nothing itself and so leaves the copy alone.
   const auto exact = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF32).value();
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
   backend->MatMul(*exact, gain->floats(), 1, nullptr, true, x->floats());
   EXPECT_EQ(product(x->floats()), 2.f);
   const std::vector<float> threes(n, 3.f);
   const auto table = backend->Pack({threes.data(), Dtype::kF32, {1, n}}, WeightType::kF32).value();
   const std::vector<TokenId> token = {0};
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
   backend->Embed(*table, token.data(), 1, x->floats());
   EXPECT_EQ(product(x->floats()), 3.f);
 }
@@ -253,6 +253,35 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   }
   EXPECT_FALSE(std::isnan(results[0][0]));
   EXPECT_EQ(results[0], results[1]);
+}
+
+// A layer with a window reads nothing before it, whatever other layers of the pass see.
+TEST(CudaBackend, PlansAPassForEachWindow) {
+  const AttentionShape all = {.num_heads = 2, .num_kv_heads = 1, .head_dim = 16, .page_tokens = 16};
+  AttentionShape some = all;
+  some.sliding_window = 300;
+  std::vector<int32_t> positions = {700}, slots = {700}, row_begin = {0, 1}, context = {700};
+  std::vector<int32_t> page_begin = {0, 44}, pages(44), windows = {0, 300};
+  std::iota(pages.begin(), pages.end(), 0);
+  const BatchLayout layout = {.rows = 1,
+                              .sequences = 1,
+                              .positions = positions.data(),
+                              .slots = slots.data(),
+                              .row_begin = row_begin.data(),
+                              .context = context.data(),
+                              .page_begin = page_begin.data(),
+                              .pages = pages.data(),
+                              .windows = windows};
+  const Stream stream;
+  CudaBatch batch(&stream);
+  const AttentionLimits limits = {.blocks = 1, .max_partials = 100, .tile_queries = 8};
+  batch.BeginPasses({&layout, 1}, all, limits, /*round_up=*/true);
+  const AttentionUnit* of_all = batch.Attention(layout, all, limits).call.units;
+  const AttentionUnit* of_some = batch.Attention(layout, some, limits).call.units;
+  stream.Wait();
+  EXPECT_EQ(of_all->begin, 0);
+  EXPECT_EQ(of_some->begin, 401);
+  EXPECT_EQ(of_some->chunk_begin, 1);
 }
 
 TEST(CreateBackend, KnowsItsDevicesByName) {

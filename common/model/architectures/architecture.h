@@ -1,0 +1,34 @@
+// The architectures of config.json that are known. A new one is a file of this folder, which reads
+// what is its own into the description of the layers, and a line of the table in architecture.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/model/config.h"
+#include "common/model/config_fields.h"
+
+namespace outrider {
+
+struct Architecture {
+  std::string_view name;  // "LlamaForCausalLM"
+  // Describes all of config->layers. The sizes, and so the number of layers, are read before.
+  // kUnimplemented names an option that is not supported, kInvalidArgument a senseless field.
+  Status (*describe)(const ConfigFields& fields, ModelConfig* config);
+  int head_dim = 0;  // where config.json has none; 0: hidden_size / num_attention_heads
+};
+
+// nullptr: it is not known.
+const Architecture* FindArchitecture(std::string_view name);
+// "LlamaForCausalLM, MistralForCausalLM, ..."
+std::string ArchitectureNames();
+
+// One for each file of this folder.
+Status DescribeGemma2(const ConfigFields& fields, ModelConfig* config);
+Status DescribeLlama(const ConfigFields& fields, ModelConfig* config);
+Status DescribeMistral(const ConfigFields& fields, ModelConfig* config);
+Status DescribeQwen2(const ConfigFields& fields, ModelConfig* config);
+Status DescribeQwen3(const ConfigFields& fields, ModelConfig* config);
+
+}  // namespace outrider

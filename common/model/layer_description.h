@@ -1,0 +1,55 @@
+// What the layers of a decoder compute. A file of architectures/ reads it from config.json; loading
+// (weights.h) and running (transformer.h) follow it and know no architecture.
+//
+// A layer has two halves, attention and the MLP. Each reads the normalised residual stream and adds
+// its result, which may be normalised once more, to it. What a half does is a struct of its own: a
+// mixture of experts would be a router in MlpDescription.
+#pragma once
+
+#include <optional>
+
+#include "common/backend/backend.h"
+
+namespace outrider {
+
+// RoPE frequencies rescaled for long contexts as Llama 3.1 does ("rope_type": "llama3").
+struct Llama3RopeScaling {
+  float factor = 1.f;
+  float low_freq_factor = 1.f;
+  float high_freq_factor = 4.f;
+  int original_max_position_embeddings = 0;
+
+  bool operator==(const Llama3RopeScaling&) const = default;
+};
+
+struct RopeDescription {
+  float theta = 10000.f;
+  std::optional<Llama3RopeScaling> scaling;
+
+  bool operator==(const RopeDescription&) const = default;
+};
+
+// Norms are RMS norms, given by the names that the checkpoint has for their gains.
+struct AttentionDescription {
+  const char* norm = "input_layernorm";  // of what the half reads
+  const char* norm_after = nullptr;      // of its result; null: none
+  bool qkv_bias = false;                 // q, k and v have biases
+  bool qk_norm = false;  // every head of q and k is normalised by itself, before the rotation
+  RopeDescription rope;
+  int window = 0;          // positions that a token sees, itself the last; 0: all
+  float soft_cap = 0;      // of scores, as AttentionShape has it; 0: none
+  float query_scalar = 0;  // scores are q.k / sqrt(query_scalar); 0: of the heads' size
+};
+
+struct MlpDescription {
+  const char* norm = "post_attention_layernorm";
+  const char* norm_after = nullptr;
+  Activation activation = Activation::kSilu;
+};
+
+struct LayerDescription {
+  AttentionDescription attention;
+  MlpDescription mlp;
+};
+
+}  // namespace outrider

@@ -17,6 +17,7 @@ Status ExecSibling(const std::string& name, const std::vector<std::string>& argu
   std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(path.c_str(), argv.data());

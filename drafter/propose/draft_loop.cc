@@ -10,19 +10,12 @@
 #include "common/base/log.h"
 
 namespace outrider {
-namespace {
-
-// `limit`, where 0 stands for none.
-int LimitOr(int limit, int otherwise) { return limit > 0 ? limit : otherwise; }
-
-}  // namespace
 
 DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
                      DraftObserver* observer)
     : model_(model),
       options_(options),
       clock_(clock),
-      inbox_(options.inbox_capacity),
       traces_(options.tracer),
       head_(options.head, &observers_),
       capture_(options.recorder, model->config().hidden_size),
@@ -107,21 +100,21 @@ void DraftLoop::Handle(LinkEvent event) {
 
 void DraftLoop::Connect(uint64_t id, WelcomeEvent& welcome) {
   const ModelConfig& config = model_->config();
-  sessions_.Connect(
-      id, {.link = std::move(welcome.link),
-           .bounds = {
-               .vocab_size = config.vocab_size,
-               .allowed = std::min({welcome.vocab_limit, config.vocab_size,
-                                    LimitOr(options_.tokenizer_vocab, config.vocab_size)}),
-               .max_context = LimitOr(options_.max_context, config.max_position_embeddings),
-               .max_draft_length = options_.max_draft_length,
-               .max_draft_tokens = options_.max_draft_tokens,
-               // A depth is computed in one pass.
-               .max_sequences = step_tokens(),
-               .eos_token_ids = config.eos_token_ids,
-               .law_limits = welcome.law_limits,
-               .head = head_.state(),
-           }});
+  int allowed = std::min(welcome.vocab_limit, config.vocab_size);
+  if (options_.tokenizer_vocab > 0) allowed = std::min(allowed, options_.tokenizer_vocab);
+  sessions_.Connect(id, {.link = std::move(welcome.link),
+                         .bounds = {
+                             .vocab_size = config.vocab_size,
+                             .allowed = allowed,
+                             .max_context = config.max_position_embeddings,
+                             .max_draft_length = options_.max_draft_length,
+                             .max_draft_tokens = options_.max_draft_tokens,
+                             // A depth is computed in one pass.
+                             .max_sequences = step_tokens(),
+                             .eos_token_ids = config.eos_token_ids,
+                             .law_limits = welcome.law_limits,
+                             .head = head_.state(),
+                         }});
 }
 
 void DraftLoop::Handle(VerifierConnection& connection, const OpenEvent& open) {

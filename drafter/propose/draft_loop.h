@@ -41,11 +41,9 @@ struct DraftLoopOptions {
   int chunk_depths = 4;        // a draft is sent in parts of this many depths
   int ahead_tokens = 0;        // as LookaheadOptions
   int max_ahead_rows = 4;
-  int max_context = 0;         // 0: the model's
   int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
   int max_step_tokens = 256;   // of one forward pass
   int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
-  size_t inbox_capacity = 4096;
   const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop
   // Of what a head is trained on, if that is wanted; outlives the loop.
   HeadRecorder* recorder = nullptr;
@@ -54,6 +52,9 @@ struct DraftLoopOptions {
 
 class DraftLoop final : public LinkEvents {
  public:
+  // Events that wait at most, but for urgent ones.
+  static constexpr size_t kMostWaiting = 4096;
+
   // `model` and `clock` outlive the loop, and `observer` if there is one.
   DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
             DraftObserver* observer);
@@ -88,7 +89,7 @@ class DraftLoop final : public LinkEvents {
   Model* const model_;
   const DraftLoopOptions options_;
   const Clock* const clock_;
-  Inbox<LinkEvent> inbox_;
+  Inbox<LinkEvent> inbox_{kMostWaiting};
   std::atomic<bool> stopped_ = false;
   DraftTraces traces_;
   DraftObservers observers_;

@@ -21,8 +21,7 @@ class HeadState {
   // `head` must outlive it.
   explicit HeadState(const AcceptanceHead* head) : head_(head) {}
 
-  int width() const { return head_->width; }
-  // The chance of each token whose last hidden state is a row of `hidden` [rows, width()].
+  // The chance of each token whose last hidden state is a row of `hidden` [rows, hidden_size].
   std::vector<float> Predict(std::span<const float> hidden) const;
 
   // A token of predicted chance `predicted` was accepted with probability `actual`. One step of

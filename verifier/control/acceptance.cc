@@ -5,13 +5,12 @@
 #include <numbers>
 #include <numeric>
 
+#include "verifier/control/tuning.h"
+
 namespace outrider {
 namespace {
 
-constexpr double kProfileDiscount = 0.9995;  // two thousand rounds
-constexpr double kProfilePrior = 32;         // trials that say: no offset
-constexpr int kTabulateEvery = 32;           // rounds
-constexpr double kMostOffset = 3;
+constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
 
 double Logit(double p) { return std::log(p / (1 - p)); }
 
@@ -92,9 +91,10 @@ void DepthProfile::Tabulate() {
   double mean = 0, trials = 0;
   for (const Depth& d : depths_) {
     const double expected = d.trials > 0 ? d.expected / d.trials : 0.5;
-    const double seen = (d.accepted + kProfilePrior * expected) / (d.trials + kProfilePrior);
+    const double seen =
+        (d.accepted + kTuning.profile_prior * expected) / (d.trials + kTuning.profile_prior);
     // Both strictly between 0 and 1: `expected` is a mean of levels.
-    offsets.push_back(std::clamp(Logit(seen) - Logit(expected), -kMostOffset, kMostOffset));
+    offsets.push_back(Logit(seen) - Logit(expected));
     mean += d.trials * offsets.back();
     trials += d.trials;
   }
@@ -141,11 +141,11 @@ double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
 void DepthProfile::Learn(int accepted, int drafted, double mean) {
   for (int j = 0; j < drafted && j <= accepted; ++j) {
     Depth& d = depths_[static_cast<size_t>(j)];
-    d.trials = kProfileDiscount * d.trials + 1;
-    d.accepted = kProfileDiscount * d.accepted + (j < accepted ? 1 : 0);
-    d.expected = kProfileDiscount * d.expected + mean;
+    d.trials = kTuning.profile_discount * d.trials + 1;
+    d.accepted = kTuning.profile_discount * d.accepted + (j < accepted ? 1 : 0);
+    d.expected = kTuning.profile_discount * d.expected + mean;
   }
-  if (++since_tabulated_ >= kTabulateEvery) Tabulate();
+  if (++since_tabulated_ >= kTuning.tabulate_every) Tabulate();
 }
 
 }  // namespace outrider

@@ -3,29 +3,12 @@
 #include <algorithm>
 
 #include "verifier/control/adaptive_session.h"
+#include "verifier/control/tuning.h"
 
 namespace outrider {
 namespace {
 
-// Rounds that count for half of what is believed of a family.
-constexpr double kPriorRounds = 8;
-// How much of what is not known of a family is taken from the others.
-constexpr double kFromOthers = 0.15;
-// Sessions of one client are mostly alike: the pooled law's share, the rest is the law of sessions.
-constexpr double kPooled = 0.8;
-// A turned text is mostly one that has been seen.
-constexpr double kTurnOwn = 0.8;
-constexpr double kPoolLeak = 1.0 / 2000;  // of a round: that all sessions change
-constexpr double kMemoryRounds = 1000;
-constexpr double kTimeDiscount = 0.98;
-constexpr double kTimePrior = 4;  // plain rounds as modelled
-constexpr double kLedgerDiscount = 1 - 1.0 / 4096;
-constexpr double kMostCredit = 64;   // plain rounds: a good hour does not pay for a bad one
-constexpr double kMostLoss = 0.028;  // 3 % and a margin for what the cost model gets wrong
-// Where nothing has paid for a request's length and more, looking further is to cost little.
-constexpr double kSteadyLoss = 0.01;
-constexpr double kLearning = 512;  // tokens
-constexpr double kAdvance = 256;   // tokens that a request is trusted to come to
+constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
 
 }  // namespace
 
@@ -41,8 +24,8 @@ std::unique_ptr<PolicySession> Adaptive::Open() { return std::make_unique<Adapti
 Belief Adaptive::Blend(int index, double own, double pooled) const {
   const Family& f = family(index);
   const double others = std::max(0.0, all_rounds_ - f.rounds);
-  const double from_others = kFromOthers * others / (others + kPriorRounds);
-  own *= f.rounds / (f.rounds + kPriorRounds);
+  const double from_others = kTuning.from_others * others / (others + kTuning.prior_rounds);
+  own *= f.rounds / (f.rounds + kTuning.prior_rounds);
   // What each law counts for; those of others are the sum over all less this one's.
   const double ignorant_share = (1 - own) * (1 - from_others);
   const double all_share = others > 0 ? (1 - own) * from_others / others : 0;
@@ -57,17 +40,17 @@ Belief Adaptive::Blend(int index, double own, double pooled) const {
   return blend;
 }
 
-Belief Adaptive::Prior(int family) const { return Blend(family, 1, kPooled); }
+Belief Adaptive::Prior(int family) const { return Blend(family, 1, kTuning.pooled); }
 
-Belief Adaptive::AfterTurn(int family) const { return Blend(family, kTurnOwn, 0); }
+Belief Adaptive::AfterTurn(int family) const { return Blend(family, kTuning.turn_own, 0); }
 
 void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted, double mean) {
   Family& f = family(index);
-  Mix(AfterTurn(index), kPoolLeak, &f.pooled);
+  Mix(AfterTurn(index), kTuning.pool_leak, &f.pooled);
   f.profile.Update(accepted, drafted, &f.pooled);
   f.profile.Learn(accepted, drafted, mean);
   const double before = f.rounds;
-  f.rounds = std::min(before + 1, kMemoryRounds);
+  f.rounds = std::min(before + 1, kTuning.memory_rounds);
   all_rounds_ += f.rounds - before;
   for (size_t k = 0; k < kLevels; ++k) {
     const double seen = f.seen[k] + (belief[k] - f.seen[k]) / f.rounds;
@@ -79,23 +62,23 @@ void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted,
 void Adaptive::LearnSeconds(int index, double measured, double modelled) {
   Family& f = family(index);
   // One stall is not what the family takes.
-  f.measured = kTimeDiscount * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
-  f.modelled = kTimeDiscount * f.modelled + modelled;
+  f.measured =
+      kTuning.time_discount * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
+  f.modelled = kTuning.time_discount * f.modelled + modelled;
 }
 
 double Adaptive::Correction(int index, double unit) const {
   const Family& f = family(index);
-  return (f.measured + kTimePrior * unit) / (f.modelled + kTimePrior * unit);
+  return (f.measured + kTuning.time_prior * unit) / (f.modelled + kTuning.time_prior * unit);
 }
 
 void Adaptive::Account(double plain_rounds, int emitted) {
-  deficit_ = std::max(-kMostCredit, kLedgerDiscount * deficit_ + plain_rounds - emitted);
-  served_ = kLedgerDiscount * served_ + emitted;
+  deficit_ = kTuning.ledger_discount * deficit_ + plain_rounds - emitted;
+  served_ = kTuning.ledger_discount * served_ + emitted;
 }
 
 double Adaptive::Budget(double remaining) const {
-  return kMostLoss * (std::min(served_, kLearning) + std::min(remaining, kAdvance)) +
-         kSteadyLoss * std::max(0.0, served_ - kLearning);
+  return kTuning.most_loss * (served_ + std::min(remaining, kTuning.advance));
 }
 
 double Adaptive::Allowance(double remaining) const {

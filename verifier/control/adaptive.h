@@ -11,8 +11,8 @@
 // few pulls of it may be expected to gain, times the tokens that can still profit, against what
 // those pulls are expected to lose (the knowledge gradient over the best number of pulls: Frazier
 // and Powell 2010, KG(*)). A ledger of time lost against plain decoding bounds what may be risked:
-// an arm that is not surely faster is taken only while a bad round of it stays below kMostLoss of
-// the tokens served and to come.
+// an arm that is not surely faster is taken only while a bad round of it stays below a share of the
+// tokens served and to come. tuning.h has the constants.
 //
 // Thread: one (the engine's). No randomness. Choose is O(arms), without allocation.
 #pragma once
@@ -35,7 +35,7 @@ class Adaptive final : public Policy {
   // Dispatched and not observed.
   int64_t pending() const { return pending_; }
   // Time lost against plain decoding so far, less what drafting gained, in plain rounds; old rounds
-  // fade, and so does what was gained beyond a few.
+  // fade.
   double deficit() const { return deficit_; }
   // What is believed of a family before a session has drafted with it.
   Belief Prior(int family) const;

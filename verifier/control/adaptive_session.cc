@@ -6,25 +6,12 @@
 #include <limits>
 #include <numbers>
 
+#include "verifier/control/tuning.h"
+
 namespace outrider {
 namespace {
 
-// Of a round: that the text turns and some family is better than it was. Each gets its part, and
-// one never more than half: with many, trying all of them again and again would cost more than it
-// finds.
-constexpr double kTurn = 1.0 / 80;
-// Of what trying an arm may gain, as later rounds could learn the same.
-constexpr double kEagerness = 0.5;
-constexpr double kHorizonTokens = 256;  // longest that a lesson is trusted to hold
-// That an arm beats plain decoding: with it no budget is needed. Ignorance alone does not reach it.
-constexpr double kSure = 0.98;
-// A proposer that has drafted is taken for worse than it seems, with this probability for better.
-constexpr double kPessimism = 0.1;
-// Of what may be risked: kept for the fastest arm, as an unlucky start must not end in plain
-// decoding because other arms were tried, too.
-constexpr double kReserve = 0.5;
-// Rounds that a drafter stays once it is asked: catching up is spread over them.
-constexpr double kStay = 16;
+constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
 constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
 
 // E[max(x - z, 0)] of a standard normal x, z >= 0, by table: it is asked for in each round of each
@@ -61,7 +48,9 @@ double MostLoss(const Choice& choice) {
 
 AdaptiveSession::AdaptiveSession(Adaptive& shared)
     : shared_(shared),
-      turn_(kTurn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
+      // Each family gets its part, and one never more than half: with many, trying all of them
+      // again and again would cost more than it finds.
+      turn_(kTuning.turn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
       families_(shared.families_.size()),
       behind_(static_cast<size_t>(shared.arms_.proposers())) {
   candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
@@ -90,7 +79,8 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
     Candidate c{.arm = i};
     c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
     c.catch_up = CatchUp(i, context);
-    c.seconds = c.modelled * shared_.Correction(facts.family, plain_seconds) + c.catch_up / kStay;
+    c.seconds =
+        c.modelled * shared_.Correction(facts.family, plain_seconds) + c.catch_up / kTuning.stay;
     c.tokens = MomentsOf(profile(i).TokensAt(facts.length), own.belief);
     const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
     c.tokens_now = last < facts.length ? profile(i).Tokens(own.belief, last) : c.tokens.mean;
@@ -150,7 +140,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
   // Were all learned by one pull.
   const double most =
       std::max(Improvement(c.mean, c.deviation), Improvement(own.mean, own.deviation));
-  if (kEagerness * horizon * most - speed * c.catch_up <= std::max(0.0, least)) return 0;
+  if (kTuning.eagerness * horizon * most - speed * c.catch_up <= std::max(0.0, least)) return 0;
   const double trials = profile(c.arm).Trials(own.belief, FactsOf(c.arm).length);
   if (trials <= 0) return 0;
   const double loss = speed * c.seconds - c.tokens.mean;
@@ -160,7 +150,8 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
     const double share = std::sqrt(pulls * trials / (pulls * trials + own.trials));
     const double gain = std::max(Improvement(c.mean, share * c.deviation),
                                  Improvement(own.mean, share * own.deviation));
-    worth = std::max(worth, (kEagerness * horizon * gain - speed * c.catch_up) / pulls - loss);
+    worth =
+        std::max(worth, (kTuning.eagerness * horizon * gain - speed * c.catch_up) / pulls - loss);
   }
   return worth > 0 ? worth + loss : 0;
 }
@@ -170,7 +161,9 @@ double AdaptiveSession::FewTokens(const Candidate& c) {
   if (!family(c.arm).touched) return 1;
   const Belief& belief = family(c.arm).belief;
   size_t k = 0;
-  for (double below = belief[0]; below < kPessimism && k + 1 < kLevels; below += belief[k]) ++k;
+  for (double below = belief[0]; below < kTuning.pessimism && k + 1 < kLevels; below += belief[k]) {
+    ++k;
+  }
   return profile(c.arm).TokensAt(FactsOf(c.arm).length)[k];
 }
 
@@ -182,7 +175,7 @@ bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   for (size_t k = kLevels; k > 0 && tokens[k - 1] * plain_seconds > c.seconds; --k) {
     sure += belief[k - 1];
   }
-  return sure >= kSure;
+  return sure >= kTuning.sure;
 }
 
 Choice AdaptiveSession::Choose(const Context& context) {
@@ -195,13 +188,14 @@ Choice AdaptiveSession::Choose(const Context& context) {
   Compare(fastest);
 
   const double speed = fastest.speed();
-  const double remaining = context.remaining > 0 ? context.remaining : kHorizonTokens;
+  const double remaining = context.remaining > 0 ? context.remaining : kTuning.horizon_tokens;
   const double horizon =
-      (shared_.shared_ ? kHorizonTokens : std::min(remaining, kHorizonTokens)) / speed;
+      (shared_.shared_ ? kTuning.horizon_tokens : std::min(remaining, kTuning.horizon_tokens)) /
+      speed;
   const double end_speed = EndSpeed(fastest, context.remaining);
   const double allowance = shared_.Allowance(remaining);
   const bool reserves = FactsOf(fastest.arm).sequences > 0 && !SurelyFaster(fastest, plain_seconds);
-  const double reserve = reserves ? kReserve * shared_.Budget(remaining) : 0;
+  const double reserve = reserves ? kTuning.reserve * shared_.Budget(remaining) : 0;
 
   Choice choice{.arm = plain,
                 .seconds = plain_seconds,

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/spec/stop_rule.h"
 #include "tests/drafter/propose/parts_fixture.h"
 
 namespace outrider {
@@ -90,6 +91,33 @@ TEST_F(DepthDrafterTest, BrokenRowsRefuseTheirSessionOnly) {
   EXPECT_THAT(connection.outbox[0].chunk.tokens, IsEmpty());
   EXPECT_THAT(connection.outbox[1].chunk.tokens, SizeIs(1));
   EXPECT_EQ(reports_.all[0].broken_rows, 1);
+}
+
+// The head weighs what a pass costs while drafts are drawn.
+TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
+  const AcceptanceHead head{.width = 4, .depth = 0, .parameters = {1.f, -1.f, 0.5f, 0.5f, 0.f}};
+  for (const bool reads_prompt : {true, false}) {
+    Build({.head = &head}, {.total_pages = 1024});
+    model_->set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(5)); });
+    VerifierConnection& connection = Connect(1);
+    OpenEvent open = Request(0, Sequences(1, 3), std::vector<TokenId>(kCatchUpTokens + 1, 3));
+    open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
+    HeldSession& held = Hold(connection, open);
+    while (held.mirror->session.drafting()) RunPass();
+    const SessionVerdict verdict{
+        .session = 0, .round = 1, .node = 2, .next = {7}, .acceptance = "\xc0\xc0\xc0"};
+    for (uint64_t id = 1; id <= 40; ++id) {
+      parts_->head.OnVerdict(held, verdict, clock_.Now());
+      Hold(connection, id, 1, std::vector<TokenId>(kCatchUpTokens + (reads_prompt ? 1 : 0), 3));
+      RunPass();
+      parts_->sessions.Forget(connection, id);
+    }
+    if (reads_prompt) {
+      EXPECT_EQ(parts_->head.state()->threshold(), kFirstHeadThreshold);
+    } else {
+      EXPECT_NE(parts_->head.state()->threshold(), kFirstHeadThreshold);
+    }
+  }
 }
 
 TEST_F(DepthDrafterTest, GuessesDrawWithoutSending) {

@@ -268,11 +268,12 @@ TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
 }
 
 TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
-  Start({}, {.inbox_capacity = 10});
+  Start();
   loop_->Step();
   int taken = 0;
-  for (int i = 0; i < 1000; ++i) taken += loop_->Push({kConnection, CloseEvent{1}});
-  EXPECT_EQ(taken, 10);
+  constexpr auto kMost = static_cast<int>(DraftLoop::kMostWaiting);
+  for (int i = 0; i < kMost + 10; ++i) taken += loop_->Push({kConnection, CloseEvent{1}});
+  EXPECT_EQ(taken, kMost);
   loop_->PushUrgent({kConnection, DisconnectedEvent{}});
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());

@@ -38,13 +38,13 @@ class LookaheadTest : public PartsTest {
 TEST_F(LookaheadTest, TakesTheLikeliestGuessOfEachSession) {
   Build({.lookahead = {.tokens = 64, .max_rows = 3}});
   VerifierConnection& connection = Connect(1);
-  for (uint64_t id = 1; id <= 2; ++id) Hold(connection, id, 2);
+  for (const uint64_t id : {2, 1}) Hold(connection, id, 2);
   while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
   const std::vector<PassShare> shares = parts_->lookahead.Plan();
   ASSERT_THAT(shares, SizeIs(3));
-  EXPECT_EQ(shares[0].held->id, 1u);
-  EXPECT_EQ(shares[1].held->id, 2u);
-  EXPECT_EQ(shares[2].held->id, 1u) << "the second guess of the first session";
+  EXPECT_EQ(shares[0].held->id, 2u) << "its plan is the older one";
+  EXPECT_EQ(shares[1].held->id, 1u);
+  EXPECT_EQ(shares[2].held->id, 2u) << "the second guess of the first session";
   for (const PassShare& share : shares) {
     ASSERT_NE(share.guess, nullptr);
     EXPECT_EQ(share.tokens, 1);

@@ -11,6 +11,9 @@ StopOnSignal::StopOnSignal() {
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  // One that is pending is seen before anything is begun, however late the thread runs.
+  const timespec at_once = {};
+  if (const int signal = sigtimedwait(&signals_, nullptr, &at_once); signal > 0) Take(signal);
   thread_ = std::thread([this] { Watch(); });
 }
 
@@ -27,10 +30,14 @@ void StopOnSignal::Watch() {
     sigwait(&signals_, &signal);
     if (done_) return;
     if (signal_ != 0) std::_Exit(128 + signal);
-    signal_ = signal;
-    signal_.notify_all();
-    source_.request_stop();
+    Take(signal);
   }
+}
+
+void StopOnSignal::Take(int signal) {
+  signal_ = signal;
+  signal_.notify_all();
+  source_.request_stop();
 }
 
 void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }

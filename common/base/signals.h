@@ -8,9 +8,10 @@
 
 namespace outrider {
 
-// While it lives, the first SIGTERM or SIGINT asks token() to stop, and a second one ends the
-// process at once with 128 + its number. Made before the other threads: it blocks the signals in
-// the calling thread, and those that it starts inherit that.
+// While it lives, the first SIGTERM or SIGINT asks token() to stop (one that is pending already
+// does so at once), and a second one ends the process at once with 128 + its number. Made before
+// the other threads: it blocks the signals in the calling thread, and those that it starts inherit
+// that.
 //
 // Callbacks of the token run on a thread of its own, not in a signal handler: they may take locks.
 class StopOnSignal {
@@ -27,6 +28,7 @@ class StopOnSignal {
   void Wait() const { signal_.wait(0); }
 
  private:
+  void Take(int signal);
   void Watch();
 
   sigset_t signals_;

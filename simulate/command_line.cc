@@ -19,17 +19,11 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsageError = 2;
 
-std::vector<std::string> RuleNames() {
-  std::vector<std::string> names;
-  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
-  return names;
-}
-
 void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
   // Not ->required(): control has no pair.
   app.add_option("--pair", o->pair_path, "JSON file with the target and the draft");
   app.add_option("--algorithm", o->algorithm, "The verification rule")
-      ->check(CLI::IsMember(RuleNames()))
+      ->check(CLI::IsMember(AlgorithmNames()))
       ->capture_default_str();
   app.add_option("--draft-length", o->draft_length,
                  "Draft tokens per sequence and round; without it, the tree's depth or else 4")

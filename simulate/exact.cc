@@ -46,9 +46,7 @@ class Rounds {
 
   // False once greedy-block had too many runs (each emits once, and costs two of other rules);
   // figures are wrong then.
-  bool complete() const {
-    return simulation_.rule != Rule::kGreedyBlock || 2 * emissions_ <= kMaxExactCost;
-  }
+  bool complete() const { return !simulation_.greedy_block || 2 * emissions_ <= kMaxExactCost; }
 
   // By the number of a start; 0: the generation's.
   const RoundLaw& Of(int start) {
@@ -184,7 +182,7 @@ Result<SimulationFigures> ExactFigures(const Simulation& simulation) {
     return TooMuch(simulation, "sequences");
   }
   OUTRIDER_TRY(CheckRoundCost(simulation));
-  if (simulation.rule != Rule::kGreedyBlock && starts * RoundCost(simulation) > kMaxExactCost) {
+  if (!simulation.greedy_block && starts * RoundCost(simulation) > kMaxExactCost) {
     return TooMuch(simulation, "rounds");
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "common/base/types.h"
@@ -16,9 +17,15 @@ namespace outrider {
 struct Simulation {
   MarkovPair pair;
   Rule rule = Rule::kBlock;
+  bool greedy_block = false;  // in place of `rule`: no service has it
   DraftShape shape;
   int chain = 1;  // rounds over which tokens are counted
 };
+
+inline constexpr std::string_view kGreedyBlockName = "greedy-block";
+inline std::string_view AlgorithmName(const Simulation& simulation) {
+  return simulation.greedy_block ? kGreedyBlockName : RuleName(simulation.rule);
+}
 
 // Over generations from the start. Standard errors are 0 where nothing was sampled.
 struct SimulationFigures {

@@ -196,7 +196,7 @@ void EnumerateRound(const Simulation& simulation, const RoundStart& start, const
   const EnumeratedPair pair = Enumerable(simulation.pair);
   Tokens context;
   if (start.last >= 0) context.push_back(start.last);
-  if (simulation.rule == Rule::kGreedyBlock) {
+  if (simulation.greedy_block) {
     return EnumerateGreedyBlock(pair, simulation.shape, context, start.carry, emit);
   }
   ForEachEmission(simulation.rule, pair, context, simulation.shape, nullptr,
@@ -213,7 +213,7 @@ double RoundCost(const Simulation& simulation) {
   }
   if (UsesClosedForm(simulation)) return vocab * vocab / kEmissions;
   const double runs = RunCount(simulation).Round();
-  return simulation.rule == Rule::kGreedyBlock ? runs * vocab : runs * (1 + vocab / kEmissions);
+  return simulation.greedy_block ? runs * vocab : runs * (1 + vocab / kEmissions);
 }
 
 Status CheckRoundCost(const Simulation& simulation) {
@@ -223,7 +223,7 @@ Status CheckRoundCost(const Simulation& simulation) {
     }
   }
   if (RoundCost(simulation) <= kMaxExactCost) return Status();
-  return InvalidArgument("exact: " + std::string(RuleName(simulation.rule)) + " with vocab " +
+  return InvalidArgument("exact: " + std::string(AlgorithmName(simulation)) + " with vocab " +
                          std::to_string(simulation.pair.vocab) + ", " +
                          std::to_string(simulation.shape.total_draws()) +
                          " draws a round has too many ways to go to enumerate; sample instead");

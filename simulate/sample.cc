@@ -147,8 +147,8 @@ class Generation {
     if (simulation_.rule != Rule::kGumbel && laws_.empty()) {
       PairRound round(simulation_.pair, tree, last);
       PhiloxCoins coins(seed_, round_);
-      return simulation_.rule == Rule::kGreedyBlock ? VerifyGreedyBlock(round, carry_, coins)
-                                                    : Verify(simulation_.rule, round, coins);
+      return simulation_.greedy_block ? VerifyGreedyBlock(round, carry_, coins)
+                                      : Verify(simulation_.rule, round, coins);
     }
     for (int node = 0; node <= tree.size() && !laws_.empty(); ++node) {
       if (tree.draws(node).empty()) continue;
@@ -191,7 +191,7 @@ SimulationFigures SampleFigures(const Simulation& simulation, int64_t generation
                                 bool wire) {
   const FloatRows target(simulation.pair.target), draft(simulation.pair.draft);
   std::vector<DraftLaw> laws;
-  if (wire && simulation.rule != Rule::kGreedyBlock) {
+  if (wire && !simulation.greedy_block) {
     for (const auto& row : simulation.pair.draft.rows) laws.push_back(WireLaw(row));
   }
   const auto total = static_cast<size_t>(simulation.shape.length) + 1;

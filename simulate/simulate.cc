@@ -51,7 +51,10 @@ Result<DraftShape> ParseShape(const SimulateOptions& options) {
 
 Result<Simulation> ParseSimulation(std::string_view pair_json, const SimulateOptions& options) {
   Simulation simulation;
-  OUTRIDER_ASSIGN(simulation.rule, ParseRule(options.algorithm));
+  simulation.greedy_block = options.algorithm == kGreedyBlockName;
+  if (!simulation.greedy_block) {
+    OUTRIDER_ASSIGN(simulation.rule, ParseRule(options.algorithm));
+  }
   OUTRIDER_ASSIGN(simulation.shape, ParseShape(options));
   if (simulation.shape.leaves() > 1 && !TakesManyPaths(simulation.rule)) {
     return InvalidArgument("algorithm " + options.algorithm + " verifies one draft, not " +
@@ -128,6 +131,13 @@ std::string ToJson(const Simulation& simulation, const SimulationFigures& figure
 }
 
 }  // namespace
+
+std::vector<std::string> AlgorithmNames() {
+  std::vector<std::string> names;
+  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  names.emplace_back(kGreedyBlockName);
+  return names;
+}
 
 Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& options) {
   OUTRIDER_ASSIGN(const Simulation simulation, ParseSimulation(pair_json, options));

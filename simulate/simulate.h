@@ -15,9 +15,12 @@
 
 namespace outrider {
 
+// The names of the services' rules, and greedy-block.
+std::vector<std::string> AlgorithmNames();
+
 struct SimulateOptions {
   std::string pair_path = {};            // PAIR.json, see pair.h
-  std::string algorithm = "block";       // a rule's name
+  std::string algorithm = "block";       // one of AlgorithmNames()
   std::optional<int> draft_length = {};  // G: 0 to 16; unset: the tree's, else 4
   int drafts = 1;                        // K: i.i.d. sequences, 1 to 16
   std::vector<int> tree = {};            // k_1 .. k_G in place of K: draws of each draw at a depth

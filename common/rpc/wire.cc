@@ -46,7 +46,6 @@ v1::SpeculationOptions::Rule ToWire(Rule rule) {
   switch (rule) {
     case Rule::kToken: return v1::SpeculationOptions::RULE_TOKEN;
     case Rule::kBlock: return v1::SpeculationOptions::RULE_BLOCK;
-    case Rule::kGreedyBlock: return v1::SpeculationOptions::RULE_GREEDY_BLOCK;
     case Rule::kSpecTr: return v1::SpeculationOptions::RULE_SPECTR;
     case Rule::kMultiRound: return v1::SpeculationOptions::RULE_MULTIROUND;
     case Rule::kMultiPathBlock: return v1::SpeculationOptions::RULE_MULTIPATH_BLOCK;
@@ -60,7 +59,7 @@ Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
   for (const Rule rule : kAllRules) {
     if (ToWire(rule) == wire) return std::optional(rule);
   }
-  return InvalidArgument("speculation.rule: unknown value");
+  return InvalidArgument("speculation.rule: no rule has the number " + std::to_string(wire));
 }
 
 void ToWire(const StopRule& rule, v1::StopRule* wire) {

@@ -30,7 +30,7 @@ class HostRounds {
 // probabilities, valid until the call returns.
 using TargetRowFn = std::function<std::span<const float>(int node)>;
 
-// A round of any rule but greedy-block, with a draft or without. `position`: the place of the
+// A round of any rule, with a draft or without. `position`: the place of the
 // round's first token in the sequence, prompt included (gumbel keys its noise by it). Coins: (seed,
 // round, depth). REQUIRES: Validate(draft, its shape, ..) was ok.
 Verdict VerifyRound(Rule rule, const DraftTree& draft, const TargetRowFn& target_row, int vocab,

@@ -14,8 +14,8 @@
 
 namespace outrider {
 
-// The rules that need nothing but a round and coins. Any other ignores the draft: the next token is
-// the target's.
+// The rules that need nothing but a round and coins; greedy-block, which carries a state from round
+// to round, is in greedy_block.h. Any other ignores the draft: the next token is the target's.
 template <class View, class Coins>
 OUTRIDER_LANES Stop Decide(Rule rule, const View& round, Coins& coins) {
   switch (rule) {
@@ -24,7 +24,6 @@ OUTRIDER_LANES Stop Decide(Rule rule, const View& round, Coins& coins) {
     case Rule::kSpecTr: return VerifySpecTr(round, coins);
     case Rule::kMultiRound: return VerifyMultiRound(round, coins);
     case Rule::kMultiPathBlock: return VerifyMultiPathBlock(round, coins);
-    case Rule::kGreedyBlock:    // carries a state from round to round: greedy_block.h
     case Rule::kGumbel: break;  // has no coins: match.h
   }
   return StopAtLeaf(DraftTree::kRoot);

@@ -6,7 +6,6 @@ std::string_view RuleName(Rule rule) {
   switch (rule) {
     case Rule::kToken: return "token";
     case Rule::kBlock: return "block";
-    case Rule::kGreedyBlock: return "greedy-block";
     case Rule::kSpecTr: return "spectr";
     case Rule::kMultiRound: return "multiround";
     case Rule::kMultiPathBlock: return "multipath-block";
@@ -24,8 +23,6 @@ Result<Rule> ParseRule(std::string_view name) {
   return InvalidArgument("rule \"" + std::string(name) + "\" is none of " + names);
 }
 
-bool TakesManyPaths(Rule rule) {
-  return rule != Rule::kToken && rule != Rule::kBlock && rule != Rule::kGreedyBlock;
-}
+bool TakesManyPaths(Rule rule) { return rule != Rule::kToken && rule != Rule::kBlock; }
 
 }  // namespace outrider

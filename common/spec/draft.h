@@ -14,18 +14,16 @@ namespace outrider {
 enum class Rule {
   kToken,
   kBlock,
-  kGreedyBlock,
   kSpecTr,
   kMultiRound,
   kMultiPathBlock,
   kGumbel,
 };
 
-inline constexpr Rule kAllRules[] = {Rule::kToken,  Rule::kBlock,      Rule::kGreedyBlock,
-                                     Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock,
-                                     Rule::kGumbel};
+inline constexpr Rule kAllRules[] = {Rule::kToken,      Rule::kBlock,          Rule::kSpecTr,
+                                     Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel};
 
-// "token", "block", "greedy-block", "spectr", "multiround", "multipath-block", "gumbel".
+// "token", "block", "spectr", "multiround", "multipath-block", "gumbel".
 std::string_view RuleName(Rule rule);
 // kInvalidArgument lists the names.
 Result<Rule> ParseRule(std::string_view name);

@@ -141,7 +141,6 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
 
 void RegisterAll() {
   for (const Rule rule : kAllRules) {
-    if (rule == Rule::kGreedyBlock) continue;  // not served
     for (const int vocab : {32768, 131072}) {
       for (const int k : {1, 4, 8}) {
         if (k > 1 && !TakesManyPaths(rule)) continue;

@@ -316,9 +316,7 @@ TEST(SampledLaw, HoldsForArgmaxDrafts) {
   Setting s = FourTokenSetting();
   s.argmax_draft = true;
   std::vector<Plan> plans;
-  for (const Rule rule : kAllRules) {
-    if (rule != Rule::kGreedyBlock) plans.push_back({rule, {Sequences(1, 3)}});
-  }
+  for (const Rule rule : kAllRules) plans.push_back({rule, {Sequences(1, 3)}});
   ExpectTargetLaw(s, "argmax draft", plans);
 }
 

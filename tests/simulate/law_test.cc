@@ -37,10 +37,10 @@ struct Drafting {
 // Each rule with one draft, and with several and with a tree where it takes them.
 std::vector<Drafting> EveryRule() {
   std::vector<Drafting> all;
-  for (const Rule rule : kAllRules) {
-    const std::string name(RuleName(rule));
+  for (const std::string& name : AlgorithmNames()) {
     for (const int length : {1, 3}) all.push_back({name, length});
-    if (!TakesManyPaths(rule)) continue;
+    const Result<Rule> rule = ParseRule(name);
+    if (!rule.ok() || !TakesManyPaths(*rule)) continue;
     for (const int drafts : {2, 3}) all.push_back({name, 2, drafts});
     all.push_back({name, 2, 1, {1, 2}});
     all.push_back({name, 2, 1, {2, 2}});

@@ -44,10 +44,9 @@ TEST(Simulate, SaysWhatItRan) {
 }
 
 TEST(Simulate, WithoutADraftIsPlainDecoding) {
-  for (const Rule rule : kAllRules) {
+  for (const std::string& algorithm : AlgorithmNames()) {
     const Json report = ReportOf(
-        FourTokens(),
-        {.algorithm = std::string(RuleName(rule)), .draft_length = 0, .chain = 2, .exact = true});
+        FourTokens(), {.algorithm = algorithm, .draft_length = 0, .chain = 2, .exact = true});
     EXPECT_EQ(report["accepted_law"], Json({1.0}));
     EXPECT_EQ(report["acceptance_first_token"], 0.0);
     EXPECT_EQ(report["alpha_first_token"], 0.0);

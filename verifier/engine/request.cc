@@ -50,12 +50,6 @@ Status CheckRule(const GenerationRequest& request, const RequestLimits& limits) 
   if (!request.speculation.rule.has_value()) return Status();
   const Rule rule = *request.speculation.rule;
   const std::string field = "speculation.rule: " + std::string(RuleName(rule));
-  if (rule == Rule::kGreedyBlock) {
-    return InvalidArgument(
-        field +
-        " is not served: it needs the drafter's rows of tokens behind the round, "
-        "and a drafter may be lost; block accepts more over several rounds");
-  }
   if (limits.untrusted_drafters && request.speculation.enabled && !request.sampling.greedy() &&
       rule != Rule::kGumbel) {
     return FailedPrecondition(field +

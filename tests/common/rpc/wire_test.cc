@@ -168,5 +168,15 @@ TEST(Wire, MalformedDraftsAreRefused) {
   EXPECT_TRUE(FromWire(large).ok());
 }
 
+// 3 was greedy-block's.
+TEST(RuleWire, RefusesNumbersOfNoRule) {
+  for (const int number : {3, 99}) {
+    const auto rule = FromWire(static_cast<v1::SpeculationOptions::Rule>(number));
+    EXPECT_EQ(rule.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(rule.status().message(), ::testing::HasSubstr(std::to_string(number)));
+  }
+  for (const Rule rule : kAllRules) EXPECT_EQ(FromWire(ToWire(rule)).value(), rule);
+}
+
 }  // namespace
 }  // namespace outrider

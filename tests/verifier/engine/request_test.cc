@@ -108,9 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](GenerationRequest& r) {
                   r.speculation.rule = Rule::kToken;
                   r.speculation.tree = {1, 2};
-                }},
-        BadCase{"greedy-block",
-                [](GenerationRequest& r) { r.speculation.rule = Rule::kGreedyBlock; }}));
+                }}));
 
 TEST(Speculation, DefaultRuleFollowsTheNumberOfSequences) {
   GenerationRequest request = Good();

@@ -129,7 +129,7 @@ cmake -S . -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=RelWithDebInfo -D OUTRIDER_R
 
 stage=build
 host_tests=(cuda_emulator_test cuda_backend_test cuda_model_test cuda_propose_test device_picks_test
-            device_rules_test model_test math_test pair_run_test spec_test rules_test)
+            device_rounds_test model_test math_test pair_run_test spec_test rules_test)
 step "build"
 # A program of an earlier run must not stand for one that no longer builds.
 for program in gpu_bench pair_gpu_bench verify_gpu_bench cuda_parity_test conformance_test "${host_tests[@]}"; do

@@ -81,8 +81,10 @@ int ChooseDraw(Round& round, int node, const PathChoice& choice,
 
 template <class TokenAfter>
 Verdict VerifyMatch(const DraftTree& tree, TokenAfter token_after) {
-  const int node = MatchingPath(tree, token_after, OneLane());
-  return {.node = node, .accepted = tree.depth(node), .next = token_after(node)};
+  TokenId next = -1;
+  const int node = MatchingPath(
+      tree, [&](int at) { return next = token_after(at); }, OneLane());
+  return {.node = node, .accepted = tree.depth(node), .next = next};
 }
 
 // The entry of a token; nullptr if the distribution cannot have produced it.

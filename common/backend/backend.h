@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
@@ -199,20 +199,20 @@ class Backend {
   virtual bool Drafts() const { return false; }
   // Reads the batch's rows (which are overwritten); waits for that and all that was enqueued
   // before. By row of the batch, until the next Draft.
-  virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/, float* /*rows*/,
+  virtual std::span<const PickedRow> Draft(const PickBatch& /*batch*/, float* /*rows*/,
                                            int /*vocab*/) {
     OUTRIDER_CHECK(false);
     return {};
   }
 
   // A draft of several depths in one go, where it Drafts. The ops(d) of
-  // passes[d], as RunPass has them, make `rows`, one of each chain (DraftBatch::AddChain) in their
+  // passes[d], as RunPass has them, make `rows`, one of each chain (PickBatch::AddChain) in their
   // order; behind them a token of each is drawn, which EmbedDrawn feeds to the next pass, whose
   // layout has no tokens. Waits for all of it: what was read, by depth and then by chain, until
   // the next Draft or RunChains.
   virtual std::span<const PickedRow> RunChains(std::span<const BatchLayout> /*passes*/,
                                                const AttentionShape& /*shape*/, Dtype /*kv*/,
-                                               const DraftBatch& /*draws*/, float* /*rows*/,
+                                               const PickBatch& /*draws*/, float* /*rows*/,
                                                int /*vocab*/,
                                                const std::function<void(int depth)>& /*ops*/) {
     OUTRIDER_CHECK(false);

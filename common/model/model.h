@@ -10,7 +10,7 @@
 #include <span>
 
 #include "common/backend/backend.h"
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
@@ -101,9 +101,9 @@ class Model {
   // host.
   virtual bool drafts() const { return false; }
   // Reads from the logits of the last Forward, some of which may belong to no session of the batch
-  // (DraftBatch::SkipRows). Waits for the device. The result, by
+  // (PickBatch::SkipRows). Waits for the device. The result, by
   // row of the batch, is valid until the next Draft.
-  virtual std::span<const PickedRow> Draft(const DraftBatch& /*batch*/) {
+  virtual std::span<const PickedRow> Draft(const PickBatch& /*batch*/) {
     OUTRIDER_CHECK(false);
     return {};
   }
@@ -114,7 +114,7 @@ class Model {
   // device. Errors are Forward's, and nothing changes on one. REQUIRES: the model drafts();
   // depths >= 1.
   virtual Status DraftChains(std::span<const DraftChain> /*chains*/, int /*depths*/,
-                             const DraftBatch& /*draws*/, std::span<const PickedRow>* /*picked*/) {
+                             const PickBatch& /*draws*/, std::span<const PickedRow>* /*picked*/) {
     OUTRIDER_CHECK(false);
     return {};
   }

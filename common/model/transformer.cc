@@ -86,11 +86,11 @@ class Transformer : public Model {
   }
   bool on_device() const override { return backend_->Drafts(); }
   bool drafts() const override { return backend_->Drafts(); }
-  std::span<const PickedRow> Draft(const DraftBatch& batch) override {
+  std::span<const PickedRow> Draft(const PickBatch& batch) override {
     in_flight_ = false;
     return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
   }
-  Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
+  Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
   int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
   GraphCounts graph_counts() const override { return backend_->graph_counts(); }
@@ -320,7 +320,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
 }
 
 Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
-                                const DraftBatch& draws, std::span<const PickedRow>* picked) {
+                                const PickBatch& draws, std::span<const PickedRow>* picked) {
   static constexpr int32_t kOnlyRow = 0;
   static constexpr TokenId kDrawn = 0;  // stands for the token that only the device knows
   OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "drafter/propose/draft_rows.h"
@@ -56,7 +56,7 @@ class DraftForward {
 
   Model* const model_;
   const int max_tokens_;
-  DraftBatch draws_;
+  PickBatch draws_;
 };
 
 }  // namespace outrider

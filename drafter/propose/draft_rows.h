@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 
 namespace outrider {
 

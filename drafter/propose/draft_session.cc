@@ -20,7 +20,7 @@ Status CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
 }
 
 // The session of the rows that are added next.
-void BeginRows(const Warper& warper, DraftBatch* batch) { batch->BeginSession(warper.state()); }
+void BeginRows(const Warper& warper, PickBatch* batch) { batch->BeginSession(warper.state()); }
 
 Status CheckContext(size_t tokens, int max_context) {
   if (tokens <= static_cast<size_t>(max_context)) return Status();
@@ -119,13 +119,13 @@ void DraftSession::DrawDepth(const DraftRows& rows, std::span<const float> accep
   builder_.DrawDepth(rows, accepted, warper_);
 }
 
-void DraftSession::AddRows(DraftBatch* batch) const {
+void DraftSession::AddRows(PickBatch* batch) const {
   BeginRows(warper_, batch);
-  const DraftRowSpec spec = builder_.RowSpec(warper_);
+  const PickSpec spec = builder_.RowSpec(warper_);
   for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
-void DraftSession::AddChain(int depths, DraftBatch* batch) const {
+void DraftSession::AddChain(int depths, PickBatch* batch) const {
   BeginRows(warper_, batch);
   batch->AddChain(builder_.RowSpec(warper_), draft().Path(frontier()[0]),
                   builder_.ChainSpec(depths));
@@ -153,7 +153,7 @@ std::vector<TokenId> DraftSession::LikelyNext(const DraftRows& row, int count) {
   return TopTokens(logits, count, {}, warper_);
 }
 
-void DraftSession::AddLikelyNext(int count, DraftBatch* batch) const {
+void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
   BeginRows(warper_, batch);
   batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
                  .count = count,

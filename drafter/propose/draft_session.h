@@ -72,11 +72,11 @@ class DraftSession {
   // DraftTreeBuilder. REQUIRES: drafting() and Missing() is empty.
   void DrawDepth(const DraftRows& rows, std::span<const float> accepted);
   // What a device is to read from those rows, added to a step's.
-  void AddRows(DraftBatch* batch) const;
+  void AddRows(PickBatch* batch) const;
   // Whether several depths can be drawn in one go on a device, and the next `depths` of them, added
   // to a step's.
   bool draws_chain() const { return drafting() && builder_.draws_chain(); }
-  void AddChain(int depths, DraftBatch* batch) const;
+  void AddChain(int depths, PickBatch* batch) const;
   // Whether something was drawn that TakeChunk has not given out yet. Not at the end of a draft
   // whose next rows were all broken.
   bool has_chunk() const { return draft().size() > sent_nodes_; }
@@ -97,7 +97,7 @@ class DraftSession {
   // `row`: the one there (overwritten).
   std::vector<TokenId> LikelyNext(const DraftRows& row, int count);
   // What a device is to read from that row, added to a step's.
-  void AddLikelyNext(int count, DraftBatch* batch) const;
+  void AddLikelyNext(int count, PickBatch* batch) const;
   bool Ends(TokenId token) const;
   // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round
   // more like this one; `fed`: as Apply's result.

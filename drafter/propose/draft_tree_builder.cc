@@ -42,11 +42,11 @@ DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
   frontier_ = {DraftTree::kRoot};
 }
 
-DraftRowSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
-  DraftRowSpec spec{.allowed = warper.allowed(),
-                    .sampling = RowSamplingOf(warper.params()),
-                    .seed = task_.seed,
-                    .position = static_cast<uint32_t>(task_.position + depths_)};
+PickSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
+  PickSpec spec{.allowed = warper.allowed(),
+                .sampling = RowSamplingOf(warper.params()),
+                .seed = task_.seed,
+                .position = static_cast<uint32_t>(task_.position + depths_)};
   if (task_.kind == DraftKind::kSampled) {
     spec.count = task_.law_limits.max_entries;
     return spec;

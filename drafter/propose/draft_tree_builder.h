@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_law.h"
@@ -78,7 +78,7 @@ class DraftTreeBuilder {
 
   // What a device is to read from the rows behind the frontier nodes, so that they can be drawn
   // from. REQUIRES: frontier() is not empty.
-  DraftRowSpec RowSpec(const Warper& warper) const;
+  PickSpec RowSpec(const Warper& warper) const;
 
   // Whether what is left to draw is one sequence that nothing but its length and ends of sequence
   // can end, of laws that a device can draw from: then it may draw several depths in one go.

@@ -83,7 +83,7 @@ int WorkAhead::next_tokens() const {
   return now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;
 }
 
-void WorkAhead::AddRows(const Guess& guess, DraftBatch* batch) const {
+void WorkAhead::AddRows(const Guess& guess, PickBatch* batch) const {
   if (guess.next.has_value()) {
     guess.mirror->session.AddRows(batch);
   } else {

@@ -51,7 +51,7 @@ class WorkAhead {
   // with all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
   // What a device is to read from the rows behind the guess's tokens, added to a step's.
-  void AddRows(const Guess& guess, DraftBatch* batch) const;
+  void AddRows(const Guess& guess, PickBatch* batch) const;
   // `tokens` of a guess were fed, `rows` are those behind the last ones, `accepted` the head's word
   // on them where it is wanted, `states` as for Mirror::DrawDepth. Returns the nodes drawn.
   int Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<const float> accepted,

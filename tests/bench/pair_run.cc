@@ -130,7 +130,7 @@ Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
         *std::min_element(drafting.begin(), drafting.end(),
                           [&](const Session* a, const Session* b) { return left(a) < left(b); }));
     std::vector<DraftChain> chains;
-    DraftBatch draws;
+    PickBatch draws;
     for (const Session* session : drafting) {
       chains.push_back({session->drafter, Unfed(*session)});
       draws.BeginSession({});

@@ -214,12 +214,12 @@ Decisions FakeModel::Decide(const RoundBatch& batch, int allowed) {
   return decide_ ? decide_(batch, rows) : host_rounds_.Decide(batch, rows);
 }
 
-std::span<const PickedRow> FakeModel::Draft(const DraftBatch& batch) {
+std::span<const PickedRow> FakeModel::Draft(const PickBatch& batch) {
   return draft_device_->Draft(batch, logits_.data(), options_.vocab_size);
 }
 
 Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
-                              const DraftBatch& draws, std::span<const PickedRow>* picked) {
+                              const PickBatch& draws, std::span<const PickedRow>* picked) {
   OUTRIDER_CHECK(drafts() && depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());
   int pages = 0;
   for (const DraftChain& chain : chains) {

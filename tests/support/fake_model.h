@@ -55,8 +55,8 @@ class FakeModel final : public Model {
   bool on_device() const override { return decide_ != nullptr || draft_device_ != nullptr; }
   Decisions Decide(const RoundBatch& batch, int allowed) override;
   bool drafts() const override { return draft_device_ != nullptr; }
-  std::span<const PickedRow> Draft(const DraftBatch& batch) override;
-  Status DraftChains(std::span<const DraftChain> chains, int depths, const DraftBatch& draws,
+  std::span<const PickedRow> Draft(const PickBatch& batch) override;
+  Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
   int64_t bytes_to_host() const override {
     return bytes_to_host_ + (drafts() ? draft_device_->bytes_to_host() : 0);
@@ -93,8 +93,8 @@ class FakeModel final : public Model {
   class DraftDevice {
    public:
     virtual ~DraftDevice() = default;
-    virtual std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) = 0;
-    virtual void BeginChains(const DraftBatch& batch, float* rows, int vocab) = 0;
+    virtual std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) = 0;
+    virtual void BeginChains(const PickBatch& batch, float* rows, int vocab) = 0;
     // The tokens that were drawn, by chain.
     virtual std::span<const TokenId> DrawChains(int depth) = 0;
     virtual std::span<const PickedRow> EndChains() = 0;

@@ -239,7 +239,7 @@ class CudaBackend final : public Backend {
 
   bool Drafts() const override { return true; }
 
-  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+  std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
     UseDevice();
     Writes(rows);
     picks_.Pick(batch, rows, vocab);
@@ -253,7 +253,7 @@ class CudaBackend final : public Backend {
   // device runs the first pass.
   std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
                                        const AttentionShape& shape, Dtype kv,
-                                       const DraftBatch& draws, float* rows, int vocab,
+                                       const PickBatch& draws, float* rows, int vocab,
                                        const std::function<void(int)>& ops) override {
     RunPass(passes[0], shape, kv, [&] { ops(0); });
     picks_.BeginChains(draws, rows, vocab);

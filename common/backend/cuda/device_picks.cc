@@ -20,12 +20,12 @@ DevicePicks::DevicePicks(const Stream* stream)
       results_(stream, Place::kPinnedHost),
       drawn_(stream) {}
 
-void DevicePicks::Send(const DraftBatch& batch, float* rows, int vocab) {
+void DevicePicks::Send(const PickBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVocabulary);
   ring_.Reset();
   arrays_ = {.logits = rows, .vocab = vocab, .count = static_cast<int>(rows_.size())};
   int32_t entries = 0, longest = 0;
-  for (BatchedDraftRow& row : rows_) {
+  for (BatchedPick& row : rows_) {
     OUTRIDER_CHECK(0 < row.spec.allowed && row.spec.allowed <= vocab && row.spec.count > 0);
     row.spec.count = std::min(row.spec.count, row.spec.allowed);
     row.first_entry = entries;
@@ -61,7 +61,7 @@ void DevicePicks::CopyBack() {
               "copying entries");
 }
 
-void DevicePicks::Pick(const DraftBatch& batch, float* rows, int vocab) {
+void DevicePicks::Pick(const PickBatch& batch, float* rows, int vocab) {
   rows_ = batch.rows_;
   bytes_ = 0;
   if (rows_.empty()) return;
@@ -70,14 +70,14 @@ void DevicePicks::Pick(const DraftBatch& batch, float* rows, int vocab) {
   CopyBack();
 }
 
-void DevicePicks::BeginChains(const DraftBatch& batch, float* rows, int vocab) {
+void DevicePicks::BeginChains(const PickBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(batch.rows() > 0);
   chains_ = batch.rows();
   depths_ = batch.rows_[0].chain.depths;
   rows_.clear();
   for (int depth = 0; depth < depths_; ++depth) {
     for (int chain = 0; chain < chains_; ++chain) {
-      BatchedDraftRow row = batch.rows_[static_cast<size_t>(chain)];
+      BatchedPick row = batch.rows_[static_cast<size_t>(chain)];
       OUTRIDER_CHECK(row.chain.depths == depths_ && row.spec.count <= kMaxChainEntries);
       row.row = chain;
       row.spec.position += static_cast<uint32_t>(depth);

@@ -9,7 +9,7 @@
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/picks.h"
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 
 namespace outrider {
 
@@ -23,12 +23,12 @@ class DevicePicks {
   // arrays, one launch a kind of pick, one copy of what was read. rows [.., vocab]: device memory;
   // the batch's are overwritten, the others stay. REQUIRES: the picks of the batch before were
   // waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every row.
-  void Pick(const DraftBatch& batch, float* rows, int vocab);
+  void Pick(const PickBatch& batch, float* rows, int vocab);
 
   // The same of chains, of which Draw, behind the pass that has made a depth's rows [chains,
   // vocab], reads and draws that depth, the first one first, and CopyBack, behind the last one,
   // copies what was read. With equal keys, Draw launches the same.
-  void BeginChains(const DraftBatch& batch, float* rows, int vocab);
+  void BeginChains(const PickBatch& batch, float* rows, int vocab);
   const GraphKey& key() const { return key_; }
   void Draw(int depth);
   void CopyBack();
@@ -43,15 +43,15 @@ class DevicePicks {
 
  private:
   // Sends rows_ and the batch's other arrays.
-  void Send(const DraftBatch& batch, float* rows, int vocab);
+  void Send(const PickBatch& batch, float* rows, int vocab);
 
   const Stream& stream_;
   UploadRing ring_;
   Scratch device_results_, results_;  // headers, then entries; results_ pinned
   Scratch drawn_;
-  PickArrays arrays_;                  // of all rows_
-  int chains_ = 0, depths_ = 0;        // of the last BeginChains
-  std::vector<BatchedDraftRow> rows_;  // of the last batch; chains: depth by depth
+  PickArrays arrays_;              // of all rows_
+  int chains_ = 0, depths_ = 0;    // of the last BeginChains
+  std::vector<BatchedPick> rows_;  // of the last batch; chains: depth by depth
   std::vector<PickedRow> picked_;
   size_t bytes_ = 0;
   GraphKey key_;

@@ -43,7 +43,7 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
       hidden.assign(output.hidden, output.hidden + 9 * hidden_size);
       ASSERT_EQ(output.rows, 9);
     } else {
-      DraftBatch batch;
+      PickBatch batch;
       size_t count = 0;
       for (size_t i = 0; i < stays.size(); ++i) {
         const size_t n = shares[i].logit_rows.size();
@@ -149,7 +149,7 @@ class ChainStory {
     SequenceId sequence = -1;
     std::vector<TokenId> missing, said, path;
     SamplingParams params;
-    DraftRowSpec spec;
+    PickSpec spec;
   };
 
   Drawn Record(const PickedRow& row) const {
@@ -158,20 +158,20 @@ class ChainStory {
               [](const RowEntry& a, const RowEntry& b) { return a.id < b.id; });
     return drawn;
   }
-  DraftRowSpec Begin(const Session& session, DraftBatch& batch) const {
+  PickSpec Begin(const Session& session, PickBatch& batch) const {
     Warper warper(session.params, vocab_, session.spec.allowed);
     for (const TokenId token : session.said) warper.ObserveOutput(token);
     batch.BeginSession(warper.state());
-    DraftRowSpec spec = session.spec;
+    PickSpec spec = session.spec;
     spec.sampling = RowSamplingOf(session.params);
     spec.position = static_cast<uint32_t>(session.said.size() + session.path.size());
     return spec;
   }
   std::vector<Drawn> DraftChains(int depths) {
-    DraftBatch batch;
+    PickBatch batch;
     std::vector<DraftChain> chains;
     for (const Session& session : sessions_) {
-      const DraftRowSpec spec = Begin(session, batch);
+      const PickSpec spec = Begin(session, batch);
       batch.AddChain(spec, {}, {depths, round_, 0, kMass});
       chains.push_back({session.sequence, session.missing});
     }
@@ -188,12 +188,12 @@ class ChainStory {
   std::vector<Drawn> DraftDepthByDepth(int depths) {
     std::vector<Drawn> all;
     for (int depth = 0; depth < depths; ++depth) {
-      DraftBatch batch;
+      PickBatch batch;
       std::vector<ForwardSequence> shares;
       std::vector<int32_t> rows;
       rows.reserve(sessions_.size());  // spans point into it
       for (const Session& session : sessions_) {
-        const DraftRowSpec spec = Begin(session, batch);
+        const PickSpec spec = Begin(session, batch);
         batch.AddRow(spec, session.path);
         const std::span<const TokenId> tokens =
             depth == 0 ? std::span(session.missing) : std::span(session.path).last(1);
@@ -211,7 +211,7 @@ class ChainStory {
         Session& session = sessions_[i];
         Drawn& drawn = all.emplace_back(Record(picked[i]));
         drawn.token = picked[i].entries[0].id;
-        if (session.spec.pick == RowPick::kLaw) {
+        if (session.spec.pick == RowPick::kDistribution) {
           const DraftLaw law =
               MakeDraftLaw(drawn.entries, {.mass = kMass, .max_entries = session.spec.count});
           drawn.token = SampleDraftLaw(

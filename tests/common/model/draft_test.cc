@@ -59,7 +59,7 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
   const auto draft = [&](int depths) {
     const TokenId missing[] = {7};
     const DraftChain chains[] = {{sequence, missing}};
-    DraftBatch batch;
+    PickBatch batch;
     batch.BeginSession({});
     batch.AddChain({.pick = RowPick::kTop, .allowed = 80}, {}, {.depths = depths});
     std::span<const PickedRow> picked;
@@ -109,7 +109,7 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       const std::vector<TokenBias> biases = {{20 + i, 4.f}, {90 - i, -1.f}};
       std::vector<TokenId> path(static_cast<size_t>(40 + i % 5));
       for (TokenId token = i; TokenId & entry : path) entry = 17 * token++ % 200;
-      DraftBatch batch;
+      PickBatch batch;
       batch.BeginSession({.seen = seen, .biases = biases});
       batch.AddChain(
           {.pick = RowPick::kTop, .count = 50, .allowed = 200, .sampling = RowSamplingOf(params)},
@@ -140,7 +140,7 @@ class DraftChainErrors : public ::testing::Test {
 
   // Chains of `tokens` tokens each behind what the sequences hold.
   Status Draft(const std::vector<SequenceId>& sequences, std::vector<TokenId> tokens, int depths) {
-    DraftBatch batch;
+    PickBatch batch;
     std::vector<DraftChain> chains;
     for (const SequenceId sequence : sequences) {
       batch.BeginSession({});

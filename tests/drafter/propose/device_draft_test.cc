@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 #include "tests/drafter/propose/loop_fixture.h"
 
 namespace outrider {
@@ -363,10 +363,10 @@ class OtherTokens final : public FakeModel::DraftDevice {
   OtherTokens(std::shared_ptr<FakeModel::DraftDevice> device, int depth)
       : device_(std::move(device)), depth_(depth) {}
 
-  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+  std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
     return device_->Draft(batch, rows, vocab);
   }
-  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
+  void BeginChains(const PickBatch& batch, float* rows, int vocab) override {
     device_->BeginChains(batch, rows, vocab);
   }
   std::span<const TokenId> DrawChains(int depth) override {

@@ -8,11 +8,11 @@ namespace {
 
 class Device final : public FakeModel::DraftDevice {
  public:
-  std::span<const PickedRow> Draft(const DraftBatch& batch, float* rows, int vocab) override {
+  std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
     picks_.Pick(batch, rows, vocab);
     return Picked();
   }
-  void BeginChains(const DraftBatch& batch, float* rows, int vocab) override {
+  void BeginChains(const PickBatch& batch, float* rows, int vocab) override {
     chains_ = static_cast<size_t>(batch.rows());
     picks_.BeginChains(batch, rows, vocab);
   }

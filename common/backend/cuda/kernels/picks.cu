@@ -61,9 +61,9 @@ __device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* o
 }
 
 template <class Entry, class Weight>
-__device__ int PickWinners(const Entry& entry, const Weight& weight, const BatchedDraftRow& row,
+__device__ int PickWinners(const Entry& entry, const Weight& weight, const BatchedPick& row,
                            double* bounds, RaceShared& shared, RowEntry* out) {
-  const DraftRowSpec& spec = row.spec;
+  const PickSpec& spec = row.spec;
   Behind runs{{-1., -1}};
   int found = 0;
   for (; found < spec.count; ++found) {
@@ -105,8 +105,8 @@ template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   __shared__ PickShared shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
-  const BatchedDraftRow& row = a.rows[blockIdx.x];
-  const DraftRowSpec& spec = row.spec;
+  const BatchedPick& row = a.rows[blockIdx.x];
+  const PickSpec& spec = row.spec;
   if (kIsRace != (spec.pick == RowPick::kRace)) return;
   const RowSampling sampling = spec.sampling;
   float* logits = a.logits + int64_t{row.row} * a.vocab;
@@ -231,13 +231,13 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
 
 __global__ void DrawRowsKernel(PickArrays a) {
   __shared__ DrawShared shared;
-  const BatchedDraftRow& row = a.rows[blockIdx.x];
+  const BatchedPick& row = a.rows[blockIdx.x];
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;
   // Where nothing was picked the host ends the draft; a token that there is has to be fed all the
   // same.
   TokenId drawn = header.entries > 0 ? entries[0].id : 0;
-  if (row.spec.pick == RowPick::kLaw && header.entries > 0) {
+  if (row.spec.pick == RowPick::kDistribution && header.entries > 0) {
     drawn = DrawFromEntries(
         entries, header.entries, row.chain.mass,
         Coin(row.spec.seed, row.chain.round, row.chain.first_depth, Purpose::kDraftToken), shared);

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/backend/draft_batch.h"
+#include "common/backend/pick_batch.h"
 
 namespace outrider {
 
@@ -16,9 +16,9 @@ struct PickHeader {
   int32_t broken = 0;  // 1: the row's logits are not finite
 };
 
-// A DraftBatch on the device; all pointers are device memory.
+// A PickBatch on the device; all pointers are device memory.
 struct PickArrays {
-  const BatchedDraftRow* rows = nullptr;
+  const BatchedPick* rows = nullptr;
   const SeenToken* seen = nullptr;
   const TokenBias* biases = nullptr;
   TokenId* path_tokens = nullptr;

@@ -24,7 +24,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct TestRow {
-  RowPick pick = RowPick::kLaw;
+  RowPick pick = RowPick::kDistribution;
   SamplingParams params = {};
   std::vector<TokenId> prompt = {}, output = {}, path = {};
   uint64_t seed = 1;
@@ -59,7 +59,7 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
   constexpr float kUntouched = 1234.f;
   const Stream stream;
   DevicePicks picks(&stream);
-  DraftBatch batch;
+  PickBatch batch;
   std::vector<float> logits;
   size_t bytes = 0;
   for (const TestRow& row : rows) {
@@ -104,9 +104,9 @@ TestRow RandomRow(Random& random, RowPick pick, int vocab, int allowed) {
   for (int i = random.Below(6); i > 0; --i) row.path.push_back(random.Below(allowed));
   row.seed = random.Bits();
   row.position = static_cast<uint32_t>(random.Below(5000));
-  row.count = 1 + random.Below(pick == RowPick::kLaw ? 80 : 6);
+  row.count = 1 + random.Below(pick == RowPick::kDistribution ? 80 : 6);
   row.measure = static_cast<RowMeasure>(random.Below(3));
-  if (pick == RowPick::kLaw) row.measure = RowMeasure::kNone;
+  if (pick == RowPick::kDistribution) row.measure = RowMeasure::kNone;
   row.logits = random.Logits(vocab, random.Below(2) == 0);
   for (float& x : row.logits) {
     if (random.Below(30) == 0) x = -kInf;
@@ -140,7 +140,7 @@ void ExpectMeasure(const TestRow& row, const Read& read, int vocab, int allowed)
 }
 
 void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
-  if (row.pick == RowPick::kLaw) {
+  if (row.pick == RowPick::kDistribution) {
     // What is left of the row is the host's law; of that the entries are the largest, and the draft
     // law that they make is the one of the whole row.
     std::vector<float> left = read.left;
@@ -180,7 +180,7 @@ void ExpectHosts(const std::vector<TestRow>& rows, int vocab, int allowed) {
   }
 }
 
-constexpr RowPick kPicks[] = {RowPick::kLaw, RowPick::kTop, RowPick::kRace};
+constexpr RowPick kPicks[] = {RowPick::kDistribution, RowPick::kTop, RowPick::kRace};
 
 class DevicePicksOf : public ::testing::TestWithParam<RowPick> {};
 
@@ -238,7 +238,8 @@ TEST_P(DevicePicksOf, BrokenRowsStayRows) {
           if (cut == 1) row.params.top_k = 1;
           if (cut == 2) row.params.top_p = 0.4f;
           if (cut == 3) row.params.min_p = 0.5f;
-          if (GetParam() != RowPick::kLaw) row.measure = static_cast<RowMeasure>(count % 3);
+          if (GetParam() != RowPick::kDistribution)
+            row.measure = static_cast<RowMeasure>(count % 3);
           rows.push_back(row);
         }
       }
@@ -297,7 +298,7 @@ TEST(DevicePicks, DoNotDependOnTheBatchAndLeaveOthersRows) {
       const DraftLawLimits limits{.mass = 1.f, .max_entries = 1 << 20};
       EXPECT_EQ(other->measure, alone.measure);
       ASSERT_EQ(other->entries.size(), alone.entries.size());
-      if (rows[i].pick == RowPick::kLaw) {
+      if (rows[i].pick == RowPick::kDistribution) {
         EXPECT_EQ(MakeDraftLaw(other->entries, limits).ids,
                   MakeDraftLaw(alone.entries, limits).ids);
         EXPECT_EQ(other->left, alone.left);
@@ -311,7 +312,7 @@ TEST(DevicePicks, DoNotDependOnTheBatchAndLeaveOthersRows) {
 TEST(DevicePicks, NothingOfNothing) {
   const Stream stream;
   DevicePicks picks(&stream);
-  picks.Pick(DraftBatch(), nullptr, 10);
+  picks.Pick(PickBatch(), nullptr, 10);
   EXPECT_TRUE(picks.Picked().empty());
   EXPECT_EQ(picks.bytes(), 0u);
 }
@@ -329,7 +330,7 @@ struct TestChain {
 void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allowed,
                       DevicePicks& picks) {
   const int depths = static_cast<int>(chains[0].rows.size());
-  DraftBatch batch;
+  PickBatch batch;
   for (const TestChain& chain : chains) {
     const TestRow& row = chain.first;
     const Warper warper = WarperOf(row, vocab, allowed);
@@ -376,7 +377,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
       ExpectHosts(row, read, vocab, allowed);
       if (::testing::Test::HasFatalFailure()) return;
       TokenId token = read.entries.empty() ? 0 : read.entries[0].id;
-      if (row.pick == RowPick::kLaw) {
+      if (row.pick == RowPick::kDistribution) {
         token = SampleDraftLaw(
             MakeDraftLaw(read.entries, {.mass = chain.mass, .max_entries = row.count}),
             Coin(row.seed, chain.round, chain.first_depth + static_cast<uint32_t>(depth),
@@ -393,7 +394,7 @@ TestChain RandomChain(Random& random, RowPick pick, int vocab, int allowed, int 
   TestChain chain{.first = RandomRow(random, pick, vocab, allowed),
                   .round = static_cast<uint32_t>(random.Below(1000)),
                   .first_depth = static_cast<uint32_t>(random.Below(10))};
-  if (pick == RowPick::kLaw) {
+  if (pick == RowPick::kDistribution) {
     const float masses[] = {1.f, 0.9995f, 0.7f, 0.01f};
     chain.mass = masses[random.Below(4)];
     if (random.Below(3) == 0) chain.first.count = 1 + random.Below(kMaxChainEntries);
@@ -424,7 +425,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
     ExpectHostsDraws(chains, vocab, allowed, picks);
     if (HasFatalFailure()) return;
 
-    DraftBatch batch;
+    PickBatch batch;
     batch.BeginSession({});
     batch.AddRow({.pick = RowPick::kTop, .allowed = 3}, {});
     float rows[] = {1.f, 3.f, 2.f};

@@ -13,9 +13,9 @@
 namespace outrider {
 
 enum class RowPick : int32_t {
-  kLaw,   // the largest probabilities of the warped row, in any order
-  kTop,   // the most likely tokens after penalties and bias, in falling order
-  kRace,  // the winners of the warped row's race (common/spec/race.h), in their order
+  kDistribution,  // the largest probabilities of the warped row, in any order
+  kTop,           // the most likely tokens after penalties and bias, in falling order
+  kRace,          // the winners of the warped row's race (common/spec/race.h), in their order
 };
 
 // What a stop rule wants to know of a row whose law does not come.
@@ -25,8 +25,8 @@ enum class RowMeasure : int32_t {
   kEntropy,  // in nats
 };
 
-struct DraftRowSpec {
-  RowPick pick = RowPick::kLaw;
+struct PickSpec {
+  RowPick pick = RowPick::kDistribution;
   int32_t count = 1;  // entries at most
   // kTop: of the row as it came, at temperature 1. kRace: of the warped row. kLaw: none.
   RowMeasure measure = RowMeasure::kNone;
@@ -55,8 +55,8 @@ struct PickedRow {
 };
 
 // A row with where its parts stand in the batch's arrays.
-struct BatchedDraftRow {
-  DraftRowSpec spec;
+struct BatchedPick {
+  PickSpec spec;
   int32_t row = 0;  // of the step's logits
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
@@ -70,9 +70,9 @@ struct BatchedDraftRow {
 // are not read (SkipRows) may stand between them.
 //
 // Thread: the owner.
-class DraftBatch {
+class PickBatch {
  public:
-  void Clear() { *this = DraftBatch(); }
+  void Clear() { *this = PickBatch(); }
 
   void SkipRows(int count) { next_row_ += count; }
 
@@ -87,8 +87,8 @@ class DraftBatch {
   }
 
   // The session's next row; `path`: the tokens behind those of `seen` that lead to it.
-  void AddRow(const DraftRowSpec& spec, std::span<const TokenId> path) {
-    BatchedDraftRow row = session_;
+  void AddRow(const PickSpec& spec, std::span<const TokenId> path) {
+    BatchedPick row = session_;
     row.spec = spec;
     row.row = next_row_++;
     row.path = static_cast<int32_t>(path_tokens_.size());
@@ -101,7 +101,7 @@ class DraftBatch {
   // A chain whose first row is the session's next one, `spec` that row's; later ones are those of
   // the depths behind it. REQUIRES: all of the batch are chains of as many depths; none has more
   // than kMaxChainEntries entries.
-  void AddChain(const DraftRowSpec& spec, std::span<const TokenId> path, const ChainDraw& chain) {
+  void AddChain(const PickSpec& spec, std::span<const TokenId> path, const ChainDraw& chain) {
     AddRow(spec, path);
     rows_.back().chain = chain;
     path_tokens_.insert(path_tokens_.end(), static_cast<size_t>(chain.depths), -1);
@@ -114,8 +114,8 @@ class DraftBatch {
   friend class DevicePicks;  // sends the arrays
 
   int32_t next_row_ = 0;
-  BatchedDraftRow session_;
-  std::vector<BatchedDraftRow> rows_;
+  BatchedPick session_;
+  std::vector<BatchedPick> rows_;
   std::vector<SeenToken> seen_;
   std::vector<TokenBias> biases_;
   std::vector<TokenId> path_tokens_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/backend/backend.h"
+#include "common/backend/cpu/cpu_backend.h"
 #include "common/base/status.h"
 
 namespace outrider {

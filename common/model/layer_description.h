@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 
 namespace outrider {
 

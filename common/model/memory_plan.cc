@@ -1,5 +1,6 @@
 #include "common/model/memory_plan.h"
 
+#include <algorithm>
 #include <string>
 
 #include "common/model/rope_table.h"
@@ -34,6 +35,31 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
 int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv) {
   return int64_t{2} * config.num_layers() * page_tokens * config.num_kv_heads * config.head_dim *
          static_cast<int64_t>(DtypeBytes(kv));
+}
+
+Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
+                        const DeviceMemory& memory) {
+  const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
+  int64_t kv_bytes = options.kv_bytes;
+  if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
+    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
+                                           .total = memory.total,
+                                           .fraction = options.memory_fraction,
+                                           .workspace = WorkspaceBytes(config, options),
+                                           .page = page_bytes}));
+  }
+  const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
+  if (pages < 1) {
+    return InvalidArgument("kv_bytes is " + std::to_string(kv_bytes) +
+                           ", one page of this model takes " + std::to_string(page_bytes));
+  }
+  // Slots are int32 in all kernels.
+  const int64_t most = INT32_MAX / options.page_tokens;
+  if (options.kv_pages > most) {
+    return InvalidArgument("kv_pages is " + std::to_string(options.kv_pages) + ", more than " +
+                           std::to_string(most));
+  }
+  return static_cast<int>(std::min(pages, most));
 }
 
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/backend/device_ops.h"
 #include "common/base/status.h"
 #include "common/model/config.h"
 #include "common/model/transformer.h"
@@ -27,6 +28,11 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request);
 
 // One page of all layers, keys and values.
 int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv);
+// Pages of the KV cache, as `options` has it, at most as many as have int32 slots. `memory`: of the
+// device with the weights on it; all zeros where it is not known. kInvalidArgument for options that
+// leave no page or ask for too many, and errors of PlanKvBytes.
+Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
+                        const DeviceMemory& memory);
 // What a model takes on its device beside weights and KV.
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options);
 

@@ -1,7 +1,7 @@
 // What the services know of a model: a forward pass over a ragged batch of sequences, each with its
-// own new tokens (a chain or a tree), on top of a paged KV cache. Both backends implement it;
-// nothing here says where the memory is but the logits, which come back to the host unless they are
-// verified or drafted from where they are.
+// own new tokens (a chain or a tree), on top of a paged KV cache. Nothing here says where the
+// memory is: rounds are decided and drafts are made over the logits where they are, and logits come
+// to the host only for callers that ask for them.
 //
 // Thread: one owner thread per Model (the engine thread); not synchronised.
 #pragma once
@@ -9,9 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "common/backend/backend.h"
+#include "common/backend/device_ops.h"
 #include "common/backend/pick_batch.h"
-#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/model/config.h"
@@ -56,6 +55,24 @@ struct ForwardOutput {
   int rows = 0;
 };
 
+// What a model has beside the rest when its logits are in another memory than the host's (a GPU).
+// Thread: the model's owner.
+class DeviceModel {
+ public:
+  virtual ~DeviceModel() = default;
+
+  // Feeds the chains' tokens, draws a token of each from the logits that follow, feeds it, and so
+  // on, all on the device: `depths` draws a chain, of which the last one is not fed. `draws` holds
+  // a chain (AddChain) of as many depths for each, in the same order. `picked`: what was picked and
+  // drawn, by depth and then by chain; valid until the next Draft or DraftChains. Waits for the
+  // device. Errors are Forward's, and nothing changes on one. REQUIRES: depths >= 1.
+  virtual Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
+                             std::span<const PickedRow>* picked) = 0;
+  // Since the model was loaded.
+  virtual int64_t bytes_to_host() const = 0;
+  virtual GraphCounts graph_counts() const = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -94,34 +111,11 @@ class Model {
   // result is valid until the next Decide. REQUIRES: drafts are valid as common/spec/draft_tree.h
   // has it.
   virtual Decisions Decide(const RoundBatch& batch, int allowed) = 0;
-  // Whether logits are in another memory than the host's, so that what comes from there is counted
-  // in bytes_to_host.
-  virtual bool on_device() const { return false; }
-  // Whether what is drafted from can be read where the logits are: then those need not come to the
-  // host.
-  virtual bool drafts() const { return false; }
-  // Reads from the logits of the last Forward, some of which may belong to no session of the batch
-  // (PickBatch::SkipRows). Waits for the device. The result, by
-  // row of the batch, is valid until the next Draft.
-  virtual std::span<const PickedRow> Draft(const PickBatch& /*batch*/) {
-    OUTRIDER_CHECK(false);
-    return {};
-  }
-  // Feeds the chains' tokens, draws a token of each from the logits behind them, feeds it, and so
-  // on, all on the device: `depths` draws a chain, of which the last one is not fed. `draws` holds
-  // a chain (AddChain) of as many depths for each, in the same order. `picked`: what was read and
-  // drawn, by depth and then by chain; valid until the next Draft or DraftChains. Waits for the
-  // device. Errors are Forward's, and nothing changes on one. REQUIRES: the model drafts();
-  // depths >= 1.
-  virtual Status DraftChains(std::span<const DraftChain> /*chains*/, int /*depths*/,
-                             const PickBatch& /*draws*/, std::span<const PickedRow>* /*picked*/) {
-    OUTRIDER_CHECK(false);
-    return {};
-  }
-  // Bytes that came from the device to the host so far; 0 where they are one.
-  virtual int64_t bytes_to_host() const { return 0; }
-  // What the device ran as one graph.
-  virtual GraphCounts graph_counts() const { return {}; }
+  // Picks what is drafted from out of the logits of the last Forward, where they are: row by row,
+  // in its order. Waits for the device. By row of the batch, until the next Draft.
+  virtual std::span<const PickedRow> Draft(const PickBatch& batch) = 0;
+  // nullptr: the logits are in the host's memory.
+  virtual DeviceModel* device() { return nullptr; }
 
   // Keeps of the tokens that the last Forward appended to `sequence` only those of `path`:
   // ascending indices from a root to a node. Moves the path's KV together; nothing else is copied.

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/base/status.h"
 #include "common/kv/page_table.h"
 #include "common/model/model.h"

@@ -60,7 +60,7 @@ std::vector<int32_t> WindowsOf(const ModelConfig& config) {
   return windows;
 }
 
-class Transformer : public Model {
+class Transformer : public Model, public DeviceModel {
  public:
   Transformer(ModelConfig config, const ModelOptions& options, std::unique_ptr<Backend> backend,
               Weights weights, int pages)
@@ -84,16 +84,16 @@ class Transformer : public Model {
     in_flight_ = false;
     return backend_->Decide(batch, {work_.logits->floats(), config_.vocab_size, allowed});
   }
-  bool on_device() const override { return backend_->Drafts(); }
-  bool drafts() const override { return backend_->Drafts(); }
   std::span<const PickedRow> Draft(const PickBatch& batch) override {
+    OUTRIDER_CHECK(batch.size() == static_cast<int>(batches_[0].logit_rows().size()));
     in_flight_ = false;
     return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
   }
+  DeviceModel* device() override { return backend_->device() == nullptr ? nullptr : this; }
   Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
-  int64_t bytes_to_host() const override { return backend_->bytes_to_host(); }
-  GraphCounts graph_counts() const override { return backend_->graph_counts(); }
+  int64_t bytes_to_host() const override { return backend_->device()->bytes_to_host(); }
+  GraphCounts graph_counts() const override { return backend_->device()->graph_counts(); }
 
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
   Status Reserve(SequenceId sequence, int tokens) override;
@@ -121,8 +121,8 @@ class Transformer : public Model {
   Status MakeRopeTables(int positions);
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
-  // `behind`: tokens that each sequence takes behind those of the batch.
-  Status CheckBatch(std::span<const ForwardSequence> batch, int behind);
+  // `more`: tokens that each sequence takes after those of the batch.
+  Status CheckBatch(std::span<const ForwardSequence> batch, int more);
   // Before its arrays are written again.
   void WaitForLastPass() {
     if (std::exchange(in_flight_, false)) backend_->Wait();
@@ -271,7 +271,7 @@ void Transformer::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
   CarryOutCopies();
 }
 
-Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int behind) {
+Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int more) {
   const BatchLimits limits = {config_.vocab_size, config_.max_position_embeddings};
   size_t rows = 0;
   int64_t pages = 0;
@@ -286,8 +286,8 @@ Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int behin
                              " tokens");
     }
     const PageTable& table = Table(share.sequence);
-    OUTRIDER_TRY(CheckShare(share, table.length() + behind, limits));
-    pages += table.PagesNeeded(table.length() + static_cast<int>(share.tokens.size()) + behind);
+    OUTRIDER_TRY(CheckShare(share, table.length() + more, limits));
+    pages += table.PagesNeeded(table.length() + static_cast<int>(share.tokens.size()) + more);
     seen_.push_back(share.sequence);
   }
   std::sort(seen_.begin(), seen_.end());
@@ -313,8 +313,12 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
   const BatchLayout layout = LayoutOf(batches_[0]);
-  backend_->RunPass(layout, shapes_[0], options_.kv,
-                    [&] { RunLayers(layout, batches_[0].logit_rows()); });
+  const auto ops = [&] { RunLayers(layout, batches_[0].logit_rows()); };
+  if (DeviceOps* const device = backend_->device(); device != nullptr) {
+    device->RunPass(layout, shapes_[0], options_.kv, ops);
+  } else {
+    ops();
+  }
   ReadOutput(batch, want_hidden, output);
   return Status();
 }
@@ -323,7 +327,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
                                 const PickBatch& draws, std::span<const PickedRow>* picked) {
   static constexpr int32_t kOnlyRow = 0;
   static constexpr TokenId kDrawn = 0;  // stands for the token that only the device knows
-  OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());
+  OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.size()) == chains.size());
   *picked = {};
   std::vector<int32_t> last_rows;
   last_rows.reserve(chains.size());  // spans point into it
@@ -352,11 +356,12 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
     }
   }
   CarryOutCopies();
-  *picked = backend_->RunChains(passes, shapes_[0], options_.kv, draws, work_.logits->floats(),
-                                config_.vocab_size, [&](int depth) {
-                                  const auto at = static_cast<size_t>(depth);
-                                  RunLayers(passes[at], batches_[at].logit_rows());
-                                });
+  const auto ops = [&](int depth) {
+    const auto at = static_cast<size_t>(depth);
+    RunLayers(passes[at], batches_[at].logit_rows());
+  };
+  *picked = backend_->device()->RunChains(passes, shapes_[0], options_.kv, draws,
+                                          work_.logits->floats(), config_.vocab_size, ops);
   return Status();
 }
 
@@ -386,7 +391,7 @@ BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
 // the wanted rows.
 void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
   if (batch.tokens == nullptr) {
-    backend_->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
+    backend_->device()->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
   } else {
     backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
   }
@@ -561,30 +566,10 @@ Status CheckOptions(const ModelOptions& options) {
   return Status();
 }
 
-// With the weights on the device already.
-Result<int> PagesOf(const ModelConfig& config, const ModelOptions& options,
-                    const DeviceMemory& memory) {
-  const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
-  int64_t kv_bytes = options.kv_bytes;
-  if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
-    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
-                                           .total = memory.total,
-                                           .fraction = options.memory_fraction,
-                                           .workspace = WorkspaceBytes(config, options),
-                                           .page = page_bytes}));
-  }
-  const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
-  if (pages < 1) {
-    return InvalidArgument("kv_bytes is " + std::to_string(kv_bytes) +
-                           ", one page of this model takes " + std::to_string(page_bytes));
-  }
-  // Slots are int32 all through the kernels.
-  const int64_t most = INT32_MAX / options.page_tokens;
-  if (options.kv_pages > most) {
-    return InvalidArgument("kv_pages is " + std::to_string(options.kv_pages) + ", more than " +
-                           std::to_string(most));
-  }
-  return static_cast<int>(std::min(pages, most));
+// All zeros: nothing to plan with.
+DeviceMemory MemoryOf(Backend& backend) {
+  DeviceOps* const device = backend.device();
+  return device == nullptr ? DeviceMemory() : device->Memory();
 }
 
 }  // namespace
@@ -593,7 +578,7 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
                                           std::unique_ptr<Backend> backend,
                                           const ModelOptions& options) {
   OUTRIDER_TRY(CheckOptions(options));
-  OUTRIDER_ASSIGN(const int pages, PagesOf(config, options, backend->Memory()));
+  OUTRIDER_ASSIGN(const int pages, PlanKvPages(config, options, MemoryOf(*backend)));
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
                                              std::move(weights), pages);
   OUTRIDER_TRY(model->Allocate());
@@ -610,7 +595,7 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
     OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
   }
   // Before anything large is taken: what the options alone make wrong.
-  OUTRIDER_TRY(PagesOf(config, options, {}).status());
+  OUTRIDER_TRY(PlanKvPages(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   OUTRIDER_ASSIGN(Weights weights,
                   LoadWeights(config, checkpoint, options.weights, *backend, progress));

@@ -6,6 +6,23 @@
 
 namespace outrider {
 
+void RoundBatch::Clear() {
+  scratch_bytes_ = 0;
+  rounds_.clear();
+  seen_.clear();
+  biases_.clear();
+  suppressed_.clear();
+  round_of_.clear();
+  parents_.clear();
+  depths_.clear();
+  tokens_.clear();
+  draws_begin_.assign(1, 0);
+  draft_begin_.assign(1, 0);
+  draws_.clear();
+  draft_ids_.clear();
+  draft_weights_.clear();
+}
+
 void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling) {
   RoundHeader& round =
       rounds_.emplace_back(RoundHeader{.spec = spec,
@@ -37,7 +54,7 @@ void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {
   depths_.push_back(draft.depth(node));
   const std::span<const int32_t> draws = draft.draws(node);
   draws_.insert(draws_.end(), draws.begin(), draws.end());
-  draws_end_.push_back(static_cast<int32_t>(draws_.size()));
+  draws_begin_.push_back(static_cast<int32_t>(draws_.size()));
   const DraftLaw& law = draft.law(node);
   OUTRIDER_CHECK(law.ids.size() == law.weights.size());
   draft_ids_.insert(draft_ids_.end(), law.ids.begin(), law.ids.end());
@@ -46,7 +63,7 @@ void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {
     draft_ids_.push_back(draft.token(draws[0]));
     draft_weights_.push_back(kDraftLawTotal);
   }
-  draft_end_.push_back(static_cast<int32_t>(draft_ids_.size()));
+  draft_begin_.push_back(static_cast<int32_t>(draft_ids_.size()));
   round.max_entries = std::max(round.max_entries, static_cast<int32_t>(law.ids.size()));
 }
 

@@ -106,7 +106,10 @@ class BatchedRound {
 // Thread: the owner.
 class RoundBatch {
  public:
-  void Clear() { *this = RoundBatch(); }
+  RoundBatch() { Clear(); }
+
+  // Keeps the memory.
+  void Clear();
 
   // REQUIRES: `draft` is valid (Validate of draft_tree.h). A node without a distribution was
   // drafted from point masses.
@@ -134,8 +137,8 @@ class RoundBatch {
             .parents = send(parents_),
             .depths = send(depths_),
             .tokens = send(tokens_),
-            .draws_begin = send(draws_end_),
-            .draft_begin = send(draft_end_),
+            .draws_begin = send(draws_begin_),
+            .draft_begin = send(draft_begin_),
             .draws = send(draws_),
             .draft_ids = send(draft_ids_),
             .draft_weights = send(draft_weights_)};
@@ -151,7 +154,7 @@ class RoundBatch {
   std::vector<TokenId> suppressed_;
   std::vector<int32_t> round_of_, parents_, depths_;
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> draws_end_{0}, draft_end_{0};  // [nodes + 1]: where the node's begin
+  std::vector<int32_t> draws_begin_, draft_begin_;  // [nodes + 1]: where the node's begin
   std::vector<int32_t> draws_;
   std::vector<TokenId> draft_ids_;
   std::vector<uint32_t> draft_weights_;

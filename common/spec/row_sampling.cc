@@ -137,14 +137,24 @@ void MakeDistribution(const SamplingState& state, int allowed, std::span<const T
 }
 
 TokenId MostLikely(const SamplingState& state, int allowed, std::span<const TokenId> path,
-                   std::span<const float> row) {
-  row = row.first(static_cast<size_t>(allowed));
-  if (!state.sampling.has_penalties() && state.biases.empty() && state.suppressed_rows == 0) {
-    return RowArgmax(row);
+                   std::span<float> row) {
+  const std::span<float> logits = row.first(static_cast<size_t>(allowed));
+  AdjustLogits(state, path, logits);
+  return RowArgmax(logits);
+}
+
+std::vector<TokenId> TopTokens(const SamplingState& state, int allowed,
+                               std::span<const TokenId> path, std::span<float> row, int count) {
+  const std::span<float> logits = row.first(static_cast<size_t>(allowed));
+  AdjustLogits(state, path, logits);
+  std::vector<TokenId> top;
+  while (top.size() < static_cast<size_t>(count)) {
+    const TokenId best = RowArgmax(logits);
+    if (std::find(top.begin(), top.end(), best) != top.end()) break;
+    top.push_back(best);
+    logits[static_cast<size_t>(best)] = kNever;
   }
-  std::vector<float> adjusted(row.begin(), row.end());
-  AdjustLogits(state, path, adjusted);
-  return RowArgmax(adjusted);
+  return top;
 }
 
 std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,

@@ -85,9 +85,14 @@ void MakeDistribution(const SamplingState& state, int allowed, std::span<const T
                       std::span<float> row);
 
 // The most likely token after penalties, bias and suppression (lowest id on ties): what greedy
-// decoding emits.
+// decoding emits. Overwrites the row.
 TokenId MostLikely(const SamplingState& state, int allowed, std::span<const TokenId> path,
-                   std::span<const float> row);
+                   std::span<float> row);
+
+// That token and the `count` - 1 next ones, falling; fewer where the rest is ruled out. Overwrites
+// the row.
+std::vector<TokenId> TopTokens(const SamplingState& state, int allowed,
+                               std::span<const TokenId> path, std::span<float> row, int count);
 
 // What the seed-stable rule emits at `position`, and the `count` - 1 runners-up: the race (race.h)
 // of the distribution that MakeDistribution makes. Overwrites the row.

@@ -61,7 +61,7 @@ void Warper::Warp(std::span<float> row, std::span<const TokenId> path) const {
   MakeDistribution(state(), allowed_, path, row);
 }
 
-TokenId Warper::Argmax(std::span<const float> row, std::span<const TokenId> path) const {
+TokenId Warper::Argmax(std::span<float> row, std::span<const TokenId> path) const {
   OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
   return MostLikely(state(), allowed_, path, row);
 }

@@ -33,7 +33,7 @@ class Warper {
   // MakeDistribution, MostLikely and RaceOrder of a row [vocab_size]. `path`: the draft tokens
   // before it, which follow the observed ones.
   void Warp(std::span<float> row, std::span<const TokenId> path) const;
-  TokenId Argmax(std::span<const float> row, std::span<const TokenId> path) const;
+  TokenId Argmax(std::span<float> row, std::span<const TokenId> path) const;
   std::vector<TokenId> Race(std::span<float> row, std::span<const TokenId> path, int count,
                             uint64_t seed, uint32_t position) const;
 

@@ -58,7 +58,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       if (is_over[i]) continue;
       DraftSession& session = share.held->mirror->session;
       if (is_first && !session.Missing().empty()) session.Fed(share.tokens);
-      is_held[i] = depths_->Draw(*share.held, DraftRows(row), {}, {}, &report);
+      is_held[i] = depths_->Draw(*share.held, row, {}, {}, &report);
       is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].drawn);
     }
   }

@@ -47,8 +47,9 @@ void DepthDrafter::Take(const PassShare& share, const ShareRows& computed, StepR
   if (!computed.rows.empty()) Draw(*share.held, computed.rows, accepted, kept, report);
 }
 
-bool DepthDrafter::Draw(HeldSession& held, const DraftRows& rows, std::span<const float> accepted,
-                        std::span<const float> states, StepReport* report) {
+bool DepthDrafter::Draw(HeldSession& held, std::span<const PickedRow> rows,
+                        std::span<const float> accepted, std::span<const float> states,
+                        StepReport* report) {
   Mirror& mirror = *held.mirror;
   const DraftSession& session = mirror.session;
   const int nodes = session.draft().size(), broken = session.broken_rows();

@@ -10,7 +10,6 @@
 #include "common/base/status.h"
 #include "drafter/propose/draft_forward.h"
 #include "drafter/propose/draft_observer.h"
-#include "drafter/propose/draft_rows.h"
 #include "drafter/propose/draft_sender.h"
 #include "drafter/propose/draft_sessions.h"
 #include "drafter/propose/head_learner.h"
@@ -42,7 +41,7 @@ class DepthDrafter {
   // Draws the session's next depth, as Mirror::DrawDepth, sends what is due and adds to `report`
   // what was drawn. False: nothing could be drawn from broken rows, and the session was refused and
   // is gone.
-  bool Draw(HeldSession& held, const DraftRows& rows, std::span<const float> accepted,
+  bool Draw(HeldSession& held, std::span<const PickedRow> rows, std::span<const float> accepted,
             std::span<const float> states, StepReport* report);
   // Depths that the session draws until a part of its draft is due.
   int DepthsDue(const DraftSession& session) const;

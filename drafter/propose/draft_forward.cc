@@ -4,6 +4,14 @@
 
 namespace outrider {
 
+GraphCounts DraftForward::graph_counts() const {
+  return on_device() ? model_->device()->graph_counts() : GraphCounts();
+}
+
+int64_t DraftForward::bytes_to_host() const {
+  return on_device() ? model_->device()->bytes_to_host() : 0;
+}
+
 Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* output) {
   static constexpr int32_t kOnlyRow = 0;
   std::vector<TokenId> draft_tokens;  // spans point into these two
@@ -12,14 +20,14 @@ Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* o
   last_rows.reserve(shares.size());
   std::vector<ForwardSequence> batch;
   bool want_hidden = false;
-  draws_.Clear();
+  picks_.Clear();
   for (const PassShare& share : shares) {
     const DraftSession& session = share.mirror().session;
-    if (on_device() && share.logit_rows > 0) {
+    if (share.logit_rows > 0) {
       if (share.guess != nullptr) {
-        share.held->ahead.AddRows(*share.guess, &draws_);
+        share.held->ahead.AddRows(*share.guess, &picks_);
       } else {
-        session.AddRows(&draws_);
+        session.AddRows(&picks_);
       }
     }
     const DraftKv& kv = share.mirror().kv;
@@ -30,7 +38,7 @@ Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* o
                        .tokens = session.Missing().first(static_cast<size_t>(share.tokens)),
                        .parents = {},
                        .logit_rows = {&last_rows.back(), static_cast<size_t>(share.logit_rows)},
-                       .logits_to_host = !on_device()});
+                       .logits_to_host = false});
       continue;
     }
     for (const int32_t node : session.frontier()) {
@@ -39,35 +47,28 @@ Status DraftForward::Forward(std::span<const PassShare> shares, ForwardOutput* o
                        .tokens = {&draft_tokens.back(), 1},
                        .parents = {},
                        .logit_rows = {&kOnlyRow, 1},
-                       .logits_to_host = !on_device()});
+                       .logits_to_host = false});
     }
   }
   return model_->Forward(batch, want_hidden, output);
 }
 
 Result<DraftForward::Pass> DraftForward::Run(std::span<const PassShare> shares) {
-  const int64_t bytes_before = model_->bytes_to_host();
+  const int64_t bytes_before = bytes_to_host();
   ForwardOutput output;
   OUTRIDER_TRY(Forward(shares, &output));
   std::span<const PickedRow> picked;
-  if (draws_.rows() > 0) picked = model_->Draft(draws_);
+  if (!picks_.empty()) picked = model_->Draft(picks_);
   Pass pass{.shares = {},
-            .device_rows = draws_.rows(),
-            .device_bytes = model_->bytes_to_host() - bytes_before};
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+            .device_rows = on_device() ? picks_.size() : 0,
+            .device_bytes = bytes_to_host() - bytes_before};
   const auto hidden_size = static_cast<size_t>(model_->config().hidden_size);
-  float* logits = output.logits;
   const float* hidden = output.hidden;
   for (const PassShare& share : shares) {
     const auto count = static_cast<size_t>(share.logit_rows);
     ShareRows& of_share = pass.shares.emplace_back();
-    if (on_device()) {
-      of_share.rows = DraftRows(picked.first(count));
-      picked = picked.subspan(count);
-    } else if (count > 0) {
-      of_share.rows = DraftRows(std::span(logits, count * vocab));
-      logits += count * vocab;
-    }
+    of_share.rows = picked.first(count);
+    picked = picked.subspan(count);
     if (hidden != nullptr) {
       of_share.states = {hidden, count * hidden_size};
       hidden += of_share.states.size();
@@ -78,11 +79,11 @@ Result<DraftForward::Pass> DraftForward::Run(std::span<const PassShare> shares) 
 
 Result<DraftForward::Chains> DraftForward::RunChains(std::span<const PassShare> shares,
                                                      int depths) {
-  const int64_t bytes_before = model_->bytes_to_host();
+  const int64_t bytes_before = bytes_to_host();
   std::vector<DraftChain> chains;
   std::vector<TokenId> draft_tokens;
   draft_tokens.reserve(shares.size());  // spans point into it
-  draws_.Clear();
+  picks_.Clear();
   for (const PassShare& share : shares) {
     const DraftSession& session = share.mirror().session;
     std::span<const TokenId> tokens = session.Missing();
@@ -91,11 +92,11 @@ Result<DraftForward::Chains> DraftForward::RunChains(std::span<const PassShare> 
       tokens = {&draft_tokens.back(), 1};
     }
     chains.push_back({share.mirror().kv.sequence(session.frontier()[0]), tokens});
-    session.AddChain(depths, &draws_);
+    session.AddChain(depths, &picks_);
   }
   Chains result;
-  OUTRIDER_TRY(model_->DraftChains(chains, depths, draws_, &result.rows));
-  result.device_bytes = model_->bytes_to_host() - bytes_before;
+  OUTRIDER_TRY(model_->device()->DraftChains(chains, depths, picks_, &result.rows));
+  result.device_bytes = bytes_to_host() - bytes_before;
   return result;
 }
 

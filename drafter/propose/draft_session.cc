@@ -19,9 +19,6 @@ Status CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
   return Status();
 }
 
-// The session of the rows that are added next.
-void BeginRows(const Warper& warper, PickBatch* batch) { batch->BeginSession(warper.state()); }
-
 Status CheckContext(size_t tokens, int max_context) {
   if (tokens <= static_cast<size_t>(max_context)) return Status();
   return InvalidArgument(std::to_string(tokens) + " tokens, the drafter's context holds " +
@@ -114,20 +111,22 @@ void DraftSession::Fed(int count) {
   OUTRIDER_CHECK(kv_length_ <= length());
 }
 
-void DraftSession::DrawDepth(const DraftRows& rows, std::span<const float> accepted) {
+void DraftSession::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
   OUTRIDER_CHECK(kv_length_ == length());
-  builder_.DrawDepth(rows, accepted, warper_);
+  builder_.DrawDepth(rows, accepted);
 }
 
 void DraftSession::AddRows(PickBatch* batch) const {
-  BeginRows(warper_, batch);
-  const PickSpec spec = builder_.RowSpec(warper_);
+  const SamplingState state = warper_.state();
+  batch->BeginSequence(state);
+  const PickSpec spec = builder_.RowSpec(state.sampling, warper_.allowed());
   for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
 void DraftSession::AddChain(int depths, PickBatch* batch) const {
-  BeginRows(warper_, batch);
-  batch->AddChain(builder_.RowSpec(warper_), draft().Path(frontier()[0]),
+  const SamplingState state = warper_.state();
+  batch->BeginSequence(state);
+  batch->AddChain(builder_.RowSpec(state.sampling, warper_.allowed()), draft().Path(frontier()[0]),
                   builder_.ChainSpec(depths));
 }
 
@@ -144,21 +143,13 @@ std::vector<int32_t> DraftSession::Leaves() const {
   return leaves;
 }
 
-std::vector<TokenId> DraftSession::LikelyNext(const DraftRows& row, int count) {
-  if (row.on_device()) return TokensOf(row.Picked(0));
-  const std::span<float> logits = row.Logits(0, static_cast<size_t>(warper_.vocab_size()));
-  if (kind_ == DraftKind::kRace) {
-    return warper_.Race(logits, {}, count, seed_, static_cast<uint32_t>(length()));
-  }
-  return TopTokens(logits, count, {}, warper_);
-}
-
 void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
-  BeginRows(warper_, batch);
+  const SamplingState state = warper_.state();
+  batch->BeginSequence(state);
   batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
                  .count = count,
                  .allowed = warper_.allowed(),
-                 .sampling = RowSamplingOf(warper_.params()),
+                 .sampling = state.sampling,
                  .seed = seed_,
                  .position = static_cast<uint32_t>(length())},
                 {});

@@ -1,6 +1,7 @@
 // The mirror of one session of a verifier: its tokens, how many of them the KV holds, and the draft
-// in the making. It knows tokens and laws but no model: the loop feeds what Missing() names, later
-// the nodes of frontier(), and hands the logits behind them to DrawDepth().
+// in the making. It knows tokens and distributions but no model: the loop feeds what Missing()
+// names, later the nodes of frontier(), and hands what AddRows() wants picked from the logits after
+// them to DrawDepth().
 //
 // Thread: the drafting loop.
 #pragma once
@@ -68,13 +69,13 @@ class DraftSession {
 
   // The nodes that draw next. Behind the first depth their tokens have to be fed for that.
   std::span<const int32_t> frontier() const { return builder_.frontier(); }
-  // Draws the next depth from `rows`, those behind each frontier node, and `accepted`, as for
+  // Draws the next depth from `rows`, picked after each frontier node, and `accepted`, as for
   // DraftTreeBuilder. REQUIRES: drafting() and Missing() is empty.
-  void DrawDepth(const DraftRows& rows, std::span<const float> accepted);
-  // What a device is to read from those rows, added to a step's.
+  void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted);
+  // Adds what is to be picked from those rows to a step's.
   void AddRows(PickBatch* batch) const;
-  // Whether several depths can be drawn in one go on a device, and the next `depths` of them, added
-  // to a step's.
+  // Whether a device can draw several depths in one go. AddChain adds the next `depths` of them to
+  // a step's.
   bool draws_chain() const { return drafting() && builder_.draws_chain(); }
   void AddChain(int depths, PickBatch* batch) const;
   // Whether something was drawn that TakeChunk has not given out yet. Not at the end of a draft
@@ -93,10 +94,8 @@ class DraftSession {
   std::vector<int32_t> Leaves() const;
   // Likely ends in front of them.
   std::span<const RoundEnd> LikelyStops() const { return builder_.likely_stops(); }
-  // The `count` likeliest tokens behind what stands (fewer if the rest is ruled out), falling;
-  // `row`: the one there (overwritten).
-  std::vector<TokenId> LikelyNext(const DraftRows& row, int count);
-  // What a device is to read from that row, added to a step's.
+  // Adds to a step's what is to be picked from the row after the session's tokens: the `count` most
+  // likely ones to follow (fewer if the rest is ruled out), falling.
   void AddLikelyNext(int count, PickBatch* batch) const;
   bool Ends(TokenId token) const;
   // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/math/coins.h"
-#include "common/math/softmax.h"
 
 namespace outrider {
 namespace {
@@ -25,26 +23,14 @@ std::vector<TokenId> TokensOf(const PickedRow& row) {
   return tokens;
 }
 
-std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
-                               Warper& warper) {
-  std::vector<TokenId> top;
-  while (top.size() < static_cast<size_t>(count)) {
-    const TokenId best = warper.Argmax(row, path);
-    if (std::find(top.begin(), top.end(), best) != top.end()) break;
-    top.push_back(best);
-    row[static_cast<size_t>(best)] = -std::numeric_limits<float>::infinity();
-  }
-  return top;
-}
-
 DraftTreeBuilder::DraftTreeBuilder(DraftTask task) : task_(std::move(task)) {
   live_ = {{.index = 0, .slot = 0}};
   frontier_ = {DraftTree::kRoot};
 }
 
-PickSpec DraftTreeBuilder::RowSpec(const Warper& warper) const {
-  PickSpec spec{.allowed = warper.allowed(),
-                .sampling = RowSamplingOf(warper.params()),
+PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) const {
+  PickSpec spec{.allowed = allowed,
+                .sampling = sampling,
                 .seed = task_.seed,
                 .position = static_cast<uint32_t>(task_.position + depths_)};
   if (task_.kind == DraftKind::kSampled) {
@@ -69,61 +55,15 @@ ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
           .mass = task_.law_limits.mass};
 }
 
-DraftTreeBuilder::Source DraftTreeBuilder::MakeSource(const DraftRows& rows, size_t slot,
-                                                      Warper& warper) const {
-  if (rows.on_device()) {
-    const PickedRow& picked = rows.Picked(slot);
-    return picked.broken ? Source{.broken = true} : SourceOfPicks(picked);
-  }
-  const std::span<float> row = rows.Logits(slot, static_cast<size_t>(warper.vocab_size()));
-  // A fact about the path in front of the draws, as a stop rule's: it changes no distribution.
-  if (!IsFinite(row.first(static_cast<size_t>(warper.allowed())))) return {.broken = true};
-  return SourceOfLogits(row, frontier_[slot], warper);
-}
-
-DraftTreeBuilder::Source DraftTreeBuilder::SourceOfPicks(const PickedRow& row) const {
+DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const {
+  // A fact about the path before the draws, like a stop rule's: it changes no distribution.
+  if (row.broken) return {.broken = true};
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
   Source source{.law = MakeDraftLaw({row.entries.begin(), row.entries.end()}, task_.law_limits)};
   source.last = Stops(task_.stop, source.law);
   return source;
-}
-
-DraftTreeBuilder::Source DraftTreeBuilder::SourceOfLogits(std::span<float> row, int node,
-                                                          Warper& warper) const {
-  const std::vector<TokenId> path = tree_.Path(node);
-  const int draws = task_.shape.draws(depths_);
-  if (task_.kind == DraftKind::kSampled) {
-    warper.Warp(row, path);
-    Source source{.law = MakeDraftLaw(row, task_.law_limits)};
-    source.last = Stops(task_.stop, source.law);
-    return source;
-  }
-  Source source{.last = StopsWithoutLaw(row, path, warper)};
-  if (task_.kind == DraftKind::kArgmax) {
-    source.tokens = TopTokens(row, draws + 1, path, warper);
-  } else {
-    const auto position = static_cast<uint32_t>(task_.position + depths_);
-    source.tokens = warper.Race(row, path, draws + 1, task_.seed, position);
-  }
-  return source;
-}
-
-bool DraftTreeBuilder::StopsWithoutLaw(std::span<const float> row, std::span<const TokenId> path,
-                                       Warper& warper) const {
-  if (task_.stop.kind != StopRule::Kind::kConfidence &&
-      task_.stop.kind != StopRule::Kind::kEntropy) {
-    return false;
-  }
-  std::vector<float> probs(row.begin(), row.end());
-  if (task_.kind == DraftKind::kRace) {
-    warper.Warp(probs, path);
-  } else {
-    // The law at temperature 0 is sure of itself everywhere.
-    Softmax(probs, 1.f);
-  }
-  return Stops(task_.stop, probs);
 }
 
 bool DraftTreeBuilder::Ends(TokenId token) const {
@@ -142,15 +82,13 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
   return -1;
 }
 
-void DraftTreeBuilder::DrawDepth(const DraftRows& rows, std::span<const float> accepted,
-                                 Warper& warper) {
-  OUTRIDER_CHECK(!frontier().empty() &&
-                 rows.AreRows(frontier_.size(), static_cast<size_t>(warper.vocab_size())));
+void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
+  OUTRIDER_CHECK(!frontier().empty() && rows.size() == frontier_.size());
   const bool by_head = task_.stop.kind == StopRule::Kind::kHead;
   OUTRIDER_CHECK(accepted.size() == (by_head ? frontier_.size() : 0));
   std::vector<Source> sources;
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
-    Source& source = sources.emplace_back(MakeSource(rows, slot, warper));
+    Source& source = sources.emplace_back(SourceOf(rows[slot]));
     broken_rows_ += source.broken ? 1 : 0;
     if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
     predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);

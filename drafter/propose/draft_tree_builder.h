@@ -1,7 +1,7 @@
-// Grows the draft of one plan, a whole depth at a time, from the rows of logits behind its nodes.
-// Which draws there are depends on the shape, on the stop rule's word on what lies in front of each
-// draw, on ends of sequence and on which prefixes are equal, on nothing else: a token that was
-// looked at is never dropped.
+// Grows the draft of one plan, a whole depth at a time, from what is picked of the logits after its
+// nodes. Which draft tokens there are depends on the shape, on what the stop rule makes of the path
+// before each, on ends of sequence and on which prefixes are equal, on nothing else: a token that
+// was looked at is never dropped.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -16,8 +16,6 @@
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/stop_rule.h"
-#include "common/spec/warper.h"
-#include "drafter/propose/draft_rows.h"
 
 namespace outrider {
 
@@ -40,12 +38,8 @@ struct RoundEnd {
   friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
 };
 
-// Of a row that no law is made from.
+// The ids of a row's entries.
 std::vector<TokenId> TokensOf(const PickedRow& row);
-// The `count` most likely tokens of a row of logits (overwritten) after penalties and bias,
-// falling; fewer if the rest is ruled out. `path`: tokens behind those that `warper` has observed.
-std::vector<TokenId> TopTokens(std::span<float> row, int count, std::span<const TokenId> path,
-                               Warper& warper);
 
 class DraftTreeBuilder {
  public:
@@ -76,9 +70,9 @@ class DraftTreeBuilder {
                                                          : -1.f;
   }
 
-  // What a device is to read from the rows behind the frontier nodes, so that they can be drawn
-  // from. REQUIRES: frontier() is not empty.
-  PickSpec RowSpec(const Warper& warper) const;
+  // What is to be picked from the rows after the frontier nodes, to draw from; ids from `allowed`
+  // on are never drafted. REQUIRES: frontier() is not empty.
+  PickSpec RowSpec(const RowSampling& sampling, int allowed) const;
 
   // Whether what is left to draw is one sequence that nothing but its length and ends of sequence
   // can end, of laws that a device can draw from: then it may draw several depths in one go.
@@ -86,11 +80,10 @@ class DraftTreeBuilder {
   // How a device draws the next `depths` of them. REQUIRES: draws_chain().
   ChainDraw ChainSpec(int depths) const;
 
-  // Draws one depth. `rows`: those behind each frontier node, on a device as RowSpec has it.
-  // `accepted` [frontier]: the chance that the head gives each frontier node behind its parent, for
-  // kHead (nobody looks at the root's); empty for other rules. `warper` has observed what stands in
-  // front of the draft. REQUIRES: frontier() is not empty.
-  void DrawDepth(const DraftRows& rows, std::span<const float> accepted, Warper& warper);
+  // Draws one depth. `rows` [frontier]: picked by RowSpec from the row after each frontier node.
+  // `accepted` [frontier]: the probability that the head gives each frontier node after its parent,
+  // for kHead (the root's is not read); empty for other rules. REQUIRES: frontier() is not empty.
+  void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted);
 
   // Plans another shape, equal as far as both have drawn: deeper draws are taken back as if never
   // made, missing depths are drawn by the next calls. How deep a draft goes changes no draw.
@@ -116,12 +109,7 @@ class DraftTreeBuilder {
     bool broken = false;  // the row is not finite: there are no draws
   };
 
-  Source MakeSource(const DraftRows& rows, size_t slot, Warper& warper) const;
-  Source SourceOfLogits(std::span<float> row, int node, Warper& warper) const;
-  Source SourceOfPicks(const PickedRow& row) const;
-  // For draws that come without a law.
-  bool StopsWithoutLaw(std::span<const float> row, std::span<const TokenId> path,
-                       Warper& warper) const;
+  Source SourceOf(const PickedRow& row) const;
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
   bool Ends(TokenId token) const;

@@ -19,10 +19,10 @@ struct Mirror {
   Mirror(DraftSession mirrored, Model* model, PageBudget* budget, SequenceId trunk)
       : session(std::move(mirrored)), kv(model, budget, trunk) {}
 
-  // Draws the next depth from the rows behind the frontier (as DraftSession::DrawDepth) and makes
-  // the KV ready for the depth behind it. `states` [frontier, hidden_size]: their last hidden
+  // Draws the next depth from what was picked after the frontier (as DraftSession::DrawDepth) and
+  // makes the KV ready for the depth after it. `states` [frontier, hidden_size]: their last hidden
   // states, to be kept; empty: not.
-  void DrawDepth(const DraftRows& rows, std::span<const float> accepted,
+  void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted,
                  std::span<const float> states) {
     if (!states.empty() && session.depths_drawn() > 0) {  // the root is no drafted token
       fed.nodes.insert(fed.nodes.end(), session.frontier().begin(), session.frontier().end());

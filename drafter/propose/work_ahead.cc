@@ -91,8 +91,8 @@ void WorkAhead::AddRows(const Guess& guess, PickBatch* batch) const {
   }
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<const float> accepted,
-                   std::span<const float> states) {
+int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
+                   std::span<const float> accepted, std::span<const float> states) {
   DraftSession& session = guess->mirror->session;
   if (!session.Missing().empty()) session.Fed(tokens);
   if (rows.empty()) return 0;
@@ -104,7 +104,7 @@ int WorkAhead::Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<co
   const auto first_stop = std::find_if(guesses_.begin(), guesses_.end(), [](const Guess& g) {
     return g.next.has_value() && g.stem == nullptr;
   });
-  for (const TokenId next : session.LikelyNext(rows, next_tokens())) {
+  for (const TokenId next : TokensOf(rows[0])) {
     if (session.Ends(next)) continue;
     guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
   }

@@ -50,12 +50,12 @@ class WorkAhead {
   // The likeliest guess behind `last` (nullptr: of all) that wants at most `rows` tokens, to be fed
   // with all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
-  // What a device is to read from the rows behind the guess's tokens, added to a step's.
+  // Adds what is to be picked from the rows after the guess's tokens to a step's.
   void AddRows(const Guess& guess, PickBatch* batch) const;
-  // `tokens` of a guess were fed, `rows` are those behind the last ones, `accepted` the head's word
-  // on them where it is wanted, `states` as for Mirror::DrawDepth. Returns the nodes drawn.
-  int Fed(Guess* guess, int tokens, const DraftRows& rows, std::span<const float> accepted,
-          std::span<const float> states);
+  // `tokens` of a guess were fed, `rows` were picked after the last ones, `accepted` and `states`
+  // are as for Mirror::DrawDepth. Returns the number of nodes drawn.
+  int Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
+          std::span<const float> accepted, std::span<const float> states);
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
   // the verdict's plan taken on; else nullptr. All the other guesses are over.

@@ -22,7 +22,7 @@
 #include <tuple>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/cpu/cpu_backend.h"
 #include "common/base/log.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/transformer.h"

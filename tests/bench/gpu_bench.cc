@@ -180,10 +180,10 @@ class Bench {
     ForwardOutput output;
     Measured measured;
     measured.seconds = Median(20, [&] {
-      const int64_t before = model_.bytes_to_host();
+      const int64_t before = model_.device()->bytes_to_host();
       Must(model_.Forward(batch, /*want_hidden=*/false, &output));
       model_.Decide(rounds, model_.config().vocab_size);
-      measured.bytes_to_host = model_.bytes_to_host() - before;
+      measured.bytes_to_host = model_.device()->bytes_to_host() - before;
       for (const SequenceId s : sequences) model_.Truncate(s, step.context);
     });
     for (const SequenceId s : sequences) model_.Release(s);
@@ -332,7 +332,7 @@ int Main(int argc, char** argv) {
     report.Save();
   }
   RunSteps(bench, config, ceilings, steps, model->max_batch_tokens(), "seconds", &report);
-  const GraphCounts counts = model->graph_counts();
+  const GraphCounts counts = model->device()->graph_counts();
   std::printf("CUDA graphs: %lld made, %lld passes run as one\n",
               static_cast<long long>(counts.captures), static_cast<long long>(counts.launches));
   out["graph_captures"] = counts.captures;

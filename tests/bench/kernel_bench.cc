@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/cpu/cpu_backend.h"
 #include "common/backend/cpu/packed_panels.h"
 #include "tests/bench/stream_read.h"
 

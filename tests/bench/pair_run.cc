@@ -115,8 +115,8 @@ Status Rounds::Draft(std::vector<Session*> drafting) {
     session->depths = std::min(case_.draft, load_.tokens - Emitted(*session) - 1);
   }
   std::erase_if(drafting, [](const Session* session) { return session->depths == 0; });
-  return drafter_->drafts() ? DraftOnDevice(std::move(drafting))
-                            : DraftStepByStep(std::move(drafting));
+  return drafter_->device() != nullptr ? DraftOnDevice(std::move(drafting))
+                                       : DraftStepByStep(std::move(drafting));
 }
 
 // As the drafter's loop does for greedy drafts of a fixed length (drafter/propose): as many depths
@@ -133,7 +133,7 @@ Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
     PickBatch draws;
     for (const Session* session : drafting) {
       chains.push_back({session->drafter, Unfed(*session)});
-      draws.BeginSession({});
+      draws.BeginSequence({});
       draws.AddChain({.pick = RowPick::kTop,
                       .count = 2,
                       .allowed = drafter_->config().vocab_size,
@@ -141,7 +141,7 @@ Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
                      {}, {.depths = depths});
     }
     std::span<const PickedRow> picked;
-    OUTRIDER_TRY(drafter_->DraftChains(chains, depths, draws, &picked));
+    OUTRIDER_TRY(drafter_->device()->DraftChains(chains, depths, draws, &picked));
     for (size_t i = 0; i < picked.size(); ++i) {
       drafting[i % drafting.size()]->draft.push_back(picked[i].drawn);
     }
@@ -239,7 +239,11 @@ Result<bool> Rounds::RunRound() {
 
 Result<PairFigures> Rounds::Run() {
   const auto bytes = [this] {
-    return target_.bytes_to_host() + (drafter_ != nullptr ? drafter_->bytes_to_host() : 0);
+    int64_t sum = 0;
+    for (Model* model : {&target_, drafter_}) {
+      if (model != nullptr && model->device() != nullptr) sum += model->device()->bytes_to_host();
+    }
+    return sum;
   };
   const int64_t bytes_before = bytes();
   const auto start = SteadyClock::now();

@@ -107,10 +107,15 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   backend_->CopyIn(device_qkv->data(), qkv.data(), qkv.size() * sizeof(float));
   const size_t out_width = static_cast<size_t>(shape_.num_heads) * shape_.head_dim;
   const auto out = MakeBuffer(backend_, layout.rows * out_width * sizeof(float), 0xff);
-  backend_->RunPass(layout, shape_, kv_.dtype, [&] {
+  const auto ops = [&] {
     backend_->RopeAndWriteKv(layout, shape_, cos_sin_->floats(), device_qkv->floats(), kv_);
     backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats());
-  });
+  };
+  if (backend_->device() != nullptr) {
+    backend_->device()->RunPass(layout, shape_, kv_.dtype, ops);
+  } else {
+    ops();
+  }
   backend_->Wait();
   std::vector<std::vector<float>> results;
   for (int s = 0; s < layout.sequences; ++s) {

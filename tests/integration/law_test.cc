@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/cpu/cpu_backend.h"
 #include "common/model/transformer.h"
 #include "common/rpc/wire.h"
 #include "common/spec/warper.h"

@@ -201,7 +201,8 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
   }
   batches_.push_back(std::move(record));
-  if (on_device()) bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
+  if (device() != nullptr)
+    bytes_to_host_ += static_cast<int64_t>(host_logits_.size() * sizeof(float));
   output->logits = host_rows > 0 ? host_logits_.data() : nullptr;
   output->hidden = want_hidden ? hidden_.data() : nullptr;
   output->rows = host_rows;
@@ -215,12 +216,16 @@ Decisions FakeModel::Decide(const RoundBatch& batch, int allowed) {
 }
 
 std::span<const PickedRow> FakeModel::Draft(const PickBatch& batch) {
-  return draft_device_->Draft(batch, logits_.data(), options_.vocab_size);
+  const int vocab = options_.vocab_size;
+  OUTRIDER_CHECK(static_cast<size_t>(batch.size() * vocab) == logits_.size());
+  return draft_device_ ? draft_device_->Draft(batch, logits_.data(), vocab)
+                       : host_picks_.Read(batch, logits_.data(), vocab);
 }
 
 Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
                               const PickBatch& draws, std::span<const PickedRow>* picked) {
-  OUTRIDER_CHECK(drafts() && depths >= 1 && static_cast<size_t>(draws.rows()) == chains.size());
+  OUTRIDER_CHECK(draft_device_ && depths >= 1 &&
+                 static_cast<size_t>(draws.size()) == chains.size());
   int pages = 0;
   for (const DraftChain& chain : chains) {
     const Sequence& s = Get(chain.sequence);

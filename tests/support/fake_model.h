@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "common/backend/host_picks.h"
 #include "common/model/model.h"
 #include "common/rules/host_rounds.h"
 
@@ -32,7 +33,7 @@ struct FakeModelOptions {
   std::vector<TokenId> eos_token_ids = {};
 };
 
-class FakeModel final : public Model {
+class FakeModel final : public Model, public DeviceModel {
  public:
   explicit FakeModel(FakeModelOptions options);
   ~FakeModel() override;
@@ -52,14 +53,15 @@ class FakeModel final : public Model {
   void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
   void Truncate(SequenceId sequence, int length) override;
   void Release(SequenceId sequence) override;
-  bool on_device() const override { return decide_ != nullptr || draft_device_ != nullptr; }
+  DeviceModel* device() override {
+    return decide_ == nullptr && draft_device_ == nullptr ? nullptr : this;
+  }
   Decisions Decide(const RoundBatch& batch, int allowed) override;
-  bool drafts() const override { return draft_device_ != nullptr; }
   std::span<const PickedRow> Draft(const PickBatch& batch) override;
   Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
   int64_t bytes_to_host() const override {
-    return bytes_to_host_ + (drafts() ? draft_device_->bytes_to_host() : 0);
+    return bytes_to_host_ + (draft_device_ == nullptr ? 0 : draft_device_->bytes_to_host());
   }
   GraphCounts graph_counts() const override { return graph_counts_; }
   void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
@@ -137,6 +139,7 @@ class FakeModel final : public Model {
   std::function<void(std::span<float>)> on_row_;
   DecideFn decide_;
   HostRounds host_rounds_;
+  HostPicks host_picks_;
   std::shared_ptr<DraftDevice> draft_device_;
   int chain_depth_ = -1;
   int64_t bytes_to_host_ = 0;

@@ -30,7 +30,7 @@ void MetricsObserver::OnPreempted(const Session& /*session*/) {
 
 void MetricsObserver::OnForward(const ForwardPass& pass) {
   metrics_.batch_rows.Observe(pass.rows);
-  if (!model_.on_device()) return;
+  if (model_.device() == nullptr) return;
   metrics_.device_rounds_total.Increment(static_cast<double>(
       std::count_if(pass.batch.begin(), pass.batch.end(), [](const BatchEntry& entry) {
         return entry.ends_round && !entry.session->request.logprobs.has_value();
@@ -101,10 +101,12 @@ void MetricsObserver::OnStepEnd(const EngineLevels& levels, std::optional<double
 }
 
 void MetricsObserver::CountDevice() {
-  const int64_t bytes = model_.bytes_to_host();
+  const DeviceModel* const device = model_.device();
+  if (device == nullptr) return;
+  const int64_t bytes = device->bytes_to_host();
   metrics_.device_to_host_bytes_total.Increment(
       static_cast<double>(bytes - std::exchange(bytes_to_host_, bytes)));
-  const GraphCounts now = model_.graph_counts(), before = std::exchange(graphs_, now);
+  const GraphCounts now = device->graph_counts(), before = std::exchange(graphs_, now);
   metrics_.device_graph_launches_total.Increment(
       static_cast<double>(now.launches - before.launches));
   metrics_.device_graph_captures_total.Increment(

@@ -14,8 +14,7 @@ namespace outrider {
 class MetricsObserver final : public EngineObserver {
  public:
   // Both must outlive it.
-  MetricsObserver(VerifierMetrics* metrics, const Model* model)
-      : metrics_(*metrics), model_(*model) {}
+  MetricsObserver(VerifierMetrics* metrics, Model* model) : metrics_(*metrics), model_(*model) {}
 
   void OnRequestRefused(Refusal why) override;
   void OnAdmitted(const Session& session, int cached, bool is_first) override;
@@ -33,8 +32,8 @@ class MetricsObserver final : public EngineObserver {
   void CountDevice();
 
   VerifierMetrics& metrics_;
-  const Model& model_;
-  // The model's counts that the metrics already include.
+  Model& model_;
+  // Counts of the model's device that the metrics already include.
   int64_t bytes_to_host_ = 0;
   GraphCounts graphs_;
 };

@@ -1,3 +1,5 @@
+#include "common/backend/cpu/cpu_backend.h"
+
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -5,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "common/backend/backend.h"
 #include "common/backend/cpu/aligned_bytes.h"
 #include "common/backend/cpu/bf16.h"
 #include "common/backend/cpu/flush_denormals.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/packed_panels.h"
 #include "common/backend/cpu/thread_pool.h"
+#include "common/backend/host_picks.h"
 #include "common/base/check.h"
 #include "common/rules/host_rounds.h"
 
@@ -53,10 +55,6 @@ class CpuBackend final : public Backend {
       : kernels_(kernels),
         pool_(std::move(pool)),
         bf16_activations_(bf16_activations && kernels.matmul_bf16_dot != nullptr) {}
-
-  Decisions Decide(const RoundBatch& batch, const LogitRows& rows) override {
-    return rounds_.Decide(batch, rows);
-  }
 
   std::string Describe() const override {
     return std::string("cpu (") + kernels_.name + (bf16_activations_ ? ", bf16 activations" : "") +
@@ -201,6 +199,14 @@ class CpuBackend final : public Backend {
     }
   }
 
+  Decisions Decide(const RoundBatch& batch, const LogitRows& rows) override {
+    return rounds_.Decide(batch, rows);
+  }
+
+  std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
+    return picks_.Read(batch, rows, vocab);
+  }
+
  private:
   template <class T>
   static void CopySlot(T* keys, T* values, const AttentionShape& shape, const SlotCopy& copy) {
@@ -261,6 +267,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<ThreadPool> pool_;
   bool bf16_activations_;
   HostRounds rounds_;
+  HostPicks picks_;
   AlignedBytes attention_scratch_;
   AlignedBytes word_scratch_;
   AlignedBytes scale_scratch_;

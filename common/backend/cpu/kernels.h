@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/backend/cpu/packed_panels.h"
+#include "common/backend/packed_matrix.h"
 
 namespace outrider {
 

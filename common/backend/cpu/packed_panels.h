@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/backend/backend.h"
 #include "common/backend/cpu/aligned_bytes.h"
+#include "common/backend/packed_matrix.h"
+#include "common/base/status.h"
+#include "common/tensor/tensor.h"
 
 namespace outrider {
 

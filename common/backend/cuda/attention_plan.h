@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 
 namespace outrider {
 

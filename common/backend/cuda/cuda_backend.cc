@@ -34,7 +34,7 @@ const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
 }
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public DeviceOps {
  public:
   CudaBackend(int device, std::string description, int multiprocessors,
               std::unique_ptr<Stream> stream, std::unique_ptr<StagedCopy> staging,
@@ -54,6 +54,7 @@ class CudaBackend final : public Backend {
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
 
   std::string Describe() const override { return description_; }
+  DeviceOps* device() override { return this; }
 
   DeviceMemory Memory() const override {
     UseDevice();
@@ -236,8 +237,6 @@ class CudaBackend final : public Backend {
     Wait();
     return rounds_.Decided();
   }
-
-  bool Drafts() const override { return true; }
 
   std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
     UseDevice();

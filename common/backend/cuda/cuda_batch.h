@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/backend/cuda/attention_plan.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/graph_cache.h"

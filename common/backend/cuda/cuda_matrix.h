@@ -5,9 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "common/backend/backend.h"
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/packed_matrix.h"
 #include "common/base/status.h"
+#include "common/tensor/tensor.h"
 
 namespace outrider {
 

@@ -42,9 +42,9 @@ void DevicePicks::Send(const PickBatch& batch, float* rows, int vocab) {
     return ring_.Add(host.data(), host.size(), room);
   };
   arrays_.rows = send(rows_);
-  arrays_.seen = send(batch.seen_);
-  arrays_.biases = send(batch.biases_);
-  arrays_.path_tokens = const_cast<TokenId*>(send(batch.path_tokens_));
+  arrays_.seen = send(batch.seen());
+  arrays_.biases = send(batch.biases());
+  arrays_.path_tokens = const_cast<TokenId*>(send(batch.path_tokens()));
   arrays_.path_parents = send(parents);
   ring_.Send();
 
@@ -62,7 +62,7 @@ void DevicePicks::CopyBack() {
 }
 
 void DevicePicks::Pick(const PickBatch& batch, float* rows, int vocab) {
-  rows_ = batch.rows_;
+  rows_ = batch.picks();
   bytes_ = 0;
   if (rows_.empty()) return;
   Send(batch, rows, vocab);
@@ -71,13 +71,13 @@ void DevicePicks::Pick(const PickBatch& batch, float* rows, int vocab) {
 }
 
 void DevicePicks::BeginChains(const PickBatch& batch, float* rows, int vocab) {
-  OUTRIDER_CHECK(batch.rows() > 0);
-  chains_ = batch.rows();
-  depths_ = batch.rows_[0].chain.depths;
+  OUTRIDER_CHECK(!batch.empty());
+  chains_ = batch.size();
+  depths_ = batch.picks()[0].chain.depths;
   rows_.clear();
   for (int depth = 0; depth < depths_; ++depth) {
     for (int chain = 0; chain < chains_; ++chain) {
-      BatchedPick row = batch.rows_[static_cast<size_t>(chain)];
+      BatchedPick row = batch.picks()[static_cast<size_t>(chain)];
       OUTRIDER_CHECK(row.chain.depths == depths_ && row.spec.count <= kMaxChainEntries);
       row.row = chain;
       row.spec.position += static_cast<uint32_t>(depth);

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "common/backend/backend.h"
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/device_ops.h"
 
 namespace outrider {
 

@@ -1,4 +1,6 @@
 // What is the CPU backend's own; the ops are in tests/conformance.
+#include "common/backend/cpu/cpu_backend.h"
+
 #include <sched.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "common/backend/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "hwy/targets.h"

@@ -1,3 +1,4 @@
+#include "common/backend/cpu/cpu_backend.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider {

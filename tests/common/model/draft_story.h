@@ -1,5 +1,5 @@
-// A model whose device reads rows for those who draft, against the rows themselves: for the
-// kernels' emulation and for a device alike.
+// Models that pick what is drafted from, against the rows themselves: the CPU, the kernels'
+// emulation and a device alike.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,11 +16,12 @@
 
 namespace outrider::testing {
 
-// Sequences whose rows stay between such whose rows come, with hidden states of all of them: what
-// is read is of the very rows that come without it.
-inline void ExpectReadsOfTheHostsRows(Model& model) {
+// What is picked comes of the model's own rows, whether or not those come to the host as well.
+inline void ExpectPicksOfTheRows(Model& model) {
   const int vocab = model.config().vocab_size, allowed = vocab - 3;
-  ASSERT_TRUE(model.drafts());
+  const auto bytes = [&] {
+    return model.device() == nullptr ? 0 : model.device()->bytes_to_host();
+  };
   const std::vector<TokenId> tokens = RandomTokens(6, vocab, 3);
   const std::vector<int32_t> rows = {1, 5};
   const std::vector<bool> stays = {true, false, false, true, true, false};
@@ -35,7 +36,7 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
                         .logit_rows = std::span(rows).first(1 + (i + 1) % 2),
                         .logits_to_host = !draft || !stays[i]});
     }
-    const int64_t before = model.bytes_to_host();
+    const int64_t before = bytes();
     ForwardOutput output;
     ASSERT_TRUE(model.Forward(shares, /*want_hidden=*/true, &output).ok());
     if (!draft) {
@@ -44,26 +45,25 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
       ASSERT_EQ(output.rows, 9);
     } else {
       PickBatch batch;
-      size_t count = 0;
+      size_t stay = 0;
       for (size_t i = 0; i < stays.size(); ++i) {
-        const size_t n = shares[i].logit_rows.size();
-        if (!stays[i]) batch.SkipRows(static_cast<int>(n));
-        if (stays[i]) batch.BeginSession({});
-        for (size_t row = 0; stays[i] && row < n; ++row, ++count) {
+        batch.BeginSequence({});
+        for (size_t row = 0; row < shares[i].logit_rows.size(); ++row) {
           batch.AddRow({.pick = RowPick::kTop, .count = 3, .allowed = allowed}, {});
+          if (stays[i]) ++stay;
         }
       }
+      EXPECT_EQ(output.rows, static_cast<int>(9 - stay));
+      const std::vector<float> host(output.logits, output.logits + (9 - stay) * width);
       const std::span<const PickedRow> picked = model.Draft(batch);
-      ASSERT_EQ(picked.size(), count);
-      EXPECT_EQ(output.rows, static_cast<int>(9 - count));
-      const float *expected = logits.data(), *host = output.logits;
+      ASSERT_EQ(picked.size(), 9u);
+      const float *expected = logits.data(), *came = host.data();
       size_t next = 0;
       for (size_t i = 0; i < stays.size(); ++i) {
         for (size_t row = 0; row < shares[i].logit_rows.size(); ++row, expected += width) {
           if (!stays[i]) {
-            EXPECT_TRUE(BitEqual({host, width}, {expected, width})) << i;
-            host += width;
-            continue;
+            EXPECT_TRUE(BitEqual({came, width}, {expected, width})) << i;
+            came += width;
           }
           std::vector<float> left(expected, expected + allowed);
           for (const RowEntry& entry : picked[next++].entries) {
@@ -73,9 +73,10 @@ inline void ExpectReadsOfTheHostsRows(Model& model) {
         }
       }
       EXPECT_TRUE(BitEqual({output.hidden, hidden.size()}, hidden));
-      EXPECT_EQ(model.bytes_to_host() - before,
-                static_cast<int64_t>(count * (16 + 3 * 8) + (9 - count) * width * 4 +
-                                     9 * hidden_size * 4));
+      if (model.device() != nullptr) {
+        EXPECT_EQ(bytes() - before, static_cast<int64_t>(9 * (16 + 3 * 8) + (9 - stay) * width * 4 +
+                                                         9 * hidden_size * 4));
+      }
     }
     for (const ForwardSequence& share : shares) model.Release(share.sequence);
   }
@@ -161,7 +162,7 @@ class ChainStory {
   PickSpec Begin(const Session& session, PickBatch& batch) const {
     Warper warper(session.params, vocab_, session.spec.allowed);
     for (const TokenId token : session.said) warper.ObserveOutput(token);
-    batch.BeginSession(warper.state());
+    batch.BeginSequence(warper.state());
     PickSpec spec = session.spec;
     spec.sampling = RowSamplingOf(session.params);
     spec.position = static_cast<uint32_t>(session.said.size() + session.path.size());
@@ -176,7 +177,7 @@ class ChainStory {
       chains.push_back({session.sequence, session.missing});
     }
     std::span<const PickedRow> picked;
-    EXPECT_TRUE(model_.DraftChains(chains, depths, batch, &picked).ok());
+    EXPECT_TRUE(model_.device()->DraftChains(chains, depths, batch, &picked).ok());
     EXPECT_EQ(picked.size(), sessions_.size() * static_cast<size_t>(depths));
     std::vector<Drawn> all;
     for (const PickedRow& row : picked) {
@@ -235,14 +236,14 @@ class ChainStory {
 // Sequences that draft without a wait between depths, beside such that wait for each: the same
 // entries, the same tokens, the same KV behind them.
 inline void ExpectChainsOfTheHostsDraws(Model& model, int rounds) {
-  ASSERT_TRUE(model.drafts());
+  ASSERT_NE(model.device(), nullptr);
   ChainStory chains(&model), one_by_one(&model);
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const int depths = round % 5 == 4 ? 1 : 4;
-    const int64_t before = model.bytes_to_host();
+    const int64_t before = model.device()->bytes_to_host();
     const std::vector<ChainStory::Drawn> drawn = chains.Draft(depths, /*chains=*/true);
-    EXPECT_EQ(model.bytes_to_host() - before, depths * (3 * 16 + 8 * (20 + 2 + 2)));
+    EXPECT_EQ(model.device()->bytes_to_host() - before, depths * (3 * 16 + 8 * (20 + 2 + 2)));
     const std::vector<ChainStory::Drawn> expected = one_by_one.Draft(depths, /*chains=*/false);
     ASSERT_EQ(drawn.size(), expected.size());
     for (size_t i = 0; i < drawn.size(); ++i) {

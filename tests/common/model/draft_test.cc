@@ -1,4 +1,4 @@
-// Rows that are read where they are, through the whole model.
+// Drafts of several depths that a device makes in one go.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,16 +11,6 @@
 
 namespace outrider {
 namespace {
-
-TEST(Draft, ReadsTheRowsThatStayOnTheDevice) {
-  ModelOptions options = kExactOptions;
-  for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
-    options.weights = weights;
-    const std::unique_ptr<Model> model = MakeModel({.vocab_size = 80, .num_layers = 1}, options);
-    ASSERT_NE(model, nullptr);
-    testing::ExpectReadsOfTheHostsRows(*model);
-  }
-}
 
 // With streams that do everything as late as they may, passes of which no one is waited for show
 // memory that is written too early.
@@ -44,7 +34,7 @@ TEST(Draft, SeveralDepthsInOneGo) {
       testing::ExpectChainsOfTheHostsDraws(*model, 7);
       cuda_emulation::SetLate(false);
       EXPECT_EQ(model->free_pages(), model->total_pages());
-      EXPECT_EQ(model->graph_counts().launches > 30, graphs);
+      EXPECT_EQ(model->device()->graph_counts().launches > 30, graphs);
     }
   }
 }
@@ -60,22 +50,22 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
     const TokenId missing[] = {7};
     const DraftChain chains[] = {{sequence, missing}};
     PickBatch batch;
-    batch.BeginSession({});
+    batch.BeginSequence({});
     batch.AddChain({.pick = RowPick::kTop, .allowed = 80}, {}, {.depths = depths});
     std::span<const PickedRow> picked;
-    ASSERT_TRUE(model->DraftChains(chains, depths, batch, &picked).ok());
+    ASSERT_TRUE(model->device()->DraftChains(chains, depths, batch, &picked).ok());
     model->Truncate(sequence, 0);
   };
   for (int i = 0; i < 3; ++i) {
     for (const int depths : {1, 4, 6}) draft(depths);
   }
-  const GraphCounts before = model->graph_counts();
+  const GraphCounts before = model->device()->graph_counts();
   EXPECT_EQ(before.captures, 3) << "a pass, three depths more, five depths more";
   for (const int depths : {4, 6, 4}) draft(depths);
-  EXPECT_EQ(model->graph_counts().launches - before.launches, 6);
+  EXPECT_EQ(model->device()->graph_counts().launches - before.launches, 6);
   draft(1);
-  EXPECT_EQ(model->graph_counts().launches - before.launches, 7) << "only a pass";
-  EXPECT_EQ(model->graph_counts().captures, 3);
+  EXPECT_EQ(model->device()->graph_counts().launches - before.launches, 7) << "only a pass";
+  EXPECT_EQ(model->device()->graph_counts().captures, 3);
 }
 
 // What differs from draft to draft under one graph: the tokens seen, the bias, how long the
@@ -110,19 +100,19 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       std::vector<TokenId> path(static_cast<size_t>(40 + i % 5));
       for (TokenId token = i; TokenId & entry : path) entry = 17 * token++ % 200;
       PickBatch batch;
-      batch.BeginSession({.seen = seen, .biases = biases});
+      batch.BeginSequence({.seen = seen, .biases = biases});
       batch.AddChain(
           {.pick = RowPick::kTop, .count = 50, .allowed = 200, .sampling = RowSamplingOf(params)},
           path, {.depths = 4});
       std::span<const PickedRow> picked;
-      ASSERT_TRUE(model->DraftChains(chains, 4, batch, &picked).ok());
+      ASSERT_TRUE(model->device()->DraftChains(chains, 4, batch, &picked).ok());
       std::vector<TokenId>& tokens = drawn[graphs].emplace_back();
       for (const PickedRow& row : picked) {
         for (const RowEntry& entry : row.entries) tokens.push_back(entry.id);
       }
       model->Release(sequence);
     }
-    EXPECT_EQ(model->graph_counts().launches > 15, graphs);
+    EXPECT_EQ(model->device()->graph_counts().launches > 15, graphs);
   }
   EXPECT_EQ(drawn[0], drawn[1]);
 }
@@ -143,12 +133,12 @@ class DraftChainErrors : public ::testing::Test {
     PickBatch batch;
     std::vector<DraftChain> chains;
     for (const SequenceId sequence : sequences) {
-      batch.BeginSession({});
+      batch.BeginSequence({});
       batch.AddChain({.pick = RowPick::kTop, .allowed = 40}, {}, {.depths = depths});
       chains.push_back({sequence, tokens});
     }
     picked_ = {};
-    return model_->DraftChains(chains, depths, batch, &picked_);
+    return model_->device()->DraftChains(chains, depths, batch, &picked_);
   }
   void ExpectRefused(const std::vector<SequenceId>& sequences, std::vector<TokenId> tokens,
                      int depths, Code code) {

@@ -67,13 +67,13 @@ class GraphTwins {
     return call(*models_[0]);
   }
   Model& with() { return *models_[0]; }
-  GraphCounts counts() const { return models_[0]->graph_counts(); }
+  GraphCounts counts() const { return models_[0]->device()->graph_counts(); }
   int64_t passes() const { return passes_; }
   int vocab() const { return checkpoint_.vocab_size; }
 
   void ExpectNoGraphsInTheOther() const {
-    EXPECT_EQ(models_[1]->graph_counts().launches, 0);
-    EXPECT_EQ(models_[1]->graph_counts().captures, 0);
+    EXPECT_EQ(models_[1]->device()->graph_counts().launches, 0);
+    EXPECT_EQ(models_[1]->device()->graph_counts().captures, 0);
   }
 
  private:

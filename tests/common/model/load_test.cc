@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/cpu/cpu_backend.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider {

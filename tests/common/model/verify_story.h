@@ -110,10 +110,10 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
       AddTo(batch, s.round);
       bytes += sizeof(DecidedRound) + s.round.rows.size();
     }
-    const int64_t before = model.bytes_to_host();
+    const int64_t before = model.device()->bytes_to_host();
     ASSERT_TRUE(model.Forward(BatchOf(shares, false), false, &output).ok());
     const Decisions decisions = model.Decide(batch, allowed);
-    EXPECT_EQ(model.bytes_to_host() - before, static_cast<int64_t>(bytes));
+    EXPECT_EQ(model.device()->bytes_to_host() - before, static_cast<int64_t>(bytes));
     ASSERT_EQ(output.rows * vocab, static_cast<int>(wanted.size()));
     EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), output.logits)) << "step " << step;
 

@@ -149,7 +149,8 @@ TEST(Warper, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
     fresh.Warp(want, {});
     warper.Warp(got, pending);
     EXPECT_EQ(got, want);
-    EXPECT_EQ(warper.Argmax(logits, pending), fresh.Argmax(logits, {}));
+    want = got = logits;
+    EXPECT_EQ(warper.Argmax(got, pending), fresh.Argmax(want, {}));
   }
 }
 
@@ -182,18 +183,18 @@ TEST(Warper, GreedyIsAPointMassOnTheLowestBest) {
               ElementsAre(0, 0, 0, 1));
 }
 
-TEST(Warper, ArgmaxSeesBiasAndLeavesTheRow) {
+TEST(Warper, ArgmaxSeesBias) {
   Warper warper({.logit_bias = {{0, 5.f}}}, 3, 3);
-  const std::vector<float> row = {0.f, 1.f, 2.f};
+  std::vector<float> row = {0.f, 1.f, 2.f};
   EXPECT_EQ(warper.Argmax(row, {}), 0);
-  EXPECT_THAT(row, ElementsAre(0.f, 1.f, 2.f));
 }
 
 TEST(Warper, NeverSamplesThePadding) {
   for (const float temperature : {0.f, 1.f}) {
     Warper warper({.temperature = temperature, .logit_bias = {{3, 100.f}}}, 4, 2);
     std::vector<float> row = {0.f, 0.f, 9.f, 9.f};
-    EXPECT_EQ(warper.Argmax(row, {}), 0);
+    std::vector<float> logits = row;
+    EXPECT_EQ(warper.Argmax(logits, {}), 0);
     warper.Warp(row, {});
     EXPECT_EQ(row[2] + row[3], 0.f);
     EXPECT_FLOAT_EQ(row[0] + row[1], 1.f);

@@ -174,7 +174,7 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27));
-  EXPECT_EQ(model_->bytes_to_host(), counts_.bytes);
+  EXPECT_EQ(model_->device()->bytes_to_host(), counts_.bytes);
   // The argmax and one more.
   OpenEvent greedy = Session(2, 6);
   greedy.kind = DraftKind::kArgmax;

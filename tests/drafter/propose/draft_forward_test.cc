@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/drafter/propose/parts_fixture.h"
@@ -14,10 +15,20 @@ using ::testing::SizeIs;
 
 class DraftForwardTest : public PartsTest {
  protected:
-  static constexpr size_t kVocab = 32;
-  static std::vector<float> Row(const ShareRows& share, size_t index) {
-    const std::span<const float> row = share.rows.Logits(index, kVocab);
-    return {row.begin(), row.end()};
+  // All tokens by falling probability: which row of logits it was that was picked from.
+  static std::vector<TokenId> Order(const PickedRow& row) {
+    std::vector<RowEntry> entries(row.entries.begin(), row.entries.end());
+    std::sort(entries.begin(), entries.end(), LargerFirst);
+    std::vector<TokenId> ids;
+    for (const RowEntry& entry : entries) ids.push_back(entry.id);
+    return ids;
+  }
+  std::vector<TokenId> OrderAfter(const std::vector<TokenId>& tokens) const {
+    PickedRow row;
+    const std::vector<RowEntry> entries =
+        TopEntries(model_->Logits(tokens), model_->config().vocab_size);
+    row.entries = entries;
+    return Order(row);
   }
 };
 
@@ -34,13 +45,13 @@ TEST_F(DraftForwardTest, EachShareGetsTheRowsOfItsOwnTokens) {
   const Result<DraftForward::Pass> pass = parts_->forward.Run(shares);
   ASSERT_TRUE(pass.ok());
   ASSERT_THAT(pass->shares, SizeIs(3));
-  ASSERT_TRUE(pass->shares[0].rows.AreRows(first.frontier().size(), kVocab));
+  ASSERT_EQ(pass->shares[0].rows.size(), first.frontier().size());
   for (size_t i = 0; i < first.frontier().size(); ++i) {
-    EXPECT_EQ(Row(pass->shares[0], i),
-              model_->Logits(std::vector{5, 6, first.draft().token(first.frontier()[i])}));
+    EXPECT_EQ(Order(pass->shares[0].rows[i]),
+              OrderAfter({5, 6, first.draft().token(first.frontier()[i])}));
   }
   EXPECT_TRUE(pass->shares[1].rows.empty()) << "its prompt is not read to its end";
-  EXPECT_EQ(Row(pass->shares[2], 0), model_->Logits(std::vector{7, 8}));
+  EXPECT_EQ(Order(pass->shares[2].rows[0]), OrderAfter({7, 8}));
   for (const ShareRows& share : pass->shares) EXPECT_TRUE(share.states.empty());
   EXPECT_EQ(pass->device_rows, 0);
   EXPECT_EQ(pass->device_bytes, 0);

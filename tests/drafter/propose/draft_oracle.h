@@ -138,7 +138,8 @@ class DraftOracle {
     OpenEvent biased = session_;
     for (uint32_t i = 0;; ++i) {
       Warper warper = DraftOracle(model_, biased, plan_, allowed_, limits_).MakeWarper(path);
-      const TokenId best = warper.Argmax(Logits(path), {});
+      std::vector<float> row = Logits(path);
+      const TokenId best = warper.Argmax(row, {});
       if (i == nth) return best;
       biased.sampling.logit_bias.emplace_back(best, -100.f);
     }

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "tests/drafter/propose/row_picker.h"
+
 namespace outrider {
 namespace {
 
@@ -31,7 +33,7 @@ class DraftSessionTest : public ::testing::Test {
       float logit = 10.f;
       for (const TokenId token : tokens) rows[8 * row + static_cast<size_t>(token)] = logit--;
     }
-    session.DrawDepth(DraftRows(rows), {});
+    session.DrawDepth(testing::RowPicker().Pick(session, rows), {});
   }
 
   static SessionVerdict Decision(int node, std::vector<TokenId> next) {

@@ -9,12 +9,15 @@
 
 #include "common/math/coins.h"
 #include "common/spec/race.h"
+#include "common/spec/warper.h"
+#include "tests/drafter/propose/row_picker.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::RowPicker;
 using ::testing::SizeIs;
 
 constexpr int kVocab = 6;
@@ -44,7 +47,7 @@ Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
       const std::vector<float> row = Logits(builder.tree().Path(node));
       rows.insert(rows.end(), row.begin(), row.end());
     }
-    builder.DrawDepth(DraftRows(rows), {}, warper);
+    builder.DrawDepth(RowPicker().Pick(builder, warper, rows), {});
     grown.chunks.push_back(builder.TakeChunk());
   }
   grown.tree = builder.tree();
@@ -79,7 +82,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
                             .law_limits = {.mass = 1.f, .max_entries = kWide}});
   Warper warper({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
-  builder.DrawDepth(DraftRows(row), {}, warper);
+  builder.DrawDepth(RowPicker().Pick(builder, warper, row), {});
   const DraftLaw law = builder.TakeChunk().laws.at(0);
   double sent = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
@@ -229,7 +232,8 @@ TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
     Warper warper({}, kVocab, kVocab);
     for (size_t depth = 0; !builder.frontier().empty(); ++depth) {
       std::vector<float> row = Logits(builder.tree().Path(builder.frontier()[0]));
-      builder.DrawDepth(DraftRows(row), std::span(accepted).subspan(depth, 1), warper);
+      builder.DrawDepth(RowPicker().Pick(builder, warper, row),
+                        std::span(accepted).subspan(depth, 1));
     }
     return builder.depths();
   };
@@ -258,7 +262,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
       rows.insert(rows.end(), row.begin(), row.end());
       accepted.push_back(builder.tree().token(node) % 2 == 0 ? 0.9f : 0.4f);
     }
-    builder.DrawDepth(DraftRows(rows), accepted, warper);
+    builder.DrawDepth(RowPicker().Pick(builder, warper, rows), accepted);
   }
   int odd = 0, even = 0;
   const DraftTree& tree = builder.tree();
@@ -291,7 +295,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
             const std::vector<float> row = Logits(builder.tree().Path(node));
             rows.insert(rows.end(), row.begin(), row.end());
           }
-          builder.DrawDepth(DraftRows(rows), {}, warper);
+          builder.DrawDepth(RowPicker().Pick(builder, warper, rows), {});
           if (builder.depths() % depths != 0 && !builder.frontier().empty()) continue;
           DraftChunk chunk = builder.TakeChunk();
           EXPECT_EQ(chunk.more, !builder.frontier().empty());

@@ -13,7 +13,7 @@ class Device final : public FakeModel::DraftDevice {
     return Picked();
   }
   void BeginChains(const PickBatch& batch, float* rows, int vocab) override {
-    chains_ = static_cast<size_t>(batch.rows());
+    chains_ = static_cast<size_t>(batch.size());
     picks_.BeginChains(batch, rows, vocab);
   }
   std::span<const TokenId> DrawChains(int depth) override {

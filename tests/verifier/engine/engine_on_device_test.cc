@@ -173,7 +173,7 @@ TEST(EngineOnDevice, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
     accepted += host.sinks[i]->accepted;
   }
   EXPECT_GT(accepted, 100);
-  EXPECT_EQ(device.model.bytes_to_host(), 0);
+  EXPECT_EQ(device.model.device()->bytes_to_host(), 0);
   EXPECT_GT(device.metrics.rounds_total.value(), 100);
   EXPECT_EQ(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
   EXPECT_EQ(host.metrics.device_rounds_total.value(), 0);
@@ -225,7 +225,7 @@ TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
     rows += device.sinks[i]->rows;
   }
   const double bytes = rows * 32 * static_cast<double>(sizeof(float));
-  EXPECT_EQ(static_cast<double>(device.model.bytes_to_host()), bytes);
+  EXPECT_EQ(static_cast<double>(device.model.device()->bytes_to_host()), bytes);
   EXPECT_EQ(device.metrics.device_to_host_bytes_total.value(), bytes);
   EXPECT_LT(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
 }
@@ -249,7 +249,7 @@ TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
   }
   EXPECT_GT(stopped, 5);
   EXPECT_GT(accepted, 50);
-  EXPECT_EQ(device.model.bytes_to_host(), 0) << "such rounds stay on the device, too";
+  EXPECT_EQ(device.model.device()->bytes_to_host(), 0) << "such rounds stay on the device, too";
 }
 
 TEST(EngineOnDevice, PassesThatTheModelRanAsGraphsAreCountedOnce) {

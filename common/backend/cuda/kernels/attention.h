@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/backend/cuda/attention_plan.h"
 #include "common/backend/cuda/kernels/rows.h"
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/math/host_device.h"
 
 namespace outrider {

@@ -34,14 +34,15 @@ struct PickArrays {
   TokenId* drawn = nullptr;  // [count], of chains
 };
 
-// One block a row. Rows of kLaw become what LaunchSampleRows makes of them (up to `allowed`), those
-// of other picks are left with penalties and bias applied. kTop gives what TopTokens
-// (drafter/propose) gives, kRace what RaceOrder gives, but for arrivals within rounding of each
-// other. What is read from a row depends on that row alone.
+// One block a row. Rows of kDistribution become what LaunchSampleRows makes of them (up to
+// `allowed`), those of other picks are left with penalties and bias applied. kTop gives what
+// TopTokens gives, kRace what RaceOrder gives (row_sampling.h), but for arrivals within rounding of
+// each other. What is read from a row depends on that row alone.
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 
-// Behind it, where the rows are those of chains: draws from what was picked, kLaw by MakeDraftLaw
-// and SampleDraftLaw, else the first token. Writes it as `drawn` and onto the chain's path.
+// After it, where the rows are those of chains: draws from what was picked, kDistribution by
+// MakeDraftLaw and SampleDraftLaw, else the first token. Writes it as `drawn` and onto the chain's
+// path.
 cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

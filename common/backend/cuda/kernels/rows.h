@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "common/backend/backend.h"
+#include "common/backend/batch_layout.h"
 #include "common/backend/cuda/kernels/elements.h"
 #include "common/tensor/tensor.h"
 

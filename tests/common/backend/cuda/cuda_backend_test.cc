@@ -24,7 +24,7 @@ std::unique_ptr<Backend> Emulated() { return CreateEmulatedCudaBackend().value()
 
 TEST(CudaBackend, SaysWhatItRunsOn) {
   EXPECT_EQ(Emulated()->Describe(), "cuda:0 (emulated on the host, 16 GiB, sm_90)");
-  EXPECT_EQ(Emulated()->Memory().total, int64_t{16} << 30);
+  EXPECT_EQ(Emulated()->device()->Memory().total, int64_t{16} << 30);
 }
 
 TEST(CudaBackend, NewMemoryIsZeroAndTooMuchIsAnError) {

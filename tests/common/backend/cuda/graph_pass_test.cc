@@ -60,7 +60,7 @@ class GraphPass : public testing::Test {
                                 .context = context.data(),
                                 .page_begin = page_begin.data(),
                                 .pages = page.data()};
-    backend_->RunPass(layout, kShape, Dtype::kF32, [&] {
+    backend_->device()->RunPass(layout, kShape, Dtype::kF32, [&] {
       ++calls_;
       backend_->Embed(*table_, tokens_.data(), rows, embedded_->floats());
       if (in_pass_) in_pass_();
@@ -82,8 +82,8 @@ class GraphPass : public testing::Test {
     for (int r = 0; r < rows; ++r) values.push_back(static_cast<float>(2 * ((first + r) % 256)));
     return values;
   }
-  int64_t captures() const { return backend_->graph_counts().captures; }
-  int64_t launches() const { return backend_->graph_counts().launches; }
+  int64_t captures() const { return backend_->device()->graph_counts().captures; }
+  int64_t launches() const { return backend_->device()->graph_counts().launches; }
 
   std::vector<std::string> warnings_;
   const std::unique_ptr<Backend> backend_ =

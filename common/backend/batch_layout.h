@@ -1,0 +1,65 @@
+// What the ops of a forward pass are told about its batch and its layers: shapes and places, no
+// owned memory. A GPU's kernels read the same types.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/types.h"
+#include "common/math/host_device.h"
+#include "common/tensor/tensor.h"
+
+namespace outrider {
+
+// One layer's paged keys and values: pages * page_tokens * kv_heads * head_dim each, of `dtype`.
+// How a page is laid out inside is the backend's own affair.
+struct KvLayer {
+  void* keys = nullptr;
+  void* values = nullptr;
+  Dtype dtype = Dtype::kF32;  // the CPU knows no kF16
+};
+
+// The attention of one layer. The layers of a model have all in common but what follows
+// page_tokens.
+struct AttentionShape {
+  int num_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int page_tokens = 0;
+  int sliding_window = 0;  // positions that a row sees, itself the last; 0: all
+  float soft_cap = 0;      // a score s becomes soft_cap * tanh(s / soft_cap); 0: it stays
+  float query_scalar = 0;  // a score is q.k / sqrt(query_scalar); 0: of head_dim
+
+  // query_scalar, or its default.
+  OUTRIDER_HD float ScoreScalar() const {
+    return query_scalar > 0 ? query_scalar : static_cast<float>(head_dim);
+  }
+};
+
+// What the gate of an MLP goes through. kSilu: x / (1 + exp(-x)). kGeluTanh: the approximation of
+// GELU by tanh (Hendrycks and Gimpel 2016, section 2).
+enum class Activation { kSilu, kGeluTanh };
+
+// The ragged batch as the kernels read it; host arrays, flattened by model/ragged_batch.h.
+// Rows of all sequences stand one behind another.
+struct BatchLayout {
+  int rows = 0;
+  int sequences = 0;
+  const TokenId* tokens = nullptr;     // [rows]
+  const int32_t* positions = nullptr;  // [rows] RoPE position: length + depth
+  const int32_t* slots = nullptr;  // [rows] where the row's K/V goes: page * page_tokens + offset
+  const int32_t* row_sequence = nullptr;  // [rows]
+  const int32_t* row_begin = nullptr;     // [sequences + 1]
+  const int32_t* context = nullptr;       // [sequences] tokens held before this batch
+  const int32_t* page_begin = nullptr;    // [sequences + 1] into pages
+  const int32_t* pages = nullptr;         // page indexes of each sequence in order
+  // [rows] parent row within the sequence's share or -1; nullptr when every sequence is a chain.
+  const int32_t* parents = nullptr;
+  // [logit_row_count] rows whose logits are wanted, ascending; for GatherRows.
+  const int32_t* logit_rows = nullptr;
+  int logit_row_count = 0;
+  // Windows of the layers' attention, each once; empty: all have that of the pass's shape.
+  std::span<const int32_t> windows;
+};
+
+}  // namespace outrider

@@ -1,0 +1,44 @@
+// Picks from rows of logits what a draft is drawn from, as a model would.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/backend/host_picks.h"
+#include "common/spec/warper.h"
+#include "drafter/propose/draft_session.h"
+#include "drafter/propose/draft_tree_builder.h"
+
+namespace outrider::testing {
+
+class RowPicker {
+ public:
+  // Of `rows` [frontier, vocab], after `builder`'s frontier nodes. Valid until the next call.
+  std::span<const PickedRow> Pick(const DraftTreeBuilder& builder, const Warper& warper,
+                                  std::vector<float> rows) {
+    const PickSpec spec = builder.RowSpec(warper.state().sampling, warper.allowed());
+    batch_.Clear();
+    batch_.BeginSequence(warper.state());
+    for (const int32_t node : builder.frontier()) batch_.AddRow(spec, builder.tree().Path(node));
+    return Read(std::move(rows));
+  }
+  // The same of a session.
+  std::span<const PickedRow> Pick(const DraftSession& session, std::vector<float> rows) {
+    batch_.Clear();
+    session.AddRows(&batch_);
+    return Read(std::move(rows));
+  }
+
+ private:
+  std::span<const PickedRow> Read(std::vector<float> rows) {
+    const auto vocab = rows.size() / static_cast<size_t>(batch_.size());
+    return picks_.Read(batch_, rows.data(), static_cast<int>(vocab));
+  }
+
+  PickBatch batch_;
+  HostPicks picks_;
+};
+
+}  // namespace outrider::testing

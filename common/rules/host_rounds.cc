@@ -6,7 +6,7 @@
 #include "common/rules/philox_coins.h"
 #include "common/rules/verify.h"
 #include "common/spec/race.h"
-#include "common/spec/warper.h"
+#include "common/spec/row_sampling.h"
 
 namespace outrider {
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/base/check.h"
+#include "common/math/residual_draw.h"
 #include "common/math/softmax.h"
 #include "common/spec/race.h"
 
@@ -174,6 +175,11 @@ std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,
     MakeDistribution(state, allowed, path, row);
   }
   return RaceWinners(row, count, seed, position);
+}
+
+TokenId SampleRow(std::span<const float> probs, double coin) {
+  return DrawResidual(
+      {.target = probs.data(), .vocab = static_cast<int>(probs.size()), .draft = {}}, coin);
 }
 
 }  // namespace outrider

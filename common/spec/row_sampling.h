@@ -100,4 +100,7 @@ std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,
                                std::span<const TokenId> path, std::span<float> row, int count,
                                uint64_t seed, uint32_t position);
 
+// The token at `coin` in [0, 1) of a distribution; never one of probability 0. -1 if all are 0.
+TokenId SampleRow(std::span<const float> probs, double coin);
+
 }  // namespace outrider

@@ -75,12 +75,12 @@ DraftSession::DraftSession(const OpenEvent& open, const DraftShape& shape,
     : bounds_(bounds),
       seed_(open.seed),
       kind_(open.kind),
-      warper_(open.sampling, bounds->vocab_size, bounds->allowed),
+      sampling_(open.sampling, bounds->vocab_size, bounds->allowed),
       tokens_(open.tokens) {
   const std::span<const TokenId> tokens = tokens_;
   const auto prompt = static_cast<size_t>(open.prompt_tokens);
-  warper_.ObservePrompt(tokens.first(prompt));
-  for (const TokenId token : tokens.subspan(prompt)) warper_.ObserveOutput(token);
+  sampling_.ObservePrompt(tokens.first(prompt));
+  for (const TokenId token : tokens.subspan(prompt)) sampling_.ObserveOutput(token);
   Begin(open.plan, shape);
 }
 
@@ -117,17 +117,17 @@ void DraftSession::DrawDepth(std::span<const PickedRow> rows, std::span<const fl
 }
 
 void DraftSession::AddRows(PickBatch* batch) const {
-  const SamplingState state = warper_.state();
+  const SamplingState state = sampling_.state();
   batch->BeginSequence(state);
-  const PickSpec spec = builder_.RowSpec(state.sampling, warper_.allowed());
+  const PickSpec spec = builder_.RowSpec(state.sampling, sampling_.allowed());
   for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
 }
 
 void DraftSession::AddChain(int depths, PickBatch* batch) const {
-  const SamplingState state = warper_.state();
+  const SamplingState state = sampling_.state();
   batch->BeginSequence(state);
-  batch->AddChain(builder_.RowSpec(state.sampling, warper_.allowed()), draft().Path(frontier()[0]),
-                  builder_.ChainSpec(depths));
+  batch->AddChain(builder_.RowSpec(state.sampling, sampling_.allowed()),
+                  draft().Path(frontier()[0]), builder_.ChainSpec(depths));
 }
 
 DraftChunk DraftSession::TakeChunk() {
@@ -144,11 +144,11 @@ std::vector<int32_t> DraftSession::Leaves() const {
 }
 
 void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
-  const SamplingState state = warper_.state();
+  const SamplingState state = sampling_.state();
   batch->BeginSequence(state);
   batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
                  .count = count,
-                 .allowed = warper_.allowed(),
+                 .allowed = sampling_.allowed(),
                  .sampling = state.sampling,
                  .seed = seed_,
                  .position = static_cast<uint32_t>(length())},
@@ -211,7 +211,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   const int fed =
       node == DraftTree::kRoot || !draft().draws(node).empty() ? node : draft().parent(node);
   kv_length_ += draft().depth(fed);
-  for (const TokenId token : added) warper_.ObserveOutput(token);
+  for (const TokenId token : added) sampling_.ObserveOutput(token);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
   // The last token is fed anew in any case: its logits draw the next draft's first depth.
   kv_length_ = std::min(kv_length_, length() - 1);

@@ -13,7 +13,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "drafter/propose/draft_tree_builder.h"
 #include "drafter/propose/head_state.h"
 #include "drafter/propose/verifier_link.h"
@@ -120,7 +120,7 @@ class DraftSession {
   const DraftBounds* bounds_;
   uint64_t seed_;
   DraftKind kind_;
-  Warper warper_;
+  SequenceSampling sampling_;
   std::vector<TokenId> tokens_;
   int kv_length_ = 0;
   uint32_t round_ = 0;

@@ -14,8 +14,9 @@
 #include "common/backend/cpu/cpu_backend.h"
 #include "common/model/transformer.h"
 #include "common/rpc/wire.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/support/checkpoint_maker.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/services.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
@@ -105,10 +106,10 @@ class ExactLaw {
     ASSERT_TRUE(model_->Forward({&share, 1}, false, &out).ok());
     std::vector<float> row(out.logits, out.logits + kVocab);
     model_->Release(sequence);
-    Warper warper(sampling_, kVocab, kVocab);
-    warper.ObservePrompt(kPrompt);
-    for (const TokenId token : output) warper.ObserveOutput(token);
-    warper.Warp(row, {});
+    SequenceSampling sampling(sampling_, kVocab, kVocab);
+    sampling.ObservePrompt(kPrompt);
+    for (const TokenId token : output) sampling.ObserveOutput(token);
+    MakeDistribution(sampling, row, {});
     for (TokenId t = 0; t < kVocab; ++t) {
       if (row[static_cast<size_t>(t)] == 0) continue;
       std::vector<TokenId> longer = output;

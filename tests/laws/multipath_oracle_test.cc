@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {

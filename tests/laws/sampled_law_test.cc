@@ -1,6 +1,7 @@
-// Losslessness on the path that production takes: float rows from Warper, integer draft laws,
-// Philox coins, several rounds of trees. The joint law of a generation's first tokens is compared
-// with the target's, cell by cell: counted by position, never by how many tokens a round accepted.
+// Losslessness on the path that production takes: float rows from SequenceSampling, integer draft
+// laws, Philox coins, several rounds of trees. The joint law of a generation's first tokens is
+// compared with the target's, cell by cell: counted by position, never by how many tokens a round
+// accepted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +11,9 @@
 #include "common/math/coins.h"
 #include "common/rules/host_rounds.h"
 #include "common/spec/race.h"
+#include "common/spec/sequence_sampling.h"
 #include "common/spec/stop_rule.h"
-#include "common/spec/warper.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 #include "tests/support/toy_pair.h"
 
@@ -70,14 +72,15 @@ class Rows {
   Rows(const Logits& logits, const SamplingParams& params, int vocab)
       : logits_(logits), params_(params), vocab_(vocab) {}
 
-  // The law behind `context`, its last `pending` tokens given to the Warper as pending ones.
+  // The law behind `context`, its last `pending` tokens given to the SequenceSampling as pending
+  // ones.
   const std::vector<float>& At(const Tokens& context, size_t pending) {
     auto [at, is_new] = rows_.try_emplace({context, pending});
     if (is_new) {
-      Warper warper(params_, vocab_, vocab_);
-      for (size_t i = 0; i + pending < context.size(); ++i) warper.ObserveOutput(context[i]);
+      SequenceSampling sampling(params_, vocab_, vocab_);
+      for (size_t i = 0; i + pending < context.size(); ++i) sampling.ObserveOutput(context[i]);
       at->second = logits_(context);
-      warper.Warp(at->second, std::span(context).last(pending));
+      MakeDistribution(sampling, at->second, std::span(context).last(pending));
     }
     return at->second;
   }

@@ -15,7 +15,7 @@
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 
 namespace outrider::testing {
 
@@ -33,7 +33,7 @@ struct TestRound {
   uint32_t position() const { return static_cast<uint32_t>(prompt.size() + output.size()); }
 };
 
-// How the round's sequence samples, worked out without Warper.
+// How the round's sequence samples, worked out without SequenceSampling.
 struct TestSampling {
   explicit TestSampling(const TestRound& s) : sampling(RowSamplingOf(s.params)) {
     std::vector<TokenId> tokens = s.prompt;

@@ -117,11 +117,11 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
     session->seed = options_.draw_seed ? options_.draw_seed() : RandomSeed();
   }
   session->speculation = ResolveSpeculation(request, options_.speculation, limits_);
-  session->warper =
-      std::make_unique<Warper>(request.sampling, model_->config().vocab_size, limits_.vocab_size);
-  session->warper->ObservePrompt(session->tokens);
+  session->sampling = std::make_unique<SequenceSampling>(
+      request.sampling, model_->config().vocab_size, limits_.vocab_size);
+  session->sampling->ObservePrompt(session->tokens);
   const std::vector<TokenId> stop_tokens = StopTokens(request, model_->config());
-  session->warper->SuppressBefore(request.min_tokens, stop_tokens);
+  session->sampling->SuppressBefore(request.min_tokens, stop_tokens);
   session->output = std::make_unique<OutputStream>(
       *tokenizer_, OutputOptions{.stop_strings = request.stop_strings,
                                  .stop_tokens = stop_tokens,
@@ -242,7 +242,7 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   for (const BatchEntry& entry : batch) {
     const Session& session = *entry.session;
     if (entry.ends_round) {
-      rounds_.Add(RoundSpecOf(session), session.drafting.draft(), session.warper->state());
+      rounds_.Add(RoundSpecOf(session), session.drafting.draft(), session.sampling->state());
     }
     forward.push_back(ForwardOf(entry));
     rows += entry.rows();
@@ -336,7 +336,7 @@ Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const Tok
   Chunk chunk{.drafted = session.drafting.draft().size()};
   for (const TokenId token : emitted) {
     session.tokens.push_back(token);
-    session.warper->ObserveOutput(token);
+    session.sampling->ObserveOutput(token);
     chunk.tokens.push_back(token);
     *end = session.output->Push(token, &chunk.text);
     if (end->has_value()) break;

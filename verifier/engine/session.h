@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/model/model.h"
 #include "common/spec/draft.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "verifier/engine/drafting_state.h"
 #include "verifier/engine/output.h"
 #include "verifier/engine/planner.h"
@@ -36,7 +36,7 @@ struct Session {
   uint32_t round = 1;                 // the round under way: every step that yields tokens ends one
   uint64_t served = 0;                // the step that served it last
   SpeculationPlan speculation;
-  std::unique_ptr<Warper> warper;
+  std::unique_ptr<SequenceSampling> sampling;
   std::unique_ptr<OutputStream> output;
 
   DraftingState drafting;

@@ -11,7 +11,7 @@
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
 #include "common/spec/draft_law.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/common/model/model_testing.h"
 
 namespace outrider::testing {
@@ -160,9 +160,9 @@ class ChainStory {
     return drawn;
   }
   PickSpec Begin(const Session& session, PickBatch& batch) const {
-    Warper warper(session.params, vocab_, session.spec.allowed);
-    for (const TokenId token : session.said) warper.ObserveOutput(token);
-    batch.BeginSequence(warper.state());
+    SequenceSampling sampling(session.params, vocab_, session.spec.allowed);
+    for (const TokenId token : session.said) sampling.ObserveOutput(token);
+    batch.BeginSequence(sampling.state());
     PickSpec spec = session.spec;
     spec.sampling = RowSamplingOf(session.params);
     spec.position = static_cast<uint32_t>(session.said.size() + session.path.size());

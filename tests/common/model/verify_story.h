@@ -13,8 +13,9 @@
 
 #include "common/math/softmax.h"
 #include "common/model/model.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/support/host_rules.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/verify_rounds.h"
 
 namespace outrider::testing {
@@ -121,12 +122,12 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
     for (VerifyShare& s : shares) {
       model.Release(s.sequence);
       if (!s.has_round) continue;
-      Warper warper(s.round.params, vocab, allowed);
-      warper.ObservePrompt(s.round.prompt);
+      SequenceSampling sampling(s.round.params, vocab, allowed);
+      sampling.ObservePrompt(s.round.prompt);
       Rows rows = s.round.rows;
       for (int node = 0; node <= s.round.tree.size(); ++node) {
         std::vector<float>& r = rows[static_cast<size_t>(node)];
-        warper.Warp(r, s.round.tree.Path(node));
+        MakeDistribution(sampling, r, s.round.tree.Path(node));
       }
       const Verdict verdict =
           s.round.params.greedy()

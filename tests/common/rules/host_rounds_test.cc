@@ -9,7 +9,7 @@
 
 #include "common/math/coins.h"
 #include "common/spec/race.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/support/host_rules.h"
 
 namespace outrider {

@@ -1,4 +1,4 @@
-// The drafts that sessions must get, straight from the definition: a fresh warper and the whole
+// The drafts that sessions must get, straight from the definition: a fresh sampling and the whole
 // path for every row and every draw, no KV, no batch, no frontier.
 #pragma once
 
@@ -18,10 +18,11 @@
 #include "common/spec/draft_law.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/race.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "drafter/propose/verifier_link.h"
 #include "tests/drafter/propose/loop_device.h"
 #include "tests/support/fake_model.h"
+#include "tests/support/sequence_rows.h"
 
 namespace outrider {
 
@@ -97,14 +98,14 @@ class DraftOracle {
     return std::find(eos.begin(), eos.end(), token) != eos.end();
   }
 
-  Warper MakeWarper(std::span<const TokenId> path) const {
-    Warper warper(session_.sampling, model_.config().vocab_size, allowed_);
+  SequenceSampling MakeSampling(std::span<const TokenId> path) const {
+    SequenceSampling sampling(session_.sampling, model_.config().vocab_size, allowed_);
     const std::span<const TokenId> tokens = session_.tokens;
     const auto prompt = static_cast<size_t>(session_.prompt_tokens);
-    warper.ObservePrompt(tokens.first(prompt));
-    for (const TokenId token : tokens.subspan(prompt)) warper.ObserveOutput(token);
-    for (const TokenId token : path) warper.ObserveOutput(token);
-    return warper;
+    sampling.ObservePrompt(tokens.first(prompt));
+    for (const TokenId token : tokens.subspan(prompt)) sampling.ObserveOutput(token);
+    for (const TokenId token : path) sampling.ObserveOutput(token);
+    return sampling;
   }
 
   std::vector<float> Logits(std::span<const TokenId> path) const {
@@ -115,7 +116,7 @@ class DraftOracle {
 
   std::vector<float> Warped(std::span<const TokenId> path) const {
     std::vector<float> row = Logits(path);
-    MakeWarper(path).Warp(row, {});
+    MakeDistribution(MakeSampling(path), row, {});
     return row;
   }
 
@@ -137,9 +138,10 @@ class DraftOracle {
     // The nth most likely: everything more likely is biased away.
     OpenEvent biased = session_;
     for (uint32_t i = 0;; ++i) {
-      Warper warper = DraftOracle(model_, biased, plan_, allowed_, limits_).MakeWarper(path);
+      SequenceSampling sampling =
+          DraftOracle(model_, biased, plan_, allowed_, limits_).MakeSampling(path);
       std::vector<float> row = Logits(path);
-      const TokenId best = warper.Argmax(row, {});
+      const TokenId best = MostLikely(sampling, row, {});
       if (i == nth) return best;
       biased.sampling.logit_bias.emplace_back(best, -100.f);
     }

@@ -9,8 +9,9 @@
 
 #include "common/math/coins.h"
 #include "common/spec/race.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/drafter/propose/row_picker.h"
+#include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
@@ -39,7 +40,7 @@ struct Grown {
 
 Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
   Grown grown;
-  Warper warper(sampling, kVocab, kVocab);
+  SequenceSampling sequence(sampling, kVocab, kVocab);
   DraftTreeBuilder builder(task);
   while (!builder.frontier().empty()) {
     std::vector<float> rows;
@@ -47,7 +48,7 @@ Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
       const std::vector<float> row = Logits(builder.tree().Path(node));
       rows.insert(rows.end(), row.begin(), row.end());
     }
-    builder.DrawDepth(RowPicker().Pick(builder, warper, rows), {});
+    builder.DrawDepth(RowPicker().Pick(builder, sequence, rows), {});
     grown.chunks.push_back(builder.TakeChunk());
   }
   grown.tree = builder.tree();
@@ -59,11 +60,11 @@ TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
   const Grown grown = Grow(task);
   ASSERT_THAT(grown.chunks, SizeIs(4));
   for (uint32_t sequence = 0; sequence < 5; ++sequence) {
-    Warper warper({}, kVocab, kVocab);
+    SequenceSampling sampling({}, kVocab, kVocab);
     std::vector<TokenId> path;
     for (uint32_t depth = 0; depth < 4; ++depth) {
       std::vector<float> row = Logits(path);
-      warper.Warp(row, path);
+      MakeDistribution(sampling, row, path);
       path.push_back(SampleDraftLaw(MakeDraftLaw(row, task.law_limits),
                                     Coin(9, 3, depth, Purpose::kDraftToken, sequence)));
       EXPECT_EQ(grown.chunks[depth].tokens.at(sequence), path.back());
@@ -80,9 +81,9 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
                             .seed = 4,
                             .round = 1,
                             .law_limits = {.mass = 1.f, .max_entries = kWide}});
-  Warper warper({}, kWide, kWide);
+  SequenceSampling sampling({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
-  builder.DrawDepth(RowPicker().Pick(builder, warper, row), {});
+  builder.DrawDepth(RowPicker().Pick(builder, sampling, row), {});
   const DraftLaw law = builder.TakeChunk().laws.at(0);
   double sent = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
@@ -229,10 +230,10 @@ TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
                               .stop = {.kind = StopRule::Kind::kHead, .threshold = h},
                               .seed = 3,
                               .round = 1});
-    Warper warper({}, kVocab, kVocab);
+    SequenceSampling sampling({}, kVocab, kVocab);
     for (size_t depth = 0; !builder.frontier().empty(); ++depth) {
       std::vector<float> row = Logits(builder.tree().Path(builder.frontier()[0]));
-      builder.DrawDepth(RowPicker().Pick(builder, warper, row),
+      builder.DrawDepth(RowPicker().Pick(builder, sampling, row),
                         std::span(accepted).subspan(depth, 1));
     }
     return builder.depths();
@@ -253,7 +254,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
                             .stop = {.kind = StopRule::Kind::kHead, .threshold = 0.5f},
                             .seed = 3,
                             .round = 1});
-  Warper warper({}, kVocab, kVocab);
+  SequenceSampling sampling({}, kVocab, kVocab);
   // A token is thought likely if it is even: 0.9, else 0.4.
   while (!builder.frontier().empty()) {
     std::vector<float> rows, accepted;
@@ -262,7 +263,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
       rows.insert(rows.end(), row.begin(), row.end());
       accepted.push_back(builder.tree().token(node) % 2 == 0 ? 0.9f : 0.4f);
     }
-    builder.DrawDepth(RowPicker().Pick(builder, warper, rows), accepted);
+    builder.DrawDepth(RowPicker().Pick(builder, sampling, rows), accepted);
   }
   int odd = 0, even = 0;
   const DraftTree& tree = builder.tree();
@@ -287,7 +288,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
       for (int depths = 1; depths <= 6; ++depths) {
         DraftTreeBuilder builder({.shape = shape, .seed = seed, .round = 1, .eos_token_ids = eos});
-        Warper warper({}, kVocab, kVocab);
+        SequenceSampling sampling({}, kVocab, kVocab);
         DraftTree rebuilt;
         while (!builder.frontier().empty()) {
           std::vector<float> rows;
@@ -295,7 +296,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
             const std::vector<float> row = Logits(builder.tree().Path(node));
             rows.insert(rows.end(), row.begin(), row.end());
           }
-          builder.DrawDepth(RowPicker().Pick(builder, warper, rows), {});
+          builder.DrawDepth(RowPicker().Pick(builder, sampling, rows), {});
           if (builder.depths() % depths != 0 && !builder.frontier().empty()) continue;
           DraftChunk chunk = builder.TakeChunk();
           EXPECT_EQ(chunk.more, !builder.frontier().empty());
@@ -358,10 +359,10 @@ TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
   for (int node = 0; node <= grown.tree.size(); ++node) {
     const int depth = grown.tree.depth(node);
     if (depth == 3) continue;
-    Warper warper(sampling, kVocab, kVocab);
+    SequenceSampling sequence(sampling, kVocab, kVocab);
     const std::vector<TokenId> path = grown.tree.Path(node);
     std::vector<float> row = Logits(path);
-    warper.Warp(row, path);
+    MakeDistribution(sequence, row, path);
     std::vector<TokenId> tokens;
     for (const int32_t child : grown.tree.draws(node)) tokens.push_back(grown.tree.token(child));
     const int draws = depth == 0 ? 2 : depth == 1 ? 4 : 1;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/backend/host_picks.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "drafter/propose/draft_session.h"
 #include "drafter/propose/draft_tree_builder.h"
 
@@ -16,11 +16,11 @@ namespace outrider::testing {
 class RowPicker {
  public:
   // Of `rows` [frontier, vocab], after `builder`'s frontier nodes. Valid until the next call.
-  std::span<const PickedRow> Pick(const DraftTreeBuilder& builder, const Warper& warper,
+  std::span<const PickedRow> Pick(const DraftTreeBuilder& builder, const SequenceSampling& sampling,
                                   std::vector<float> rows) {
-    const PickSpec spec = builder.RowSpec(warper.state().sampling, warper.allowed());
+    const PickSpec spec = builder.RowSpec(sampling.state().sampling, sampling.allowed());
     batch_.Clear();
-    batch_.BeginSequence(warper.state());
+    batch_.BeginSequence(sampling.state());
     for (const int32_t node : builder.frontier()) batch_.AddRow(spec, builder.tree().Path(node));
     return Read(std::move(rows));
   }

@@ -17,6 +17,7 @@
 #include "tests/support/cuda_emulation/emulated_backend.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_tokenizer.h"
@@ -191,10 +192,10 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
     EXPECT_TRUE(cpu->Forward({&share, 1}, false, &out).ok());
     cpu->Release(share.sequence);
     std::vector<float> law(out.logits, out.logits + 8);
-    Warper warper(sampling, 8, kVocab);
-    warper.ObservePrompt(prompt);
-    for (const TokenId token : output) warper.ObserveOutput(token);
-    warper.Warp(law, {});
+    SequenceSampling sequence(sampling, 8, kVocab);
+    sequence.ObservePrompt(prompt);
+    for (const TokenId token : output) sequence.ObserveOutput(token);
+    MakeDistribution(sequence, law, {});
     return law;
   };
   std::vector<double> law;

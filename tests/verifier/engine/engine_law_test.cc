@@ -13,6 +13,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
@@ -62,16 +63,16 @@ class EngineLaw : public ::testing::Test {
   // has probability 0 before the output has `min_tokens`.
   std::vector<float> RowOf(const FakeModel& model, const Tokens& output, int min_tokens) const {
     const GenerationRequest request = Request(0, Rule::kBlock);
-    Warper warper(request.sampling, kVocab, kVocab);
-    warper.ObservePrompt(request.prompt);
-    for (const TokenId token : output) warper.ObserveOutput(token);
+    SequenceSampling sampling(request.sampling, kVocab, kVocab);
+    sampling.ObservePrompt(request.prompt);
+    for (const TokenId token : output) sampling.ObserveOutput(token);
     Tokens tokens = request.prompt;
     tokens.insert(tokens.end(), output.begin(), output.end());
     std::vector<float> row = model.Logits(tokens);
     if (std::cmp_less(output.size(), min_tokens)) {
       row[kStop] = -std::numeric_limits<float>::infinity();
     }
-    warper.Warp(row, {});
+    MakeDistribution(sampling, row, {});
     return row;
   }
 

@@ -13,6 +13,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
 #include "verifier/engine/engine.h"
@@ -105,7 +106,7 @@ class Played {
       tokens.insert(tokens.end(), path.begin(), path.end());
       std::vector<float> row = model.Logits(tokens);
       for (size_t i = 0; i < row.size(); ++i) row[i] += static_cast<float>(i % 5) * 0.1f;
-      Warper({.temperature = 0.8f}, 32, kVocab).Warp(row, {});
+      MakeDistribution(SequenceSampling({.temperature = 0.8f}, 32, kVocab), row, {});
       if (kind != DraftKind::kSampled) {
         std::vector<TokenId> best(row.size());
         std::iota(best.begin(), best.end(), 0);

@@ -13,6 +13,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
 
@@ -701,9 +702,9 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   std::vector<TokenId> draft = {3, 4};
   Draft(1, draft, {point(3), point(4)});
   engine_->Step();
-  Warper warper(request.sampling, 32, kVocab);
+  SequenceSampling sampling(request.sampling, 32, kVocab);
   std::vector<float> row = model_.Logits(request.prompt);
-  warper.Warp(row, {});
+  MakeDistribution(sampling, row, {});
   const bool first = Coin(11, 1, 0, Purpose::kAccept) < row[3];
   EXPECT_EQ(sink->chunks[0].accepted >= 1, first);
   EXPECT_EQ(sink->chunks[0].drafted, 2);
@@ -730,7 +731,7 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     path.push_back(sink->chunks[0].tokens[0]);
     for (const TokenId token : draft) {
       std::vector<float> row = model_.Logits(path);
-      Warper(request.sampling, 32, kVocab).Warp(row, {});
+      MakeDistribution(SequenceSampling(request.sampling, 32, kVocab), row, {});
       const float ratio = std::min(1.f, row[static_cast<size_t>(token)] * 32);
       want += static_cast<char>(static_cast<uint8_t>(std::lround(255 * ratio)));
       path.push_back(token);

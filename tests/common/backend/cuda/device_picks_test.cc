@@ -11,8 +11,9 @@
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
 #include "common/spec/draft_law.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/random_params.h"
+#include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
@@ -45,11 +46,11 @@ struct Read {
   }
 };
 
-Warper WarperOf(const TestRow& row, int vocab, int allowed) {
-  Warper warper(row.params, vocab, allowed);
-  warper.ObservePrompt(row.prompt);
-  for (const TokenId token : row.output) warper.ObserveOutput(token);
-  return warper;
+SequenceSampling SamplingOf(const TestRow& row, int vocab, int allowed) {
+  SequenceSampling sampling(row.params, vocab, allowed);
+  sampling.ObservePrompt(row.prompt);
+  for (const TokenId token : row.output) sampling.ObserveOutput(token);
+  return sampling;
 }
 
 std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int allowed) {
@@ -59,8 +60,8 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
   std::vector<float> logits;
   size_t bytes = 0;
   for (const TestRow& row : rows) {
-    const Warper warper = WarperOf(row, vocab, allowed);
-    batch.BeginSequence(warper.state());
+    const SequenceSampling sampling = SamplingOf(row, vocab, allowed);
+    batch.BeginSequence(sampling.state());
     batch.AddRow({.pick = row.pick,
                   .count = row.count,
                   .measure = row.measure,
@@ -108,7 +109,7 @@ TestRow RandomRow(Random& random, RowPick pick, int vocab, int allowed) {
 
 std::vector<float> HostWarped(const TestRow& row, int vocab, int allowed) {
   std::vector<float> probs = row.logits;
-  WarperOf(row, vocab, allowed).Warp(probs, row.path);
+  MakeDistribution(SamplingOf(row, vocab, allowed), probs, row.path);
   return probs;
 }
 
@@ -153,10 +154,11 @@ void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
     return;
   }
   std::vector<float> logits = row.logits;
-  const Warper warper = WarperOf(row, vocab, allowed);
+  const SequenceSampling sampling = SamplingOf(row, vocab, allowed);
   const std::vector<TokenId> expected =
-      row.pick == RowPick::kTop ? TopTokens(warper.state(), allowed, row.path, logits, row.count)
-                                : warper.Race(logits, row.path, row.count, row.seed, row.position);
+      row.pick == RowPick::kTop
+          ? TopTokens(sampling.state(), allowed, row.path, logits, row.count)
+          : RaceOrder(sampling, logits, row.path, row.count, row.seed, row.position);
   ASSERT_EQ(read.tokens(), expected);
   ExpectMeasure(row, read, vocab, allowed);
 }
@@ -322,8 +324,8 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
   PickBatch batch;
   for (const TestChain& chain : chains) {
     const TestRow& row = chain.first;
-    const Warper warper = WarperOf(row, vocab, allowed);
-    batch.BeginSequence(warper.state());
+    const SequenceSampling sampling = SamplingOf(row, vocab, allowed);
+    batch.BeginSequence(sampling.state());
     batch.AddChain({.pick = row.pick,
                     .count = row.count,
                     .measure = row.measure,

@@ -8,8 +8,9 @@
 
 #include "common/math/accept.h"
 #include "common/rules/host_rounds.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/device_round.h"
+#include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 
 namespace outrider {
@@ -34,9 +35,9 @@ Mismatches Compare(std::vector<TestRound> sessions, int vocab, int allowed) {
     ++result.cases;
     result.on_same_rows += !Same(OnHost(s, sessions[i].rows, vocab), verdicts[i]);
     Rows rows = s.rows;
-    Warper warper(s.params, vocab, allowed);
+    SequenceSampling sampling(s.params, vocab, allowed);
     for (int node = 0; node <= s.tree.size(); ++node) {
-      warper.Warp(rows[static_cast<size_t>(node)], s.tree.Path(node));
+      MakeDistribution(sampling, rows[static_cast<size_t>(node)], s.tree.Path(node));
     }
     result.on_host_rows += !Same(OnHost(s, rows, vocab), verdicts[i]);
   }

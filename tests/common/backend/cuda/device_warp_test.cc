@@ -1,4 +1,4 @@
-// The kernel that warps rows against Warper.
+// The kernel that warps rows against SequenceSampling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,19 +6,20 @@
 #include <vector>
 
 #include "common/spec/race.h"
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/device_round.h"
 #include "tests/common/backend/cuda/random_params.h"
+#include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-Warper WarperOf(const TestRound& s, int vocab, int allowed) {
-  Warper warper(s.params, vocab, allowed);
-  warper.ObservePrompt(s.prompt);
-  for (const TokenId token : s.output) warper.ObserveOutput(token);
-  return warper;
+SequenceSampling SamplingOf(const TestRound& s, int vocab, int allowed) {
+  SequenceSampling sampling(s.params, vocab, allowed);
+  sampling.ObservePrompt(s.prompt);
+  for (const TokenId token : s.output) sampling.ObserveOutput(token);
+  return sampling;
 }
 
 // Warps every row on both sides.
@@ -26,10 +27,10 @@ void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
   const std::vector<TestRound> before = sessions;
   DecideOnDevice(sessions, vocab, allowed);
   for (size_t s = 0; s < sessions.size(); ++s) {
-    Warper warper = WarperOf(before[s], vocab, allowed);
+    SequenceSampling sampling = SamplingOf(before[s], vocab, allowed);
     for (int node = 0; node <= before[s].tree.size(); ++node) {
       std::vector<float> row = before[s].rows[static_cast<size_t>(node)];
-      warper.Warp(row, before[s].tree.Path(node));
+      MakeDistribution(sampling, row, before[s].tree.Path(node));
       ExpectSameLaw(row, sessions[s].rows[static_cast<size_t>(node)],
                     "vocab " + std::to_string(vocab) + " session " + std::to_string(s) + " node " +
                         std::to_string(node));
@@ -150,14 +151,14 @@ TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
     const std::vector<DecidedRound> verdicts = DecideOnDevice(after, vocab, allowed);
     for (size_t i = 0; i < sessions.size(); ++i) {
       const TestRound& s = sessions[i];
-      Warper warper = WarperOf(s, vocab, allowed);
+      SequenceSampling sampling = SamplingOf(s, vocab, allowed);
       int node = 0;
       for (;;) {
         std::vector<float> row = s.rows[static_cast<size_t>(node)];
         const auto position = s.position() + static_cast<uint32_t>(s.tree.depth(node));
-        const TokenId next = s.params.greedy()
-                                 ? warper.Argmax(row, s.tree.Path(node))
-                                 : warper.Race(row, s.tree.Path(node), 1, s.seed, position)[0];
+        const TokenId next =
+            s.params.greedy() ? MostLikely(sampling, row, s.tree.Path(node))
+                              : RaceOrder(sampling, row, s.tree.Path(node), 1, s.seed, position)[0];
         const int child = s.tree.Child(node, next);
         if (child < 0) {
           ASSERT_EQ(verdicts[i].verdict.next, next) << vocab << " session " << i;

@@ -1,4 +1,4 @@
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 
 #include <gmock/gmock.h>
 
@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 #include <random>
+
+#include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
@@ -20,8 +22,8 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<float> Warped(const SamplingParams& params, std::vector<float> row,
                           std::vector<TokenId> pending = {}) {
-  Warper warper(params, static_cast<int>(row.size()), static_cast<int>(row.size()));
-  warper.Warp(row, pending);
+  SequenceSampling sampling(params, static_cast<int>(row.size()), static_cast<int>(row.size()));
+  MakeDistribution(sampling, row, pending);
   return row;
 }
 
@@ -64,7 +66,7 @@ std::vector<double> Reference(const SamplingParams& params, std::vector<float> l
   return out;
 }
 
-TEST(Warper, AgreesWithItsDefinitionOnRandomRows) {
+TEST(SequenceSampling, AgreesWithItsDefinitionOnRandomRows) {
   std::mt19937 rng(17);
   std::normal_distribution<float> normal(0.f, 2.f);
   std::uniform_real_distribution<float> uniform(0.f, 1.f);
@@ -87,121 +89,122 @@ TEST(Warper, AgreesWithItsDefinitionOnRandomRows) {
   }
 }
 
-TEST(Warper, AppliesTemperature) {
+TEST(SequenceSampling, AppliesTemperature) {
   ExpectRow(Warped({.temperature = 0.5f}, Logs({0.6f, 0.3f, 0.1f})),
             {0.36f / 0.46f, 0.09f / 0.46f, 0.01f / 0.46f});
 }
 
-TEST(Warper, TopKKeepsTheLowerIdOfATie) {
+TEST(SequenceSampling, TopKKeepsTheLowerIdOfATie) {
   ExpectRow(Warped({.top_k = 2}, Logs({0.2f, 0.4f, 0.2f, 0.2f})), {1.f / 3, 2.f / 3, 0, 0});
 }
 
-TEST(Warper, TopPKeepsTheTokenThatCrosses) {
+TEST(SequenceSampling, TopPKeepsTheTokenThatCrosses) {
   const std::vector<float> logits = Logs({0.05f, 0.5f, 0.3f, 0.15f});
   ExpectRow(Warped({.top_p = 0.6f}, logits), {0, 0.625f, 0.375f, 0});
   ExpectRow(Warped({.top_p = 0.4f}, logits), {0, 1, 0, 0});
   ExpectRow(Warped({.top_p = 1e-6f}, logits), {0, 1, 0, 0});
 }
 
-TEST(Warper, TopPMeasuresWhatTopKLeft) {
+TEST(SequenceSampling, TopPMeasuresWhatTopKLeft) {
   // Of 0.4, 0.3 top-p 0.55 needs one token (4/7), of the whole row it would need two.
   ExpectRow(Warped({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})), {1, 0, 0, 0});
 }
 
-TEST(Warper, MinPIsRelativeToTheMostLikely) {
+TEST(SequenceSampling, MinPIsRelativeToTheMostLikely) {
   ExpectRow(Warped({.min_p = 0.5f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})), {4.f / 7, 3.f / 7, 0, 0});
   // Relative to the probability after temperature: squared, 0.3 falls below 0.6 * 0.4.
   ExpectRow(Warped({.temperature = 0.5f, .min_p = 0.6f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
             {1, 0, 0, 0});
 }
 
-TEST(Warper, RepetitionPenaltySeesPromptAndOutput) {
-  Warper warper({.repetition_penalty = 2.f}, 4, 4);
-  warper.ObservePrompt(std::vector<TokenId>{0, 0});
-  warper.ObserveOutput(1);
+TEST(SequenceSampling, RepetitionPenaltySeesPromptAndOutput) {
+  SequenceSampling sampling({.repetition_penalty = 2.f}, 4, 4);
+  sampling.ObservePrompt(std::vector<TokenId>{0, 0});
+  sampling.ObserveOutput(1);
   std::vector<float> row = {2.f, -1.f, 2.f, -1.f};
   const std::vector<float> want = Warped({}, {1.f, -2.f, 2.f, -1.f});
-  warper.Warp(row, {});
+  MakeDistribution(sampling, row, {});
   ExpectRow(row, want);
 }
 
-TEST(Warper, PresenceAndFrequencySeeTheOutputOnly) {
-  Warper warper({.presence_penalty = 0.5f, .frequency_penalty = 0.25f}, 4, 4);
-  warper.ObservePrompt(std::vector<TokenId>{0});
-  for (const TokenId t : {1, 1, 2}) warper.ObserveOutput(t);
+TEST(SequenceSampling, PresenceAndFrequencySeeTheOutputOnly) {
+  SequenceSampling sampling({.presence_penalty = 0.5f, .frequency_penalty = 0.25f}, 4, 4);
+  sampling.ObservePrompt(std::vector<TokenId>{0});
+  for (const TokenId t : {1, 1, 2}) sampling.ObserveOutput(t);
   std::vector<float> row = {0.f, 0.f, 0.f, 0.f};
-  warper.Warp(row, {});
+  MakeDistribution(sampling, row, {});
   ExpectRow(row, Warped({}, {0.f, -1.f, -0.75f, 0.f}));
 }
 
-TEST(Warper, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
+TEST(SequenceSampling, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
   const SamplingParams params{
       .repetition_penalty = 1.5f, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
-  Warper warper(params, 4, 4);
-  warper.ObserveOutput(1);
+  SequenceSampling sampling(params, 4, 4);
+  sampling.ObserveOutput(1);
   const std::vector<float> logits = {1.f, 1.f, -1.f, 0.5f};
   for (const std::vector<TokenId>& pending :
        {std::vector<TokenId>{2, 1, 2}, {}, {3}, {0, 0, 0, 0}}) {
-    Warper fresh(params, 4, 4);
+    SequenceSampling fresh(params, 4, 4);
     fresh.ObserveOutput(1);
     for (const TokenId t : pending) fresh.ObserveOutput(t);
     std::vector<float> want = logits, got = logits;
-    fresh.Warp(want, {});
-    warper.Warp(got, pending);
+    MakeDistribution(fresh, want, {});
+    MakeDistribution(sampling, got, pending);
     EXPECT_EQ(got, want);
     want = got = logits;
-    EXPECT_EQ(warper.Argmax(got, pending), fresh.Argmax(want, {}));
+    EXPECT_EQ(MostLikely(sampling, got, pending), MostLikely(fresh, want, {}));
   }
 }
 
-TEST(Warper, NamesTheTokensThatPenaltiesRead) {
-  Warper warper({.presence_penalty = 0.5f}, 10, 9);
-  warper.ObservePrompt(std::vector<TokenId>{7, 2, 7, -1, 10});
-  warper.ObserveOutput(5);
-  warper.ObservePrompt(std::vector<TokenId>{3});
-  warper.ObserveOutput(2);
-  warper.ObserveOutput(5);
+TEST(SequenceSampling, NamesTheTokensThatPenaltiesRead) {
+  SequenceSampling sampling({.presence_penalty = 0.5f}, 10, 9);
+  sampling.ObservePrompt(std::vector<TokenId>{7, 2, 7, -1, 10});
+  sampling.ObserveOutput(5);
+  sampling.ObservePrompt(std::vector<TokenId>{3});
+  sampling.ObserveOutput(2);
+  sampling.ObserveOutput(5);
   std::vector<float> row(10);
-  warper.Warp(row, std::vector<TokenId>{1, 5});  // a draft's tokens are in no text yet
+  MakeDistribution(sampling, row,
+                   std::vector<TokenId>{1, 5});  // a draft's tokens are in no text yet
   std::vector<std::pair<TokenId, int>> seen;
-  for (const SeenToken& token : warper.state().seen) {
+  for (const SeenToken& token : sampling.state().seen) {
     seen.emplace_back(token.token, token.in_output);
   }
   EXPECT_THAT(seen,
               ElementsAre(std::pair(2, 1), std::pair(3, 0), std::pair(5, 2), std::pair(7, 0)));
-  EXPECT_TRUE(Warper({.top_k = 3}, 10, 9).state().seen.empty());
+  EXPECT_TRUE(SequenceSampling({.top_k = 3}, 10, 9).state().seen.empty());
 }
 
-TEST(Warper, AddsBiasBeforeTemperature) {
+TEST(SequenceSampling, AddsBiasBeforeTemperature) {
   ExpectRow(Warped({.temperature = 2.f, .logit_bias = {{1, 2.f}, {2, -1.f}}}, {0.f, 0.f, 0.f}),
             Warped({}, {0.f, 1.f, -0.5f}));
 }
 
-TEST(Warper, GreedyIsAPointMassOnTheLowestBest) {
+TEST(SequenceSampling, GreedyIsAPointMassOnTheLowestBest) {
   EXPECT_THAT(Warped({.temperature = 0.f}, {1.f, 3.f, 3.f, 2.f}), ElementsAre(0, 1, 0, 0));
   EXPECT_THAT(Warped({.temperature = 0.f, .logit_bias = {{3, 5.f}}}, {1.f, 3.f, 3.f, 2.f}),
               ElementsAre(0, 0, 0, 1));
 }
 
-TEST(Warper, ArgmaxSeesBias) {
-  Warper warper({.logit_bias = {{0, 5.f}}}, 3, 3);
+TEST(SequenceSampling, ArgmaxSeesBias) {
+  SequenceSampling sampling({.logit_bias = {{0, 5.f}}}, 3, 3);
   std::vector<float> row = {0.f, 1.f, 2.f};
-  EXPECT_EQ(warper.Argmax(row, {}), 0);
+  EXPECT_EQ(MostLikely(sampling, row, {}), 0);
 }
 
-TEST(Warper, NeverSamplesThePadding) {
+TEST(SequenceSampling, NeverSamplesThePadding) {
   for (const float temperature : {0.f, 1.f}) {
-    Warper warper({.temperature = temperature, .logit_bias = {{3, 100.f}}}, 4, 2);
+    SequenceSampling sampling({.temperature = temperature, .logit_bias = {{3, 100.f}}}, 4, 2);
     std::vector<float> row = {0.f, 0.f, 9.f, 9.f};
     std::vector<float> logits = row;
-    EXPECT_EQ(warper.Argmax(logits, {}), 0);
-    warper.Warp(row, {});
+    EXPECT_EQ(MostLikely(sampling, logits, {}), 0);
+    MakeDistribution(sampling, row, {});
     EXPECT_EQ(row[2] + row[3], 0.f);
     EXPECT_FLOAT_EQ(row[0] + row[1], 1.f);
   }
 }
 
-TEST(Warper, MakesALawOfABrokenRow) {
+TEST(SequenceSampling, MakesALawOfABrokenRow) {
   const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
   for (const float bad : {kNan, -kInf, kInf}) {
     for (const SamplingParams& params : {SamplingParams{}, every, {.temperature = 0.f}}) {

@@ -1,28 +1,26 @@
-#include "common/spec/warper.h"
+#include "common/spec/sequence_sampling.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/math/residual_draw.h"
 
 namespace outrider {
 
-Warper::Warper(const SamplingParams& params, int vocab_size, int allowed)
-    : params_(params),
-      sampling_(RowSamplingOf(params)),
+SequenceSampling::SequenceSampling(const SamplingParams& params, int vocab_size, int allowed)
+    : sampling_(RowSamplingOf(params)),
       biases_(BiasesOf(params)),
       vocab_size_(vocab_size),
       allowed_(allowed) {
   OUTRIDER_CHECK(allowed > 0 && allowed <= vocab_size);
 }
 
-void Warper::SuppressBefore(int min_output, std::vector<TokenId> tokens) {
+void SequenceSampling::SuppressBefore(int min_output, std::vector<TokenId> tokens) {
   min_output_ = min_output;
   suppressed_ = std::move(tokens);
 }
 
-void Warper::ObservePrompt(std::span<const TokenId> tokens) {
+void SequenceSampling::ObservePrompt(std::span<const TokenId> tokens) {
   if (!sampling_.has_penalties()) return;
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab_size_) seen_.push_back({.token = token});
@@ -35,7 +33,7 @@ void Warper::ObservePrompt(std::span<const TokenId> tokens) {
   seen_.erase(std::unique(seen_.begin(), seen_.end(), same), seen_.end());
 }
 
-void Warper::ObserveOutput(TokenId token) {
+void SequenceSampling::ObserveOutput(TokenId token) {
   ++output_tokens_;
   if (!sampling_.has_penalties() || token < 0 || token >= vocab_size_) return;
   const auto at =
@@ -48,32 +46,12 @@ void Warper::ObserveOutput(TokenId token) {
   }
 }
 
-SamplingState Warper::state() const {
+SamplingState SequenceSampling::state() const {
   return {.sampling = sampling_,
           .seen = seen_,
           .biases = biases_,
           .suppressed = suppressed_,
           .suppressed_rows = suppressed_.empty() ? 0 : std::max(0, min_output_ - output_tokens_)};
-}
-
-void Warper::Warp(std::span<float> row, std::span<const TokenId> path) const {
-  OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
-  MakeDistribution(state(), allowed_, path, row);
-}
-
-TokenId Warper::Argmax(std::span<float> row, std::span<const TokenId> path) const {
-  OUTRIDER_CHECK(row.size() == static_cast<size_t>(vocab_size_));
-  return MostLikely(state(), allowed_, path, row);
-}
-
-std::vector<TokenId> Warper::Race(std::span<float> row, std::span<const TokenId> path, int count,
-                                  uint64_t seed, uint32_t position) const {
-  return RaceOrder(state(), allowed_, path, row, count, seed, position);
-}
-
-TokenId SampleRow(std::span<const float> probs, double coin) {
-  return DrawResidual(
-      {.target = probs.data(), .vocab = static_cast<int>(probs.size()), .draft = {}}, coin);
 }
 
 }  // namespace outrider

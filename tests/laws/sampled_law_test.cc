@@ -271,7 +271,7 @@ TEST(SampledLaw, HoldsUnderTemperature) {
 TEST(SampledLaw, HoldsUnderTopP) {
   Setting s = FourTokenSetting();
   s.sampling = {.temperature = 1.3f, .top_p = 0.8f};
-  ExpectTargetLaw(s, "top-p 0.8 against an unwarped draft");
+  ExpectTargetLaw(s, "top-p 0.8 against an untruncated draft");
 }
 
 TEST(SampledLaw, HoldsUnderTopKAndMinP) {

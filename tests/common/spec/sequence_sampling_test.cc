@@ -20,8 +20,8 @@ using ::testing::Pointwise;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-std::vector<float> Warped(const SamplingParams& params, std::vector<float> row,
-                          std::vector<TokenId> pending = {}) {
+std::vector<float> Distribution(const SamplingParams& params, std::vector<float> row,
+                                std::vector<TokenId> pending = {}) {
   SequenceSampling sampling(params, static_cast<int>(row.size()), static_cast<int>(row.size()));
   MakeDistribution(sampling, row, pending);
   return row;
@@ -79,7 +79,7 @@ TEST(SequenceSampling, AgreesWithItsDefinitionOnRandomRows) {
     if (trial % 3 == 0) params.top_p = 0.01f + 0.98f * uniform(rng);
     if (trial % 5 == 0) params.min_p = 0.3f * uniform(rng);
     const std::vector<double> want = Reference(params, logits);
-    const std::vector<float> got = Warped(params, logits);
+    const std::vector<float> got = Distribution(params, logits);
     double sum = 0;
     for (size_t i = 0; i < got.size(); ++i) {
       ASSERT_NEAR(got[i], want[i], 2e-6) << "trial " << trial << " token " << i;
@@ -90,30 +90,32 @@ TEST(SequenceSampling, AgreesWithItsDefinitionOnRandomRows) {
 }
 
 TEST(SequenceSampling, AppliesTemperature) {
-  ExpectRow(Warped({.temperature = 0.5f}, Logs({0.6f, 0.3f, 0.1f})),
+  ExpectRow(Distribution({.temperature = 0.5f}, Logs({0.6f, 0.3f, 0.1f})),
             {0.36f / 0.46f, 0.09f / 0.46f, 0.01f / 0.46f});
 }
 
 TEST(SequenceSampling, TopKKeepsTheLowerIdOfATie) {
-  ExpectRow(Warped({.top_k = 2}, Logs({0.2f, 0.4f, 0.2f, 0.2f})), {1.f / 3, 2.f / 3, 0, 0});
+  ExpectRow(Distribution({.top_k = 2}, Logs({0.2f, 0.4f, 0.2f, 0.2f})), {1.f / 3, 2.f / 3, 0, 0});
 }
 
 TEST(SequenceSampling, TopPKeepsTheTokenThatCrosses) {
   const std::vector<float> logits = Logs({0.05f, 0.5f, 0.3f, 0.15f});
-  ExpectRow(Warped({.top_p = 0.6f}, logits), {0, 0.625f, 0.375f, 0});
-  ExpectRow(Warped({.top_p = 0.4f}, logits), {0, 1, 0, 0});
-  ExpectRow(Warped({.top_p = 1e-6f}, logits), {0, 1, 0, 0});
+  ExpectRow(Distribution({.top_p = 0.6f}, logits), {0, 0.625f, 0.375f, 0});
+  ExpectRow(Distribution({.top_p = 0.4f}, logits), {0, 1, 0, 0});
+  ExpectRow(Distribution({.top_p = 1e-6f}, logits), {0, 1, 0, 0});
 }
 
 TEST(SequenceSampling, TopPMeasuresWhatTopKLeft) {
   // Of 0.4, 0.3 top-p 0.55 needs one token (4/7), of the whole row it would need two.
-  ExpectRow(Warped({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})), {1, 0, 0, 0});
+  ExpectRow(Distribution({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})),
+            {1, 0, 0, 0});
 }
 
 TEST(SequenceSampling, MinPIsRelativeToTheMostLikely) {
-  ExpectRow(Warped({.min_p = 0.5f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})), {4.f / 7, 3.f / 7, 0, 0});
+  ExpectRow(Distribution({.min_p = 0.5f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
+            {4.f / 7, 3.f / 7, 0, 0});
   // Relative to the probability after temperature: squared, 0.3 falls below 0.6 * 0.4.
-  ExpectRow(Warped({.temperature = 0.5f, .min_p = 0.6f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
+  ExpectRow(Distribution({.temperature = 0.5f, .min_p = 0.6f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
             {1, 0, 0, 0});
 }
 
@@ -122,7 +124,7 @@ TEST(SequenceSampling, RepetitionPenaltySeesPromptAndOutput) {
   sampling.ObservePrompt(std::vector<TokenId>{0, 0});
   sampling.ObserveOutput(1);
   std::vector<float> row = {2.f, -1.f, 2.f, -1.f};
-  const std::vector<float> want = Warped({}, {1.f, -2.f, 2.f, -1.f});
+  const std::vector<float> want = Distribution({}, {1.f, -2.f, 2.f, -1.f});
   MakeDistribution(sampling, row, {});
   ExpectRow(row, want);
 }
@@ -133,7 +135,7 @@ TEST(SequenceSampling, PresenceAndFrequencySeeTheOutputOnly) {
   for (const TokenId t : {1, 1, 2}) sampling.ObserveOutput(t);
   std::vector<float> row = {0.f, 0.f, 0.f, 0.f};
   MakeDistribution(sampling, row, {});
-  ExpectRow(row, Warped({}, {0.f, -1.f, -0.75f, 0.f}));
+  ExpectRow(row, Distribution({}, {0.f, -1.f, -0.75f, 0.f}));
 }
 
 TEST(SequenceSampling, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
@@ -176,13 +178,14 @@ TEST(SequenceSampling, NamesTheTokensThatPenaltiesRead) {
 }
 
 TEST(SequenceSampling, AddsBiasBeforeTemperature) {
-  ExpectRow(Warped({.temperature = 2.f, .logit_bias = {{1, 2.f}, {2, -1.f}}}, {0.f, 0.f, 0.f}),
-            Warped({}, {0.f, 1.f, -0.5f}));
+  ExpectRow(
+      Distribution({.temperature = 2.f, .logit_bias = {{1, 2.f}, {2, -1.f}}}, {0.f, 0.f, 0.f}),
+      Distribution({}, {0.f, 1.f, -0.5f}));
 }
 
 TEST(SequenceSampling, GreedyIsAPointMassOnTheLowestBest) {
-  EXPECT_THAT(Warped({.temperature = 0.f}, {1.f, 3.f, 3.f, 2.f}), ElementsAre(0, 1, 0, 0));
-  EXPECT_THAT(Warped({.temperature = 0.f, .logit_bias = {{3, 5.f}}}, {1.f, 3.f, 3.f, 2.f}),
+  EXPECT_THAT(Distribution({.temperature = 0.f}, {1.f, 3.f, 3.f, 2.f}), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(Distribution({.temperature = 0.f, .logit_bias = {{3, 5.f}}}, {1.f, 3.f, 3.f, 2.f}),
               ElementsAre(0, 0, 0, 1));
 }
 
@@ -208,7 +211,7 @@ TEST(SequenceSampling, MakesALawOfABrokenRow) {
   const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
   for (const float bad : {kNan, -kInf, kInf}) {
     for (const SamplingParams& params : {SamplingParams{}, every, {.temperature = 0.f}}) {
-      const std::vector<float> row = Warped(params, std::vector<float>(5, bad), {2});
+      const std::vector<float> row = Distribution(params, std::vector<float>(5, bad), {2});
       float sum = 0;
       for (const float p : row) {
         EXPECT_GE(p, 0.f);
@@ -217,8 +220,8 @@ TEST(SequenceSampling, MakesALawOfABrokenRow) {
       EXPECT_FLOAT_EQ(sum, 1.f);
     }
   }
-  EXPECT_THAT(Warped({}, {kNan, kNan, kNan}), ElementsAre(1.f, 0.f, 0.f));
-  EXPECT_THAT(Warped({.temperature = 0.f}, {kNan, kNan, 0.f}), ElementsAre(0.f, 0.f, 1.f));
+  EXPECT_THAT(Distribution({}, {kNan, kNan, kNan}), ElementsAre(1.f, 0.f, 0.f));
+  EXPECT_THAT(Distribution({.temperature = 0.f}, {kNan, kNan, 0.f}), ElementsAre(0.f, 0.f, 1.f));
 }
 
 TEST(SampleRow, InvertsTheCumulativeLawAndSkipsZeros) {

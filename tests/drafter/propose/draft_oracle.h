@@ -83,7 +83,7 @@ class DraftOracle {
     if (session_.kind == DraftKind::kSampled) return Stops(stop, Law(front));
     std::vector<float> probs;
     if (session_.kind == DraftKind::kRace) {
-      probs = Warped(front);
+      probs = Distribution(front);
     } else {
       probs = Logits(front);
       double sum = 0;
@@ -114,13 +114,15 @@ class DraftOracle {
     return model_.Logits(tokens);
   }
 
-  std::vector<float> Warped(std::span<const TokenId> path) const {
+  std::vector<float> Distribution(std::span<const TokenId> path) const {
     std::vector<float> row = Logits(path);
     MakeDistribution(MakeSampling(path), row, {});
     return row;
   }
 
-  DraftLaw Law(std::span<const TokenId> path) const { return MakeDraftLaw(Warped(path), limits_); }
+  DraftLaw Law(std::span<const TokenId> path) const {
+    return MakeDraftLaw(Distribution(path), limits_);
+  }
 
   // Draw `index` of its depth, the `nth` behind its prefix; -1: none.
   TokenId Token(std::span<const TokenId> path, uint32_t index, uint32_t nth) const {
@@ -132,7 +134,7 @@ class DraftOracle {
     if (session_.kind == DraftKind::kRace) {
       const auto position = static_cast<uint32_t>(session_.tokens.size()) + depth;
       const std::vector<TokenId> winners =
-          RaceWinners(Warped(path), static_cast<int>(nth) + 1, session_.seed, position);
+          RaceWinners(Distribution(path), static_cast<int>(nth) + 1, session_.seed, position);
       return nth < winners.size() ? winners[nth] : -1;
     }
     // The nth most likely: everything more likely is biased away.

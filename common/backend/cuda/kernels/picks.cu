@@ -3,7 +3,7 @@
 #include "common/backend/cuda/kernels/block.h"
 #include "common/backend/cuda/kernels/picks.h"
 #include "common/backend/cuda/kernels/row_race.h"
-#include "common/backend/cuda/kernels/row_warp.h"
+#include "common/backend/cuda/kernels/row_sampling.h"
 #include "common/math/coins.h"
 #include "common/math/law_rounding.h"
 
@@ -11,7 +11,7 @@ namespace outrider {
 namespace {
 
 struct PickShared {
-  WarpShared warp;
+  SamplingShared sampling;
   RaceShared race;
   int count;
 };
@@ -87,8 +87,8 @@ struct RowLaw {
 __device__ int PickLargest(const float* row, int n, int count, PickShared& shared, RowEntry* out) {
   RowCut cut = KeepAll();
   if (count < n) {
-    cut =
-        ShortestPrefix(RowLaw{row}, cut, n, CountOne(), static_cast<Bits>(count), shared.warp.cut);
+    cut = ShortestPrefix(RowLaw{row}, cut, n, CountOne(), static_cast<Bits>(count),
+                         shared.sampling.cut);
   }
   if (threadIdx.x == 0) shared.count = 0;
   __syncthreads();
@@ -112,16 +112,17 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   float* logits = a.logits + int64_t{row.row} * a.vocab;
   RowEntry* out = a.entries + row.first_entry;
   const int n = spec.allowed;
-  double* sums = shared.warp.sum;
+  double* sums = shared.sampling.sum;
   float measure = 0.f;
   // As the model gave it: penalties may make infinities.
-  const bool broken = IsBroken(logits, n, shared.warp.best);
+  const bool broken = IsBroken(logits, n, shared.sampling.best);
   const auto finish = [&](int found) {
     if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1, broken ? 1 : 0};
   };
 
   if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {
-    const SoftmaxRow law(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.warp.best), sums);
+    const SoftmaxRow law(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.sampling.best),
+                         sums);
     measure = MeasureOf(law, a.vocab, spec.measure, sums);
   }
   AdjustLogits({.sampling = sampling,
@@ -136,9 +137,9 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
                 .node = row.depth,
                 .depth = row.depth},
                n, logits);
-  const Bits best = RowBest(logits, n, shared.warp.best);
+  const Bits best = RowBest(logits, n, shared.sampling.best);
   if (spec.pick == RowPick::kTop) {
-    finish(PickTop(logits, n, spec.count, best, shared.warp.best, out));
+    finish(PickTop(logits, n, spec.count, best, shared.sampling.best, out));
     return;
   }
   if (!(sampling.temperature > 0.f)) {
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
     const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
     if (!of_logits || spec.measure != RowMeasure::kNone) {
       const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
-      const WarpedRow probability(law, sampling, n, shared.warp);
+      const SampledRow probability(law, sampling, n, shared.sampling);
       measure = MeasureOf(probability, n, spec.measure, sums);
       if (!of_logits) {
         finish(PickWinners(
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
                        bounds, shared.race, out));
   } else {
     const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
-    const WarpedRow probability(law, sampling, n, shared.warp);
+    const SampledRow probability(law, sampling, n, shared.sampling);
     ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();
     finish(PickLargest(logits, n, spec.count, shared, out));

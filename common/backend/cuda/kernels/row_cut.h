@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/kernels/block.h"
-#include "common/backend/cuda/kernels/row_law.h"
+#include "common/backend/cuda/kernels/row_softmax.h"
 
 namespace outrider {
 

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "common/backend/cuda/kernels/block.h"
-#include "common/backend/cuda/kernels/row_law.h"
+#include "common/backend/cuda/kernels/row_softmax.h"
 #include "common/base/types.h"
 #include "common/math/accept.h"
 

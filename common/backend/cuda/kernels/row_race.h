@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "common/backend/cuda/kernels/block.h"
-#include "common/backend/cuda/kernels/row_law.h"
+#include "common/backend/cuda/kernels/row_softmax.h"
 #include "common/base/types.h"
 #include "common/math/race_noise.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/backend/cuda/kernels/block.h"
 #include "common/backend/cuda/kernels/row_race.h"
-#include "common/backend/cuda/kernels/row_warp.h"
+#include "common/backend/cuda/kernels/row_sampling.h"
 #include "common/backend/cuda/kernels/sampling.h"
 
 namespace outrider {
@@ -14,7 +14,7 @@ namespace {
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) {
   __shared__ struct {
-    WarpShared warp;
+    SamplingShared sampling;
     RaceShared race;
   } shared;
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   // As the model gave it: penalties may make infinities.
-  const bool broken = IsBroken(logits, n, shared.warp.best);
+  const bool broken = IsBroken(logits, n, shared.sampling.best);
   if (thread == 0) a.broken[row] = broken ? 1 : 0;
   const int depth = a.batch.depths[row];
   AdjustLogits({.sampling = sampling,
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
                 .depth = depth},
                n, logits);
 
-  const Bits best = RowBest(logits, n, shared.warp.best);
+  const Bits best = RowBest(logits, n, shared.sampling.best);
   if (round.kind() == DraftKind::kArgmax) {
     if (thread == 0) a.matches[row] = best == 0 ? 0 : IdOf(best);
     return;
@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
     }
   }
 
-  const SoftmaxRow law(logits, n, sampling.temperature, best, shared.warp.sum);
-  const WarpedRow probability(law, sampling, n, shared.warp);
+  const SoftmaxRow law(logits, n, sampling.temperature, best, shared.sampling.sum);
+  const SampledRow probability(law, sampling, n, shared.sampling);
   if constexpr (kIsRace) {
     const TokenId winner = RaceWinner(
         probability, [](float p) { return static_cast<double>(p); }, n, round.spec.seed, position,

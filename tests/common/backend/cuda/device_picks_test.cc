@@ -107,14 +107,14 @@ TestRow RandomRow(Random& random, RowPick pick, int vocab, int allowed) {
   return row;
 }
 
-std::vector<float> HostWarped(const TestRow& row, int vocab, int allowed) {
+std::vector<float> HostDistribution(const TestRow& row, int vocab, int allowed) {
   std::vector<float> probs = row.logits;
   MakeDistribution(SamplingOf(row, vocab, allowed), probs, row.path);
   return probs;
 }
 
 std::vector<float> HostMeasured(const TestRow& row, int vocab, int allowed) {
-  if (row.pick == RowPick::kRace) return HostWarped(row, vocab, allowed);
+  if (row.pick == RowPick::kRace) return HostDistribution(row, vocab, allowed);
   std::vector<float> probs = row.logits;
   Softmax(probs, 1.f);
   return probs;
@@ -139,9 +139,9 @@ void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
     std::vector<float> left = read.left;
     std::fill(left.begin() + allowed, left.end(), 0.f);
     if (!row.params.greedy()) {
-      ExpectSameLaw(HostWarped(row, vocab, allowed), left, "row");
+      ExpectSameLaw(HostDistribution(row, vocab, allowed), left, "row");
     } else {
-      left = HostWarped(row, vocab, allowed);
+      left = HostDistribution(row, vocab, allowed);
     }
     for (const float mass : {1.f, 0.9f}) {
       const DraftLawLimits limits{.mass = mass, .max_entries = row.count};

@@ -1,4 +1,5 @@
-// Sampling parameters for the tests of what warps rows on a device, and how near it has to come.
+// Sampling parameters for tests of rows that become distributions on a device, and how near it has
+// to come.
 #pragma once
 
 #include <gtest/gtest.h>

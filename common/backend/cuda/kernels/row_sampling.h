@@ -1,4 +1,5 @@
-// What a session's sampling parameters make of a row of logits. Included by .cu only.
+// What a sequence's sampling parameters make of a row of logits, as common/spec/row_sampling.h has
+// it. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +9,7 @@
 
 #include "common/backend/cuda/kernels/block.h"
 #include "common/backend/cuda/kernels/row_cut.h"
-#include "common/backend/cuda/kernels/row_law.h"
+#include "common/backend/cuda/kernels/row_softmax.h"
 #include "common/base/types.h"
 #include "common/spec/row_sampling.h"
 
@@ -35,8 +36,7 @@ __device__ inline bool Contains(const SeenToken* seen, int n, TokenId token) {
   return low < n && seen[low].token == token;
 }
 
-// What is added to a row's logits, and what for: the session's, and the row's own place in its
-// tree.
+// What is added to a row's logits, by its sequence and by its place in the draft tree.
 struct RowAdjustment {
   RowSampling sampling;
   const SeenToken* seen;
@@ -90,7 +90,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
   }
 }
 
-struct WarpShared {
+struct SamplingShared {
   CutShared cut;
   Bits best[kMaxWarps];
   double sum[kMaxWarps];
@@ -98,7 +98,7 @@ struct WarpShared {
 
 // Where top-k, top-p and min-p cut.
 __device__ inline RowCut FindCut(const SoftmaxRow& law, const RowSampling& sampling, int n,
-                                 WarpShared& shared) {
+                                 SamplingShared& shared) {
   RowCut cut = KeepAll();
   double mass = 1;
   if (sampling.top_k > 0 && sampling.top_k < n) {
@@ -114,12 +114,12 @@ __device__ inline RowCut FindCut(const SoftmaxRow& law, const RowSampling& sampl
   return cut;
 }
 
-// The warped row's probabilities, worked out anew for every token that is asked for.
-class WarpedRow {
+// The probabilities that the row is sampled by, computed again for every token that is asked for.
+class SampledRow {
  public:
   // `law`: of the adjusted logits; outlives this. A step of the whole block.
-  __device__ WarpedRow(const SoftmaxRow& law, const RowSampling& sampling, int n,
-                       WarpShared& shared)
+  __device__ SampledRow(const SoftmaxRow& law, const RowSampling& sampling, int n,
+                        SamplingShared& shared)
       : law_(law), cut_(KeepAll()), scale_(1.f) {
     if (!sampling.truncates(n)) return;
     cut_ = FindCut(law, sampling, n, shared);

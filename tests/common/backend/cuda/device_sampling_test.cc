@@ -1,4 +1,4 @@
-// The kernel that warps rows against SequenceSampling.
+// The kernel that makes distributions of rows, against the host.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ TestRound RandomSession(Random& random, int vocab, int allowed, const DraftShape
   return s;
 }
 
-TEST(DeviceWarp, GivesTheHostsLaw) {
+TEST(DeviceSampling, GivesTheHostsDistribution) {
   Random random(1);
   for (const auto& [vocab, allowed] :
        {std::pair{1, 1}, {2, 2}, {7, 5}, {33, 33}, {256, 250}, {300, 300}, {1500, 1499}}) {
@@ -65,7 +65,7 @@ TEST(DeviceWarp, GivesTheHostsLaw) {
   }
 }
 
-TEST(DeviceWarp, GivesTheHostsLawOfLargeVocabularies) {
+TEST(DeviceSampling, HoldsForLargeVocabularies) {
   Random random(2);
   for (const int vocab : {32768, 262144}) {
     std::vector<TestRound> sessions;
@@ -80,7 +80,7 @@ TEST(DeviceWarp, GivesTheHostsLawOfLargeVocabularies) {
   }
 }
 
-TEST(DeviceWarp, TiesGoToTheLowerId) {
+TEST(DeviceSampling, TiesGoToTheLowerId) {
   for (const int vocab : {10, 700}) {
     std::vector<TestRound> sessions;
     for (const auto& [top_k, top_p] :
@@ -98,7 +98,7 @@ TEST(DeviceWarp, TiesGoToTheLowerId) {
   }
 }
 
-TEST(DeviceWarp, BrokenRowsStayRows) {
+TEST(DeviceSampling, BrokenRowsStayRows) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<TestRound> sessions;
   for (const std::vector<float>& row : std::vector<std::vector<float>>{{-kInf, -kInf, -kInf, -kInf},
@@ -126,7 +126,7 @@ TEST(DeviceWarp, BrokenRowsStayRows) {
 }
 
 // Greedy and gumbel: the tokens along the accepted path.
-TEST(DeviceWarp, MatchesTheHostsArgmaxAndRace) {
+TEST(DeviceSampling, MatchesTheHostsArgmaxAndRace) {
   Random random(3);
   for (const auto& [vocab, allowed, count] :
        {std::tuple{5, 4, 200}, {300, 300, 200}, {3000, 2990, 30}, {262144, 262100, 3}}) {

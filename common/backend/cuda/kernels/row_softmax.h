@@ -1,5 +1,5 @@
-// The law of a row of logits before it is cut, worked out anew for every token that is asked for:
-// the row itself is read alone. Included by .cu only.
+// The distribution of a row of logits before top-k, top-p and min-p, computed again for every token
+// that is asked for: only the row itself is read. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>

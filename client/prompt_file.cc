@@ -1,32 +1,24 @@
 #include "client/prompt_file.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "common/base/input_file.h"
+#include "common/json/json.h"
 
 namespace outrider {
 namespace {
 
 Result<BenchPrompt> ParseLine(std::string_view line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return InvalidArgument("not a JSON object");
+  OUTRIDER_ASSIGN(const JsonValue json,
+                  ParseJsonObject(line, "the line", {.repeated_members = true}));
   BenchPrompt prompt;
-  const auto text = json.find("prompt");
-  if (text == json.end() || !text->is_string()) {
-    return InvalidArgument("\"prompt\" is missing or not a string");
+  OUTRIDER_ASSIGN(prompt.prompt, json["prompt"].String());
+  if (const JsonValue domain = json["domain"]; !domain.absent()) {
+    OUTRIDER_ASSIGN(prompt.domain, domain.String());
   }
-  prompt.prompt = text->get<std::string>();
-  if (const auto domain = json.find("domain"); domain != json.end()) {
-    if (!domain->is_string()) return InvalidArgument("\"domain\" is not a string");
-    prompt.domain = domain->get<std::string>();
-  }
-  if (const auto limit = json.find("max_tokens"); limit != json.end()) {
-    if (!limit->is_number_unsigned() ||
-        limit->get<uint64_t>() > std::numeric_limits<uint32_t>::max()) {
-      return InvalidArgument("\"max_tokens\" is no token count");
-    }
-    prompt.max_tokens = limit->get<uint32_t>();
+  if (const JsonValue limit = json["max_tokens"]; !limit.absent()) {
+    OUTRIDER_ASSIGN(const int64_t tokens, limit.Int64(0, std::numeric_limits<uint32_t>::max()));
+    prompt.max_tokens = static_cast<uint32_t>(tokens);
   }
   return prompt;
 }

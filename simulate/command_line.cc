@@ -1,7 +1,6 @@
 #include "simulate/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
+#include "common/json/json.h"
 #include "common/spec/draft.h"
 #include "simulate/control.h"
 #include "simulate/simulate.h"
@@ -63,16 +63,19 @@ void Print(const std::string& result, bool as_json, std::ostream& out) {
     out << result << std::endl;
     return;
   }
-  const auto json = nlohmann::json::parse(result, nullptr, /*allow_exceptions=*/false);
-  for (const auto& [key, value] : json.items()) {
+  const Result<JsonValue> json = ParseJsonObject(result, "the result");
+  if (!json.ok()) return;  // it is ours
+  (void)json->ForEachMember([&](const std::string& key, const JsonValue& value) {
     if (!value.is_object()) {
-      out << key << ": " << value << "\n";
-      continue;
+      out << key << ": " << value.Dump() << "\n";
+      return Status();
     }
     out << key << ":\n";
-    for (const auto& [entry, number] : value.items())
-      out << "  " << entry << "  " << number << "\n";
-  }
+    return value.ForEachMember([&](const std::string& entry, const JsonValue& number) {
+      out << "  " << entry << "  " << number.Dump() << "\n";
+      return Status();
+    });
+  });
   out << std::flush;
 }
 

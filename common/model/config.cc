@@ -1,16 +1,13 @@
 #include "common/model/config.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "common/model/architectures/architecture.h"
 #include "common/model/config_fields.h"
-#include "common/model/json_file.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::json;
 
 // Generous for any dense model; they keep products of two sizes far inside of int64 and refuse a
 // file that would make us allocate for nothing.
@@ -19,70 +16,63 @@ constexpr int kMaxIntermediate = 1 << 19;
 constexpr int kMaxLayers = 1024;
 constexpr int kMaxHeads = 1024;
 constexpr int kMaxHeadDim = 1024;
-constexpr size_t kMaxFileMebibytes = 4;
+constexpr size_t kMaxFileBytes = 4 << 20;
 
-Result<const Architecture*> ReadArchitecture(const ConfigFields& fields) {
-  const Json* names = fields.Find("architectures");
-  if (names == nullptr || !names->is_array() || names->size() != 1 || !(*names)[0].is_string()) {
-    return fields.Bad("architectures", "is not a list of one name");
-  }
-  const Architecture* found = FindArchitecture((*names)[0].get_ref<const std::string&>());
+Result<const Architecture*> ReadArchitecture(const JsonValue& names) {
+  if (names.size() != 1 || !names[0].is_string()) return names.Wrong("a list of one name");
+  const Architecture* found = FindArchitecture(names[0].text());
   if (found != nullptr) return found;
-  return Unimplemented(fields.Unsupported("architecture", (*names)[0]).message() +
-                       "; these are: " + ArchitectureNames());
+  return names[0].Unsupported("; these are: " + ArchitectureNames());
 }
 
 // What no architecture's file has to look at.
-Status RefuseUnsupported(const ConfigFields& fields) {
-  if (const Json* value = fields.Find("quantization_config")) {
-    const Json* method = nullptr;
-    if (value->is_object() && value->contains("quant_method")) method = &(*value)["quant_method"];
-    return fields.Unsupported("quantization_config", method != nullptr ? *method : *value);
+Status RefuseUnsupported(const JsonValue& json) {
+  if (const JsonValue quantization = json["quantization_config"]; !quantization.is_null()) {
+    const JsonValue method = quantization["quant_method"];
+    return (method.absent() ? quantization : method).Unsupported();
   }
-  OUTRIDER_TRY(fields.MustBeOff("mlp_bias"));
-  return fields.MustBe("partial_rotary_factor", 1);
+  OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
+  return MustBe(json["partial_rotary_factor"], 1);
 }
 
-Status ReadSizes(const ConfigFields& fields, const Architecture& architecture,
-                 ModelConfig* config) {
-  OUTRIDER_TRY(fields.Integer("vocab_size", 1, kMaxVocabulary, &config->vocab_size));
-  OUTRIDER_TRY(fields.Integer("hidden_size", 1, kMaxHidden, &config->hidden_size));
-  OUTRIDER_TRY(
-      fields.Integer("intermediate_size", 1, kMaxIntermediate, &config->intermediate_size));
-  int layers = 0;
-  OUTRIDER_TRY(fields.Integer("num_hidden_layers", 1, kMaxLayers, &layers));
+Status ReadSizes(const JsonValue& json, const Architecture& architecture, ModelConfig* config) {
+  OUTRIDER_ASSIGN(config->vocab_size, json["vocab_size"].Int(1, kMaxVocabulary));
+  OUTRIDER_ASSIGN(config->hidden_size, json["hidden_size"].Int(1, kMaxHidden));
+  OUTRIDER_ASSIGN(config->intermediate_size, json["intermediate_size"].Int(1, kMaxIntermediate));
+  OUTRIDER_ASSIGN(const int layers, json["num_hidden_layers"].Int(1, kMaxLayers));
   config->layers.resize(static_cast<size_t>(layers));
-  OUTRIDER_TRY(fields.Integer("num_attention_heads", 1, kMaxHeads, &config->num_heads));
-  OUTRIDER_TRY(fields.Integer("num_key_value_heads", 1, kMaxHeads, config->num_heads,
-                              &config->num_kv_heads));
+  OUTRIDER_ASSIGN(config->num_heads, json["num_attention_heads"].Int(1, kMaxHeads));
+  config->num_kv_heads = config->num_heads;
+  OUTRIDER_TRY(json["num_key_value_heads"].Read(&config->num_kv_heads, 1, kMaxHeads));
   if (config->num_heads % config->num_kv_heads != 0) {
-    return fields.Bad("num_key_value_heads", "does not divide num_attention_heads");
+    return json["num_key_value_heads"].Wrong("a divisor of num_attention_heads, " +
+                                             std::to_string(config->num_heads));
   }
-  int usual_head_dim = architecture.head_dim;
-  if (usual_head_dim == 0) {
-    if (fields.Find("head_dim") == nullptr && config->hidden_size % config->num_heads != 0) {
-      return fields.Bad("hidden_size", "is no multiple of num_attention_heads");
+  config->head_dim = architecture.head_dim;
+  const JsonValue head_dim = json["head_dim"];
+  if (head_dim.is_null() && config->head_dim == 0) {
+    if (config->hidden_size % config->num_heads != 0) {
+      return json["hidden_size"].Wrong("a multiple of num_attention_heads, " +
+                                       std::to_string(config->num_heads));
     }
-    usual_head_dim = config->hidden_size / config->num_heads;
+    config->head_dim = config->hidden_size / config->num_heads;
   }
-  OUTRIDER_TRY(fields.Integer("head_dim", 2, kMaxHeadDim, usual_head_dim, &config->head_dim));
+  OUTRIDER_TRY(head_dim.Read(&config->head_dim));
   if (config->head_dim < 2 || config->head_dim > kMaxHeadDim || config->head_dim % 2 != 0) {
-    return fields.Bad("head_dim", "is " + std::to_string(config->head_dim) +
-                                      ", not an even number of 2 to " +
-                                      std::to_string(kMaxHeadDim));
+    return InvalidArgument(head_dim.path() + " is " + std::to_string(config->head_dim) +
+                           ", must be an even number from 2 to " + std::to_string(kMaxHeadDim));
   }
-  return fields.Integer("max_position_embeddings", 1, kMaxPositions,
-                        &config->max_position_embeddings);
+  OUTRIDER_ASSIGN(config->max_position_embeddings,
+                  json["max_position_embeddings"].Int(1, kMaxPositions));
+  return Status();
 }
 
 // "eos_token_id" is a number or a list of them.
-Status AddEosTokens(const ConfigFields& fields, ModelConfig* config) {
-  const Json* value = fields.Find("eos_token_id");
-  if (value == nullptr) return Status();
-  const Json list = value->is_array() ? *value : Json::array({*value});
-  for (const Json& id : list) {
-    TokenId token = -1;
-    OUTRIDER_TRY(fields.CheckInteger("eos_token_id", id, 0, config->vocab_size - 1, &token));
+Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
+  if (value.is_null()) return Status();
+  for (size_t i = 0; i < (value.is_array() ? value.size() : 1); ++i) {
+    OUTRIDER_ASSIGN(const TokenId token,
+                    (value.is_array() ? value[i] : value).Int(0, config->vocab_size - 1));
     auto& all = config->eos_token_ids;
     if (std::find(all.begin(), all.end(), token) == all.end()) all.push_back(token);
   }
@@ -92,30 +82,27 @@ Status AddEosTokens(const ConfigFields& fields, ModelConfig* config) {
 }  // namespace
 
 Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "config.json";
-  OUTRIDER_ASSIGN(const Json json, ReadJsonObject(path, kMaxFileMebibytes));
-  const ConfigFields fields(json, path.string());
-
+  OUTRIDER_ASSIGN(const JsonValue json,
+                  ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
   ModelConfig config;
   const std::filesystem::path plain = directory.lexically_normal();
   config.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
-  OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(fields));
+  OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
-  OUTRIDER_TRY(RefuseUnsupported(fields));
-  OUTRIDER_TRY(ReadSizes(fields, *architecture, &config));
-  OUTRIDER_TRY(fields.Positive("rms_norm_eps", 1.0, &config.rms_norm_eps));
-  OUTRIDER_TRY(architecture->describe(fields, &config));
+  OUTRIDER_TRY(RefuseUnsupported(json));
+  OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
+  OUTRIDER_TRY(ReadPositive(json["rms_norm_eps"], 1.0, &config.rms_norm_eps));
+  OUTRIDER_TRY(architecture->describe(json, &config));
   // Where the file does not say, the architecture's own default.
-  OUTRIDER_TRY(
-      fields.Boolean("tie_word_embeddings", config.tied_embeddings, &config.tied_embeddings));
-  OUTRIDER_TRY(fields.Integer("bos_token_id", 0, config.vocab_size - 1, -1, &config.bos_token_id));
-  OUTRIDER_TRY(AddEosTokens(fields, &config));
+  OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
+  OUTRIDER_TRY(json["bos_token_id"].Read(&config.bos_token_id, 0, config.vocab_size - 1));
+  OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));
 
   const std::filesystem::path generation = directory / "generation_config.json";
   std::error_code ignored;
   if (std::filesystem::exists(generation, ignored)) {
-    OUTRIDER_ASSIGN(const Json more, ReadJsonObject(generation, kMaxFileMebibytes));
-    OUTRIDER_TRY(AddEosTokens(ConfigFields(more, generation.string()), &config));
+    OUTRIDER_ASSIGN(const JsonValue more, ReadJsonObject(generation, {.bytes = kMaxFileBytes}));
+    OUTRIDER_TRY(AddEosTokens(more["eos_token_id"], &config));
   }
   return config;
 }

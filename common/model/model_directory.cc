@@ -1,14 +1,13 @@
 #include "common/model/model_directory.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "common/base/printable.h"
+#include "common/json/json.h"
 #include "common/model/config.h"
-#include "common/model/json_file.h"
 #include "common/model/safetensors.h"
 
 namespace outrider {
@@ -64,11 +63,10 @@ Status Gguf(const fs::path& path) {
 
 Status Adapter(const fs::path& folder) {
   std::string base;
-  if (const auto json = ReadJsonObject(folder / "adapter_config.json", 4); json.ok()) {
-    const auto found = json->find("base_model_name_or_path");
-    if (found != json->end() && found->is_string()) {
-      base = " of " + Printable(found->get_ref<const std::string&>());
-    }
+  const auto json = ReadJsonObject(folder / "adapter_config.json", {.bytes = 4 << 20});
+  if (json.ok()) {
+    const JsonValue name = (*json)["base_model_name_or_path"];
+    if (name.is_string()) base = " of " + Printable(name.text());
   }
   return Unimplemented(
       folder.string() + ": holds a LoRA adapter" + base +

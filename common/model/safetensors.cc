@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "common/base/printable.h"
-#include "common/model/json_file.h"
+#include "common/json/json.h"
 
 namespace outrider {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 // A hundred thousand tensors take about 12 MB.
 constexpr uint64_t kMaxHeaderBytes = 32 << 20;
-constexpr size_t kMaxIndexMebibytes = 32;
+constexpr size_t kMaxIndexBytes = 32 << 20;
 constexpr size_t kMaxRank = 8;
 
 std::optional<uint64_t> ElementBytes(const std::string& dtype) {
@@ -29,68 +28,45 @@ std::optional<uint64_t> ElementBytes(const std::string& dtype) {
   return found->second;
 }
 
-std::optional<uint64_t> Unsigned(const nlohmann::json& json) {
-  if (!json.is_number_unsigned()) return std::nullopt;
-  return json.get<uint64_t>();
-}
-
-const nlohmann::json* Member(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
-}
-
-// One tensor's header entry. `where` names the file and the tensor.
-Result<SafetensorsEntry> ParseEntry(const nlohmann::json& json, std::span<const std::byte> data,
-                                    const std::string& where) {
-  if (!json.is_object()) return InvalidArgument(where + ": not an object");
+// One tensor's entry of the header.
+Result<SafetensorsEntry> ParseEntry(const JsonValue& json, std::span<const std::byte> data) {
+  OUTRIDER_TRY(json.MustBeObject());
   SafetensorsEntry entry;
-
-  const nlohmann::json* dtype = Member(json, "dtype");
-  if (dtype == nullptr || !dtype->is_string()) return InvalidArgument(where + ": no dtype");
-  entry.dtype = dtype->get<std::string>();
+  OUTRIDER_ASSIGN(entry.dtype, json["dtype"].String());
   const std::optional<uint64_t> element_bytes = ElementBytes(entry.dtype);
-  if (!element_bytes) return Unimplemented(where + ": unknown dtype " + Printable(entry.dtype));
+  if (!element_bytes) return json["dtype"].Unsupported();
 
-  const nlohmann::json* shape = Member(json, "shape");
-  if (shape == nullptr || !shape->is_array() || shape->size() > kMaxRank) {
-    return InvalidArgument(where + ": shape is not an array of at most " +
-                           std::to_string(kMaxRank) + " sizes");
+  const JsonValue shape = json["shape"];
+  if (!shape.is_array() || shape.size() > kMaxRank) {
+    return shape.Wrong("an array of at most " + std::to_string(kMaxRank) + " sizes");
   }
   uint64_t bytes = *element_bytes;
-  for (const nlohmann::json& dimension : *shape) {
-    const std::optional<uint64_t> size = Unsigned(dimension);
-    if (!size || *size > INT64_MAX)
-      return InvalidArgument(where + ": a size in shape is senseless");
-    if (__builtin_mul_overflow(bytes, *size, &bytes)) {
-      return InvalidArgument(where + ": shape overflows");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    OUTRIDER_ASSIGN(const int64_t size, shape[i].Int64(0, INT64_MAX));
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
+      return shape.Error("overflows");
     }
-    entry.shape.push_back(static_cast<int64_t>(*size));
+    entry.shape.push_back(size);
   }
 
-  const nlohmann::json* offsets = Member(json, "data_offsets");
-  if (offsets == nullptr || !offsets->is_array() || offsets->size() != 2) {
-    return InvalidArgument(where + ": data_offsets is not a pair");
+  const JsonValue offsets = json["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) return offsets.Wrong("a pair");
+  OUTRIDER_ASSIGN(const int64_t begin, offsets[0].Int64(0, INT64_MAX));
+  OUTRIDER_ASSIGN(const int64_t end, offsets[1].Int64(begin, INT64_MAX));
+  if (static_cast<uint64_t>(end - begin) != bytes) {
+    return offsets.Error("span " + std::to_string(end - begin) +
+                         " bytes, shape and dtype ask for " + std::to_string(bytes));
   }
-  const std::optional<uint64_t> begin = Unsigned((*offsets)[0]);
-  const std::optional<uint64_t> end = Unsigned((*offsets)[1]);
-  if (!begin || !end || *begin > *end) {
-    return InvalidArgument(where + ": data_offsets are not an ascending pair");
-  }
-  if (*end - *begin != bytes) {
-    return InvalidArgument(where + ": data_offsets span " + std::to_string(*end - *begin) +
-                           " bytes, shape and dtype ask for " + std::to_string(bytes));
-  }
-  if (*end > data.size()) {
-    return DataLoss(where + ": ends at byte " + std::to_string(*end) +
+  if (static_cast<uint64_t>(end) > data.size()) {
+    return DataLoss(offsets.path() + ": ends at byte " + std::to_string(end) +
                     " of the data, the file has " + std::to_string(data.size()));
   }
-  entry.bytes = data.subspan(*begin, bytes);
+  entry.bytes = data.subspan(static_cast<size_t>(begin), bytes);
   return entry;
 }
 
 // The format has neither gaps nor overlaps.
-Status CheckTiling(std::vector<SafetensorsEntry>& entries, std::span<const std::byte> data,
-                   const std::string& where) {
+Status CheckTiling(std::vector<SafetensorsEntry>& entries, std::span<const std::byte> data) {
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     if (a.bytes.data() != b.bytes.data()) return a.bytes.data() < b.bytes.data();
     return a.bytes.size() < b.bytes.size();
@@ -98,15 +74,15 @@ Status CheckTiling(std::vector<SafetensorsEntry>& entries, std::span<const std::
   const std::byte* expected = data.data();
   for (const SafetensorsEntry& entry : entries) {
     if (entry.bytes.data() != expected) {
-      return InvalidArgument(where + ": " + Printable(entry.name) +
-                             (entry.bytes.data() < expected ? ": overlaps the tensor before it"
-                                                            : ": a gap lies before it"));
+      return InvalidArgument(Printable(entry.name) + (entry.bytes.data() < expected
+                                                          ? ": overlaps the tensor before it"
+                                                          : ": a gap lies before it"));
     }
     expected += entry.bytes.size();
   }
   const auto rest = static_cast<size_t>(data.data() + data.size() - expected);
   if (rest > 0) {
-    return InvalidArgument(where + ": " + std::to_string(rest) + " bytes behind the last tensor");
+    return InvalidArgument(std::to_string(rest) + " bytes after the last tensor");
   }
   return Status();
 }
@@ -119,19 +95,17 @@ bool IsPlainFileName(const std::string& name) {
 
 // Tensor name -> shard.
 Result<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path& path) {
-  OUTRIDER_ASSIGN(const nlohmann::json index, ReadJsonObject(path, kMaxIndexMebibytes));
-  const nlohmann::json* weight_map = Member(index, "weight_map");
-  if (weight_map == nullptr || !weight_map->is_object() || weight_map->empty()) {
-    return InvalidArgument(path.string() + ": no weight_map");
+  OUTRIDER_ASSIGN(const JsonValue index, ReadJsonObject(path, {.bytes = kMaxIndexBytes}));
+  const JsonValue weight_map = index["weight_map"];
+  if (!weight_map.is_object() || weight_map.size() == 0) {
+    return weight_map.Wrong("an object of files by tensor, one at least");
   }
   std::map<std::string, std::string> shard_of;
-  for (const auto& [tensor, shard] : weight_map->items()) {
-    if (!shard.is_string() || !IsPlainFileName(shard.get_ref<const std::string&>())) {
-      return InvalidArgument(path.string() + ": " + Printable(tensor) +
-                             ": the shard is not the name of a file in the directory");
-    }
-    shard_of[tensor] = shard.get<std::string>();
-  }
+  OUTRIDER_TRY(weight_map.ForEachMember([&](const std::string& tensor, const JsonValue& shard) {
+    if (!IsPlainFileName(shard.text())) return shard.Wrong("the name of a file in the directory");
+    shard_of[tensor] = shard.text();
+    return Status();
+  }));
   return shard_of;
 }
 
@@ -150,40 +124,44 @@ Status CheckShards(const std::filesystem::path& directory, const std::set<std::s
                   Printable(first) + "; the download is not complete");
 }
 
-}  // namespace
-
-Result<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
-                                                       const std::string& where) {
+Result<std::vector<SafetensorsEntry>> ParseFile(std::span<const std::byte> file) {
   if (file.size() < kLengthBytes) {
-    return DataLoss(where + ": " + std::to_string(file.size()) + " bytes, no header length");
+    return DataLoss(std::to_string(file.size()) + " bytes, no header length");
   }
   uint64_t header_bytes = 0;
   for (size_t i = kLengthBytes; i-- > 0;) {
     header_bytes = header_bytes << 8 | std::to_integer<uint64_t>(file[i]);
   }
   if (header_bytes > kMaxHeaderBytes) {
-    return InvalidArgument(where + ": a header of " + std::to_string(header_bytes) +
-                           " bytes, more than " + std::to_string(kMaxHeaderBytes));
+    return InvalidArgument("a header of " + std::to_string(header_bytes) + " bytes, more than " +
+                           std::to_string(kMaxHeaderBytes));
   }
   if (header_bytes > file.size() - kLengthBytes) {
-    return DataLoss(where + ": ends within its header of " + std::to_string(header_bytes) +
-                    " bytes");
+    return DataLoss("ends within its header of " + std::to_string(header_bytes) + " bytes");
   }
   const auto header = file.subspan(kLengthBytes, header_bytes);
   const auto data = file.subspan(kLengthBytes + header_bytes);
-  OUTRIDER_ASSIGN(const nlohmann::json json,
-                  ParseJsonObject({reinterpret_cast<const char*>(header.data()), header.size()},
-                                  where + ": header"));
-
+  OUTRIDER_ASSIGN(
+      const JsonValue json,
+      ParseJsonObject({reinterpret_cast<const char*>(header.data()), header.size()}, "the header"));
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, value] : json.items()) {
-    if (name == "__metadata__") continue;
-    OUTRIDER_ASSIGN(SafetensorsEntry entry,
-                    ParseEntry(value, data, where + ": " + Printable(name)));
+  OUTRIDER_TRY(json.ForEachMember([&](const std::string& name, const JsonValue& value) -> Status {
+    if (name == "__metadata__") return Status();
+    OUTRIDER_ASSIGN(SafetensorsEntry entry, ParseEntry(value, data));
     entry.name = name;
     entries.push_back(std::move(entry));
-  }
-  OUTRIDER_TRY(CheckTiling(entries, data, where));
+    return Status();
+  }));
+  OUTRIDER_TRY(CheckTiling(entries, data));
+  return entries;
+}
+
+}  // namespace
+
+Result<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
+                                                       const std::string& where) {
+  Result<std::vector<SafetensorsEntry>> entries = ParseFile(file);
+  if (!entries.ok()) return entries.status().Annotate(where);
   return entries;
 }
 

@@ -44,8 +44,8 @@ std::optional<uint64_t> TakeBest(BpeScratch& scratch, size_t& taken) {
 Result<TokenId> FindMergePart(const Vocabulary& vocabulary, size_t index, std::string_view text) {
   const std::optional<TokenId> id = vocabulary.FindInModel(text);
   if (!id.has_value()) {
-    return DataLoss("model.merges[" + std::to_string(index) + "]: \"" +
-                    std::string(text.substr(0, 64)) + "\" is not in the vocabulary");
+    return InvalidArgument("model.merges[" + std::to_string(index) + "]: \"" +
+                           std::string(text.substr(0, 64)) + "\" is not in the vocabulary");
   }
   return *id;
 }
@@ -66,7 +66,7 @@ Result<Bpe> Bpe::Create(const TokenizerSpec& spec, const Vocabulary& vocabulary)
   bpe.byte_fallback_ = spec.byte_fallback;
   if (spec.unk_token.has_value()) {
     const std::optional<TokenId> unk = vocabulary.Find(*spec.unk_token);
-    if (!unk.has_value()) return DataLoss("model.unk_token: not in the vocabulary");
+    if (!unk.has_value()) return InvalidArgument("model.unk_token: not in the vocabulary");
     bpe.unk_ = *unk;
   }
   for (int byte = 0; byte < 256; ++byte) {

@@ -42,7 +42,8 @@ struct BpeScratch {
 
 class Bpe {
  public:
-  // `vocabulary` must outlive this. kDataLoss when a merge or unk_token names an unknown token.
+  // `vocabulary` must outlive this. kInvalidArgument when a merge or unk_token names an unknown
+  // token.
   static Result<Bpe> Create(const TokenizerSpec& spec, const Vocabulary& vocabulary);
 
   // Appends the ids of `piece`. kInvalidArgument when the vocabulary cannot spell it: a byte or

@@ -1,15 +1,14 @@
 #include "common/text/chat_template.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/input_file.h"
+#include "common/json/json.h"
 
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
 using Role = ChatMessage::Role;
 using Pieces = std::vector<ChatTemplate::Piece>;
 
@@ -30,14 +29,7 @@ std::string_view RoleName(Role role) {
   return "";
 }
 
-// No value: there is no such file.
-Result<std::optional<std::string>> ReadOptional(const std::filesystem::path& path) {
-  constexpr size_t kMaxBytes = size_t{64} << 20;  // tokenizer_config.json lists added tokens
-  Result<std::string> text = ReadFile(path, kMaxBytes);
-  if (text.status().code() == Code::kNotFound) return std::optional<std::string>();
-  if (!text.ok()) return text.status();
-  return std::optional(std::move(text).value());
-}
+constexpr size_t kMaxFileBytes = size_t{64} << 20;  // tokenizer_config.json lists added tokens
 
 // The system message that Qwen's templates put where the chat has none, a string literal in them.
 std::string DefaultSystem(std::string_view jinja) {
@@ -215,26 +207,19 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja) {
 }
 
 Result<std::string> ChatTemplate::ReadText(const std::filesystem::path& model_dir) {
-  OUTRIDER_ASSIGN(std::optional<std::string> own, ReadOptional(model_dir / "chat_template.jinja"));
-  if (own.has_value()) return *std::move(own);
-  const std::filesystem::path path = model_dir / "tokenizer_config.json";
-  OUTRIDER_ASSIGN(const std::optional<std::string> text, ReadOptional(path));
-  if (!text.has_value()) return std::string();
-  const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return DataLoss(path.string() + ": is not a JSON object");
-  const auto found = config.find("chat_template");
-  if (found == config.end() || found->is_null()) return std::string();
-  if (found->is_string()) return found->get<std::string>();
-  // A list of named ones.
-  if (found->is_array()) {
-    for (const Json& entry : *found) {
-      if (entry.is_object() && entry.value("name", Json()) == "default" &&
-          entry.value("template", Json()).is_string()) {
-        return entry["template"].get<std::string>();
-      }
-    }
+  Result<std::string> own = ReadFile(model_dir / "chat_template.jinja", kMaxFileBytes);
+  if (own.status().code() != Code::kNotFound) return own;
+  const Result<JsonValue> config = ReadJsonObject(
+      model_dir / "tokenizer_config.json", {.bytes = kMaxFileBytes, .repeated_members = true});
+  if (config.status().code() == Code::kNotFound) return std::string();
+  if (!config.ok()) return config.status();
+  const JsonValue found = (*config)["chat_template"];
+  if (found.is_null() || found.is_string()) return found.text();
+  for (size_t i = 0; found.is_array() && i < found.size(); ++i) {  // a list of named ones
+    const JsonValue text = found[i]["template"];
+    if (found[i]["name"].Is("default") && text.is_string()) return text.text();
   }
-  return DataLoss(path.string() + ": chat_template is no template");
+  return found.Wrong("a template, or a list of which one is named default");
 }
 
 Pieces ChatTemplate::Render(std::vector<ChatMessage> messages) const {

@@ -47,7 +47,8 @@ class ChatTemplate {
   // checkpoint says. Empty text: plain. An unknown template gives an object that refuses.
   static ChatTemplate FromText(std::string_view jinja);
   static ChatTemplate FromFamily(ChatFamily family);
-  // From the files of a model's directory; "" where it has none. kDataLoss: a malformed file.
+  // From the files of a model's directory; "" where it has none. kInvalidArgument: a malformed
+  // file.
   static Result<std::string> ReadText(const std::filesystem::path& model_dir);
 
   // nullopt: a template that no family fits.

@@ -78,8 +78,8 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
     return pattern;
   }
   if (spec.text.size() > kMaxPatternBytes) {
-    return DataLoss("a regular expression of " + std::to_string(spec.text.size()) +
-                    " bytes, limit " + std::to_string(kMaxPatternBytes));
+    return InvalidArgument("a regular expression of " + std::to_string(spec.text.size()) +
+                           " bytes, limit " + std::to_string(kMaxPatternBytes));
   }
   const std::string text = WithWhiteSpaceProperty(spec.text);
   int error = 0;
@@ -90,8 +90,8 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
                                   nullptr));
   if (regex->code == nullptr) {
-    return DataLoss("regular expression: " + ErrorText(error) + " at byte " +
-                    std::to_string(offset) + " of " + text);
+    return InvalidArgument("regular expression: " + ErrorText(error) + " at byte " +
+                           std::to_string(offset) + " of " + text);
   }
   // Without JIT (an architecture or a kernel that forbids it) PCRE2 interprets: slower, the same.
   (void)pcre2_jit_compile(regex->code.get(), PCRE2_JIT_COMPLETE);

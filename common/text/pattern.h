@@ -25,7 +25,7 @@ struct TextSpan {
 
 class Pattern {
  public:
-  // kDataLoss with PCRE2's words when the expression does not compile.
+  // kInvalidArgument with PCRE2's words when the expression does not compile.
   static Result<Pattern> Create(const PatternSpec& spec);
 
   // All matches, left to right, none overlapping. kInvalidArgument when a match takes more steps or

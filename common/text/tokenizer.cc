@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/input_file.h"
 #include "common/text/added_tokens.h"
 #include "common/text/bpe.h"
 #include "common/text/byte_alphabet.h"
@@ -46,7 +47,8 @@ Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedToke
     if (!token.normalized) continue;
     OUTRIDER_ASSIGN(token.content, normalizer.Normalize(token.content));
     bytes += token.content.size();
-    if (bytes > kMaxAddedTokenBytes) return DataLoss("added_tokens: too long when normalized");
+    if (bytes > kMaxAddedTokenBytes)
+      return InvalidArgument("added_tokens: too long when normalized");
     if (!token.content.empty()) out.push_back(std::move(token));
   }
   return out;
@@ -119,7 +121,7 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(std::string_view 
   parts->normalized_tokens = AddedTokens(std::move(normalized));
   for (const TokenId id : parts->prompt_prefix) {
     if (!parts->vocabulary.Has(id)) {
-      return DataLoss("post_processor: no token has the id " + std::to_string(id));
+      return InvalidArgument("post_processor: no token has the id " + std::to_string(id));
     }
   }
   return parts;
@@ -133,7 +135,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir) {
   const std::filesystem::path file = model_dir / "tokenizer.json";
-  OUTRIDER_ASSIGN(const std::string json, ReadJsonFile(file));
+  OUTRIDER_ASSIGN(const std::string json, ReadFile(file, kMaxTokenizerFileBytes));
   Result<std::unique_ptr<Parts>> parts = MakeParts(json);
   if (!parts.ok()) return parts.status().Annotate(file.string());
   OUTRIDER_ASSIGN(const ModelRoles roles, ReadModelRoles(model_dir));
@@ -153,7 +155,8 @@ Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
     prompt_prefix.clear();
   } else if (roles.add_bos == true && prompt_prefix.empty()) {
     if (!bos.has_value() || !vocabulary.Has(*bos)) {
-      return DataLoss("tokenizer_config.json: add_bos_token is true, but no BOS token is known");
+      return InvalidArgument(
+          "tokenizer_config.json: add_bos_token is true, but no BOS token is known");
     }
     prompt_prefix = {*bos};
   }
@@ -165,7 +168,7 @@ Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
   eos_tokens.erase(std::unique(eos_tokens.begin(), eos_tokens.end()), eos_tokens.end());
   for (const TokenId id : eos_tokens) {
     if (!vocabulary.Has(id)) {
-      return DataLoss("eos_token_id: no token has the id " + std::to_string(id));
+      return InvalidArgument("eos_token_id: no token has the id " + std::to_string(id));
     }
   }
   return Status();

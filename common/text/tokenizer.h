@@ -27,7 +27,7 @@ class Tokenizer {
 
   // Reads tokenizer.json, and from tokenizer_config.json, generation_config.json and config.json
   // beside it, where they exist, which tokens begin and end a text.
-  // kNotFound, kDataLoss (malformed) or kUnimplemented, with the file and the field.
+  // kNotFound, kInvalidArgument (malformed) or kUnimplemented, with the file and the field.
   static Result<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir);
   // From the content of a tokenizer.json alone.
   static Result<std::unique_ptr<Tokenizer>> FromJson(std::string_view json);

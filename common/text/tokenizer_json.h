@@ -5,6 +5,7 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,7 +18,9 @@
 
 namespace outrider {
 
-// Ids are below this: four times the largest vocabulary in use.
+// Of tokenizer.json and of the files beside it. The largest in use have 35 MB; parsed, a hostile
+// one takes up to 24 times its size.
+inline constexpr size_t kMaxTokenizerFileBytes = 64 << 20;
 // The contents of all added tokens together: the trie that finds them takes 64 bytes for each.
 inline constexpr size_t kMaxAddedTokenBytes = 1 << 20;
 
@@ -33,8 +36,5 @@ struct ModelRoles {
 };
 
 Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir);
-
-// The whole file. kNotFound when it does not exist, kDataLoss when it is over 64 MiB.
-Result<std::string> ReadJsonFile(const std::filesystem::path& file);
 
 }  // namespace outrider

@@ -23,14 +23,14 @@ Result<Vocabulary> Vocabulary::Create(const TokenizerSpec& spec) {
     const std::string field = "added_tokens[" + std::to_string(i) + "]";
     const std::optional<TokenId> known = vocabulary.Find(added.content);
     if (known.has_value() && *known != added.id) {
-      return DataLoss(field + ": its id is " + std::to_string(added.id) +
-                      ", but the same content has id " + std::to_string(*known));
+      return InvalidArgument(field + ": its id is " + std::to_string(added.id) +
+                             ", but the same content has id " + std::to_string(*known));
     }
     Entry& entry = tokens[added.id];
     if (!known.has_value()) {
       if (entry.text.has_value()) {
-        return DataLoss(field + ": its id " + std::to_string(added.id) +
-                        " belongs to another token");
+        return InvalidArgument(field + ": its id " + std::to_string(added.id) +
+                               " belongs to another token");
       }
       entry.text = added.content;
       vocabulary.ids_.emplace(*entry.text, added.id);

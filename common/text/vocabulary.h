@@ -17,8 +17,8 @@ namespace outrider {
 
 class Vocabulary {
  public:
-  // kDataLoss when an added token contradicts the vocabulary: another id for the same string or
-  // another string for the same id.
+  // kInvalidArgument when an added token contradicts the vocabulary: another id for the same string
+  // or another string for the same id.
   static Result<Vocabulary> Create(const TokenizerSpec& spec);
 
   Vocabulary(Vocabulary&&) = default;

@@ -100,7 +100,7 @@ TEST(SimulateControl, RefusesWhatItCannotPlay) {
   EXPECT_THAT(refusal(kScenario, {.policy = "best"}), HasSubstr("adaptive, ucbspec, exp3spec"));
   EXPECT_THAT(refusal(kScenario, {.policy = "fixed:b"}), HasSubstr("no arm"));
   EXPECT_THAT(refusal(kScenario, {.seeds = 0}), HasSubstr("seeds"));
-  EXPECT_THAT(refusal("{", {}), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal("{", {}), HasSubstr("the scenario is not well-formed JSON"));
   nlohmann::json json = nlohmann::json::parse(kScenario);
   json["tokens"] = 1 << 20;
   json["requests"] = 1 << 20;

@@ -42,7 +42,7 @@ struct ApiRequest {
 
 // kInvalidArgument or kFailedPrecondition "<field>: ..." (or "<field> is ..."), kNotFound for
 // another model.
-// Time and memory: linear in the body, see ParseJsonObject.
+// Time and memory: linear in the body, see ParseBody.
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model);
 Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model);
 

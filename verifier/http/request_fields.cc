@@ -1,18 +1,12 @@
 #include "verifier/http/request_fields.h"
 
 #include <algorithm>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <string_view>
-
-#include "common/base/printable.h"
-#include "verifier/http/json_fields.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::json;
 
 enum class Use {
   kServed,
@@ -168,34 +162,27 @@ const Field* Find(std::span<const Field> fields, std::string_view name) {
   return found == fields.end() ? nullptr : &*found;
 }
 
-bool IsNeutral(const Field& field, const Json& value) {
-  const Json neutral = Json::parse(field.neutral);
-  return std::find(neutral.begin(), neutral.end(), value) != neutral.end();
-}
-
 }  // namespace
 
-Status CheckFields(FieldsOf kind, const Json& object, const std::string& path,
-                   bool ignore_unknown) {
+Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown) {
+  OUTRIDER_TRY(object.MustBeObject());
   const Kind known = KindOf(kind);
-  for (const auto& [name, value] : object.items()) {
-    if (value.is_null()) continue;
+  return object.ForEachMember([&](const std::string& name, const JsonValue& value) {
+    if (value.is_null()) return Status();
     const Field* field = Find(known.own, name);
     if (field == nullptr) field = Find(known.shared, name);
     if (field == nullptr) {
-      if (ignore_unknown) continue;
-      return InvalidArgument(path + Printable(name, kMaxShown) + " is not a field of " +
-                             known.name +
+      if (ignore_unknown) return Status();
+      return InvalidArgument(value.path() + " is not a field of " + known.name +
                              " here; leave it out, or start the verifier with "
                              "--http-ignore-unknown");
     }
     const bool refused =
         field->use == Use::kRefused || (field->use == Use::kNotServed && !ignore_unknown);
-    if (!refused || IsNeutral(*field, value)) continue;
-    return InvalidArgument(path + name + " is " + Shown(value) + ", which is not served" +
+    if (!refused || value.IsOneOf(field->neutral)) return Status();
+    return InvalidArgument(value.path() + " is " + value.Shown() + ", which is not served" +
                            field->why + "; leave it out");
-  }
-  return Status();
+  });
 }
 
 }  // namespace outrider

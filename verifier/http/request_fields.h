@@ -4,10 +4,8 @@
 // tables.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-
 #include "common/base/status.h"
+#include "common/json/json.h"
 
 namespace outrider {
 
@@ -21,11 +19,9 @@ enum class FieldsOf {
   kStopRule
 };
 
-// Checks names only, and the values of what is not served. `path`: put before names in errors
-// ("messages[0]."). `ignore_unknown`: lets members pass that no table has, and those of vLLM that
-// are not served (--http-ignore-unknown). kInvalidArgument "<path><name> is ..".
-// REQUIRES: `object` is an object.
-Status CheckFields(FieldsOf kind, const nlohmann::json& object, const std::string& path,
-                   bool ignore_unknown);
+// Checks names only, and the values of what is not served. `ignore_unknown`: lets members pass that
+// no table has, and those of vLLM that are not served (--http-ignore-unknown). kInvalidArgument
+// "<path> is ..", also for what is no object.
+Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown);
 
 }  // namespace outrider

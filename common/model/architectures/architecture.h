@@ -15,7 +15,7 @@ struct Architecture {
   std::string_view name;  // "LlamaForCausalLM"
   // Describes all of config->layers. The sizes, and so the number of layers, are read before.
   // kUnimplemented names an option that is not supported, kInvalidArgument a senseless field.
-  Status (*describe)(const ConfigFields& fields, ModelConfig* config);
+  Status (*describe)(const JsonValue& json, ModelConfig* config);
   int head_dim = 0;  // where config.json has none; 0: hidden_size / num_attention_heads
 };
 
@@ -25,10 +25,10 @@ const Architecture* FindArchitecture(std::string_view name);
 std::string ArchitectureNames();
 
 // One for each file of this folder.
-Status DescribeGemma2(const ConfigFields& fields, ModelConfig* config);
-Status DescribeLlama(const ConfigFields& fields, ModelConfig* config);
-Status DescribeMistral(const ConfigFields& fields, ModelConfig* config);
-Status DescribeQwen2(const ConfigFields& fields, ModelConfig* config);
-Status DescribeQwen3(const ConfigFields& fields, ModelConfig* config);
+Status DescribeGemma2(const JsonValue& json, ModelConfig* config);
+Status DescribeLlama(const JsonValue& json, ModelConfig* config);
+Status DescribeMistral(const JsonValue& json, ModelConfig* config);
+Status DescribeQwen2(const JsonValue& json, ModelConfig* config);
+Status DescribeQwen3(const JsonValue& json, ModelConfig* config);
 
 }  // namespace outrider

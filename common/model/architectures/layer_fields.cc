@@ -1,24 +1,21 @@
 #include "common/model/architectures/layer_fields.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
-
 // The "llama3" fields of a rope object.
-Status ReadLlama3Scaling(const ConfigFields& fields, RopeDescription* rope) {
+Status ReadLlama3Scaling(const JsonValue& json, RopeDescription* rope) {
   constexpr double kMaxFactor = 65536;
   Llama3RopeScaling scaling;
-  OUTRIDER_TRY(fields.Positive("factor", kMaxFactor, &scaling.factor));
-  OUTRIDER_TRY(fields.Positive("low_freq_factor", kMaxFactor, &scaling.low_freq_factor));
-  OUTRIDER_TRY(fields.Positive("high_freq_factor", kMaxFactor, &scaling.high_freq_factor));
-  OUTRIDER_TRY(fields.Integer("original_max_position_embeddings", 1, kMaxPositions,
-                              &scaling.original_max_position_embeddings));
+  OUTRIDER_TRY(ReadPositive(json["factor"], kMaxFactor, &scaling.factor));
+  OUTRIDER_TRY(ReadPositive(json["low_freq_factor"], kMaxFactor, &scaling.low_freq_factor));
+  OUTRIDER_TRY(ReadPositive(json["high_freq_factor"], kMaxFactor, &scaling.high_freq_factor));
+  OUTRIDER_ASSIGN(scaling.original_max_position_embeddings,
+                  json["original_max_position_embeddings"].Int(1, kMaxPositions));
   if (!(scaling.low_freq_factor < scaling.high_freq_factor)) {
-    return fields.Bad("low_freq_factor", "is not below high_freq_factor");
+    return json["low_freq_factor"].Wrong("below high_freq_factor");
   }
   rope->scaling = scaling;
   return Status();
@@ -26,46 +23,44 @@ Status ReadLlama3Scaling(const ConfigFields& fields, RopeDescription* rope) {
 
 }  // namespace
 
-Status ReadRope(const ConfigFields& fields, RopeDescription* rope) {
+Status ReadRope(const JsonValue& json, RopeDescription* rope) {
   constexpr double kMaxTheta = 1e12;
-  if (fields.Find("rope_theta") != nullptr) {
-    OUTRIDER_TRY(fields.Positive("rope_theta", kMaxTheta, &rope->theta));
+  if (const JsonValue theta = json["rope_theta"]; !theta.is_null()) {
+    OUTRIDER_TRY(ReadPositive(theta, kMaxTheta, &rope->theta));
   }
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const Json* value = fields.Find(name);
-    if (value == nullptr) continue;
-    if (!value->is_object()) return fields.Bad(name, "is not an object");
-    const ConfigFields within(*value, fields.where() + ": " + name);
-    if (within.Find("rope_theta") != nullptr) {
-      OUTRIDER_TRY(within.Positive("rope_theta", kMaxTheta, &rope->theta));
+    const JsonValue within = json[name];
+    if (within.is_null()) continue;
+    OUTRIDER_TRY(within.MustBeObject());
+    if (const JsonValue theta = within["rope_theta"]; !theta.is_null()) {
+      OUTRIDER_TRY(ReadPositive(theta, kMaxTheta, &rope->theta));
     }
-    OUTRIDER_TRY(within.MustBe("partial_rotary_factor", 1));
-    const Json* type = within.Find("rope_type");
-    if (type == nullptr) type = within.Find("type");
-    if (type == nullptr && std::string_view(name) == "rope_scaling") {
-      return within.Bad("rope_type", "is missing");
+    OUTRIDER_TRY(MustBe(within["partial_rotary_factor"], 1));
+    const JsonValue type = within[within["rope_type"].is_null() ? "type" : "rope_type"];
+    if (type.is_null() && std::string_view(name) == "rope_scaling") {
+      return within["rope_type"].Wrong("a text");
     }
-    if (type == nullptr || *type == "default") continue;
-    if (*type != "llama3") return within.Unsupported("rope_type", *type);
+    if (type.is_null() || type.Is("default")) continue;
+    if (!type.Is("llama3")) return type.Unsupported();
     OUTRIDER_TRY(ReadLlama3Scaling(within, rope));
   }
   return Status();
 }
 
-Status CheckActivation(const ConfigFields& fields, const char* name) {
-  OUTRIDER_TRY(fields.MustBe("hidden_act", name));
-  return fields.MustBe("hidden_activation", name);
+Status CheckActivation(const JsonValue& json, const char* name) {
+  OUTRIDER_TRY(MustBe(json["hidden_act"], name));
+  return MustBe(json["hidden_activation"], name);
 }
 
-Status DescribeAllLayers(const ConfigFields& fields, const LayerDescription& layer,
+Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer,
                          ModelConfig* config) {
   config->layers.assign(config->layers.size(), layer);
-  const Json* types = fields.Find("layer_types");
-  if (types == nullptr) return Status();
-  if (!types->is_array()) return fields.Bad("layer_types", "is not a list");
+  const JsonValue types = json["layer_types"];
+  if (types.is_null()) return Status();
+  OUTRIDER_TRY(types.MustBeArray());
   const char* expected = layer.attention.window > 0 ? "sliding_attention" : "full_attention";
-  for (const Json& type : *types) {
-    if (type != expected) return fields.Unsupported("layer_types", type);
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (!types[i].Is(expected)) return types[i].Unsupported();
   }
   return Status();
 }

@@ -3,13 +3,13 @@
 
 namespace outrider {
 
-Status DescribeLlama(const ConfigFields& fields, ModelConfig* config) {
-  OUTRIDER_TRY(CheckActivation(fields, "silu"));
-  OUTRIDER_TRY(fields.MustBeOff("attention_bias"));
-  OUTRIDER_TRY(fields.MustBeOff("use_sliding_window"));
+Status DescribeLlama(const JsonValue& json, ModelConfig* config) {
+  OUTRIDER_TRY(CheckActivation(json, "silu"));
+  OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
+  OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
-  OUTRIDER_TRY(ReadRope(fields, &layer.attention.rope));
-  return DescribeAllLayers(fields, layer, config);
+  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  return DescribeAllLayers(json, layer, config);
 }
 
 }  // namespace outrider

@@ -4,13 +4,13 @@
 namespace outrider {
 
 // Llama with biases of q, k and v (and none of o), whatever "attention_bias" says.
-Status DescribeQwen2(const ConfigFields& fields, ModelConfig* config) {
-  OUTRIDER_TRY(CheckActivation(fields, "silu"));
-  OUTRIDER_TRY(fields.MustBeOff("use_sliding_window"));
+Status DescribeQwen2(const JsonValue& json, ModelConfig* config) {
+  OUTRIDER_TRY(CheckActivation(json, "silu"));
+  OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
   layer.attention.qkv_bias = true;
-  OUTRIDER_TRY(ReadRope(fields, &layer.attention.rope));
-  return DescribeAllLayers(fields, layer, config);
+  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  return DescribeAllLayers(json, layer, config);
 }
 
 }  // namespace outrider

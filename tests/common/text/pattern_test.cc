@@ -48,7 +48,7 @@ TEST(Pattern, EmptyMatchesMoveOnByWholeCharacters) {
 TEST(Pattern, RefusesWhatDoesNotCompileAndSaysWhy) {
   const Result<Pattern> pattern = Pattern::Create({"a(b", true});
   ASSERT_FALSE(pattern.ok());
-  EXPECT_EQ(pattern.status().code(), Code::kDataLoss);
+  EXPECT_EQ(pattern.status().code(), Code::kInvalidArgument);
   EXPECT_NE(pattern.status().message().find("parenthesis"), std::string::npos)
       << pattern.status().message();
   EXPECT_FALSE(Pattern::Create({std::string(1 << 20, 'a'), true}).ok());

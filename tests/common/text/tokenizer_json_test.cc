@@ -22,7 +22,7 @@ void ExpectError(const std::string& json, Code code, const std::string& words) {
 TEST(TokenizerJson, MalformedTextIsNoJson) {
   for (const char* text : {"", "{", "[1,", "nul", "{\"model\": }", "\xFF", "{} trailing",
                            "{\"a\": \"\xC0\x80\"}", "{\"a\": \"\\ud800\"}"}) {
-    ExpectError(text, Code::kDataLoss, "tokenizer.json: not JSON");
+    ExpectError(text, Code::kInvalidArgument, "tokenizer.json: the file is not well-formed JSON");
   }
 }
 
@@ -34,12 +34,13 @@ TEST(TokenizerJson, EveryTruncationIsAnErrorNotACrash) {
 }
 
 TEST(TokenizerJson, DeepNestingIsRefused) {
-  ExpectError(std::string(10 << 20, '['), Code::kDataLoss, "nested more than 64 levels");
+  ExpectError(std::string(10 << 20, '['), Code::kInvalidArgument, "nested deeper than 16 levels");
   std::string sequences = "null";
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 8; ++i) {
     sequences = R"({"type": "Sequence", "normalizers": [)" + sequences + "]}";
   }
-  ExpectError(R"({"model": {}, "normalizer": )" + sequences + "}", Code::kDataLoss, "nested");
+  ExpectError(R"({"model": {}, "normalizer": )" + sequences + "}", Code::kInvalidArgument,
+              "nested");
 }
 
 TEST(TokenizerJson, BracketsInStringsDoNotNest) {
@@ -58,46 +59,46 @@ TEST(TokenizerJson, WrongTypesNameTheField) {
   const std::string json =
       With(ByteLevelJson({{"a", "b"}}), "/added_tokens/-", AddedTokenJson(300, "<x>"));
   const BadField cases[] = {
-      {"/model", "[]", "model: is array, not an object"},
-      {"/model/type", "7", "model.type: is number, not a string"},
-      {"/model/vocab", "[]", "model.vocab: is array, not an object"},
-      {"/model/vocab/a", "\"7\"", "model.vocab[\"a\"]: is string, not a token id"},
-      {"/model/vocab/a", "1.5", "model.vocab[\"a\"]: is number, not a token id"},
-      {"/model/merges", "{}", "model.merges: is object, not a list"},
-      {"/model/merges/0", "5", "model.merges[0]: is neither a string nor a pair"},
-      {"/model/merges/0", "[\"a\"]", "model.merges[0]: is neither a string nor a pair"},
-      {"/model/merges/0", "[\"a\", 1]", "model.merges[0]: is neither a string nor a pair"},
-      {"/model/unk_token", "3", "model.unk_token: is number, not a string"},
-      {"/model/ignore_merges", "1", "model.ignore_merges: is number, not true or false"},
-      {"/added_tokens", "{}", "added_tokens: is object, not a list"},
-      {"/added_tokens/0", "\"x\"", "added_tokens[0]: is string, not an object"},
-      {"/added_tokens/0/id", "null", "added_tokens[0].id: is null, not a token id"},
-      {"/added_tokens/0/content", "null", "added_tokens[0].content: is null, not a string"},
-      {"/added_tokens/0/special", "\"yes\"", "added_tokens[0].special: is string, not true"},
-      {"/normalizer", "[]", "normalizer: is array, not an object"},
-      {"/normalizer", "{}", "normalizer.type: is null, not a string"},
-      {"/pre_tokenizer", R"({"type": "Sequence"})", "pre_tokenizer.pretokenizers: is null"},
-      {"/pre_tokenizer", R"({"type": "Split", "pattern": 3})", "pre_tokenizer.pattern: is number"},
-      {"/decoder", "3", "decoder: is number, not an object"},
-      {"/post_processor", R"({"type": "TemplateProcessing"})", "post_processor.single: is null"},
+      {"/model", "[]", "model is an array, must be an object"},
+      {"/model/type", "7", "model.type is 7, must be a string"},
+      {"/model/vocab", "[]", "model.vocab is an array, must be an object"},
+      {"/model/vocab/a", "\"7\"", "model.vocab.a is \"7\", must be an integer"},
+      {"/model/vocab/a", "1.5", "model.vocab.a is 1.5, must be an integer"},
+      {"/model/merges", "{}", "model.merges is an object, must be an array"},
+      {"/model/merges/0", "5", "model.merges[0] is 5, must be a string or a pair"},
+      {"/model/merges/0", "[\"a\"]", "model.merges[0] is an array, must be a string or a pair"},
+      {"/model/merges/0", "[\"a\", 1]", "model.merges[0] is an array, must be a string or a pair"},
+      {"/model/unk_token", "3", "model.unk_token is 3, must be a string"},
+      {"/model/ignore_merges", "1", "model.ignore_merges is 1, must be true or false"},
+      {"/added_tokens", "{}", "added_tokens is an object, must be an array"},
+      {"/added_tokens/0", "\"x\"", "added_tokens[0] is \"x\", must be an object"},
+      {"/added_tokens/0/id", "null", "added_tokens[0].id is null, must be an integer"},
+      {"/added_tokens/0/content", "null", "added_tokens[0].content is null, must be a string"},
+      {"/added_tokens/0/special", "\"yes\"", "added_tokens[0].special is \"yes\", must be true"},
+      {"/normalizer", "[]", "normalizer is an array, must be an object"},
+      {"/normalizer", "{}", "normalizer.type is missing, must be a string"},
+      {"/pre_tokenizer", R"({"type": "Sequence"})", "pre_tokenizer.pretokenizers is missing"},
+      {"/pre_tokenizer", R"({"type": "Split", "pattern": 3})", "pre_tokenizer.pattern is 3"},
+      {"/decoder", "3", "decoder is 3, must be an object"},
+      {"/post_processor", R"({"type": "TemplateProcessing"})", "post_processor.single is missing"},
   };
   for (const BadField& field : cases) {
-    ExpectError(With(json, field.pointer, field.value), Code::kDataLoss,
+    ExpectError(With(json, field.pointer, field.value), Code::kInvalidArgument,
                 std::string("tokenizer.json: ") + field.words);
   }
-  ExpectError("[]", Code::kDataLoss, "is not an object");
+  ExpectError("[]", Code::kInvalidArgument, "is not a JSON object");
 }
 
 TEST(TokenizerJson, BadValuesNameTheField) {
   const std::string json =
       With(ByteLevelJson({{"a", "b"}}), "/added_tokens/-", AddedTokenJson(300, "<x>"));
   const BadField cases[] = {
-      {"/model/vocab/a", "-1", "model.vocab[\"a\"]: the id -1 is not in [0, 1048576)"},
-      {"/model/vocab/a", "1048576", "the id 1048576 is not in [0, 1048576)"},
-      {"/model/vocab/a", "18446744073709551615", "is not in [0, 1048576)"},
+      {"/model/vocab/a", "-1", "model.vocab.a is -1, must be an integer from 0 to 1048575"},
+      {"/model/vocab/a", "1048576", "is 1048576, must be an integer from 0"},
+      {"/model/vocab/a", "18446744073709551615", "is 18446744073709551615, must be"},
       {"/model/vocab/zz", "98", "has the id 98 of"},
-      {"/model/merges/0", "\"a\"", "model.merges[0]: \"a\" is not two tokens"},
-      {"/model/merges/0", "\"a b c\"", "model.merges[0]: \"a b c\" is not two tokens"},
+      {"/model/merges/0", "\"a\"", "model.merges[0] is \"a\", must be two tokens"},
+      {"/model/merges/0", "\"a b c\"", "model.merges[0] is \"a b c\", must be two tokens"},
       {"/model/merges/0", "\" b\"", "model.merges[0]: has an empty part"},
       {"/model/merges/0", "[\"\", \"b\"]", "model.merges[0]: has an empty part"},
       {"/model/merges/0", "\"a qq\"", "model.merges[0]: \"qq\" is not in the vocabulary"},
@@ -108,11 +109,11 @@ TEST(TokenizerJson, BadValuesNameTheField) {
       {"/added_tokens/0/content", "\"\"", "added_tokens[0].content: is empty"},
       {"/pre_tokenizer", R"({"type": "Split", "pattern": {"Regex": "("}})", "parenthesis"},
       {"/pre_tokenizer", R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Odd"})",
-       "pre_tokenizer.behavior: \"Odd\""},
+       "pre_tokenizer.behavior is \"Odd\""},
       {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": ""})",
        "pre_tokenizer.replacement: is empty"},
       {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
-       "pre_tokenizer.prepend_scheme: \"last\""},
+       "pre_tokenizer.prepend_scheme is \"last\""},
       {"/normalizer", R"({"type": "Prepend", "prepend": "a text much too long to insert"})",
        "normalizer.prepend: 30 bytes, limit 16"},
       {"/post_processor",
@@ -121,7 +122,7 @@ TEST(TokenizerJson, BadValuesNameTheField) {
        "post_processor: no token has the id 999"},
   };
   for (const BadField& field : cases) {
-    ExpectError(With(json, field.pointer, field.value), Code::kDataLoss, field.words);
+    ExpectError(With(json, field.pointer, field.value), Code::kInvalidArgument, field.words);
   }
 }
 
@@ -138,7 +139,7 @@ TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
       {"/pre_tokenizer", R"({"type": "Whitespace"})", "pre_tokenizer: the type \"Whitespace\""},
       {"/pre_tokenizer",
        R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
-       "pre_tokenizer.pretokenizers[1]: a step behind ByteLevel"},
+       "pre_tokenizer.pretokenizers[1]: a step after ByteLevel"},
       {"/decoder", R"({"type": "WordPiece"})", "decoder: the type \"WordPiece\""},
       {"/decoder", R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})", "decoder"},
       {"/post_processor", R"({"type": "RobertaProcessing"})", "post_processor: the type"},
@@ -178,10 +179,10 @@ TEST(TokenizerJson, GapsBetweenIdsAreIdsWithoutToken) {
 TEST(TokenizerJson, ContentsOfAddedTokensAreLimited) {
   std::string json = With(ByteLevelJson({}), "/added_tokens/-",
                           AddedTokenJson(256, std::string((1 << 20) + 1, 'x')));
-  ExpectError(json, Code::kDataLoss, "added_tokens: more than 1048576 bytes");
+  ExpectError(json, Code::kInvalidArgument, "added_tokens: more than 1048576 bytes");
   json = With(SentencePieceJson({}), "/added_tokens/-",
               AddedTokenJson(286, std::string(1 << 19, ' '), {"normalized"}));
-  ExpectError(json, Code::kDataLoss, "added_tokens: too long when normalized");
+  ExpectError(json, Code::kInvalidArgument, "added_tokens: too long when normalized");
 }
 
 class ModelFolder : public ::testing::Test {
@@ -217,16 +218,17 @@ TEST_F(ModelFolder, WithoutATokenizerJsonIsNotFound) {
 
 TEST_F(ModelFolder, ErrorsNameTheFile) {
   Write("tokenizer.json", "{");
-  ExpectLoadError(Code::kDataLoss, (dir_ / "tokenizer.json").string() + ": not JSON");
+  ExpectLoadError(Code::kInvalidArgument,
+                  (dir_ / "tokenizer.json").string() + ": the file is not well-formed");
   WriteTokenizer();
   Write("generation_config.json", "[]");
-  ExpectLoadError(Code::kDataLoss, "generation_config.json: is not an object");
+  ExpectLoadError(Code::kInvalidArgument, "generation_config.json: the file is not a JSON object");
   Write("generation_config.json", R"({"eos_token_id": "x"})");
-  ExpectLoadError(Code::kDataLoss, "generation_config.json.eos_token_id: is string");
+  ExpectLoadError(Code::kInvalidArgument, "generation_config.json: eos_token_id is \"x\"");
   Write("generation_config.json", R"({"eos_token_id": [257, -3]})");
-  ExpectLoadError(Code::kDataLoss, "generation_config.json.eos_token_id[1]: the id -3");
+  ExpectLoadError(Code::kInvalidArgument, "generation_config.json: eos_token_id[1] is -3");
   Write("generation_config.json", R"({"eos_token_id": 999})");
-  ExpectLoadError(Code::kDataLoss, "eos_token_id: no token has the id 999");
+  ExpectLoadError(Code::kInvalidArgument, "eos_token_id: no token has the id 999");
 }
 
 TEST_F(ModelFolder, TokenizerJsonAloneHasNoRoles) {
@@ -250,7 +252,7 @@ TEST_F(ModelFolder, AddBosTokenPutsTheBosBeforePrompts) {
 TEST_F(ModelFolder, AddBosTokenWithoutABosIsAnError) {
   WriteTokenizer();
   Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": null})");
-  ExpectLoadError(Code::kDataLoss, "no BOS token is known");
+  ExpectLoadError(Code::kInvalidArgument, "no BOS token is known");
 }
 
 TEST_F(ModelFolder, AddBosTokenOverridesThePostProcessor) {

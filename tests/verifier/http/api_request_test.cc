@@ -283,9 +283,9 @@ TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
            {R"("stop_token_ids": [99999999999])", "stop_token_ids: 99999999999 is no integer"},
            {R"("logit_bias": {"05": 1})", R"(logit_bias: the key "05" is no token id)"},
            {R"("logit_bias": {"+5": 1})", R"(logit_bias: the key "+5" is no token id)"},
-           {R"("logit_bias": {"5": 1, "5": 1})", R"(an object with "5" twice)"},
+           {R"("logit_bias": {"5": 1, "5": 1})", R"(logit_bias.5 is given twice)"},
            {R"("max_tokens": 5, "max_tokens": 6)", "max_tokens is given twice"},
-           {R"("a\u001bc\n": 5)", "a?c? is not a field"},
+           {R"("a\u001bc\n": 5)", R"(["a?c?"] is not a field)"},
            {R"("n": 129)", "n is 129"},
            {R"("min_tokens": 17)", "min_tokens: 17, must be from 0 to the 16 tokens"},
            {R"("min_tokens": -1)", "min_tokens: -1"}}) {

@@ -90,7 +90,7 @@ TEST(Gemma2, FillsInWhatTransformersLetsOut) {
 
 TEST(Gemma2, NamesWhatIsNotSupported) {
   ExpectRefused(Gemma2(),
-                {{"hidden_activation", "gelu", "hidden_activation \"gelu\""},
+                {{"hidden_activation", "gelu", "hidden_activation is \"gelu\""},
                  {"attention_bias", true, "attention_bias"},
                  {"use_bidirectional_attention", true, "use_bidirectional_attention"},
                  {"torch_dtype", "float64", "torch_dtype"},

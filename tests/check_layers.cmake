@@ -15,7 +15,7 @@ set(ENGINE_PARTS common/base common/math common/tensor common/backend common/kv 
 allow(common/base)
 allow(common/math common/base)
 allow(common/tensor common/base common/math)
-allow(common/spec common/base common/math)
+allow(common/spec common/base common/math common/text)
 allow(common/rules common/base common/math common/spec)
 allow(common/backend common/base common/math common/rules common/spec common/tensor)
 allow(common/kv common/base common/math common/rules common/spec common/tensor common/backend)

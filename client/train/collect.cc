@@ -11,7 +11,7 @@
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 
 namespace outrider {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "common/backend/backend.h"
 #include "common/model/transformer.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 #include "common/spec/warper.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"

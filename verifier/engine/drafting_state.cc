@@ -13,18 +13,17 @@ void DraftingState::UseOwnDraft(DraftTree draft) {
   if (state_ == State::kAwaiting) state_ = State::kIdle;
 }
 
-RoundDecision DraftingState::Decision(uint64_t session, const RoundPlan& plan) const {
+RoundDecision DraftingState::Decision(uint64_t session, const DraftPlan& plan) const {
   OUTRIDER_CHECK(is_attached());
   return {.session = session,
           .round = plan_.round,
           .node = untold_.node,
-          .accepted = untold_.accepted,
           .next = untold_.tokens,
           .plan = plan,
           .acceptance = untold_.acceptance};
 }
 
-void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool round_waits,
+void DraftingState::Await(const DraftPlan& plan, const Patience& patience, bool round_waits,
                           Time now) {
   OUTRIDER_CHECK(!is_off());
   plan_ = plan;
@@ -97,13 +96,9 @@ void DraftingState::Detach() {
   rest_until_ = 0;
 }
 
-void DraftingState::EndRound(int node, int accepted, std::span<const TokenId> emitted,
-                             std::string acceptance) {
+void DraftingState::EndRound(int node, std::span<const TokenId> emitted, std::string acceptance) {
   if (!draft_.empty() && !is_local_) {
-    untold_ = {.node = node,
-               .accepted = accepted,
-               .tokens = {emitted.back()},
-               .acceptance = std::move(acceptance)};
+    untold_ = {.node = node, .tokens = {emitted.back()}, .acceptance = std::move(acceptance)};
   } else {
     untold_.tokens.insert(untold_.tokens.end(), emitted.begin(), emitted.end());
   }

@@ -388,7 +388,7 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
-  drafting.EndRound(verdict.node, verdict.accepted, emitted,
+  drafting.EndRound(verdict.node, emitted,
                     std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
   session.sink->Send(std::move(chunk));

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 
 namespace outrider {
@@ -108,15 +109,15 @@ void DrafterPool::Drop(uint64_t id) {
   }
 }
 
-Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
-  const auto reject = [&draft](const std::string& what) {
-    return InvalidArgument("session " + std::to_string(draft.session) + ", round " +
-                           std::to_string(draft.round) + ": " + what);
+Status DrafterPool::Take(Assignment& assignment, DraftPart& part) const {
+  const auto reject = [&part](const std::string& what) {
+    return InvalidArgument("session " + std::to_string(part.session) + ", round " +
+                           std::to_string(part.round) + ": " + what);
   };
   if (assignment.complete) return reject("a part behind the last one");
   ++assignment.parts;
-  assignment.complete = !draft.chunk.more;
-  if (const Status status = assignment.draft.Append(std::move(draft.chunk)); !status.ok()) {
+  assignment.complete = !part.chunk.more;
+  if (const Status status = assignment.draft.Append(std::move(part.chunk)); !status.ok()) {
     return reject(status.message());
   }
   // A request that matches tokens has no laws and a sampled one needs them: a sampled token called
@@ -141,63 +142,62 @@ void DrafterPool::Expel(uint64_t id, const Status& reason) {
   if (metrics_ != nullptr) metrics_->drafters_left_nonsense.Increment();
 }
 
-void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t bytes) {
+void DrafterPool::OnDrafts(uint64_t id, std::vector<DraftPart> parts, size_t bytes) {
   if (metrics_ != nullptr) {
     metrics_->draft_bytes_received_total.Increment(static_cast<double>(bytes));
   }
-  for (ArrivedDraft& draft : drafts) {
+  for (DraftPart& part : parts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
     Drafter& drafter = it->second;
     drafter.heard = clock_->Now();
     const bool suspended = drafter.punctuality.suspended();
-    const auto found = assignments_.find(draft.session);
+    const auto found = assignments_.find(part.session);
     const bool held = found != assignments_.end() && found->second.drafter == id;
-    if (!held || found->second.plan.round != draft.round) {
-      if (!TakeCrossing(drafter, held ? &found->second : nullptr, draft)) {
-        Expel(id, InvalidArgument("session " + std::to_string(draft.session) + ", round " +
-                                  std::to_string(draft.round) + ": a draft nobody asked for"));
+    if (!held || found->second.plan.round != part.round) {
+      if (!TakeCrossing(drafter, held ? &found->second : nullptr, part)) {
+        Expel(id, InvalidArgument("session " + std::to_string(part.session) + ", round " +
+                                  std::to_string(part.round) + ": a draft nobody asked for"));
         return;
       }
       ReportSuspension(id, drafter, suspended);
       continue;
     }
     Assignment& assignment = found->second;
-    if (draft.chunk.tokens.empty()) {  // refused: it holds nothing
+    if (part.chunk.tokens.empty()) {  // refused: it holds nothing
       if (!assignment.late) {
         drafter.punctuality.RecordRefusal(clock_->Now(), Seconds(clock_->Now() - assignment.sent));
         ReportSuspension(id, drafter, suspended);
       }
       --drafter.sessions;
       assignments_.erase(found);
-      consumer_->OnRefused(draft.session);
+      consumer_->OnRefused(part.session);
       continue;
     }
-    const auto tokens = draft.chunk.tokens.size();
-    if (const Status status = Take(assignment, draft); !status.ok()) {
+    const auto tokens = part.chunk.tokens.size();
+    if (const Status status = Take(assignment, part); !status.ok()) {
       Expel(id, status);
       return;
     }
     drafter.drafted_tokens += tokens;
-    if (assignment.complete) RecordDraft(drafter, assignment, draft.seconds);
-    consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
+    if (assignment.complete) RecordDraft(drafter, assignment, part.seconds);
+    consumer_->OnDraft(part.session, part.round, assignment.draft, assignment.complete);
     ReportSuspension(id, drafter, suspended);
   }
 }
 
-bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment,
-                               const ArrivedDraft& draft) {
-  const bool future = assignment != nullptr && draft.round > assignment->plan.round;
+bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment, const DraftPart& part) {
+  const bool future = assignment != nullptr && part.round > assignment->plan.round;
   if (future || drafter.crossing == 0) return false;
   --drafter.crossing;
   if (metrics_ != nullptr) {
-    metrics_->draft_tokens_late_total.Increment(static_cast<double>(draft.chunk.tokens.size()));
+    metrics_->draft_tokens_late_total.Increment(static_cast<double>(part.chunk.tokens.size()));
   }
-  const bool whole = !draft.chunk.more && !draft.chunk.tokens.empty();
-  if (assignment == nullptr || !whole || draft.round != assignment->overdue.round) return true;
+  const bool whole = !part.chunk.more && !part.chunk.tokens.empty();
+  if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return true;
   const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
-  drafter.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
+  drafter.drafting.Add(std::clamp(part.seconds, 0.0, round_trip));
   assignment->overdue = {};
   assignment->fresh = false;
   return true;
@@ -230,16 +230,15 @@ void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double s
   if (!assignment.late) assignment.late_in_a_row = 0;
 }
 
-void DrafterPool::OnLoad(uint64_t id, int sessions, std::optional<int> session_limit) {
+void DrafterPool::OnLoad(uint64_t id, const DrafterLoad& load) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
-    it->second.reported_sessions = sessions;
-    it->second.session_limit = session_limit;
+    it->second.load = load;
     it->second.heard = clock_->Now();
   }
 }
 
 int DrafterPool::Sessions(const Drafter& drafter) {
-  return std::max(drafter.sessions, drafter.reported_sessions);
+  return std::max(drafter.sessions, drafter.load.sessions);
 }
 
 double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
@@ -256,8 +255,8 @@ void DrafterPool::Drain() {
   for (const auto& [id, drafter] : drafters_) drafter.link->SendDrain();
 }
 
-RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello) {
-  RoundPlan bounded = plan;
+DraftPlan DrafterPool::Bounded(const DraftPlan& plan, const DrafterHello& hello) {
+  DraftPlan bounded = plan;
   bounded.shape.length = std::min(plan.shape.length, hello.max_draft_length);
   while (bounded.shape.length > 1 && bounded.shape.total_draws() > hello.max_draft_tokens) {
     --bounded.shape.length;
@@ -303,9 +302,9 @@ bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
     return false;
   }
   // Where it names a limit, it makes room by sessions of others.
-  const bool room = drafter.session_limit.has_value()
-                        ? drafter.sessions < *drafter.session_limit
-                        : drafter.reported_sessions < drafter.hello.max_sessions;
+  const bool room = drafter.load.session_limit.has_value()
+                        ? drafter.sessions < *drafter.load.session_limit
+                        : drafter.load.sessions < drafter.hello.max_sessions;
   return room && drafter.sessions < drafter.hello.max_sessions &&
          tokens <= drafter.hello.max_context;
 }
@@ -326,29 +325,31 @@ DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* i
   return best;
 }
 
-bool DrafterPool::Open(const SessionStart& start) {
-  if (draining_) return false;
+bool DrafterPool::HasRoom(int tokens) {
   uint64_t id = 0;
-  Drafter* const best =
-      Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
-  if (best == nullptr) return false;
+  return !draining_ && Best(tokens, /*try_silent=*/true, &id) != nullptr;
+}
+
+void DrafterPool::Open(SessionOpening opening) {
+  const auto tokens = static_cast<int>(opening.tokens.size());
+  uint64_t id = 0;
+  Drafter* const best = Best(tokens + opening.plan.shape.length, /*try_silent=*/true, &id);
+  OUTRIDER_CHECK(best != nullptr);
   const Time now = clock_->Now();
   const bool trial = BeginTrialIfDue(*best);
   const bool awaited_trial =
       trial && best->punctuality.MayResume(now) && now >= next_awaited_trial_;
   ++best->sessions;
-  SessionStart bounded = start;
-  bounded.plan = Bounded(start.plan, best->hello);
-  assignments_[start.session] = {.drafter = id,
-                                 .tokens = static_cast<int>(start.tokens.size()),
-                                 .plan = bounded.plan,
-                                 .sent = now,
-                                 .opened = now,
-                                 .trial = trial,
-                                 .awaited_trial = awaited_trial,
-                                 .kind = start.kind};
-  best->link->SendOpen(bounded);
-  return true;
+  opening.plan = Bounded(opening.plan, best->hello);
+  assignments_[opening.session] = {.drafter = id,
+                                   .tokens = tokens,
+                                   .plan = opening.plan,
+                                   .sent = now,
+                                   .opened = now,
+                                   .trial = trial,
+                                   .awaited_trial = awaited_trial,
+                                   .kind = opening.kind};
+  best->link->SendOpen(std::move(opening));
 }
 
 void DrafterPool::MarkLate(uint64_t session) {
@@ -391,18 +392,17 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   return true;
 }
 
-void DrafterPool::Decide(const RoundDecision& decision) {
+void DrafterPool::Decide(RoundDecision decision) {
   const auto it = assignments_.find(decision.session);
   if (it == assignments_.end()) return;
   Assignment& assignment = it->second;
   Drafter& drafter = drafters_.at(assignment.drafter);
-  assignment.tokens += decision.accepted + static_cast<int>(decision.next.size());
-  // The storage of an inner vector stays where it is when the outer one grows.
-  drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
-  drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
-  RoundDecision& queued = drafter.decisions.emplace_back(decision);
-  queued.next = drafter.tokens.back();
-  queued.plan = Bounded(decision.plan, drafter.hello);
+  OUTRIDER_CHECK(decision.node <= assignment.draft.size());
+  const int accepted = assignment.draft.depth(decision.node);
+  const auto next = static_cast<int>(decision.next.size());
+  assignment.tokens += accepted + next;
+  drafter.accepted_tokens += static_cast<uint64_t>(accepted);
+  decision.plan = Bounded(decision.plan, drafter.hello);
   drafter.crossing += PartsToCome(assignment);
   const Time now = clock_->Now();
   BeginTrialIfDue(drafter);
@@ -411,16 +411,17 @@ void DrafterPool::Decide(const RoundDecision& decision) {
   }
   // What it read before a draft that has begun, it need not read before the next.
   assignment.reads = assignment.reads && assignment.fresh && assignment.parts == 0;
-  assignment.plan = queued.plan;
+  assignment.plan = decision.plan;
   assignment.sent = now;
   assignment.late = false;
   assignment.draft = {};
   assignment.complete = false;
   assignment.parts = 0;
-  if (static_cast<int>(decision.next.size()) > kManyTokens) {
+  if (next > kManyTokens) {
     assignment.reads = true;
     assignment.last_seconds = DraftTiming::kUnknown;
   }
+  drafter.decisions.push_back(std::move(decision));
 }
 
 void DrafterPool::Close(uint64_t session) {
@@ -438,9 +439,7 @@ void DrafterPool::Close(uint64_t session) {
 void DrafterPool::Flush() {
   for (auto& [id, drafter] : drafters_) {
     if (drafter.decisions.empty()) continue;
-    drafter.link->SendDecisions(drafter.decisions);
-    drafter.decisions.clear();
-    drafter.tokens.clear();
+    drafter.link->SendDecisions(std::exchange(drafter.decisions, {}));
   }
 }
 
@@ -499,7 +498,7 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .accepted_tokens = drafter.accepted_tokens,
                    .round_trip_ms = drafter.punctuality.round_trip().mean * 1e3,
                    .drafting_ms = drafter.drafting.mean * 1e3,
-                   .reported_sessions = drafter.reported_sessions,
+                   .reported_sessions = drafter.load.sessions,
                    .acceptance_head = drafter.hello.acceptance_head,
                    .silent = drafter.punctuality.silent()});
   }

@@ -14,8 +14,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "common/spec/draft.h"
-#include "common/text/tokenizer.h"
+#include "common/spec/drafter_hello.h"
+#include "common/spec/drafting.h"
+#include "common/text/fingerprint.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/pool/estimate.h"
@@ -23,42 +24,13 @@
 
 namespace outrider {
 
-inline constexpr int kDraftingProtocolVersion = 2;
-
-struct DrafterHello {
-  int protocol_version = 0;
-  std::string name;
-  std::string model;
-  TokenizerFingerprint tokenizer;
-  int vocab_size = 0;  // rows of its logits, padding included
-  int max_sessions = 0;
-  int max_draft_length = 0;
-  int max_draft_tokens = 0;  // draws of one plan
-  int max_context = 0;
-  bool acceptance_head = false;
-};
-
-struct DrafterWelcome {
-  std::string model;
-  int vocab_limit = 0;  // draft only ids below
-  DraftLawLimits law_limits;
-};
-
-// A part of a session's draft as it came; without tokens when the drafter could not draft.
-struct ArrivedDraft {
-  uint64_t session = 0;
-  uint32_t round = 0;
-  DraftChunk chunk;
-  double seconds = 0;  // from the plan's arrival at the drafter to this part, as the drafter says
-};
-
 // What the pool sends to one drafter. Calls must not wait.
 class DrafterLink {
  public:
   virtual ~DrafterLink() = default;
   virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
-  virtual void SendOpen(const SessionStart& start) = 0;
-  virtual void SendDecisions(const std::vector<RoundDecision>& decisions) = 0;
+  virtual void SendOpen(SessionOpening opening) = 0;
+  virtual void SendDecisions(std::vector<RoundDecision> decisions) = 0;
   virtual void SendClose(uint64_t session) = 0;
   virtual void SendDrain() = 0;
   // Ends the stream with a reason.
@@ -108,20 +80,19 @@ class DrafterPool final : public DraftSource {
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
-  // Sessions that it holds for all of its verifiers, and how many of ours it takes at most; without
-  // a limit none beyond what its Hello says of all.
-  void OnLoad(uint64_t drafter, int sessions, std::optional<int> session_limit = std::nullopt);
+  void OnLoad(uint64_t drafter, const DrafterLoad& load);
   // Nothing more will come from it: its sessions go on without it.
   void Leave(uint64_t drafter);
   // Its stream is over, and why; may come some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
   // Drafts from its stream, `bytes` on the wire. Nonsense, and more parts than it was asked for,
   // closes the stream with a reason and frees its sessions.
-  void OnDrafts(uint64_t drafter, std::vector<ArrivedDraft> drafts, size_t bytes);
+  void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
   void Drain();
 
-  bool Open(const SessionStart& start) override;
-  void Decide(const RoundDecision& decision) override;
+  bool HasRoom(int tokens) override;
+  void Open(SessionOpening opening) override;
+  void Decide(RoundDecision decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
   Patience PatienceWith(uint64_t session, Duration worth) override;
@@ -140,19 +111,16 @@ class DrafterPool final : public DraftSource {
     int sessions = 0;
     uint64_t drafted_tokens = 0;
     uint64_t accepted_tokens = 0;
-    int reported_sessions = 0;
-    std::optional<int> session_limit;  // as it says
-    Time heard;                        // something came from it
+    DrafterLoad load;  // as it says
+    Time heard;        // something came from it
     // Times of its whole drafts. While they are late it is suspended: it gets no sessions but, now
     // and then, one to try it.
     Punctuality punctuality;
     // Parts that may still come for plans that were closed or went on without their draft.
     uint64_t crossing = 0;
-    Estimate drafting;  // of punctuality's round trip, the drafter's own part
-    Estimate depth;     // of that, for one depth
-    // Decisions of this step, sent as one message. Their spans point into `tokens`.
-    std::vector<RoundDecision> decisions;
-    std::vector<std::vector<TokenId>> tokens;
+    Estimate drafting;                     // of punctuality's round trip, the drafter's own part
+    Estimate depth;                        // of that, for one depth
+    std::vector<RoundDecision> decisions;  // of this step, sent as one message
   };
   // A plan whose draft was not whole when the next one was sent.
   struct Overdue {
@@ -162,7 +130,7 @@ class DrafterPool final : public DraftSource {
   struct Assignment {
     uint64_t drafter = 0;
     int tokens = 0;  // that it has been told of
-    RoundPlan plan;  // the last one sent
+    DraftPlan plan;  // the last one sent
     Time sent;
     Time opened;
     bool trial = false;          // opened at a suspended drafter
@@ -187,10 +155,10 @@ class DrafterPool final : public DraftSource {
   // Closes a stream that sent nonsense, with the reason.
   void Expel(uint64_t drafter, const Status& reason);
   // Adds a part to the session's draft.
-  Status Take(Assignment& assignment, ArrivedDraft& draft) const;
+  Status Take(Assignment& assignment, DraftPart& part) const;
   // A part for a session that is closed, or for a plan before the last one: it crossed our message.
   // False: there are more such parts than were ever asked for.
-  bool TakeCrossing(Drafter& drafter, Assignment* assignment, const ArrivedDraft& draft);
+  bool TakeCrossing(Drafter& drafter, Assignment* assignment, const DraftPart& part);
   // The whole draft of the assignment's last plan is here: learns from its times.
   void RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting);
   // Tells of a change between suspended and not, if there was one since `before`.
@@ -199,7 +167,7 @@ class DrafterPool final : public DraftSource {
   bool BeginTrialIfDue(Drafter& drafter);
   void CountSilent();
   // The plan as this drafter can serve it.
-  static RoundPlan Bounded(const RoundPlan& plan, const DrafterHello& hello);
+  static DraftPlan Bounded(const DraftPlan& plan, const DrafterHello& hello);
   // Frees a drafter's sessions and forgets it.
   void Drop(uint64_t drafter);
   // When the first draft of one more session may be expected: the network's part as it is, the

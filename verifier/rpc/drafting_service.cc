@@ -2,17 +2,15 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
-#include "common/rpc/wire.h"
-#include "verifier/rpc/wire.h"
 
 namespace outrider {
 namespace {
@@ -34,20 +32,10 @@ class StreamedDrafter final : public DrafterLink {
       : sink_(std::move(sink)), metrics_(metrics) {}
 
   void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
-  void SendOpen(const SessionStart& start) override { Send(ToWire(start)); }
-  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
-    Send(ToWire(decisions));
-  }
-  void SendClose(uint64_t session) override {
-    v1::FromVerifier message;
-    message.mutable_close()->set_session(session);
-    Send(std::move(message));
-  }
-  void SendDrain() override {
-    v1::FromVerifier message;
-    message.mutable_drain();
-    Send(std::move(message));
-  }
+  void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
+  void SendDecisions(std::vector<RoundDecision> decisions) override { Send(ToWire(decisions)); }
+  void SendClose(uint64_t session) override { Send(CloseMessage(session)); }
+  void SendDrain() override { Send(DrainMessage()); }
   void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
 
  private:
@@ -163,7 +151,7 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts,
+        OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
                         FromWire(message.drafts(), pool_->law_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
                      bytes = message.ByteSizeLong()]() mutable {
@@ -172,12 +160,8 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kLoad: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        const v1::Load& load = message.load();
-        std::optional<int> limit;
-        if (load.has_session_limit()) limit = ToInt(load.session_limit());
-        return Post([pool = pool_, id = id_, sessions = ToInt(load.sessions()), limit] {
-          pool->OnLoad(id, sessions, limit);
-        });
+        return Post(
+            [pool = pool_, id = id_, load = FromWire(message.load())] { pool->OnLoad(id, load); });
       }
       case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
     }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/spec/drafter_hello.h"
 
 namespace outrider {
 namespace {
@@ -117,7 +118,7 @@ bool FakeDraftingServer::AwaitHalfClosed(int streams) {
 v1::FromVerifier FakeDraftingServer::Welcome() {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
-  welcome->set_protocol_version(2);
+  welcome->set_protocol_version(kDraftingProtocolVersion);
   welcome->set_model("target");
   welcome->set_vocab_limit(30);
   welcome->mutable_law_limits()->set_mass(0.99f);

@@ -139,7 +139,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 5));
   ASSERT_EQ(source_.decided[1].size(), 1u);
-  EXPECT_EQ(source_.decided[1][0].accepted, 4);
+  EXPECT_EQ(source_.decided[1][0].node, 4);
   EXPECT_EQ(source_.decided[1][0].next, std::vector<TokenId>{want[4]});
 
   // Two right, then a wrong one.
@@ -147,7 +147,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   Draft(source_.plan(1).round, {want[5], want[6], wrong, want[8]});
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 8));
-  EXPECT_EQ(source_.decided[1][1].accepted, 2);
+  EXPECT_EQ(source_.decided[1][1].node, 2);
   EXPECT_EQ(sink->chunks.back().accepted, 2);
   EXPECT_EQ(sink->chunks.back().drafted, 4);
 
@@ -207,7 +207,7 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens.size(), 1u);
   ASSERT_EQ(source_.decided[1].size(), 1u) << "the round went by without its draft";
-  EXPECT_EQ(source_.decided[1][0].accepted, 0);
+  EXPECT_EQ(source_.decided[1][0].node, 0);
   EXPECT_EQ(source_.decided[1][0].next, sink->tokens);
   EXPECT_FALSE(engine_->Step()) << "later rounds wait";
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience);
@@ -452,7 +452,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
     // Known is the text, but for what a round under way will add.
     ASSERT_LE(known.size(), 6 + want.size());
     ASSERT_TRUE(std::equal(known.begin() + 6, known.end(), want.begin()));
-    const RoundPlan plan = source_.plan(1);
+    const DraftPlan plan = source_.plan(1);
     if (stepped || plan.round == answered) continue;
     answered = plan.round;
     std::vector<TokenId> tokens;
@@ -490,7 +490,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
     const auto sink = Submit(id, request);
     for (uint32_t answered = 0; !sink->ended;) {
       if (engine_->Step()) continue;
-      const RoundPlan plan = source_.plan(id);
+      const DraftPlan plan = source_.plan(id);
       ASSERT_NE(plan.round, answered) << "nothing to wait for";
       answered = plan.round;
       DraftTree draft;
@@ -541,7 +541,7 @@ TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   request.seed.reset();
   const auto sink = Submit(1, request);
   EXPECT_TRUE(engine_->Step());
-  const RoundPlan plan = source_.plan(1);
+  const DraftPlan plan = source_.plan(1);
   clock_.Advance(std::chrono::milliseconds(150));
   EXPECT_TRUE(engine_->Step()) << "patience is over: a plain step";
   Draft(plan.round, {9, 9, 9});
@@ -778,7 +778,7 @@ TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
     engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     ASSERT_TRUE(engine_->Step());
     EXPECT_EQ(source_.decided[1].back().node, right2);
-    EXPECT_EQ(source_.decided[1].back().accepted, 2);
+    EXPECT_EQ(sink->chunks.back().accepted, 2);
     at += 3;
     EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + at));
     EXPECT_EQ(sink->chunks.back().drafted, 6);
@@ -853,7 +853,7 @@ TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
   const auto sink = Submit(1, request);
   engine_->Step();
   while (!sink->ended) {
-    const RoundPlan plan = source_.plan(1);
+    const DraftPlan plan = source_.plan(1);
     DraftTree tree;
     for (TokenId t = 0; t < plan.shape.draws(0); ++t) {
       int node = tree.AddDraw(0, t);

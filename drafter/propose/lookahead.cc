@@ -15,7 +15,7 @@ std::vector<PassShare> Lookahead::Idle() {
       idle.push_back({.held = &held});
     }
   }
-  // The session whose draft was sent first hears of it first.
+  // The session whose draft was sent first gets its verdict first.
   TakeTurns(idle);
   return idle;
 }

@@ -75,7 +75,7 @@ void AttachStream::SetWanted(bool wanted) {
 
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
-  if (!ok) {  // the call is over; OnReadDone hears of it too
+  if (!ok) {  // the call is over; OnReadDone is told too
     queue_.clear();
     ending_ = true;
     return;

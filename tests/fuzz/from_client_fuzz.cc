@@ -57,7 +57,7 @@ class Drafts final : public DraftSource {
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
-  Patience PatienceWith(uint64_t session, Duration) override {
+  DraftTimeout SetTimeout(uint64_t session, Duration) override {
     Require(held.contains(session));
     return {.usual = std::chrono::milliseconds(session % 4 == 0 ? 0 : 100),
             .trial = session % 8 < 4};

@@ -14,7 +14,7 @@ namespace outrider::testing {
 class PuppetDraftSource final : public DraftSource {
  public:
   bool accepts = true;  // whether it has room
-  Duration patience = std::chrono::milliseconds(100);
+  Duration timeout = std::chrono::milliseconds(100);
   std::map<uint64_t, SessionOpening> opened;
   std::map<uint64_t, std::vector<RoundDecision>> decided;
   std::vector<uint64_t> closed;
@@ -32,7 +32,7 @@ class PuppetDraftSource final : public DraftSource {
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }
-  Patience PatienceWith(uint64_t, Duration) override { return {.usual = patience}; }
+  DraftTimeout SetTimeout(uint64_t, Duration) override { return {.usual = timeout}; }
   void MarkLate(uint64_t session) override { late.push_back(session); }
   bool ReassignSession(uint64_t session) override {
     return moves && std::find(late.begin(), late.end(), session) != late.end();

@@ -146,7 +146,7 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   // plans are fixed waits there too, so that its rounds repeat.
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
-  drafting.Await(plan, parts_.drafts->PatienceWith(session.id, Worth(session, shape)), waits, now);
+  drafting.Await(plan, parts_.drafts->SetTimeout(session.id, Worth(session, shape)), waits, now);
 }
 
 Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {

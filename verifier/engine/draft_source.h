@@ -28,9 +28,9 @@ struct DraftTiming {
   std::string_view model = {};  // the drafter's; valid until the source's next call
 };
 
-// How long to wait for a draft.
-struct Patience {
-  Duration usual{};    // zero: do not wait for this drafter
+// How long a round waits for its draft.
+struct DraftTimeout {
+  Duration usual{};    // zero: it does not wait for this drafter
   bool trial = false;  // it is suspended: no request waits longer than that
 };
 
@@ -47,10 +47,10 @@ class DraftSource {
   // Sends what Open, Decide and Close have gathered: one message a drafter and step.
   virtual void Flush() = 0;
 
-  // How long to wait for the draft of the plan that was sent last, from what its drafter has shown.
-  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Where
-  // is zero, the drafter gets the plan only to show its time.
-  virtual Patience PatienceWith(uint64_t session, Duration worth) = 0;
+  // Sets how long to wait for the draft of the plan that was sent last, from what its drafter has
+  // shown. `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot
+  // pay. Where the timeout is zero, the drafter gets the plan only to show its time.
+  virtual DraftTimeout SetTimeout(uint64_t session, Duration worth) = 0;
   // The deadline of the last plan passed before its whole draft had come, whatever part of it did.
   virtual void MarkLate(uint64_t session) = 0;
   // Closes the session at its drafter if that is late or suspended and another one is likely to do

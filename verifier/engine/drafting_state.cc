@@ -23,15 +23,15 @@ RoundDecision DraftingState::Decision(uint64_t session, const DraftPlan& plan) c
           .acceptance = untold_.acceptance};
 }
 
-void DraftingState::Await(const DraftPlan& plan, const Patience& patience, bool round_waits,
+void DraftingState::Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits,
                           Time now) {
   OUTRIDER_CHECK(!is_off());
   plan_ = plan;
   plan_sent_ = now;
   partial_ = {};
   untold_ = {};
-  patience_ = patience.usual;
-  is_unawaited_ = patience_ == Duration::zero();
+  timeout_ = timeout.usual;
+  is_unawaited_ = timeout_ == Duration::zero();
   if (is_unawaited_) {
     state_ = State::kIdle;
     Rest(plan.round);
@@ -40,8 +40,8 @@ void DraftingState::Await(const DraftPlan& plan, const Patience& patience, bool 
   state_ = State::kAwaiting;
   was_asked_ = true;
   waits_since_ = now;
-  const Duration extra = patience.trial ? Duration::zero() : extra_wait_;
-  deadline_ = round_waits ? now + patience_ + extra : Time::max();
+  const Duration extra = timeout.trial ? Duration::zero() : extra_wait_;
+  deadline_ = round_waits ? now + timeout_ + extra : Time::max();
 }
 
 void DraftingState::Postpone(Time now) {
@@ -118,8 +118,8 @@ void DraftingState::Rest(uint32_t round) {
 
 void DraftingState::SpendExtraWait(Time now) {
   if (!holds_round()) return;
-  const Time patience_over = waits_since_ + patience_;
-  extra_wait_ -= std::clamp(now - patience_over, Duration::zero(), deadline_ - patience_over);
+  const Time timeout_over = waits_since_ + timeout_;
+  extra_wait_ -= std::clamp(now - timeout_over, Duration::zero(), deadline_ - timeout_over);
 }
 
 }  // namespace outrider

@@ -66,8 +66,9 @@ class DraftingState {
   // is_attached().
   RoundDecision Decision(uint64_t session, const DraftPlan& plan) const;
   // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
-  // although a draft may come. Without patience the plan is not waited for, and the sequence rests.
-  void Await(const DraftPlan& plan, const Patience& patience, bool round_waits, Time now);
+  // although a draft may come. With a timeout of zero the plan is not waited for, and the sequence
+  // rests.
+  void Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits, Time now);
   // Time in which the verifier still computed the text does not count as waited for the draft.
   void Postpone(Time now);
 
@@ -122,7 +123,7 @@ class DraftingState {
   Time plan_sent_;
   Time waits_since_;       // nothing else was to be computed for the sequence from here on
   Time deadline_;          // Time::max(): the round does not wait
-  Duration patience_{};    // how long such a draft is usually waited for
+  Duration timeout_{};     // how long such a draft is usually waited for
   Duration extra_wait_{};  // what is left of it
   bool was_asked_ = false;
   bool is_unawaited_ = false;

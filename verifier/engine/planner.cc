@@ -266,7 +266,7 @@ Proposer::Kind SessionPlanner::proposer() const {
                             : Proposer::Kind::kNone;
 }
 
-void SessionPlanner::Conclude(const RoundResult& result) {
+void SessionPlanner::Conclude(const RoundOutcome& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
   if (round.choice.has_value()) {

@@ -66,7 +66,7 @@ struct NextRound {
   StopRule stop = {};  // of `shape`
 };
 
-struct RoundResult {
+struct RoundOutcome {
   bool teaches = true;  // false: cut by an end
   int accepted = 0;
   int drafted = 0;  // depths that were scored
@@ -94,7 +94,7 @@ class SessionPlanner {
   // Who drafts it; kNone without one.
   Proposer::Kind proposer() const;
   // What became of it.
-  void Conclude(const RoundResult& result);
+  void Conclude(const RoundOutcome& result);
   // A drafter's whole draft came, `total` after its plan was sent.
   void OnDrafted(const DraftTree& draft, double total, double drafting);
   // The text is complete.

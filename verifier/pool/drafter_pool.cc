@@ -88,7 +88,7 @@ void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
   switch (why) {
     case StreamEnd::kClosed: return metrics_->drafters_left_closed.Increment();
     case StreamEnd::kGone: return metrics_->drafters_left_gone.Increment();
-    case StreamEnd::kNonsense: return metrics_->drafters_left_nonsense.Increment();
+    case StreamEnd::kProtocolError: return metrics_->drafters_left_protocol_error.Increment();
     case StreamEnd::kOverload: return metrics_->drafters_left_overload.Increment();
   }
 }
@@ -135,11 +135,11 @@ uint64_t DrafterPool::PartsToCome(const Assignment& assignment) {
 
 void DrafterPool::Expel(uint64_t id, const Status& reason) {
   const Drafter& drafter = drafters_.at(id);
-  Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
+  Log(LogLevel::kError, "drafter broke the protocol; its stream is closed",
       {{"drafter", drafter.hello.name}, {"reason", reason.message()}});
   drafter.link->Close(reason);
   Drop(id);
-  if (metrics_ != nullptr) metrics_->drafters_left_nonsense.Increment();
+  if (metrics_ != nullptr) metrics_->drafters_left_protocol_error.Increment();
 }
 
 void DrafterPool::OnDrafts(uint64_t id, std::vector<DraftPart> parts, size_t bytes) {
@@ -244,7 +244,7 @@ int DrafterPool::Sessions(const Drafter& drafter) {
 double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
   const Estimate& round_trip = drafter.punctuality.round_trip();
   // A new drafter shows with one session what it can do, before it gets more than others.
-  if (!round_trip.measured) return drafter.sessions == 0 ? 0 : Punctuality::kMaxPatience;
+  if (!round_trip.measured) return drafter.sessions == 0 ? 0 : Punctuality::kMaxTimeout;
   const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
   const int sessions = std::max(Sessions(drafter), 1);
   return network + drafter.drafting.mean * (sessions + 1) / sessions;
@@ -379,7 +379,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   if (!suspended && assignment.late_in_a_row < kLateToMove) return false;
   // A trial has as long as any draft that would be waited for.
   const double held = Seconds(clock_->Now() - assignment.opened);
-  if (suspended && assignment.trial && held < Punctuality::kMaxPatience) return false;
+  if (suspended && assignment.trial && held < Punctuality::kMaxTimeout) return false;
   uint64_t id = 0;
   const Drafter* const best =
       Best(assignment.tokens + assignment.plan.shape.length, /*try_silent=*/false, &id);
@@ -443,19 +443,19 @@ void DrafterPool::Flush() {
   }
 }
 
-Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
+DraftTimeout DrafterPool::SetTimeout(uint64_t session, Duration worth) {
   const auto it = assignments_.find(session);
   if (it == assignments_.end()) return {};
   Assignment& assignment = it->second;
   assignment.worth = Seconds(worth);
   const Punctuality& punctuality = drafters_.at(assignment.drafter).punctuality;
   if (!punctuality.suspended()) {
-    return {.usual = FromSeconds(punctuality.Patience(assignment.worth))};
+    return {.usual = FromSeconds(punctuality.Timeout(assignment.worth))};
   }
   if (!assignment.awaited_trial) return {};
-  const double patience = Punctuality::TrialPatience(assignment.worth);
-  next_awaited_trial_ = clock_->Now() + FromSeconds(patience / kTrialShare);
-  return {.usual = FromSeconds(patience), .trial = true};
+  const double timeout = Punctuality::TrialTimeout(assignment.worth);
+  next_awaited_trial_ = clock_->Now() + FromSeconds(timeout / kTrialShare);
+  return {.usual = FromSeconds(timeout), .trial = true};
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {

@@ -45,10 +45,10 @@ struct TargetIdentity {
 
 // Why a drafter's stream ended, but for one that the pool closed itself.
 enum class StreamEnd {
-  kClosed,    // the drafter ended it
-  kGone,      // the connection broke
-  kNonsense,  // a message that cannot be read, or out of turn
-  kOverload,  // too many messages waited, on either side
+  kClosed,         // the drafter ended it
+  kGone,           // the connection broke
+  kProtocolError,  // a message that cannot be read, or out of turn
+  kOverload,       // too many messages waited, on either side
 };
 
 struct DrafterSnapshot {
@@ -85,8 +85,8 @@ class DrafterPool final : public DraftSource {
   void Leave(uint64_t drafter);
   // Its stream is over, and why; may come some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
-  // Drafts from its stream, `bytes` on the wire. Nonsense, and more parts than it was asked for,
-  // closes the stream with a reason and frees its sessions.
+  // Drafts from its stream, `bytes` on the wire. Those that break the protocol, and more parts than
+  // it was asked for, close the stream with a reason and free its sessions.
   void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
   void Drain();
 
@@ -95,7 +95,7 @@ class DrafterPool final : public DraftSource {
   void Decide(RoundDecision decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
-  Patience PatienceWith(uint64_t session, Duration worth) override;
+  DraftTimeout SetTimeout(uint64_t session, Duration worth) override;
   void MarkLate(uint64_t session) override;
   bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;
@@ -135,7 +135,7 @@ class DrafterPool final : public DraftSource {
     Time opened;
     bool trial = false;          // opened at a suspended drafter
     bool awaited_trial = false;  // whose drafts are waited for until one is late
-    double worth = 0;            // of the draft, as Patience was told; seconds
+    double worth = 0;            // of the draft, as SetTimeout was told; seconds
     bool late = false;           // its deadline has passed
     Overdue overdue;
     DraftKind kind = DraftKind::kSampled;
@@ -152,7 +152,7 @@ class DrafterPool final : public DraftSource {
   Status Check(const DrafterHello& hello) const;
   // Parts that may still come for the last plan: each holds a depth at least, or is a refusal.
   static uint64_t PartsToCome(const Assignment& assignment);
-  // Closes a stream that sent nonsense, with the reason.
+  // Closes the stream of a drafter that broke the protocol, with the reason.
   void Expel(uint64_t drafter, const Status& reason);
   // Adds a part to the session's draft.
   Status Take(Assignment& assignment, DraftPart& part) const;

@@ -15,8 +15,8 @@
 namespace outrider {
 namespace {
 
-using AttachStream = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
-using AttachSink = StreamSink<AttachStream, v1::FromVerifier>;
+using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
+using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
 
 // Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
 // rounds of every session. Then the stream is closed; the drafter dials again when it is well.
@@ -53,7 +53,7 @@ class StreamedDrafter final : public DrafterLink {
 // Thread: any.
 class ReadGate {
  public:
-  ReadGate(AttachStream* reactor, Incoming<v1::FromDrafter>* message,
+  ReadGate(AttachCall* reactor, Incoming<v1::FromDrafter>* message,
            std::shared_ptr<AttachSink> sink)
       : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
 
@@ -63,7 +63,7 @@ class ReadGate {
     ++pending_;
   }
   // The engine has taken one.
-  void Done() OUTRIDER_EXCLUDES(mu_) {
+  void Release() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --pending_;
     if (std::exchange(waiting_, false)) {
@@ -78,7 +78,7 @@ class ReadGate {
   }
 
  private:
-  AttachStream* const reactor_;
+  AttachCall* const reactor_;
   Incoming<v1::FromDrafter>* const message_;
   const std::shared_ptr<AttachSink> sink_;
   Mutex mu_;
@@ -86,7 +86,7 @@ class ReadGate {
   bool waiting_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
-class AttachReactor final : public AttachStream {
+class AttachReactor final : public AttachCall {
  public:
   AttachReactor(uint64_t id, VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
       : id_(id),
@@ -109,8 +109,8 @@ class AttachReactor final : public AttachStream {
       return;
     }
     if (const Status status = Handle(); !status.ok()) {
-      end_ =
-          status.code() == Code::kResourceExhausted ? StreamEnd::kOverload : StreamEnd::kNonsense;
+      end_ = status.code() == Code::kResourceExhausted ? StreamEnd::kOverload
+                                                       : StreamEnd::kProtocolError;
       Leave();
       sink_->Close(ToGrpc(status));
       return;
@@ -173,7 +173,7 @@ class AttachReactor final : public AttachStream {
     gate_->Pend();
     if (thread_->TryPost([task = std::move(task), gate = gate_]() mutable {
           task();
-          gate->Done();
+          gate->Release();
         })) {
       return Status();
     }
@@ -209,12 +209,12 @@ DraftingService::DraftingService(const DrafterAuthorization* authorization,
           std::bind_front(&DraftingService::Open, this)));
 }
 
-AttachStream* DraftingService::Open(grpc::CallbackServerContext* context) {
+AttachCall* DraftingService::Open(grpc::CallbackServerContext* context) {
   if (const Status status = authorization_->Admit(*context); !status.ok()) {
     metrics_->drafters_refused_total.Increment();
     Log(LogLevel::kWarning, "drafter refused",
         {{"peer", context->peer()}, {"reason", status.ToString()}});
-    return new RefusedCall<AttachStream>(status);
+    return new RefusedCall<AttachCall>(status);
   }
   return new AttachReactor(next_id_++, metrics_, pool_, thread_);
 }

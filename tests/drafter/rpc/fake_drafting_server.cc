@@ -9,7 +9,7 @@ namespace outrider {
 namespace {
 
 constexpr size_t kQueue = 100000;
-constexpr Duration kPatience = std::chrono::minutes(1);
+constexpr Duration kTimeout = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -93,7 +93,7 @@ void FakeDraftingServer::Cancel() {
 
 bool FakeDraftingServer::Await(
     const std::function<bool(const std::vector<v1::FromDrafter>&)>& condition) {
-  const Time deadline = std::chrono::steady_clock::now() + kPatience;
+  const Time deadline = std::chrono::steady_clock::now() + kTimeout;
   MutexLock lock(mu_);
   while (!condition(received_)) {
     if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;
@@ -107,7 +107,7 @@ std::vector<v1::FromDrafter> FakeDraftingServer::received() {
 }
 
 bool FakeDraftingServer::AwaitHalfClosed(int streams) {
-  const Time deadline = std::chrono::steady_clock::now() + kPatience;
+  const Time deadline = std::chrono::steady_clock::now() + kTimeout;
   MutexLock lock(mu_);
   while (half_closed_ < streams) {
     if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;

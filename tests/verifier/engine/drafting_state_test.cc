@@ -21,8 +21,8 @@ DraftTree Chain(std::vector<TokenId> tokens) { return DraftTree::Chain(tokens, {
 class DraftingStateTest : public ::testing::Test {
  protected:
   DraftPlan Plan(uint32_t round) { return {.round = round, .shape = {.length = 4}}; }
-  void Ask(uint32_t round, Duration patience = kWait) {
-    drafting_.Await(Plan(round), {.usual = patience}, /*round_waits=*/true, Now());
+  void Ask(uint32_t round, Duration timeout = kWait) {
+    drafting_.Await(Plan(round), {.usual = timeout}, /*round_waits=*/true, Now());
   }
   Time Now() { return clock_.Now(); }
 
@@ -103,7 +103,7 @@ TEST_F(DraftingStateTest, RestsTwiceAsLongAfterEachMiss) {
   EXPECT_TRUE(drafting_.is_rested(round + 1)) << "a whole draft in time ends the row";
 }
 
-TEST_F(DraftingStateTest, RestsWithoutPatience) {
+TEST_F(DraftingStateTest, RestsWithoutATimeout) {
   Ask(1, Duration::zero());
   EXPECT_TRUE(drafting_.is_unawaited());
   EXPECT_FALSE(drafting_.was_asked());

@@ -1,4 +1,4 @@
-// What late drafts cost a request: the engine over the pool's own patience, with a drafter that is
+// What late drafts cost a request: the engine over the pool's own timeouts, with a drafter that is
 // played by hand and a clock that only forward passes (1 ms each) and waiting move.
 #include <gtest/gtest.h>
 

@@ -292,11 +292,11 @@ TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
                   .plan = {.round = 1, .shape = Sequences(1, 2)}});
   counting_.OnDrafts(5, {{.session = 1, .round = 7, .chunk = {.tokens = {5}}}}, 0);
   counting_.OnStreamEnd(5, StreamEnd::kOverload);
-  counting_.OnStreamEnd(6, StreamEnd::kNonsense);  // never joined
+  counting_.OnStreamEnd(6, StreamEnd::kProtocolError);  // never joined
   EXPECT_EQ(metrics_.drafters_left_closed.value(), 1);
   EXPECT_EQ(metrics_.drafters_left_gone.value(), 2);
   EXPECT_EQ(metrics_.drafters_left_overload.value(), 1);
-  EXPECT_EQ(metrics_.drafters_left_nonsense.value(), 1);
+  EXPECT_EQ(metrics_.drafters_left_protocol_error.value(), 1);
   EXPECT_EQ(metrics_.drafters_connected.value(), 0);
 }
 
@@ -404,12 +404,12 @@ TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   EXPECT_FALSE(link->closed_with.ok());
 }
 
-struct Nonsense {
+struct BadDraft {
   const char* words;
   DraftChunk chunk;
 };
 
-class HostileDrafter : public Pool, public ::testing::WithParamInterface<Nonsense> {};
+class HostileDrafter : public Pool, public ::testing::WithParamInterface<BadDraft> {};
 
 TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
   const auto bad = Join(1, Hello("bad"));
@@ -428,19 +428,19 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
     ::testing::Values(
-        Nonsense{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
-        Nonsense{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
-        Nonsense{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
-        Nonsense{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
-        Nonsense{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
-        Nonsense{"no row", {.tokens = {5}, .laws = {}}},
-        Nonsense{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
-        Nonsense{"asked for length 4",
+        BadDraft{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
+        BadDraft{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
+        BadDraft{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
+        BadDraft{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
+        BadDraft{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
+        BadDraft{"no row", {.tokens = {5}, .laws = {}}},
+        BadDraft{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
+        BadDraft{"asked for length 4",
                  {.tokens = {5, 5, 5, 5, 5}, .laws = std::vector(5, Law({5}, {65536}))}},
-        Nonsense{"2 draws, asked for 1",
+        BadDraft{"2 draws, asked for 1",
                  {.tokens = {5, 5}, .parents = {0, 0}, .laws = {Law({5}, {65536})}}},
-        Nonsense{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
-        Nonsense{"1 parents for 2",
+        BadDraft{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
+        BadDraft{"1 parents for 2",
                  {.tokens = {5, 5}, .parents = {0}, .laws = {Law({5}, {65536})}}}));
 
 // A rule that counts the draws at a prefix would be bent by one more or less.
@@ -495,10 +495,10 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
 }
 
-TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
+TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration first = pool_.SetTimeout(1, kPlenty).usual;
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -511,8 +511,8 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
-  EXPECT_GE(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(30));
-  EXPECT_LT(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(31))
+  EXPECT_GE(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(31))
       << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
@@ -618,11 +618,11 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -648,17 +648,17 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
 TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   Join(1, Hello("a"));
   Open(1);
-  const Patience patience = pool_.PatienceWith(1, kPlenty);
-  EXPECT_EQ(patience.usual, std::chrono::milliseconds(250));
-  EXPECT_TRUE(patience.trial);
+  const DraftTimeout timeout = pool_.SetTimeout(1, kPlenty);
+  EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
+  EXPECT_TRUE(timeout.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
   EXPECT_FALSE(pool_.Snapshot()[0].silent);
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
   pool_.MarkLate(1);
-  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
+  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
   Answer(1, 1);
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
 }
 
@@ -668,7 +668,7 @@ TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
   for (uint64_t id = 1; id <= 100; ++id) {
     Join(id, Hello("new"));
     ASSERT_TRUE(Open(id));
-    if (pool_.PatienceWith(id, kPlenty).usual > Duration::zero()) ++waits;
+    if (pool_.SetTimeout(id, kPlenty).usual > Duration::zero()) ++waits;
     clock_.Advance(std::chrono::milliseconds(200));
     pool_.Leave(id);
   }
@@ -679,7 +679,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration before = pool_.SetTimeout(1, kPlenty).usual;
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -690,7 +690,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual,
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
@@ -716,7 +716,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_TRUE(pool_.PatienceWith(3, kPlenty).trial);
+  EXPECT_TRUE(pool_.SetTimeout(3, kPlenty).trial);
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";

@@ -44,8 +44,10 @@ class Drafts final : public DraftSource {
     Require(accepts);
     Require(!s.tokens.empty() && static_cast<size_t>(s.prompt_tokens) <= s.tokens.size());
     Require(s.plan.shape.length > 0);
-    held.insert_or_assign(s.session, Held{s.kind, s.plan.round,
-                                          DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
+    // The engine opens only what no drafter holds, and decides and closes only what one does.
+    Require(!held.contains(s.session));
+    held.emplace(s.session,
+                 Held{s.kind, s.plan.round, DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
   }
   void Decide(RoundDecision d) override {
     Held& h = held.at(d.session);

@@ -11,6 +11,12 @@
 //
 // It chooses no drafter and sends nothing; DraftExchange does. Times come from the caller.
 //
+// Which drafter holds the sequence is the DraftSource's to know (verifier/pool/assignments.h).
+// kDetached is no second copy of that: it says that the next plan has to open the sequence with all
+// of its text, because what the drafter was told so far (plan(), and what Decision tells next) is
+// of no use any more. It changes with the DraftSource's own words alone: Open (Await), Close and
+// ReassignSession (Detach), OnDrafterLost and OnRefused (MarkLost, MarkRefused).
+//
 // Owner: the sequence's Session. Thread: the engine thread.
 #pragma once
 
@@ -37,7 +43,7 @@ class DraftingState {
   explicit DraftingState(Duration extra_wait) : state_(State::kDetached), extra_wait_(extra_wait) {}
 
   bool is_off() const { return state_ == State::kOff; }
-  // A drafter holds the sequence.
+  // A drafter was told of the sequence, and its next plan goes to the same one.
   bool is_attached() const { return state_ != State::kOff && state_ != State::kDetached; }
   // The round under way must not be decided before deadline().
   bool holds_round() const { return state_ == State::kAwaiting && deadline_ != Time::max(); }

@@ -381,7 +381,7 @@ TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   EXPECT_TRUE(consumer_.drafts.empty());
 }
 
-TEST_F(Pool, ARoundThatIsStillToComeIsNonsenseWhateverMayCross) {
+TEST_F(Pool, RefusesADraftOfAFutureRound) {
   const auto link = Join(1, Hello("a"));
   Open(1);
   Open(2);

@@ -10,7 +10,7 @@
 #include "common/rpc/plaintext.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token_file.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 #include "outrider/v1/generation.grpc.pb.h"
 
 namespace outrider {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/command_line/command_line.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rpc/plaintext.h"
-#include "common/rpc/wire.h"
 
 namespace outrider {
 

@@ -122,7 +122,7 @@ DraftLoopOptions LoopOptionsOf(const DrafterOptions& options, const Loaded& load
           .tracer = tracer};
 }
 
-DrafterIdentity IdentityOf(const DrafterOptions& options, const Loaded& loaded) {
+DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {
   const Model& model = *loaded.model;
   return {.name = options.name.empty() ? DefaultName() : options.name,
           .model = loaded.config().name,
@@ -136,11 +136,11 @@ DrafterIdentity IdentityOf(const DrafterOptions& options, const Loaded& loaded) 
           .acceptance_head = loaded.head.has_value()};
 }
 
-VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const DrafterIdentity& identity,
+VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const DrafterHello& hello,
                                    std::shared_ptr<TlsFiles> tls) {
   return {
       .targets = options.verifiers,
-      .link = {.identity = identity,
+      .link = {.hello = hello,
                .tls = options.service.tls.ca.empty() ? nullptr : std::move(tls),
                .tls_server_name = options.tls_server_name,
                .token_file = options.token_file},
@@ -187,10 +187,10 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals) {
   DraftLoop loop(loaded.model.get(), LoopOptionsOf(options, loaded, tracer.get()), &clock,
                  &loop_metrics);
   std::thread owner([&loop] { loop.Run(); });
-  const DrafterIdentity identity = IdentityOf(options, loaded);
-  VerifierLinks links(LinkOptionsOf(options, identity, tls), &loop, &attachments);
+  const DrafterHello hello = HelloOf(options, loaded);
+  VerifierLinks links(LinkOptionsOf(options, hello, tls), &loop, &attachments);
   Log(LogLevel::kInfo, "drafting",
-      {{"name", identity.name},
+      {{"name", hello.name},
        {"targets", options.verifiers.size()},
        {"port", server != nullptr ? server->port() : 0},
        {"metrics_port", exporter != nullptr ? exporter->port() : 0}});

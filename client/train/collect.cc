@@ -11,14 +11,14 @@
 #include "client/verifier_client.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 
 namespace outrider {
 namespace {
 
 constexpr auto kLookInterval = std::chrono::milliseconds(200);
 // A drafter writes with every verdict.
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kTimeout = std::chrono::seconds(10);
 
 // The examples in the file.
 Result<uint64_t> Look(const TrainHeadOptions& options, uint64_t model) {
@@ -119,7 +119,7 @@ Status Watch(const TrainHeadOptions& options, uint64_t model, uint64_t examples,
                   << options.examples << std::flush;
     }
     if (examples >= options.examples) return Status();
-    if (clock.Now() - grown < kPatience || state.ended == 0) continue;
+    if (clock.Now() - grown < kTimeout || state.ended == 0) continue;
     if (state.drafted == 0) {
       return FailedPrecondition(
           "no text was drafted: the verifier plans no drafts, or its drafters do not answer");

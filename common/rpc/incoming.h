@@ -1,5 +1,5 @@
 // A request as it came over the wire, parsed by whoever asks for it, and the handlers of methods
-// that take their requests so. The handlers that gRPC generates parse before the service hears of
+// that take their requests so. The handlers that gRPC generates parse before the service learns of
 // the call: whoever has no token makes that work too, and a malformed request is answered
 // UNIMPLEMENTED without a word.
 //

@@ -32,7 +32,7 @@ Result<Rule> ParseRule(std::string_view name);
 bool TakesManyPaths(Rule rule);
 // How draft tokens come about; which one a request needs follows from its rule and temperature.
 enum class DraftKind {
-  kSampled,  // drawn from laws that travel with them
+  kSampled,  // drawn from distributions that travel with them
   kArgmax,   // the most likely ones, distinct (temperature 0)
   kRace,     // the winners of the race, distinct (kGumbel)
 };
@@ -41,11 +41,11 @@ OUTRIDER_HD inline DraftKind DraftKindOf(Rule rule, bool greedy) {
   return rule == Rule::kGumbel ? DraftKind::kRace : DraftKind::kSampled;
 }
 
-// What became of a round: the path to `node` of the draft's tree stands (the root: nothing), then
-// `next`, the correction or bonus token.
+// How a rule decided a round: the path to `node` of the draft's tree is accepted (the root: no
+// token is), then `next` follows, the recovered or bonus token.
 struct Verdict {
   int node = 0;
-  int accepted = 0;  // its depth: draft tokens that stand
+  int accepted = 0;  // its depth: accepted draft tokens
   TokenId next = -1;
 };
 

@@ -1,6 +1,7 @@
-// The law that a draft token is drawn from, as it travels: "what you sample is what you send". The
-// drafter truncates its own law to the top entries, rounds it to integer weights that sum to
-// kDraftLawTotal and samples from those integers; the verifier rebuilds the very same law.
+// The distribution that a draft token is drawn from, as it travels: "what you sample is what you
+// send". The drafter truncates its model's distribution to the top entries, rounds it to integer
+// weights that sum to kDraftLawTotal and samples from those integers; the verifier rebuilds the
+// very same distribution.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +34,11 @@ DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits
 // The same from the limits.max_entries largest of them, in any order.
 DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limits);
 
-// The token at `coin` in [0, 1) of the law's cumulative weights.
+// The token at `coin`, a uniform random number in [0, 1), of the cumulative weights.
 TokenId SampleDraftLaw(const DraftLaw& law, double coin);
 
-// A law from a peer: sizes equal, not empty, ids distinct and in [0, vocab_size), weights >= 1 that
-// sum to kDraftLawTotal, and each of `tokens` among the ids.
+// Checks a distribution from a peer: sizes equal, not empty, ids distinct and in [0, vocab_size),
+// weights >= 1 that sum to kDraftLawTotal, and each of `tokens` among the ids.
 Status Validate(const DraftLaw& law, std::span<const TokenId> tokens, int vocab_size);
 
 // q(token): 0 outside of the support.

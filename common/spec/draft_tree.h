@@ -1,5 +1,5 @@
-// One round's drafts as a tree of draws behind one prefix: what the drafter sends and the verifier
-// scores. k sequences that share a prefix share its nodes.
+// One round's draft sequences as a tree that continues the committed tokens: what the drafter sends
+// and the verifier scores. Sequences that share a prefix share its nodes.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace outrider {
 
-// What a drafter is asked for: at depth d (0: behind the committed tokens) each draw of a prefix
-// draws again, draws(d) times. k i.i.d. sequences of length g are {length = g, branching = {k}};
+// What a drafter is asked for: at depth d (0: the first draft tokens) each prefix is continued
+// draws(d) times. k i.i.d. sequences of length g are {length = g, branching = {k}};
 // SpecTr's prefix tree (k_1 .. k_g) is {length = g, branching = {k_1, .., k_g}}.
 struct DraftShape {
   int length = 0;              // depths; 0: draft nothing
-  std::vector<int> branching;  // [<= length], each >= 1; depths behind its end draw once
+  std::vector<int> branching;  // [<= length], each >= 1; depths past its end draw once
 
   int draws(int depth) const {
     return static_cast<size_t>(depth) < branching.size() ? branching[static_cast<size_t>(depth)]
@@ -37,18 +37,18 @@ DraftShape Sequences(int count, int length);
 // A part of a draft as it travels: whole depths of draws, in draft order.
 struct DraftChunk {
   std::vector<TokenId> tokens;
-  // The node behind which each token was drawn; empty: each behind the one before (the first behind
-  // the tree's last node), a single sequence.
+  // The node that each token continues; empty: a single sequence, where each continues the one
+  // before it (the first one the tree's last node).
   std::vector<int32_t> parents;
   // One for each distinct parent in the order of first appearance, or none.
   std::vector<DraftLaw> laws;
   bool more = false;  // deeper draws follow
 };
 
-// Node 0 is the root: the committed tokens. Every other node is a distinct prefix behind it,
-// numbered in the order in which it was first drawn, so that a parent's number is below its
+// Node 0 is the root: the committed tokens. Every other node is a distinct prefix that continues
+// them, numbered in the order in which it was first drawn, so that a parent's number is below its
 // children's. The draws of a node keep their order and their duplicates: rules that choose among
-// them are exact only over the draws as they fell (SpecTr, Algorithm 3).
+// them are lossless only over all of them in that order (SpecTr, Algorithm 3).
 class DraftTree {
  public:
   static constexpr int kRoot = 0;
@@ -57,13 +57,13 @@ class DraftTree {
   // A single sequence; laws as long as tokens, or empty for point masses.
   static DraftTree Chain(std::span<const TokenId> tokens, std::vector<DraftLaw> laws);
 
-  // Records that `token` was drawn behind `parent`; the node that carries it, new or not.
+  // Records that `token` was drawn after `parent`; the node that carries it, new or not.
   int AddDraw(int parent, TokenId token);
-  // The law that the draws behind `node` came from.
+  // The distribution that the draws after `node` came from.
   void SetLaw(int node, DraftLaw law) { at(node).law = std::move(law); }
 
   // Adds a part. kInvalidArgument for parents that do not exist or have their draws already, and
-  // for laws that are not one a parent: part of it may have been added then.
+  // for distributions that are not one a parent: some of it may have been added then.
   Status Append(DraftChunk chunk);
 
   // Without the root.
@@ -76,7 +76,7 @@ class DraftTree {
   int max_depth() const { return max_depth_; }
   // Empty: point masses (greedy and race drafts carry no rows).
   const DraftLaw& law(int node) const { return at(node).law; }
-  // The child that each draw behind `node` gave, in draft order, duplicates kept.
+  // The child that each draw after `node` gave, in draft order, duplicates kept.
   std::span<const int32_t> draws(int node) const { return at(node).draws; }
   // True for a single sequence (and for none).
   bool is_chain() const { return size() == max_depth_; }
@@ -103,11 +103,11 @@ class DraftTree {
   int max_depth_ = 0;
 };
 
-// A tree from a peer against what was asked: ids below vocab_size, at most `shape` deep, and at
-// every node either no draws (it ended there, or the rest has not arrived) or exactly as many as
-// `shape` says: a rule that counts draws would be bent by one more or less.
-// `with_laws`: draws came from laws, which must be there and hold every drawn token; without, there
-// must be none, and the draws behind a node are distinct, at most as many as asked.
+// Checks a tree from a peer against what was asked: ids below vocab_size, at most `shape` deep, and
+// at every node either no draws (it ended there, or the rest has not arrived) or exactly as many as
+// `shape` says: under a rule that counts draws, one more or less would change the distribution.
+// `with_laws`: draws came from distributions, which must be there and hold every drawn token;
+// without, there must be none, and the draws after a node are distinct, at most as many as asked.
 Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_laws, int vocab_size);
 
 }  // namespace outrider

@@ -77,15 +77,15 @@ bool DraftLoop::RunPass() {
 
 void DraftLoop::Handle(LinkEvent event) {
   if (auto* welcome = std::get_if<WelcomeEvent>(&event.message)) {
-    Connect(event.connection, *welcome);
+    Connect(event.connection, std::move(*welcome));
     return;
   }
   VerifierConnection* connection = sessions_.Find(event.connection);
   if (connection == nullptr) return;  // ended before it was welcomed
-  if (auto* open = std::get_if<OpenEvent>(&event.message)) {
+  if (auto* open = std::get_if<SessionOpening>(&event.message)) {
     Handle(*connection, *open);
-  } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.message)) {
-    for (const SessionVerdict& verdict : verdicts->verdicts) Handle(*connection, verdict);
+  } else if (auto* decisions = std::get_if<std::vector<RoundDecision>>(&event.message)) {
+    for (const RoundDecision& decision : *decisions) Handle(*connection, decision);
   } else if (auto* close = std::get_if<CloseEvent>(&event.message)) {
     sessions_.Forget(*connection, close->session);
   } else if (std::holds_alternative<DrainEvent>(event.message)) {
@@ -98,11 +98,11 @@ void DraftLoop::Handle(LinkEvent event) {
   }
 }
 
-void DraftLoop::Connect(uint64_t id, WelcomeEvent& welcome) {
+void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
   const ModelConfig& config = model_->config();
-  int allowed = std::min(welcome.vocab_limit, config.vocab_size);
+  int allowed = std::min(event.welcome.vocab_limit, config.vocab_size);
   if (options_.tokenizer_vocab > 0) allowed = std::min(allowed, options_.tokenizer_vocab);
-  sessions_.Connect(id, {.link = std::move(welcome.link),
+  sessions_.Connect(id, {.link = std::move(event.link),
                          .bounds = {
                              .vocab_size = config.vocab_size,
                              .allowed = allowed,
@@ -112,18 +112,18 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent& welcome) {
                              // A depth is computed in one pass.
                              .max_sequences = step_tokens(),
                              .eos_token_ids = config.eos_token_ids,
-                             .law_limits = welcome.law_limits,
+                             .law_limits = event.welcome.law_limits,
                              .head = head_.state(),
                          }});
 }
 
-void DraftLoop::Handle(VerifierConnection& connection, const OpenEvent& open) {
+void DraftLoop::Handle(VerifierConnection& connection, const SessionOpening& open) {
   sessions_.Forget(connection, open.session);
   const Status opened = Open(connection, open);
   if (!opened.ok()) sessions_.Refuse(connection, open.session, open.plan.round, opened);
 }
 
-Status DraftLoop::Open(VerifierConnection& connection, const OpenEvent& open) {
+Status DraftLoop::Open(VerifierConnection& connection, const SessionOpening& open) {
   OUTRIDER_TRY(sessions_.MakeRoom(connection));
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
   const std::optional<uint64_t> prompt =
@@ -134,7 +134,7 @@ Status DraftLoop::Open(VerifierConnection& connection, const OpenEvent& open) {
   return Begin(held);
 }
 
-void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& verdict) {
+void DraftLoop::Handle(VerifierConnection& connection, const RoundDecision& verdict) {
   const auto found = connection.sessions.find(verdict.session);
   const Status applied = found == connection.sessions.end()
                              ? FailedPrecondition("the session is not held")
@@ -144,7 +144,7 @@ void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& ver
   }
 }
 
-Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
+Status DraftLoop::Apply(HeldSession& held, const RoundDecision& verdict) {
   head_.OnVerdict(held, verdict, clock_->Now());
   capture_.OnVerdict(held, verdict);
   if (std::unique_ptr<Mirror> ahead = lookahead_.Take(held, verdict); ahead != nullptr) {

@@ -75,11 +75,11 @@ class DraftLoop final : public LinkEvents {
 
  private:
   void Handle(LinkEvent event);
-  void Connect(uint64_t id, WelcomeEvent& welcome);
-  void Handle(VerifierConnection& connection, const OpenEvent& open);
-  void Handle(VerifierConnection& connection, const SessionVerdict& verdict);
-  Status Open(VerifierConnection& connection, const OpenEvent& open);
-  Status Apply(HeldSession& held, const SessionVerdict& verdict);
+  void Connect(uint64_t id, WelcomeEvent event);
+  void Handle(VerifierConnection& connection, const SessionOpening& open);
+  void Handle(VerifierConnection& connection, const RoundDecision& verdict);
+  Status Open(VerifierConnection& connection, const SessionOpening& open);
+  Status Apply(HeldSession& held, const RoundDecision& verdict);
   // Stamps the plan that the session has begun, and secures its pages.
   Status Begin(HeldSession& held);
   // False: no session needs a forward pass.

@@ -37,7 +37,7 @@ class DraftObserver {
   // The load has changed.
   virtual void OnLoad(const DrafterLoad&) {}
   // A session is held from now on, with its first plan still to be looked at.
-  virtual void OnOpened(const HeldSession&, const OpenEvent&, Time /*now*/) {}
+  virtual void OnOpened(const HeldSession&, const SessionOpening&, Time /*now*/) {}
   // A draft is sent to its end, `seconds` after its plan came.
   virtual void OnDraftSent(const HeldSession&, double /*seconds*/, Time /*now*/) {}
   // A verdict came that was drafted ahead of; `hit`: it is answered with what was there.

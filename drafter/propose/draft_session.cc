@@ -56,7 +56,7 @@ StopRule InForce(StopRule planned, const HeadState* head) {
 
 }  // namespace
 
-Result<DraftSession> DraftSession::Create(const OpenEvent& open, const DraftBounds* bounds) {
+Result<DraftSession> DraftSession::Create(const SessionOpening& open, const DraftBounds* bounds) {
   if (bounds->allowed < 1) return InvalidArgument("the verifier allows no token to be drafted");
   if (open.tokens.empty()) return InvalidArgument("a session without tokens");
   if (open.prompt_tokens < 0 || static_cast<size_t>(open.prompt_tokens) > open.tokens.size()) {
@@ -70,7 +70,7 @@ Result<DraftSession> DraftSession::Create(const OpenEvent& open, const DraftBoun
   return DraftSession(open, shape, bounds);
 }
 
-DraftSession::DraftSession(const OpenEvent& open, const DraftShape& shape,
+DraftSession::DraftSession(const SessionOpening& open, const DraftShape& shape,
                            const DraftBounds* bounds)
     : bounds_(bounds),
       seed_(open.seed),
@@ -185,7 +185,7 @@ bool DraftSession::Adopt(const DraftPlan& plan) {
   return !draft().empty() || drafting();  // else its rows were broken
 }
 
-Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
+Result<int> DraftSession::Apply(const RoundDecision& verdict) {
   if (verdict.round != round_) {
     return FailedPrecondition("a verdict on round " + std::to_string(verdict.round) +
                               ", the session is at " + std::to_string(round_));

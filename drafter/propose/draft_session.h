@@ -38,7 +38,7 @@ class DraftSession {
   // kInvalidArgument for what no session can be (no tokens, more than the context, ids outside of
   // the vocabulary, senseless sampling) and for plans beyond the bounds. `bounds` must outlive the
   // session.
-  static Result<DraftSession> Create(const OpenEvent& open, const DraftBounds* bounds);
+  static Result<DraftSession> Create(const SessionOpening& open, const DraftBounds* bounds);
 
   uint32_t round() const { return round_; }
   // What is really drafted: the plan, cut to the longest draft and to the context.
@@ -110,10 +110,10 @@ class DraftSession {
   // that stands whose token was fed (the root if none): the KV goes on behind it, kv_length()
   // tokens of it. kInvalidArgument or kFailedPrecondition for a verdict that does not fit what this
   // session holds: nothing changes then, and the mirror is of no use any more.
-  Result<int> Apply(const SessionVerdict& verdict);
+  Result<int> Apply(const RoundDecision& verdict);
 
  private:
-  DraftSession(const OpenEvent& open, const DraftShape& shape, const DraftBounds* bounds);
+  DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds);
 
   void Begin(const DraftPlan& plan, const DraftShape& shape);
 

@@ -5,7 +5,7 @@
 
 namespace outrider {
 
-std::unique_ptr<DraftTrace> DraftTrace::Open(Tracer* tracer, const OpenEvent& open, Time now) {
+std::unique_ptr<DraftTrace> DraftTrace::Open(Tracer* tracer, const SessionOpening& open, Time now) {
   std::optional<TraceContext> request = ParseTraceparent(open.traceparent);
   if (!request.has_value() || !request->sampled) return nullptr;
   Span span{.parent = std::move(*request),
@@ -55,7 +55,7 @@ DraftTrace* DraftTraces::Find(const HeldSession& held) const {
   return found == traces_.end() ? nullptr : found->second.get();
 }
 
-void DraftTraces::OnOpened(const HeldSession& held, const OpenEvent& open, Time now) {
+void DraftTraces::OnOpened(const HeldSession& held, const SessionOpening& open, Time now) {
   if (auto trace = DraftTrace::Open(tracer_, open, now); trace != nullptr) {
     traces_.emplace(held.opened, std::move(trace));
   }

@@ -22,7 +22,7 @@ class DraftTrace {
   static constexpr int kDraftEvents = 32;
 
   // nullptr: the request is not traced.
-  static std::unique_ptr<DraftTrace> Open(Tracer* tracer, const OpenEvent& open, Time now);
+  static std::unique_ptr<DraftTrace> Open(Tracer* tracer, const SessionOpening& open, Time now);
   // Records the span.
   ~DraftTrace();
   DraftTrace(const DraftTrace&) = delete;
@@ -50,7 +50,7 @@ class DraftTraces final : public DraftObserver {
   // `tracer` must outlive it. nullptr: it is not to be used.
   explicit DraftTraces(Tracer* tracer) : tracer_(tracer) {}
 
-  void OnOpened(const HeldSession& held, const OpenEvent& open, Time now) override;
+  void OnOpened(const HeldSession& held, const SessionOpening& open, Time now) override;
   void OnDraftSent(const HeldSession& held, double seconds, Time now) override;
   void OnVerdictAhead(const HeldSession& held, bool hit) override;
   void OnRefused(const HeldSession& held, const Status& why) override;

@@ -37,7 +37,7 @@ struct VerifierConnection {
   std::shared_ptr<VerifierLink> link;
   DraftBounds bounds;
   std::map<uint64_t, HeldSession> sessions = {};
-  std::vector<Draft> outbox = {};        // sent at the end of the step
+  std::vector<DraftPart> outbox = {};    // sent at the end of the step
   std::optional<DrafterLoad> told = {};  // the load that it knows of
   bool wanted = true;                    // WantedEvent
 

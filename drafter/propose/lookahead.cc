@@ -15,7 +15,7 @@ std::vector<PassShare> Lookahead::Idle() {
       idle.push_back({.held = &held});
     }
   }
-  // The session whose draft was sent first hears of it first.
+  // The session whose draft was sent first gets its verdict first.
   TakeTurns(idle);
   return idle;
 }
@@ -46,7 +46,7 @@ void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
   held.drafted = now;
 }
 
-std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
+std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const RoundDecision& verdict) {
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> taken = held.ahead.Take(verdict);
   // Rounds in between that were not drafted say nothing about a round's time.

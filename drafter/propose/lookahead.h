@@ -39,7 +39,7 @@ class Lookahead {
   void OnDraftComplete(HeldSession& held, Time now);
   // The session as `verdict` leaves it, with a draft for its plan begun; nullptr if that outcome
   // was not guessed. The session's guesses are over.
-  std::unique_ptr<Mirror> Take(HeldSession& held, const SessionVerdict& verdict);
+  std::unique_ptr<Mirror> Take(HeldSession& held, const RoundDecision& verdict);
 
  private:
   // Of each session whose draft is complete, with its guesses begun; in turns.

@@ -8,7 +8,7 @@
 
 namespace outrider {
 
-std::optional<uint64_t> TrainingCapture::PromptToRecord(const OpenEvent& open,
+std::optional<uint64_t> TrainingCapture::PromptToRecord(const SessionOpening& open,
                                                         const DraftSession& session,
                                                         const DraftLawLimits& limits) const {
   if (recorder_ == nullptr || !session.for_training() ||
@@ -18,7 +18,7 @@ std::optional<uint64_t> TrainingCapture::PromptToRecord(const OpenEvent& open,
   return PromptId(std::span(open.tokens).first(static_cast<size_t>(open.prompt_tokens)));
 }
 
-void TrainingCapture::OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const {
+void TrainingCapture::OnVerdict(const HeldSession& held, const RoundDecision& verdict) const {
   const DraftSession& session = held.mirror->session;
   const Mirror::Fed& fed = held.mirror->fed;
   if (!held.prompt.has_value() || verdict.round != session.round()) return;

@@ -20,10 +20,10 @@ class TrainingCapture {
       : recorder_(recorder), hidden_size_(hidden_size) {}
 
   // PromptId of a session that is recorded. `session` was made from `open`, within `limits`.
-  std::optional<uint64_t> PromptToRecord(const OpenEvent& open, const DraftSession& session,
+  std::optional<uint64_t> PromptToRecord(const SessionOpening& open, const DraftSession& session,
                                          const DraftLawLimits& limits) const;
   // A verdict on the session's draft, before it is applied.
-  void OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const;
+  void OnVerdict(const HeldSession& held, const RoundDecision& verdict) const;
 
  private:
   HeadRecorder* const recorder_;

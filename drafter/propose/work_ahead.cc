@@ -111,7 +111,7 @@ int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
   return 0;
 }
 
-std::unique_ptr<Mirror> WorkAhead::Take(const SessionVerdict& verdict) {
+std::unique_ptr<Mirror> WorkAhead::Take(const RoundDecision& verdict) {
   std::unique_ptr<Mirror> taken;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
     for (Guess& guess : guesses_) {

@@ -59,7 +59,7 @@ class WorkAhead {
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
   // the verdict's plan taken on; else nullptr. All the other guesses are over.
-  std::unique_ptr<Mirror> Take(const SessionVerdict& verdict);
+  std::unique_ptr<Mirror> Take(const RoundDecision& verdict);
 
  private:
   // Forks the KV; sets `failed` when that cannot be.

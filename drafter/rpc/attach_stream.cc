@@ -4,7 +4,9 @@
 
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rpc/status_map.h"
+#include "drafter/rpc/link_message.h"
 
 namespace outrider {
 namespace {
@@ -16,14 +18,14 @@ constexpr size_t kMaxQueuedMessages = 1024;
 
 std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std::string address,
                                                   uint64_t connection, const std::string& token,
-                                                  const DrafterIdentity& identity,
-                                                  LinkEvents* events, LinkObserver* observer) {
+                                                  const DrafterHello& hello, LinkEvents* events,
+                                                  LinkObserver* observer) {
   std::shared_ptr<AttachStream> stream(
       new AttachStream(std::move(address), connection, events, observer));
   if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
   stub.async()->Attach(&stream->context_, stream.get());
   stream->AddHold();  // the loop writes from outside of reactions
-  stream->Send(ToWire(identity));
+  stream->Send(ToWire(hello));
   stream->StartRead(&stream->incoming_);
   stream->StartCall();
   return stream;
@@ -38,7 +40,7 @@ AttachStream::~AttachStream() {
   OUTRIDER_CHECK(end_.has_value());  // its owner has waited for it
 }
 
-void AttachStream::SendDrafts(std::vector<Draft> drafts) { Send(ToWire(drafts)); }
+void AttachStream::SendDrafts(std::vector<DraftPart> drafts) { Send(ToWire(drafts)); }
 
 void AttachStream::SendLoad(const DrafterLoad& load) { Send(ToWire(load)); }
 
@@ -73,7 +75,7 @@ void AttachStream::SetWanted(bool wanted) {
 
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
-  if (!ok) {  // the call is over; OnReadDone hears of it too
+  if (!ok) {  // the call is over; OnReadDone is told too
     queue_.clear();
     ending_ = true;
     return;
@@ -105,7 +107,7 @@ void AttachStream::OnReadDone(bool ok) {
 }
 
 Status AttachStream::Handle(const v1::FromVerifier& wire) {
-  OUTRIDER_ASSIGN(std::optional<LinkMessage> message, FromWire(wire));
+  OUTRIDER_ASSIGN(std::optional<LinkMessage> message, ToLinkMessage(wire));
   if (!message.has_value()) return Status();
   auto* welcome = std::get_if<WelcomeEvent>(&*message);
   if ((welcome != nullptr) == welcomed_) {

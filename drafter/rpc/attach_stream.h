@@ -26,8 +26,8 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/spec/drafter_hello.h"
 #include "drafter/propose/verifier_link.h"
-#include "drafter/rpc/wire.h"
 #include "outrider/v1/drafting.grpc.pb.h"
 
 namespace outrider {
@@ -51,11 +51,11 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // the call's end, `address` is for words.
   static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
                                              uint64_t connection, const std::string& token,
-                                             const DrafterIdentity& identity, LinkEvents* events,
+                                             const DrafterHello& hello, LinkEvents* events,
                                              LinkObserver* observer);
   ~AttachStream() override;
 
-  void SendDrafts(std::vector<Draft> drafts) override;
+  void SendDrafts(std::vector<DraftPart> drafts) override;
   void SendLoad(const DrafterLoad& load) override;
 
   // Takes no more, sends what waits, then closes our half; the verifier ends the call.

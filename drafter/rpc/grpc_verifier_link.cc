@@ -97,8 +97,8 @@ std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
   MutexLock lock(mu_);
   over_ = stopping_ || !wanted_;
   if (over_) return nullptr;
-  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_,
-                                options_.identity, events_, observer_);
+  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_, options_.hello,
+                                events_, observer_);
   return stream_;
 }
 

@@ -12,15 +12,15 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/rpc/tls_files.h"
+#include "common/spec/drafter_hello.h"
 #include "drafter/rpc/attach_stream.h"
-#include "drafter/rpc/wire.h"
 
 namespace outrider {
 
 struct VerifierLinkOptions {
   std::string address;    // "host:port"
   std::string authority;  // as in ChannelOptions
-  DrafterIdentity identity;
+  DrafterHello hello;
   std::shared_ptr<TlsFiles> tls;  // looked at with every dial; null: plaintext
   std::string tls_server_name;    // as in ChannelOptions
   std::string token_file;         // read with every dial; "": no token

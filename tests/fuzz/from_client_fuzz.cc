@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 #include "common/text/utf8.h"
 #include "tests/fuzz/draft_maker.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -20,7 +20,7 @@
 #include "tests/support/fake_model.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/engine/engine.h"
-#include "verifier/rpc/wire.h"
+#include "verifier/rpc/generation_wire.h"
 
 namespace outrider::fuzz {
 namespace {
@@ -39,15 +39,17 @@ class Drafts final : public DraftSource {
     bool late = false;
   };
 
-  bool Open(const SessionStart& s) override {
-    if (!accepts) return false;
+  bool HasRoom(int) override { return accepts; }
+  void Open(SessionOpening s) override {
+    Require(accepts);
     Require(!s.tokens.empty() && static_cast<size_t>(s.prompt_tokens) <= s.tokens.size());
     Require(s.plan.shape.length > 0);
-    held.insert_or_assign(s.session, Held{s.kind, s.plan.round,
-                                          DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
-    return true;
+    // The engine opens only what no drafter holds, and decides and closes only what one does.
+    Require(!held.contains(s.session));
+    held.emplace(s.session,
+                 Held{s.kind, s.plan.round, DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
   }
-  void Decide(const RoundDecision& d) override {
+  void Decide(RoundDecision d) override {
     Held& h = held.at(d.session);
     Require(d.round == h.round && d.plan.round > d.round);
     Require(d.node >= 0 && d.node <= h.draft.size() && !d.next.empty());
@@ -57,7 +59,7 @@ class Drafts final : public DraftSource {
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
   void Flush() override {}
-  Patience PatienceWith(uint64_t session, Duration) override {
+  DraftTimeout SetTimeout(uint64_t session, Duration) override {
     Require(held.contains(session));
     return {.usual = std::chrono::milliseconds(session % 4 == 0 ? 0 : 100),
             .trial = session % 8 < 4};
@@ -244,7 +246,7 @@ class Verifier {
     const Status valid = Validate(*request, engine_->limits());
     int max_tokens = 0;
     if (valid.ok()) {
-      const SpeculationPlan plan =
+      const ResolvedSpeculation plan =
           ResolveSpeculation(*request, {.draft_length = 3, .paths = 1}, engine_->limits());
       Require(plan.shape.length >= 0 && plan.shape.total_draws() <= 20);
       max_tokens = MaxNewTokens(*request, engine_->limits());

@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rules/host_rounds.h"
 #include "tests/fuzz/draft_maker.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/fake_clock.h"
 #include "verifier/pool/drafter_pool.h"
-#include "verifier/rpc/wire.h"
 
 namespace outrider::fuzz {
 namespace {
@@ -49,8 +48,8 @@ v1::FromDrafter HelloMessage() {
 class Link final : public DrafterLink {
  public:
   void SendWelcome(const DrafterWelcome&) override {}
-  void SendOpen(const SessionStart&) override {}
-  void SendDecisions(const std::vector<RoundDecision>&) override {}
+  void SendOpen(SessionOpening) override {}
+  void SendDecisions(std::vector<RoundDecision>) override {}
   void SendClose(uint64_t) override {}
   void SendDrain() override {}
   void Close(const Status& reason) override {
@@ -191,14 +190,14 @@ class Verifier final : public DraftConsumer {
   void Open(uint64_t id) {
     const size_t plan = id % Plans().size();
     const std::vector<TokenId> tokens = {1, 2, 3};
-    const bool opened = pool_.Open({.session = id,
-                                    .tokens = tokens,
-                                    .prompt_tokens = 3,
-                                    .sampling = &sampling_,
-                                    .seed = 9,
-                                    .kind = Plans()[plan].kind,
-                                    .plan = {.round = 1, .shape = Plans()[plan].shape}});
-    if (!opened || id < kFirstHostileSession) return;
+    if (!pool_.HasRoom(static_cast<int>(tokens.size()) + Plans()[plan].shape.length)) return;
+    pool_.Open({.session = id,
+                .tokens = tokens,
+                .prompt_tokens = 3,
+                .seed = 9,
+                .kind = Plans()[plan].kind,
+                .plan = {.round = 1, .shape = Plans()[plan].shape}});
+    if (id < kFirstHostileSession) return;
     sessions_[id] = {.plan = plan,
                      .maker = DraftMaker(Plans()[plan].shape, Plans()[plan].kind, kVocab)};
   }
@@ -243,9 +242,9 @@ class Verifier final : public DraftConsumer {
   static v1::FromDrafter DraftsMessage(uint64_t id, Session& session, Input& in) {
     v1::FromDrafter message;
     v1::Draft* draft = message.mutable_drafts()->add_drafts();
-    draft->set_session(id);
-    draft->set_round(session.round);
-    if (!session.maker->done()) ToWire(session.maker->Next(in), draft);
+    DraftPart part{.session = id, .round = session.round, .chunk = {}};
+    if (!session.maker->done()) part.chunk = session.maker->Next(in);
+    ToWire(part, draft);
     const auto any = [&in](auto* list, auto value) {
       if (!list->empty()) list->Set(in.Below(std::min(list->size(), 256)), value);
     };
@@ -290,7 +289,7 @@ class Verifier final : public DraftConsumer {
           over_ = true;
           return;
         }
-        Result<std::vector<ArrivedDraft>> drafts =
+        Result<std::vector<DraftPart>> drafts =
             FromWire(message.drafts(), pool_.law_limits().max_entries);
         if (!drafts.ok()) {
           over_ = true;
@@ -301,18 +300,13 @@ class Verifier final : public DraftConsumer {
         return;
       }
       case v1::FromDrafter::kLoad:
-        if (link_ != nullptr) {
-          std::optional<int> limit;
-          if (message.load().has_session_limit()) limit = ToInt(message.load().session_limit());
-          pool_.OnLoad(kHostile, ToInt(message.load().sessions()), limit);
-        }
+        if (link_ != nullptr) pool_.OnLoad(kHostile, FromWire(message.load()));
         return;
       default: return;
     }
   }
 
   testing::FakeClock clock_;
-  SamplingParams sampling_;
   std::map<uint64_t, Session> sessions_;  // the hostile drafter's
   std::shared_ptr<Link> link_;
   bool over_ = false;

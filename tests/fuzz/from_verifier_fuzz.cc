@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/drafting_wire.h"
 #include "drafter/propose/draft_loop.h"
-#include "drafter/rpc/wire.h"
+#include "drafter/rpc/link_message.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
@@ -35,11 +35,11 @@ struct Asked {
 
 class Link final : public VerifierLink {
  public:
-  void SendDrafts(std::vector<Draft> drafts) override {
-    for (Draft& draft : drafts) Arrive(std::move(draft));
+  void SendDrafts(std::vector<DraftPart> drafts) override {
+    for (DraftPart& draft : drafts) Arrive(std::move(draft));
   }
   void SendLoad(const DrafterLoad& load) override {
-    Require(load.sessions >= 0 && load.free_pages >= 0 && load.session_limit > 0);
+    Require(load.sessions >= 0 && load.free_pages >= 0 && load.session_limit.value() > 0);
   }
   void Close() override {}
 
@@ -47,11 +47,11 @@ class Link final : public VerifierLink {
   int vocab_limit = 0;
 
  private:
-  void Arrive(Draft draft) {
+  void Arrive(DraftPart draft) {
     // As it goes over the wire.
-    v1::FromDrafter message = ToWire(std::vector<Draft>{draft});
-    const Result<DraftChunk> chunk = outrider::FromWire(message.drafts().drafts(0));
-    Require(chunk.ok() && chunk->tokens == draft.chunk.tokens);
+    v1::FromDrafter message = ToWire(std::vector<DraftPart>{draft});
+    const Result<DraftPart> sent = FromWire(message.drafts().drafts(0));
+    Require(sent.ok() && sent->chunk.tokens == draft.chunk.tokens);
     const auto found = asked.find(draft.session);
     if (draft.chunk.tokens.empty()) {
       if (found == asked.end()) return;
@@ -63,7 +63,7 @@ class Link final : public VerifierLink {
     Asked& a = found->second;
     Require(draft.round == a.round && !a.complete);
     a.complete = !draft.chunk.more;
-    Require(a.draft.Append(*chunk).ok());
+    Require(a.draft.Append(sent->chunk).ok());
     Require(Validate(a.draft, a.shape, a.kind == DraftKind::kSampled, vocab_limit).ok());
   }
 };
@@ -106,7 +106,7 @@ class Drafter {
     if (in.Below(8) != 0) {
       v1::FromVerifier message;
       v1::Welcome* welcome = message.mutable_welcome();
-      welcome->set_protocol_version(kSpokenProtocolVersion);
+      welcome->set_protocol_version(kDraftingProtocolVersion);
       welcome->set_vocab_limit(1u + in.Byte() % 32);
       welcome->mutable_law_limits()->set_mass(in.Below(4) == 0 ? Extreme(in) : 0.99f);
       welcome->mutable_law_limits()->set_max_entries(1u + in.Byte());
@@ -191,7 +191,7 @@ class Drafter {
 
   // As the attached stream handles a message.
   void Arrive(const v1::FromVerifier& wire) {
-    Result<std::optional<LinkMessage>> parsed = FromWire(wire);
+    Result<std::optional<LinkMessage>> parsed = ToLinkMessage(wire);
     if (!parsed.ok()) {
       over_ = true;
       return;
@@ -206,12 +206,12 @@ class Drafter {
     if (welcome != nullptr) {
       welcomed_ = true;
       welcome->link = link_;
-      link_->vocab_limit = std::min(welcome->vocab_limit, kVocab - 1);
-    } else if (const auto* open = std::get_if<OpenEvent>(&message)) {
+      link_->vocab_limit = std::min(welcome->welcome.vocab_limit, kVocab - 1);
+    } else if (const auto* open = std::get_if<SessionOpening>(&message)) {
       link_->asked[open->session] = {
           .round = open->plan.round, .shape = open->plan.shape, .kind = open->kind};
-    } else if (const auto* verdicts = std::get_if<VerdictsEvent>(&message)) {
-      for (const SessionVerdict& v : verdicts->verdicts) {
+    } else if (const auto* decisions = std::get_if<std::vector<RoundDecision>>(&message)) {
+      for (const RoundDecision& v : *decisions) {
         Asked& a = link_->asked[v.session];
         a = {.round = v.plan.round, .shape = v.plan.shape, .kind = a.kind};
       }

@@ -13,7 +13,7 @@
 
 #include "common/backend/cpu/cpu_backend.h"
 #include "common/model/transformer.h"
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/sequence_rows.h"

@@ -34,6 +34,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/spec/drafter_hello.h"
 #include "common/text/tokenizer.h"
 #include "outrider/v1/drafting.grpc.pb.h"
 #include "outrider/v1/generation.grpc.pb.h"
@@ -330,7 +331,7 @@ constexpr char kRefused[] = "drafter refused";
 void BeRefused(Target& target) {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(2);
+  hello->set_protocol_version(kDraftingProtocolVersion);
   hello->set_name(
       "evil\x7f\xc2\x9b"
       "2J\n{\"level\":\"ERROR\"}\xe2\x80\xa8");
@@ -552,7 +553,7 @@ const Cases kHttpCases = {
 // ---------------------------------------------------------------------------------------------
 // gRPC's fields.
 
-constexpr char kDrafterWireTest[] = "tests/drafter/rpc/wire_test.cc";
+constexpr char kLinkMessageTest[] = "tests/drafter/rpc/link_message_test.cc";
 constexpr char kDrafterLimits[] = "EveryFieldOfAVerifiersMessageHasALimit";
 constexpr char kWorkersTest[] = "tests/verifier/engine/text_workers_test.cc";
 
@@ -580,7 +581,7 @@ v1::FromDrafter HelloOf(const std::string& model) {
   const TokenizerFingerprint fingerprint = (*tokenizer)->fingerprint();
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(2);
+  hello->set_protocol_version(kDraftingProtocolVersion);
   hello->set_name("d0");
   v1::TokenizerFingerprint* wire = hello->mutable_tokenizer();
   wire->set_vocab_size(static_cast<uint32_t>(fingerprint.vocab_size));
@@ -681,12 +682,12 @@ const Cases kGrpcCases = {
     {"drafter: `drafts` of a message", Only{DraftsOfAMessage}},
     {"drafter: `token_ids`, `parents`, `rows` of a part", Only{TokensOfAPart}},
     {"drafter: entries of a row",
-     HeldBy{"tests/common/rpc/wire_test.cc", "MalformedDraftsAreRefused"}},
-    {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kDrafterWireTest, kDrafterLimits}},
-    {"verifier: `open.sampling.logit_bias`", HeldBy{kDrafterWireTest, kDrafterLimits}},
-    {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kDrafterWireTest, kDrafterLimits}},
-    {"verifier: `verdicts` of a message", HeldBy{kDrafterWireTest, kDrafterLimits}},
-    {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kDrafterWireTest, kDrafterLimits}},
+     HeldBy{"tests/common/rpc/drafting_wire_test.cc", "MalformedDraftsAreRefused"}},
+    {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `open.sampling.logit_bias`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},
 };
 
 // ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 namespace outrider::testing {
 namespace {
 
-constexpr timeval kPatience = {.tv_sec = 60, .tv_usec = 0};
+constexpr timeval kTimeout = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ HttpClient::HttpClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXE
   const sockaddr_in address = {.sin_family = AF_INET,
                                .sin_port = htons(static_cast<uint16_t>(port)),
                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   (void)connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
 }
 

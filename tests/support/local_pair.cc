@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "drafter/rpc/wire.h"
+#include "common/rpc/drafting_wire.h"
 #include "verifier/embedded/local_link.h"
 
 namespace outrider::testing {
@@ -18,11 +18,11 @@ constexpr uint64_t kConnection = 1;
 // Keeps drafts until the pair hands them over: a source never calls the engine from within a call.
 class LocalPair::ToVerifier final : public VerifierLink {
  public:
-  void SendDrafts(std::vector<Draft> drafts) override { batches.push_back(std::move(drafts)); }
+  void SendDrafts(std::vector<DraftPart> drafts) override { batches.push_back(std::move(drafts)); }
   void SendLoad(const DrafterLoad& /*load*/) override {}
   void Close() override {}
 
-  std::vector<std::vector<Draft>> batches;
+  std::vector<std::vector<DraftPart>> batches;
 };
 
 LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* drafter,
@@ -49,13 +49,13 @@ void LocalPair::Run() {
   for (bool busy = true; busy;) {
     busy = engine_->Step();
     while (loop_->Step()) busy = true;
-    for (std::vector<Draft>& batch : std::exchange(to_verifier_->batches, {})) {
+    for (std::vector<DraftPart>& batch : std::exchange(to_verifier_->batches, {})) {
       busy = true;
       const auto bytes = static_cast<int64_t>(ToWire(batch).ByteSizeLong());
       draft_bytes_ += bytes;
       ++draft_messages_;
       largest_draft_bytes_ = std::max(largest_draft_bytes_, bytes);
-      pool_->OnDrafts(kConnection, ToArrived(std::move(batch)), static_cast<size_t>(bytes));
+      pool_->OnDrafts(kConnection, std::move(batch), static_cast<size_t>(bytes));
     }
   }
 }

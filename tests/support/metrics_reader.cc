@@ -11,7 +11,7 @@
 namespace outrider::testing {
 namespace {
 
-constexpr timeval kPatience = {.tv_sec = 5, .tv_usec = 0};
+constexpr timeval kTimeout = {.tv_sec = 5, .tv_usec = 0};
 constexpr char kRequest[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 std::string Fetch(int port) {
@@ -19,7 +19,7 @@ std::string Fetch(int port) {
                                .sin_port = htons(static_cast<uint16_t>(port)),
                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   std::string text;
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
       send(fd, kRequest, sizeof(kRequest) - 1, MSG_NOSIGNAL) > 0) {

@@ -5,17 +5,17 @@
 namespace outrider {
 namespace {
 
-std::vector<Draft> Flatten(std::vector<std::vector<Draft>> batches) {
-  std::vector<Draft> drafts;
-  for (std::vector<Draft>& batch : batches) {
-    for (Draft& draft : batch) drafts.push_back(std::move(draft));
+std::vector<DraftPart> Flatten(std::vector<std::vector<DraftPart>> batches) {
+  std::vector<DraftPart> drafts;
+  for (std::vector<DraftPart>& batch : batches) {
+    for (DraftPart& draft : batch) drafts.push_back(std::move(draft));
   }
   return drafts;
 }
 
 }  // namespace
 
-void PuppetVerifierLink::SendDrafts(std::vector<Draft> drafts) {
+void PuppetVerifierLink::SendDrafts(std::vector<DraftPart> drafts) {
   MutexLock lock(mu_);
   batches_.push_back(std::move(drafts));
   sent_.notify_all();
@@ -36,14 +36,14 @@ bool PuppetVerifierLink::closed() {
   return closed_;
 }
 
-std::vector<std::vector<Draft>> PuppetVerifierLink::TakeBatches() {
+std::vector<std::vector<DraftPart>> PuppetVerifierLink::TakeBatches() {
   MutexLock lock(mu_);
   return std::exchange(batches_, {});
 }
 
-std::vector<Draft> PuppetVerifierLink::TakeDrafts() { return Flatten(TakeBatches()); }
+std::vector<DraftPart> PuppetVerifierLink::TakeDrafts() { return Flatten(TakeBatches()); }
 
-std::vector<Draft> PuppetVerifierLink::WaitForDrafts(Time deadline) {
+std::vector<DraftPart> PuppetVerifierLink::WaitForDrafts(Time deadline) {
   MutexLock lock(mu_);
   while (batches_.empty()) {
     if (lock.WaitUntil(sent_, deadline) == std::cv_status::timeout) break;

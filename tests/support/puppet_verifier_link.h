@@ -14,23 +14,23 @@ namespace outrider {
 
 class PuppetVerifierLink final : public VerifierLink {
  public:
-  void SendDrafts(std::vector<Draft> drafts) override OUTRIDER_EXCLUDES(mu_);
+  void SendDrafts(std::vector<DraftPart> drafts) override OUTRIDER_EXCLUDES(mu_);
   void SendLoad(const DrafterLoad& load) override OUTRIDER_EXCLUDES(mu_);
   void Close() override OUTRIDER_EXCLUDES(mu_);
 
   // What was sent since the last call, batch by batch.
-  std::vector<std::vector<Draft>> TakeBatches() OUTRIDER_EXCLUDES(mu_);
+  std::vector<std::vector<DraftPart>> TakeBatches() OUTRIDER_EXCLUDES(mu_);
   // The same without the batches' bounds.
-  std::vector<Draft> TakeDrafts() OUTRIDER_EXCLUDES(mu_);
+  std::vector<DraftPart> TakeDrafts() OUTRIDER_EXCLUDES(mu_);
   // Waits until there is anything to take; empty when `deadline` has passed.
-  std::vector<Draft> WaitForDrafts(Time deadline) OUTRIDER_EXCLUDES(mu_);
+  std::vector<DraftPart> WaitForDrafts(Time deadline) OUTRIDER_EXCLUDES(mu_);
   std::vector<DrafterLoad> TakeLoads() OUTRIDER_EXCLUDES(mu_);
   bool closed() OUTRIDER_EXCLUDES(mu_);
 
  private:
   Mutex mu_;
   std::condition_variable sent_;
-  std::vector<std::vector<Draft>> batches_ OUTRIDER_GUARDED_BY(mu_);
+  std::vector<std::vector<DraftPart>> batches_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<DrafterLoad> loads_ OUTRIDER_GUARDED_BY(mu_);
   bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
 };

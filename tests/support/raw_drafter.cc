@@ -3,6 +3,7 @@
 #include <map>
 
 #include "common/rpc/channel.h"
+#include "common/spec/drafter_hello.h"
 
 namespace outrider::testing {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 v1::FromDrafter HelloMessage(const TokenizerFingerprint& tokenizer, const std::string& name) {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(2);
+  hello->set_protocol_version(kDraftingProtocolVersion);
   hello->set_name(name);
   hello->set_model("small");
   hello->mutable_tokenizer()->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));

@@ -24,14 +24,13 @@ class ToVerifier final : public VerifierLink {
  public:
   ToVerifier(DrafterPool* pool, EngineThread* thread) : pool_(pool), thread_(thread) {}
 
-  void SendDrafts(std::vector<Draft> drafts) override {
-    thread_->Post([pool = pool_, arrived = ToArrived(std::move(drafts))]() mutable {
-      pool->OnDrafts(kConnection, std::move(arrived), /*bytes=*/0);
+  void SendDrafts(std::vector<DraftPart> drafts) override {
+    thread_->Post([pool = pool_, drafts = std::move(drafts)]() mutable {
+      pool->OnDrafts(kConnection, std::move(drafts), /*bytes=*/0);
     });
   }
   void SendLoad(const DrafterLoad& load) override {
-    thread_->Post(
-        [pool = pool_, sessions = load.sessions] { pool->OnLoad(kConnection, sessions); });
+    thread_->Post([pool = pool_, load] { pool->OnLoad(kConnection, load); });
   }
   void Close() override {}
 

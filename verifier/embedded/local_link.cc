@@ -6,44 +6,19 @@
 #include "common/base/log.h"
 
 namespace outrider {
-namespace {
-
-DraftPlan ToPlan(const RoundPlan& plan) {
-  return {.round = plan.round, .shape = plan.shape, .stop = plan.stop};
-}
-
-}  // namespace
 
 LocalDrafterLink::LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEvents> events,
                                    std::shared_ptr<VerifierLink> back)
     : connection_(connection), events_(std::move(events)), back_(std::move(back)) {}
 
 void LocalDrafterLink::SendWelcome(const DrafterWelcome& welcome) {
-  Push(WelcomeEvent{
-      .link = back_, .vocab_limit = welcome.vocab_limit, .law_limits = welcome.law_limits});
+  Push(WelcomeEvent{.link = back_, .welcome = welcome});
 }
 
-void LocalDrafterLink::SendOpen(const SessionStart& start) {
-  Push(OpenEvent{.session = start.session,
-                 .tokens = {start.tokens.begin(), start.tokens.end()},
-                 .prompt_tokens = start.prompt_tokens,
-                 .sampling = *start.sampling,
-                 .seed = start.seed,
-                 .kind = start.kind,
-                 .plan = ToPlan(start.plan)});
-}
+void LocalDrafterLink::SendOpen(SessionOpening opening) { Push(std::move(opening)); }
 
-void LocalDrafterLink::SendDecisions(const std::vector<RoundDecision>& decisions) {
-  VerdictsEvent event;
-  for (const RoundDecision& d : decisions) {
-    event.verdicts.push_back({.session = d.session,
-                              .round = d.round,
-                              .node = d.node,
-                              .next = {d.next.begin(), d.next.end()},
-                              .plan = ToPlan(d.plan),
-                              .acceptance = d.acceptance});
-  }
-  Push(std::move(event));
+void LocalDrafterLink::SendDecisions(std::vector<RoundDecision> decisions) {
+  Push(std::move(decisions));
 }
 
 void LocalDrafterLink::SendClose(uint64_t session) { Push(CloseEvent{session}); }
@@ -64,8 +39,7 @@ void LocalDrafterLink::Push(LinkMessage message) {
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
                         const TokenizerFingerprint& tokenizer) {
   const ModelConfig& config = drafter.config();
-  return {.protocol_version = kDraftingProtocolVersion,
-          .name = "embedded",
+  return {.name = "embedded",
           .model = config.name,
           .tokenizer = tokenizer,
           .vocab_size = config.vocab_size,
@@ -75,18 +49,6 @@ DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
           .max_context = std::min(config.max_position_embeddings,
                                   drafter.total_pages() * drafter.page_tokens()),
           .acceptance_head = options.head != nullptr};
-}
-
-std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts) {
-  std::vector<ArrivedDraft> arrived;
-  arrived.reserve(drafts.size());
-  for (Draft& d : drafts) {
-    arrived.push_back({.session = d.session,
-                       .round = d.round,
-                       .chunk = std::move(d.chunk),
-                       .seconds = d.seconds});
-  }
-  return arrived;
 }
 
 }  // namespace outrider

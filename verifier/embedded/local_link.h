@@ -1,12 +1,12 @@
-// Attaches a drafting loop to a verifier in the same process: the messages of the wire, translated
-// from one side's types to the other's without being sent.
+// Attaches a drafting loop to a verifier in the same process: what the one side says is handed to
+// the other.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "common/model/model.h"
-#include "common/text/tokenizer.h"
+#include "common/text/fingerprint.h"
 #include "drafter/propose/draft_loop.h"
 #include "drafter/propose/verifier_link.h"
 #include "verifier/pool/drafter_pool.h"
@@ -23,8 +23,8 @@ class LocalDrafterLink final : public DrafterLink {
                    std::shared_ptr<VerifierLink> back);
 
   void SendWelcome(const DrafterWelcome& welcome) override;
-  void SendOpen(const SessionStart& start) override;
-  void SendDecisions(const std::vector<RoundDecision>& decisions) override;
+  void SendOpen(SessionOpening opening) override;
+  void SendDecisions(std::vector<RoundDecision> decisions) override;
   void SendClose(uint64_t session) override;
   void SendDrain() override;
   // Nothing more comes; logged.
@@ -41,8 +41,5 @@ class LocalDrafterLink final : public DrafterLink {
 // What a drafter of this model says of itself. `tokenizer`: the drafter's.
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
                         const TokenizerFingerprint& tokenizer);
-
-// The loop's drafts, as the pool takes them.
-std::vector<ArrivedDraft> ToArrived(std::vector<Draft> drafts);
 
 }  // namespace outrider

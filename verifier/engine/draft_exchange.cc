@@ -6,7 +6,24 @@
 #include <optional>
 #include <utility>
 
+#include "common/trace/trace_context.h"
+
 namespace outrider {
+namespace {
+
+SessionOpening OpeningOf(const Session& session, const DraftPlan& plan) {
+  const std::optional<TraceLink>& trace = session.request.trace;
+  return {.session = session.id,
+          .tokens = session.tokens,
+          .prompt_tokens = session.prompt_tokens,
+          .sampling = session.request.sampling,
+          .seed = session.seed,
+          .kind = session.speculation.kind,
+          .plan = plan,
+          .traceparent = trace.has_value() ? FormatTraceparent(trace->context) : ""};
+}
+
+}  // namespace
 
 DraftExchange::DraftExchange(const Parts& parts, const std::optional<PlannerOptions>& planner,
                              int kv_tokens, VerifierMetrics* metrics)
@@ -116,27 +133,20 @@ float DraftExchange::HeadThreshold(const Session& session) const {
 
 void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const StopRule& stop) {
   DraftingState& drafting = session.drafting;
-  const RoundPlan plan = {.round = session.round, .shape = shape, .stop = stop};
+  const DraftPlan plan = {.round = session.round, .shape = shape, .stop = stop};
   const Time now = parts_.clock->Now();
   if (drafting.is_attached()) {
     parts_.drafts->Decide(drafting.Decision(session.id, plan));
-  } else if (!parts_.drafts->Open({.session = session.id,
-                                   .tokens = session.tokens,
-                                   .prompt_tokens = session.prompt_tokens,
-                                   .sampling = &session.request.sampling,
-                                   .seed = session.seed,
-                                   .kind = session.speculation.kind,
-                                   .plan = plan,
-                                   .trace = session.request.trace.has_value()
-                                                ? &session.request.trace->context
-                                                : nullptr})) {
+  } else if (parts_.drafts->HasRoom(static_cast<int>(session.tokens.size()) + shape.length)) {
+    parts_.drafts->Open(OpeningOf(session, plan));
+  } else {
     return;
   }
   // The first round does not wait, because time to first token counts more. A seeded request whose
   // plans are fixed waits there too, so that its rounds repeat.
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
-  drafting.Await(plan, parts_.drafts->PatienceWith(session.id, Worth(session, shape)), waits, now);
+  drafting.Await(plan, parts_.drafts->SetTimeout(session.id, Worth(session, shape)), waits, now);
 }
 
 Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {

@@ -8,50 +8,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/types.h"
-#include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/stop_rule.h"
-#include "common/trace/trace_context.h"
+#include "common/spec/drafting.h"
 
 namespace outrider {
-
-// A plan with the round that it is for. Rounds rise; the drafter's answer names the round. A
-// drafter may draft less deep than the shape's length.
-struct RoundPlan {
-  uint32_t round = 0;
-  DraftShape shape;
-  StopRule stop = {};
-};
-
-struct SessionStart {
-  uint64_t session = 0;
-  std::span<const TokenId> tokens;  // prompt and output so far
-  int prompt_tokens = 0;
-  const SamplingParams* sampling = nullptr;
-  uint64_t seed = 0;
-  DraftKind kind = DraftKind::kSampled;
-  RoundPlan plan;
-  const TraceContext* trace = nullptr;  // what the drafter's span goes on from; nullptr: no trace
-};
-
-struct RoundDecision {
-  uint64_t session = 0;
-  uint32_t round = 0;             // of the last plan sent
-  int node = 0;                   // of its draft: the path to it stands
-  int accepted = 0;               // its depth
-  std::span<const TokenId> next;  // what follows them
-  RoundPlan plan;
-  // [<= nodes] of that draft, from node 1 on: min(1, p / q), times 255. For kHead.
-  std::string acceptance = {};
-};
 
 // What a drafter has shown of its speed, in seconds; NaN: not known yet.
 struct DraftTiming {
@@ -64,9 +28,9 @@ struct DraftTiming {
   std::string_view model = {};  // the drafter's; valid until the source's next call
 };
 
-// How long to wait for a draft.
-struct Patience {
-  Duration usual{};    // zero: do not wait for this drafter
+// How long a round waits for its draft.
+struct DraftTimeout {
+  Duration usual{};    // zero: it does not wait for this drafter
   bool trial = false;  // it is suspended: no request waits longer than that
 };
 
@@ -74,17 +38,19 @@ class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
-  // False: no drafter has room.
-  virtual bool Open(const SessionStart& start) = 0;
-  virtual void Decide(const RoundDecision& decision) = 0;
+  // Whether a drafter has room for one more session of so many tokens, its first draft included.
+  virtual bool HasRoom(int tokens) = 0;
+  // REQUIRES: HasRoom for the session's tokens and its plan.
+  virtual void Open(SessionOpening opening) = 0;
+  virtual void Decide(RoundDecision decision) = 0;
   virtual void Close(uint64_t session) = 0;
   // Sends what Open, Decide and Close have gathered: one message a drafter and step.
   virtual void Flush() = 0;
 
-  // How long to wait for the draft of the plan that was sent last, from what its drafter has shown.
-  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. Where
-  // is zero, the drafter gets the plan only to show its time.
-  virtual Patience PatienceWith(uint64_t session, Duration worth) = 0;
+  // Sets how long to wait for the draft of the plan that was sent last, from what its drafter has
+  // shown. `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot
+  // pay. Where the timeout is zero, the drafter gets the plan only to show its time.
+  virtual DraftTimeout SetTimeout(uint64_t session, Duration worth) = 0;
   // The deadline of the last plan passed before its whole draft had come, whatever part of it did.
   virtual void MarkLate(uint64_t session) = 0;
   // Closes the session at its drafter if that is late or suspended and another one is likely to do

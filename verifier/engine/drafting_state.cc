@@ -13,26 +13,25 @@ void DraftingState::UseOwnDraft(DraftTree draft) {
   if (state_ == State::kAwaiting) state_ = State::kIdle;
 }
 
-RoundDecision DraftingState::Decision(uint64_t session, const RoundPlan& plan) const {
+RoundDecision DraftingState::Decision(uint64_t session, const DraftPlan& plan) const {
   OUTRIDER_CHECK(is_attached());
   return {.session = session,
           .round = plan_.round,
           .node = untold_.node,
-          .accepted = untold_.accepted,
           .next = untold_.tokens,
           .plan = plan,
           .acceptance = untold_.acceptance};
 }
 
-void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool round_waits,
+void DraftingState::Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits,
                           Time now) {
   OUTRIDER_CHECK(!is_off());
   plan_ = plan;
   plan_sent_ = now;
   partial_ = {};
   untold_ = {};
-  patience_ = patience.usual;
-  is_unawaited_ = patience_ == Duration::zero();
+  timeout_ = timeout.usual;
+  is_unawaited_ = timeout_ == Duration::zero();
   if (is_unawaited_) {
     state_ = State::kIdle;
     Rest(plan.round);
@@ -41,8 +40,8 @@ void DraftingState::Await(const RoundPlan& plan, const Patience& patience, bool 
   state_ = State::kAwaiting;
   was_asked_ = true;
   waits_since_ = now;
-  const Duration extra = patience.trial ? Duration::zero() : extra_wait_;
-  deadline_ = round_waits ? now + patience_ + extra : Time::max();
+  const Duration extra = timeout.trial ? Duration::zero() : extra_wait_;
+  deadline_ = round_waits ? now + timeout_ + extra : Time::max();
 }
 
 void DraftingState::Postpone(Time now) {
@@ -97,13 +96,9 @@ void DraftingState::Detach() {
   rest_until_ = 0;
 }
 
-void DraftingState::EndRound(int node, int accepted, std::span<const TokenId> emitted,
-                             std::string acceptance) {
+void DraftingState::EndRound(int node, std::span<const TokenId> emitted, std::string acceptance) {
   if (!draft_.empty() && !is_local_) {
-    untold_ = {.node = node,
-               .accepted = accepted,
-               .tokens = {emitted.back()},
-               .acceptance = std::move(acceptance)};
+    untold_ = {.node = node, .tokens = {emitted.back()}, .acceptance = std::move(acceptance)};
   } else {
     untold_.tokens.insert(untold_.tokens.end(), emitted.begin(), emitted.end());
   }
@@ -123,8 +118,8 @@ void DraftingState::Rest(uint32_t round) {
 
 void DraftingState::SpendExtraWait(Time now) {
   if (!holds_round()) return;
-  const Time patience_over = waits_since_ + patience_;
-  extra_wait_ -= std::clamp(now - patience_over, Duration::zero(), deadline_ - patience_over);
+  const Time timeout_over = waits_since_ + timeout_;
+  extra_wait_ -= std::clamp(now - timeout_over, Duration::zero(), deadline_ - timeout_over);
 }
 
 }  // namespace outrider

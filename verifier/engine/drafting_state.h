@@ -11,6 +11,12 @@
 //
 // It chooses no drafter and sends nothing; DraftExchange does. Times come from the caller.
 //
+// Which drafter holds the sequence is the DraftSource's to know (verifier/pool/assignments.h).
+// kDetached is no second copy of that: it says that the next plan has to open the sequence with all
+// of its text, because what the drafter was told so far (plan(), and what Decision tells next) is
+// of no use any more. It changes with the DraftSource's own words alone: Open (Await), Close and
+// ReassignSession (Detach), OnDrafterLost and OnRefused (MarkLost, MarkRefused).
+//
 // Owner: the sequence's Session. Thread: the engine thread.
 #pragma once
 
@@ -21,7 +27,6 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "verifier/engine/draft_source.h"
 
@@ -38,7 +43,7 @@ class DraftingState {
   explicit DraftingState(Duration extra_wait) : state_(State::kDetached), extra_wait_(extra_wait) {}
 
   bool is_off() const { return state_ == State::kOff; }
-  // A drafter holds the sequence.
+  // A drafter was told of the sequence, and its next plan goes to the same one.
   bool is_attached() const { return state_ != State::kOff && state_ != State::kDetached; }
   // The round under way must not be decided before deadline().
   bool holds_round() const { return state_ == State::kAwaiting && deadline_ != Time::max(); }
@@ -52,7 +57,7 @@ class DraftingState {
   // The draft is the verifier's own.
   bool is_local() const { return is_local_; }
   // The last plan that a drafter got, and when.
-  const RoundPlan& plan() const { return plan_; }
+  const DraftPlan& plan() const { return plan_; }
   Time plan_sent() const { return plan_sent_; }
   // A drafter was asked for the round under way, and the round waited or waits for it.
   bool was_asked() const { return was_asked_; }
@@ -63,12 +68,13 @@ class DraftingState {
   // The round under way is decided without a drafter: on a draft of the verifier's own, or, if
   // `draft` is empty, as a plain round.
   void UseOwnDraft(DraftTree draft);
-  // What a drafter that holds the sequence has to be told with its next plan. `next` points into
-  // this object, until the next Await or EndRound. REQUIRES: is_attached().
-  RoundDecision Decision(uint64_t session, const RoundPlan& plan) const;
+  // What a drafter that holds the sequence has to be told with its next plan. REQUIRES:
+  // is_attached().
+  RoundDecision Decision(uint64_t session, const DraftPlan& plan) const;
   // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
-  // although a draft may come. Without patience the plan is not waited for, and the sequence rests.
-  void Await(const RoundPlan& plan, const Patience& patience, bool round_waits, Time now);
+  // although a draft may come. With a timeout of zero the plan is not waited for, and the sequence
+  // rests.
+  void Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits, Time now);
   // Time in which the verifier still computed the text does not count as waited for the draft.
   void Postpone(Time now);
 
@@ -96,8 +102,7 @@ class DraftingState {
   // The round is decided: `node` of its draft was accepted, `emitted` are the tokens up to it and
   // the one after it. `acceptance`: of the nodes of a drafter's draft, for a drafter that learns
   // from it, as RoundDecision has it.
-  void EndRound(int node, int accepted, std::span<const TokenId> emitted,
-                std::string acceptance = {});
+  void EndRound(int node, std::span<const TokenId> emitted, std::string acceptance = {});
 
  private:
   enum class State {
@@ -109,8 +114,7 @@ class DraftingState {
   };
   // What happened since the drafter's last draft.
   struct Untold {
-    int node = 0;  // of that draft: the path to it was accepted
-    int accepted = 0;
+    int node = 0;                 // of that draft: the path to it was accepted
     std::vector<TokenId> tokens;  // that follow it
     std::string acceptance;
   };
@@ -121,11 +125,11 @@ class DraftingState {
   void SpendExtraWait(Time now);
 
   State state_ = State::kOff;
-  RoundPlan plan_;
+  DraftPlan plan_;
   Time plan_sent_;
   Time waits_since_;       // nothing else was to be computed for the sequence from here on
   Time deadline_;          // Time::max(): the round does not wait
-  Duration patience_{};    // how long such a draft is usually waited for
+  Duration timeout_{};     // how long such a draft is usually waited for
   Duration extra_wait_{};  // what is left of it
   bool was_asked_ = false;
   bool is_unawaited_ = false;

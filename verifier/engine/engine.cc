@@ -83,7 +83,7 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
                  .drafts = drafts,
                  .clock = clock},
                 options.planner, limits_.kv_tokens, metrics),
-      door_(options.max_waiting,
+      gate_(options.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
   auto shares = std::make_unique<ProposerShares>();
   proposer_shares_ = shares.get();
@@ -388,7 +388,7 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 
-  drafting.EndRound(verdict.node, verdict.accepted, emitted,
+  drafting.EndRound(verdict.node, emitted,
                     std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
   session.sink->Send(std::move(chunk));
@@ -467,7 +467,7 @@ EngineSnapshot Engine::Snapshot() const {
   return snapshot;
 }
 
-void Engine::PublishQueue() { door_.Publish(admission_.waiting(), admission_.RetryAfter()); }
+void Engine::PublishQueue() { gate_.Publish(admission_.waiting(), admission_.RetryAfter()); }
 
 EngineLevels Engine::Levels() const {
   EngineLevels levels{.running = admission_.running(),

@@ -22,8 +22,8 @@
 #include "common/text/tokenizer.h"
 #include "common/trace/tracer.h"
 #include "verifier/engine/admission.h"
+#include "verifier/engine/admission_gate.h"
 #include "verifier/engine/batch_entry.h"
-#include "verifier/engine/door.h"
 #include "verifier/engine/draft_exchange.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/engine_observer.h"
@@ -102,10 +102,10 @@ class Engine {
   Duration RetryAfter() const { return admission_.RetryAfter(); }
 
   // For the threads that take requests in.
-  Door& door() { return door_; }
+  AdmissionGate& gate() { return gate_; }
 
   // Queues a request under an id that the caller has not used before. kInvalidArgument,
-  // kResourceExhausted (queue full) or kUnavailable (draining): the sink hears nothing then.
+  // kResourceExhausted (queue full) or kUnavailable (draining): its sink is not called then.
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
   // Ends a session and frees its pages at once; its sink fails with `reason` and how many tokens
   // there were. Unknown ids are ignored.
@@ -177,7 +177,7 @@ class Engine {
   Admission admission_;
   StepPace pace_;
   DraftExchange exchange_;
-  Door door_;
+  AdmissionGate gate_;
 };
 
 }  // namespace outrider

@@ -6,20 +6,20 @@ namespace outrider {
 
 void Intake::Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
                     const RefusedFn& refused) {
-  if (!engine_->door().Enter()) {
-    refused(ResourceExhausted("the queue is full; try again later"), engine_->door().retry_after());
+  if (!engine_->gate().TryEnter()) {
+    refused(ResourceExhausted("the queue is full; try again later"), engine_->gate().retry_after());
     return;
   }
   const bool posted = thread_->TryPost([engine = engine_, id, request = std::move(request),
                                         sink = std::move(sink), refused]() mutable {
-    engine->door().Leave();
+    engine->gate().Leave();
     const Status status = engine->Submit(id, std::move(request), std::move(sink));
     if (status.ok()) return;
     const bool full = status.code() == Code::kResourceExhausted;
     refused(status, full ? std::optional(engine->RetryAfter()) : std::nullopt);
   });
   if (posted) return;
-  engine_->door().Leave();
+  engine_->gate().Leave();
   refused(ResourceExhausted("the verifier is overloaded; try again later"),
           std::chrono::seconds(1));
 }

@@ -26,7 +26,7 @@ class Intake {
   uint64_t NewId() { return next_id_++; }
 
   // As Engine::Submit. One that the engine does not take is refused at once (the queue is full) or
-  // from the engine thread, and its sink hears nothing.
+  // from the engine thread, and its sink is not called.
   void Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
               const RefusedFn& refused);
   // The client is gone. `then` runs on the engine thread afterwards, also where the engine has no

@@ -148,8 +148,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "closed"}})),
       drafters_left_gone(registry.MakeCounter(kDraftersLeft, kDraftersLeftHelp,
                                               {{"model_name", model_name}, {"reason", "gone"}})),
-      drafters_left_nonsense(registry.MakeCounter(
-          kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "nonsense"}})),
+      drafters_left_protocol_error(
+          registry.MakeCounter(kDraftersLeft, kDraftersLeftHelp,
+                               {{"model_name", model_name}, {"reason", "protocol_error"}})),
       drafters_left_overload(registry.MakeCounter(
           kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "overload"}})),
       rounds_total(registry.MakeCounter("outrider_rounds_total",

@@ -88,12 +88,12 @@ struct VerifierMetrics {
   Gauge drafters_silent;
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
-  Counter drafters_left_closed;    // the drafter ended its stream, as one that is stopped does
-  Counter drafters_left_gone;      // its connection broke
-  Counter drafters_left_nonsense;  // we ended its stream for what it sent
-  Counter drafters_left_overload;  // too many messages waited, on either side
-  Counter rounds_total;            // plain ones included
-  Counter plain_rounds_total;      // without a draft
+  Counter drafters_left_closed;  // the drafter ended its stream, as one that is stopped does
+  Counter drafters_left_gone;    // its connection broke
+  Counter drafters_left_protocol_error;  // we ended its stream for what it sent
+  Counter drafters_left_overload;        // too many messages waited, on either side
+  Counter rounds_total;                  // plain ones included
+  Counter plain_rounds_total;            // without a draft
   // Of rounds after a request's first: what they took, and what plain decoding would have taken for
   // their tokens at the same load (verifier/control/plain_time.h). The second over the first is the
   // speculative-decoding speedup.

@@ -76,7 +76,7 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
 }
 
 SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& request,
-                               const SpeculationPlan& plan)
+                               const ResolvedSpeculation& plan)
     : planner_(planner),
       kind_(plan.kind),
       rule_(request.speculation.rule),
@@ -266,7 +266,7 @@ Proposer::Kind SessionPlanner::proposer() const {
                             : Proposer::Kind::kNone;
 }
 
-void SessionPlanner::Conclude(const RoundResult& result) {
+void SessionPlanner::Conclude(const RoundOutcome& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
   if (round.choice.has_value()) {
@@ -322,7 +322,7 @@ Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
       store_(options_.store) {}
 
 std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
-                                              const SpeculationPlan& plan) {
+                                              const ResolvedSpeculation& plan) {
   const SpeculationOptions& asked = request.speculation;
   if (!asked.enabled || asked.draft_length > 0 || asked.paths > 0 || !asked.tree.empty()) {
     return nullptr;

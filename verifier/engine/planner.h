@@ -66,7 +66,7 @@ struct NextRound {
   StopRule stop = {};  // of `shape`
 };
 
-struct RoundResult {
+struct RoundOutcome {
   bool teaches = true;  // false: cut by an end
   int accepted = 0;
   int drafted = 0;  // depths that were scored
@@ -94,7 +94,7 @@ class SessionPlanner {
   // Who drafts it; kNone without one.
   Proposer::Kind proposer() const;
   // What became of it.
-  void Conclude(const RoundResult& result);
+  void Conclude(const RoundOutcome& result);
   // A drafter's whole draft came, `total` after its plan was sent.
   void OnDrafted(const DraftTree& draft, double total, double drafting);
   // The text is complete.
@@ -105,7 +105,8 @@ class SessionPlanner {
 
  private:
   friend class Planner;
-  SessionPlanner(Planner* planner, const GenerationRequest& request, const SpeculationPlan& plan);
+  SessionPlanner(Planner* planner, const GenerationRequest& request,
+                 const ResolvedSpeculation& plan);
 
   // A round under way.
   struct Round {
@@ -159,7 +160,7 @@ class Planner {
   // nullptr: the request is drafted for as it asks, or its coins may be known (see above). It must
   // not outlive the planner.
   std::unique_ptr<SessionPlanner> Open(const GenerationRequest& request,
-                                       const SpeculationPlan& plan);
+                                       const ResolvedSpeculation& plan);
   // A step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
   void OnStep(int sessions, int rows, int64_t context, double seconds);
 

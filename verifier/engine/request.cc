@@ -154,11 +154,11 @@ Status ValidateOptions(const GenerationRequest& request, const RequestLimits& li
   return CheckSpeculation(request, limits);
 }
 
-SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
-                                   const SpeculationDefaults& defaults,
-                                   const RequestLimits& limits) {
+ResolvedSpeculation ResolveSpeculation(const GenerationRequest& request,
+                                       const SpeculationDefaults& defaults,
+                                       const RequestLimits& limits) {
   const SpeculationOptions& asked = request.speculation;
-  SpeculationPlan plan;
+  ResolvedSpeculation plan;
   const auto orelse = [](int value, int otherwise) { return value > 0 ? value : otherwise; };
   if (!asked.tree.empty()) {
     plan.shape = {.length = static_cast<int>(asked.tree.size()), .branching = asked.tree};
@@ -179,7 +179,7 @@ SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
   return plan;
 }
 
-bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& plan) {
+bool DependsOnDrafts(const GenerationRequest& request, const ResolvedSpeculation& plan) {
   return request.seed.has_value() && plan.kind == DraftKind::kSampled;
 }
 

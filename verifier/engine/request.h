@@ -107,19 +107,19 @@ struct SpeculationDefaults {
   int paths = 1;
   StopRule stop = {};
 };
-struct SpeculationPlan {
+struct ResolvedSpeculation {
   Rule rule = Rule::kBlock;
   DraftKind kind = DraftKind::kSampled;
   DraftShape shape;
   StopRule stop;
 };
-SpeculationPlan ResolveSpeculation(const GenerationRequest& request,
-                                   const SpeculationDefaults& defaults,
-                                   const RequestLimits& limits);
+ResolvedSpeculation ResolveSpeculation(const GenerationRequest& request,
+                                       const SpeculationDefaults& defaults,
+                                       const RequestLimits& limits);
 
 // Whether a seed repeats the text only while the drafts are the same: under gumbel and at
 // temperature 0 no draft leaves a trace in it.
-bool DependsOnDrafts(const GenerationRequest& request, const SpeculationPlan& plan);
+bool DependsOnDrafts(const GenerationRequest& request, const ResolvedSpeculation& plan);
 
 // The tokens that a valid request may produce at most.
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits);

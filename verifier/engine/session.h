@@ -35,7 +35,7 @@ struct Session {
   int computed = 0;                   // of `tokens`, those whose KV is held
   uint32_t round = 1;                 // the round under way: every step that yields tokens ends one
   uint64_t served = 0;                // the step that served it last
-  SpeculationPlan speculation;
+  ResolvedSpeculation speculation;
   std::unique_ptr<SequenceSampling> sampling;
   std::unique_ptr<OutputStream> output;
 

@@ -1,9 +1,9 @@
 #include "verifier/pool/drafter_pool.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 
 namespace outrider {
@@ -11,14 +11,21 @@ namespace {
 
 // Late drafts in a row after which a session is moved from a drafter that is not suspended.
 constexpr int kLateToMove = 2;
-// To read before a draft: no more than some verdicts bring.
-constexpr int kManyTokens = 16;
 // The share of the time that trials of suspended drafters may be waited for, of all together: or
 // many that never draft, or one that comes back again and again, would make every request wait.
 constexpr double kTrialShare = 1. / 40;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+// The plan as this drafter can serve it.
+DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
+  plan.shape.length = std::min(plan.shape.length, hello.max_draft_length);
+  while (plan.shape.length > 1 && plan.shape.total_draws() > hello.max_draft_tokens) {
+    --plan.shape.length;
+  }
+  return plan;
 }
 
 }  // namespace
@@ -56,14 +63,13 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
         {{"drafter", hello.name}, {"reason", status.message()}});
     return status;
   }
-  Drafter& drafter = drafters_[id];
+  ConnectedDrafter& drafter = drafters_[id];
   drafter.hello = hello;
   drafter.link = std::move(link);
   drafter.joined = clock_->Now();
-  drafter.heard = drafter.joined;
+  drafter.last_message = drafter.joined;
   drafter.link->SendWelcome({.model = target_.model,
-                             .vocab_limit = std::min({target_.tokenizer.vocab_size,
-                                                      target_.vocab_size, hello.vocab_size}),
+                             .vocab_limit = std::min(vocab_limit(), hello.vocab_size),
                              .law_limits = law_limits_});
   if (metrics_ != nullptr) {
     metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
@@ -76,7 +82,7 @@ void DrafterPool::Leave(uint64_t id) {
   const auto it = drafters_.find(id);
   if (it == drafters_.end()) return;
   Log(LogLevel::kWarning, "drafter left",
-      {{"drafter", it->second.hello.name}, {"sessions", it->second.sessions}});
+      {{"drafter", it->second.hello.name}, {"sessions", assignments_.CountOf(id)}});
   Drop(id);
   leaving_.insert(id);
 }
@@ -87,123 +93,95 @@ void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
   switch (why) {
     case StreamEnd::kClosed: return metrics_->drafters_left_closed.Increment();
     case StreamEnd::kGone: return metrics_->drafters_left_gone.Increment();
-    case StreamEnd::kNonsense: return metrics_->drafters_left_nonsense.Increment();
+    case StreamEnd::kProtocolError: return metrics_->drafters_left_protocol_error.Increment();
     case StreamEnd::kOverload: return metrics_->drafters_left_overload.Increment();
   }
 }
 
 void DrafterPool::Drop(uint64_t id) {
   drafters_.erase(id);
-  std::vector<uint64_t> lost;
-  for (const auto& [session, assignment] : assignments_) {
-    if (assignment.drafter == id) lost.push_back(session);
-  }
-  for (const uint64_t session : lost) {
-    assignments_.erase(session);
-    consumer_->OnDrafterLost(session);
-  }
+  for (const uint64_t session : assignments_.RemoveAllOf(id)) consumer_->OnDrafterLost(session);
   CountSilent();
   if (metrics_ != nullptr) {
     metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
   }
 }
 
-Status DrafterPool::Take(Assignment& assignment, ArrivedDraft& draft) const {
-  const auto reject = [&draft](const std::string& what) {
-    return InvalidArgument("session " + std::to_string(draft.session) + ", round " +
-                           std::to_string(draft.round) + ": " + what);
-  };
-  if (assignment.complete) return reject("a part behind the last one");
-  ++assignment.parts;
-  assignment.complete = !draft.chunk.more;
-  if (const Status status = assignment.draft.Append(std::move(draft.chunk)); !status.ok()) {
-    return reject(status.message());
-  }
-  // A request that matches tokens has no laws and a sampled one needs them: a sampled token called
-  // a point mass would bend the output law.
-  const Status valid =
-      Validate(assignment.draft, assignment.plan.shape, assignment.kind == DraftKind::kSampled,
-               std::min(target_.tokenizer.vocab_size, target_.vocab_size));
-  return valid.ok() ? valid : reject(valid.message());
-}
-
-uint64_t DrafterPool::PartsToCome(const Assignment& assignment) {
-  if (assignment.complete) return 0;
-  return static_cast<uint64_t>(std::max(assignment.plan.shape.length - assignment.parts, 0));
+int DrafterPool::vocab_limit() const {
+  return std::min(target_.tokenizer.vocab_size, target_.vocab_size);
 }
 
 void DrafterPool::Expel(uint64_t id, const Status& reason) {
-  const Drafter& drafter = drafters_.at(id);
-  Log(LogLevel::kError, "drafter sent nonsense; its stream is closed",
+  const ConnectedDrafter& drafter = drafters_.at(id);
+  Log(LogLevel::kError, "drafter broke the protocol; its stream is closed",
       {{"drafter", drafter.hello.name}, {"reason", reason.message()}});
   drafter.link->Close(reason);
   Drop(id);
-  if (metrics_ != nullptr) metrics_->drafters_left_nonsense.Increment();
+  if (metrics_ != nullptr) metrics_->drafters_left_protocol_error.Increment();
 }
 
-void DrafterPool::OnDrafts(uint64_t id, std::vector<ArrivedDraft> drafts, size_t bytes) {
+void DrafterPool::OnDrafts(uint64_t id, std::vector<DraftPart> parts, size_t bytes) {
   if (metrics_ != nullptr) {
     metrics_->draft_bytes_received_total.Increment(static_cast<double>(bytes));
   }
-  for (ArrivedDraft& draft : drafts) {
+  for (DraftPart& part : parts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
-    Drafter& drafter = it->second;
-    drafter.heard = clock_->Now();
-    const bool suspended = drafter.punctuality.suspended();
-    const auto found = assignments_.find(draft.session);
-    const bool held = found != assignments_.end() && found->second.drafter == id;
-    if (!held || found->second.plan.round != draft.round) {
-      if (!TakeCrossing(drafter, held ? &found->second : nullptr, draft)) {
-        Expel(id, InvalidArgument("session " + std::to_string(draft.session) + ", round " +
-                                  std::to_string(draft.round) + ": a draft nobody asked for"));
-        return;
-      }
-      ReportSuspension(id, drafter, suspended);
-      continue;
-    }
-    Assignment& assignment = found->second;
-    if (draft.chunk.tokens.empty()) {  // refused: it holds nothing
-      if (!assignment.late) {
-        drafter.punctuality.RecordRefusal(clock_->Now(), Seconds(clock_->Now() - assignment.sent));
-        ReportSuspension(id, drafter, suspended);
-      }
-      --drafter.sessions;
-      assignments_.erase(found);
-      consumer_->OnRefused(draft.session);
-      continue;
-    }
-    const auto tokens = draft.chunk.tokens.size();
-    if (const Status status = Take(assignment, draft); !status.ok()) {
-      Expel(id, status);
-      return;
-    }
-    drafter.drafted_tokens += tokens;
-    if (assignment.complete) RecordDraft(drafter, assignment, draft.seconds);
-    consumer_->OnDraft(draft.session, draft.round, assignment.draft, assignment.complete);
-    ReportSuspension(id, drafter, suspended);
+    const Status taken = TakePart(id, it->second, part);
+    if (taken.ok()) continue;
+    return Expel(id, taken.Annotate("session " + std::to_string(part.session) + ", round " +
+                                    std::to_string(part.round)));
   }
 }
 
-bool DrafterPool::TakeCrossing(Drafter& drafter, Assignment* assignment,
-                               const ArrivedDraft& draft) {
-  const bool future = assignment != nullptr && draft.round > assignment->plan.round;
-  if (future || drafter.crossing == 0) return false;
-  --drafter.crossing;
-  if (metrics_ != nullptr) {
-    metrics_->draft_tokens_late_total.Increment(static_cast<double>(draft.chunk.tokens.size()));
+Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part) {
+  drafter.last_message = clock_->Now();
+  const bool suspended = drafter.punctuality.suspended();
+  const auto tokens = part.chunk.tokens.size();
+  Assignment* assignment = assignments_.Find(part.session);
+  if (assignment != nullptr && assignment->drafter != id) assignment = nullptr;
+  if (assignment == nullptr || assignment->plan.round != part.round) {
+    OUTRIDER_TRY(TakeCrossing(drafter, assignment, part));
+  } else if (tokens == 0) {
+    TakeRefusal(part.session, drafter, *assignment);
+  } else {
+    OUTRIDER_TRY(assignment->TakePart(std::move(part.chunk), vocab_limit()));
+    drafter.drafted_tokens += tokens;
+    if (assignment->complete) RecordDraft(drafter, *assignment, part.seconds);
+    consumer_->OnDraft(part.session, part.round, assignment->draft, assignment->complete);
   }
-  const bool whole = !draft.chunk.more && !draft.chunk.tokens.empty();
-  if (assignment == nullptr || !whole || draft.round != assignment->overdue.round) return true;
+  ReportSuspension(id, drafter, suspended);
+  return Status();
+}
+
+void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
+                              const Assignment& assignment) {
+  const Time now = clock_->Now();
+  if (!assignment.late) drafter.punctuality.RecordRefusal(now, Seconds(now - assignment.sent));
+  assignments_.Remove(session);
+  consumer_->OnRefused(session);
+}
+
+Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment,
+                                 const DraftPart& part) {
+  const bool future = assignment != nullptr && part.round > assignment->plan.round;
+  if (future || drafter.crossing_parts == 0) return InvalidArgument("a draft nobody asked for");
+  --drafter.crossing_parts;
+  if (metrics_ != nullptr) {
+    metrics_->draft_tokens_late_total.Increment(static_cast<double>(part.chunk.tokens.size()));
+  }
+  const bool whole = !part.chunk.more && !part.chunk.tokens.empty();
+  if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return Status();
   const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
-  drafter.drafting.Add(std::clamp(draft.seconds, 0.0, round_trip));
+  drafter.drafting.Add(std::clamp(part.seconds, 0.0, round_trip));
   assignment->overdue = {};
   assignment->fresh = false;
-  return true;
+  return Status();
 }
 
-void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double seconds_drafting) {
+void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
+                              double seconds_drafting) {
   const double round_trip = Seconds(clock_->Now() - assignment.sent);
   const bool suspended = drafter.punctuality.suspended();
   if (suspended || !assignment.reads) {
@@ -211,7 +189,7 @@ void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double s
   }
   if (suspended && !drafter.punctuality.suspended()) {
     drafter.drafting = drafter.depth = {};
-  } else if (suspended && assignment.fresh && assignment.tokens > kManyTokens) {
+  } else if (suspended && assignment.fresh && assignment.tokens > Assignment::kManyTokens) {
     // It had a prompt to read; with the next draft it shows its time.
     drafter.punctuality.RepeatTrial(clock_->Now());
   }
@@ -230,25 +208,11 @@ void DrafterPool::RecordDraft(Drafter& drafter, Assignment& assignment, double s
   if (!assignment.late) assignment.late_in_a_row = 0;
 }
 
-void DrafterPool::OnLoad(uint64_t id, int sessions, std::optional<int> session_limit) {
+void DrafterPool::OnLoad(uint64_t id, const DrafterLoad& load) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
-    it->second.reported_sessions = sessions;
-    it->second.session_limit = session_limit;
-    it->second.heard = clock_->Now();
+    it->second.load = load;
+    it->second.last_message = clock_->Now();
   }
-}
-
-int DrafterPool::Sessions(const Drafter& drafter) {
-  return std::max(drafter.sessions, drafter.reported_sessions);
-}
-
-double DrafterPool::ExpectedSeconds(const Drafter& drafter) {
-  const Estimate& round_trip = drafter.punctuality.round_trip();
-  // A new drafter shows with one session what it can do, before it gets more than others.
-  if (!round_trip.measured) return drafter.sessions == 0 ? 0 : Punctuality::kMaxPatience;
-  const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
-  const int sessions = std::max(Sessions(drafter), 1);
-  return network + drafter.drafting.mean * (sessions + 1) / sessions;
 }
 
 void DrafterPool::Drain() {
@@ -256,16 +220,7 @@ void DrafterPool::Drain() {
   for (const auto& [id, drafter] : drafters_) drafter.link->SendDrain();
 }
 
-RoundPlan DrafterPool::Bounded(const RoundPlan& plan, const DrafterHello& hello) {
-  RoundPlan bounded = plan;
-  bounded.shape.length = std::min(plan.shape.length, hello.max_draft_length);
-  while (bounded.shape.length > 1 && bounded.shape.total_draws() > hello.max_draft_tokens) {
-    --bounded.shape.length;
-  }
-  return bounded;
-}
-
-bool DrafterPool::BeginTrialIfDue(Drafter& drafter) {
+bool DrafterPool::BeginTrialIfDue(ConnectedDrafter& drafter) {
   const Time now = clock_->Now();
   if (!drafter.punctuality.suspended() || !drafter.punctuality.IsTrialDue(now)) return false;
   drafter.punctuality.BeginTrial(now);
@@ -281,7 +236,7 @@ void DrafterPool::CountSilent() {
       })));
 }
 
-void DrafterPool::ReportSuspension(uint64_t id, const Drafter& drafter, bool before) {
+void DrafterPool::ReportSuspension(uint64_t id, const ConnectedDrafter& drafter, bool before) {
   const bool suspended = drafter.punctuality.suspended();
   if (suspended == before) return;
   CountSilent();
@@ -292,70 +247,44 @@ void DrafterPool::ReportSuspension(uint64_t id, const Drafter& drafter, bool bef
   }
   Log(LogLevel::kInfo, "drafter is in time: its drafts are waited for",
       {{"drafter", drafter.hello.name}});
-  for (const auto& [session, assignment] : assignments_) {
-    if (assignment.drafter == id) consumer_->OnDrafterBack(session);
-  }
+  for (const uint64_t session : assignments_.SessionsOf(id)) consumer_->OnDrafterBack(session);
 }
 
-bool DrafterPool::Takes(const Drafter& drafter, int tokens) const {
-  if (drafter.punctuality.suspended() &&
-      (drafter.sessions > 0 || !drafter.punctuality.IsTrialDue(clock_->Now()))) {
-    return false;
-  }
-  // Where it names a limit, it makes room by sessions of others.
-  const bool room = drafter.session_limit.has_value()
-                        ? drafter.sessions < *drafter.session_limit
-                        : drafter.reported_sessions < drafter.hello.max_sessions;
-  return room && drafter.sessions < drafter.hello.max_sessions &&
-         tokens <= drafter.hello.max_context;
+std::optional<uint64_t> DrafterPool::Choose(int tokens, bool try_silent) const {
+  return ChooseDrafter(drafters_, assignments_, tokens, try_silent, clock_->Now());
 }
 
-DrafterPool::Drafter* DrafterPool::Best(int tokens, bool try_silent, uint64_t* id) {
-  // A suspended one that is due to be tried, else by expected time; of two that are alike (or new)
-  // the one with fewer sessions.
-  const auto key = [](const Drafter& d) {
-    return std::tuple(!d.punctuality.suspended(), ExpectedSeconds(d), Sessions(d));
-  };
-  Drafter* best = nullptr;
-  for (auto& [candidate, drafter] : drafters_) {
-    if (drafter.punctuality.silent() && !try_silent) continue;
-    if (!Takes(drafter, tokens) || (best != nullptr && key(*best) <= key(drafter))) continue;
-    best = &drafter;
-    *id = candidate;
-  }
-  return best;
+bool DrafterPool::HasRoom(int tokens) {
+  return !draining_ && Choose(tokens, /*try_silent=*/true).has_value();
 }
 
-bool DrafterPool::Open(const SessionStart& start) {
-  if (draining_) return false;
-  uint64_t id = 0;
-  Drafter* const best =
-      Best(static_cast<int>(start.tokens.size()) + start.plan.shape.length, true, &id);
-  if (best == nullptr) return false;
+void DrafterPool::Open(SessionOpening opening) {
+  const auto tokens = static_cast<int>(opening.tokens.size());
+  const std::optional<uint64_t> id =
+      Choose(tokens + opening.plan.shape.length, /*try_silent=*/true);
+  OUTRIDER_CHECK(id.has_value());
+  ConnectedDrafter& drafter = drafters_.at(*id);
   const Time now = clock_->Now();
-  const bool trial = BeginTrialIfDue(*best);
+  const bool trial = BeginTrialIfDue(drafter);
   const bool awaited_trial =
-      trial && best->punctuality.MayResume(now) && now >= next_awaited_trial_;
-  ++best->sessions;
-  SessionStart bounded = start;
-  bounded.plan = Bounded(start.plan, best->hello);
-  assignments_[start.session] = {.drafter = id,
-                                 .tokens = static_cast<int>(start.tokens.size()),
-                                 .plan = bounded.plan,
-                                 .sent = now,
-                                 .opened = now,
-                                 .trial = trial,
-                                 .awaited_trial = awaited_trial,
-                                 .kind = start.kind};
-  best->link->SendOpen(bounded);
-  return true;
+      trial && drafter.punctuality.MayResume(now) && now >= next_awaited_trial_;
+  opening.plan = Bounded(std::move(opening.plan), drafter.hello);
+  assignments_.Add(opening.session, {.drafter = *id,
+                                     .tokens = tokens,
+                                     .plan = opening.plan,
+                                     .sent = now,
+                                     .opened = now,
+                                     .trial = trial,
+                                     .awaited_trial = awaited_trial,
+                                     .kind = opening.kind});
+  drafter.link->SendOpen(std::move(opening));
 }
 
 void DrafterPool::MarkLate(uint64_t session) {
-  const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return;
-  Assignment& assignment = it->second;
-  Drafter& drafter = drafters_.at(assignment.drafter);
+  Assignment* const found = assignments_.Find(session);
+  if (found == nullptr) return;
+  Assignment& assignment = *found;
+  ConnectedDrafter& drafter = drafters_.at(assignment.drafter);
   const bool suspended = drafter.punctuality.suspended();
   assignment.late = true;
   assignment.awaited_trial = false;
@@ -365,25 +294,28 @@ void DrafterPool::MarkLate(uint64_t session) {
   if (may_read && !suspended && assignment.late_in_a_row < kLateToMove) return;
   const double taken = Seconds(clock_->Now() - assignment.sent);
   const bool reads = assignment.reads && assignment.parts == 0;
-  drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken, drafter.heard <= assignment.sent);
+  drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken,
+                               drafter.last_message <= assignment.sent);
   ReportSuspension(assignment.drafter, drafter, suspended);
 }
 
 bool DrafterPool::ReassignSession(uint64_t session) {
-  const auto it = assignments_.find(session);
-  if (it == assignments_.end() || draining_) return false;
-  const Assignment& assignment = it->second;
-  Drafter& drafter = drafters_.at(assignment.drafter);
+  const Assignment* const assignment = assignments_.Find(session);
+  if (assignment == nullptr || draining_) return false;
+  const uint64_t from = assignment->drafter;
+  ConnectedDrafter& drafter = drafters_.at(from);
   const bool suspended = drafter.punctuality.suspended();
-  if (!suspended && assignment.late_in_a_row < kLateToMove) return false;
+  if (!suspended && assignment->late_in_a_row < kLateToMove) return false;
   // A trial has as long as any draft that would be waited for.
-  const double held = Seconds(clock_->Now() - assignment.opened);
-  if (suspended && assignment.trial && held < Punctuality::kMaxPatience) return false;
-  uint64_t id = 0;
-  const Drafter* const best =
-      Best(assignment.tokens + assignment.plan.shape.length, /*try_silent=*/false, &id);
-  if (best == nullptr || best == &drafter) return false;
-  if (!suspended && ExpectedSeconds(*best) >= ExpectedSeconds(drafter)) return false;
+  const double held = Seconds(clock_->Now() - assignment->opened);
+  if (suspended && assignment->trial && held < Punctuality::kMaxTimeout) return false;
+  const std::optional<uint64_t> to =
+      Choose(assignment->tokens + assignment->plan.shape.length, /*try_silent=*/false);
+  if (!to.has_value() || *to == from) return false;
+  const auto expected = [this](uint64_t id) {
+    return ExpectedSeconds(drafters_.at(id), assignments_.CountOf(id));
+  };
+  if (!suspended && expected(*to) >= expected(from)) return false;
   // Not back to where it comes from.
   BeginTrialIfDue(drafter);
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
@@ -391,100 +323,77 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   return true;
 }
 
-void DrafterPool::Decide(const RoundDecision& decision) {
-  const auto it = assignments_.find(decision.session);
-  if (it == assignments_.end()) return;
-  Assignment& assignment = it->second;
-  Drafter& drafter = drafters_.at(assignment.drafter);
-  assignment.tokens += decision.accepted + static_cast<int>(decision.next.size());
-  // The storage of an inner vector stays where it is when the outer one grows.
-  drafter.tokens.emplace_back(decision.next.begin(), decision.next.end());
-  drafter.accepted_tokens += static_cast<uint64_t>(decision.accepted);
-  RoundDecision& queued = drafter.decisions.emplace_back(decision);
-  queued.next = drafter.tokens.back();
-  queued.plan = Bounded(decision.plan, drafter.hello);
-  drafter.crossing += PartsToCome(assignment);
-  const Time now = clock_->Now();
+void DrafterPool::Decide(RoundDecision decision) {
+  Assignment* const assignment = assignments_.Find(decision.session);
+  if (assignment == nullptr) return;
+  OUTRIDER_CHECK(decision.node <= assignment->draft.size());
+  ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
+  const int accepted = assignment->draft.depth(decision.node);
+  drafter.accepted_tokens += static_cast<uint64_t>(accepted);
+  drafter.crossing_parts += assignment->PartsToCome();
   BeginTrialIfDue(drafter);
-  if (!assignment.complete && !assignment.reads) {
-    assignment.overdue = {.round = assignment.plan.round, .sent = assignment.sent};
-  }
-  // What it read before a draft that has begun, it need not read before the next.
-  assignment.reads = assignment.reads && assignment.fresh && assignment.parts == 0;
-  assignment.plan = queued.plan;
-  assignment.sent = now;
-  assignment.late = false;
-  assignment.draft = {};
-  assignment.complete = false;
-  assignment.parts = 0;
-  if (static_cast<int>(decision.next.size()) > kManyTokens) {
-    assignment.reads = true;
-    assignment.last_seconds = DraftTiming::kUnknown;
-  }
+  decision.plan = Bounded(std::move(decision.plan), drafter.hello);
+  assignment->BeginRound(decision.plan, accepted, static_cast<int>(decision.next.size()),
+                         clock_->Now());
+  drafter.decisions.push_back(std::move(decision));
 }
 
 void DrafterPool::Close(uint64_t session) {
-  const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return;
-  Drafter& drafter = drafters_.at(it->second.drafter);
-  --drafter.sessions;
-  drafter.crossing += PartsToCome(it->second);
+  const Assignment* const assignment = assignments_.Find(session);
+  if (assignment == nullptr) return;
+  ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
+  drafter.crossing_parts += assignment->PartsToCome();
   std::erase_if(drafter.decisions,
                 [session](const RoundDecision& d) { return d.session == session; });
   drafter.link->SendClose(session);
-  assignments_.erase(it);
+  assignments_.Remove(session);
 }
 
 void DrafterPool::Flush() {
   for (auto& [id, drafter] : drafters_) {
     if (drafter.decisions.empty()) continue;
-    drafter.link->SendDecisions(drafter.decisions);
-    drafter.decisions.clear();
-    drafter.tokens.clear();
+    drafter.link->SendDecisions(std::exchange(drafter.decisions, {}));
   }
 }
 
-Patience DrafterPool::PatienceWith(uint64_t session, Duration worth) {
-  const auto it = assignments_.find(session);
-  if (it == assignments_.end()) return {};
-  Assignment& assignment = it->second;
-  assignment.worth = Seconds(worth);
-  const Punctuality& punctuality = drafters_.at(assignment.drafter).punctuality;
+DraftTimeout DrafterPool::SetTimeout(uint64_t session, Duration worth) {
+  Assignment* const assignment = assignments_.Find(session);
+  if (assignment == nullptr) return {};
+  assignment->worth = Seconds(worth);
+  const Punctuality& punctuality = drafters_.at(assignment->drafter).punctuality;
   if (!punctuality.suspended()) {
-    return {.usual = FromSeconds(punctuality.Patience(assignment.worth))};
+    return {.usual = FromSeconds(punctuality.Timeout(assignment->worth))};
   }
-  if (!assignment.awaited_trial) return {};
-  const double patience = Punctuality::TrialPatience(assignment.worth);
-  next_awaited_trial_ = clock_->Now() + FromSeconds(patience / kTrialShare);
-  return {.usual = FromSeconds(patience), .trial = true};
+  if (!assignment->awaited_trial) return {};
+  const double timeout = Punctuality::TrialTimeout(assignment->worth);
+  next_awaited_trial_ = clock_->Now() + FromSeconds(timeout / kTrialShare);
+  return {.usual = FromSeconds(timeout), .trial = true};
 }
 
 std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
-  uint64_t id = 0;
   DraftTiming timing;
-  const Drafter* drafter = nullptr;
-  if (const auto it = assignments_.find(session); it != assignments_.end()) {
-    drafter = &drafters_.at(it->second.drafter);
-    timing.last = it->second.last_seconds;
+  std::optional<uint64_t> id;
+  if (const Assignment* const assignment = assignments_.Find(session)) {
+    id = assignment->drafter;
+    timing.last = assignment->last_seconds;
   } else if (!draining_) {
-    drafter = Best(tokens, true, &id);
+    id = Choose(tokens, /*try_silent=*/true);
   }
-  if (drafter == nullptr) return std::nullopt;
-  timing.trial = drafter->punctuality.suspended();
-  if (timing.trial && !drafter->punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
-  timing.acceptance_head = drafter->hello.acceptance_head;
-  timing.model = drafter->hello.model;
-  const Estimate& round_trip = drafter->punctuality.round_trip();
-  if (round_trip.measured) {
-    timing.network = std::max(round_trip.mean - drafter->drafting.mean, 0.0);
-  }
-  if (drafter->depth.measured) timing.depth = drafter->depth.mean;
+  if (!id.has_value()) return std::nullopt;
+  const ConnectedDrafter& drafter = drafters_.at(*id);
+  timing.trial = drafter.punctuality.suspended();
+  if (timing.trial && !drafter.punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
+  timing.acceptance_head = drafter.hello.acceptance_head;
+  timing.model = drafter.hello.model;
+  const Estimate& round_trip = drafter.punctuality.round_trip();
+  if (round_trip.measured) timing.network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
+  if (drafter.depth.measured) timing.depth = drafter.depth.mean;
   return timing;
 }
 
 std::string DrafterPool::DrafterName(uint64_t session) const {
-  const auto it = assignments_.find(session);
-  return it == assignments_.end() ? "" : drafters_.at(it->second.drafter).hello.name;
+  const Assignment* const assignment = assignments_.Find(session);
+  return assignment == nullptr ? "" : drafters_.at(assignment->drafter).hello.name;
 }
 
 std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
@@ -492,14 +401,14 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
   for (const auto& [id, drafter] : drafters_) {
     out.push_back({.name = drafter.hello.name,
                    .model = drafter.hello.model,
-                   .sessions = drafter.sessions,
+                   .sessions = assignments_.CountOf(id),
                    .max_sessions = drafter.hello.max_sessions,
                    .connected_seconds = Seconds(clock_->Now() - drafter.joined),
                    .drafted_tokens = drafter.drafted_tokens,
                    .accepted_tokens = drafter.accepted_tokens,
                    .round_trip_ms = drafter.punctuality.round_trip().mean * 1e3,
                    .drafting_ms = drafter.drafting.mean * 1e3,
-                   .reported_sessions = drafter.reported_sessions,
+                   .reported_sessions = drafter.load.sessions,
                    .acceptance_head = drafter.hello.acceptance_head,
                    .silent = drafter.punctuality.silent()});
   }

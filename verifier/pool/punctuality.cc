@@ -10,7 +10,7 @@ namespace {
 // For a suspended drafter.
 constexpr double kMaxTrial = 0.25;
 // Five scheduler slices of 4 ms: below, a busy machine cannot be told from a slow drafter.
-constexpr double kMinPatience = 0.02;
+constexpr double kMinTimeout = 0.02;
 // How many deviations are waited for (RFC 6298).
 constexpr double kDeviations = 4;
 
@@ -32,17 +32,17 @@ constexpr Duration kFirstTrial = std::chrono::milliseconds(500);
 constexpr int kMaxTrialDoublings = 5;
 
 // Longest time of a draft that is worth waiting for.
-double Longest(double worth) { return std::clamp(worth, kMinPatience, Punctuality::kMaxPatience); }
+double Longest(double worth) { return std::clamp(worth, kMinTimeout, Punctuality::kMaxTimeout); }
 
 }  // namespace
 
-double Punctuality::Patience(double worth) const {
+double Punctuality::Timeout(double worth) const {
   if (suspended_) return 0;
-  return std::clamp(round_trip_.mean + kDeviations * round_trip_.deviation, kMinPatience,
+  return std::clamp(round_trip_.mean + kDeviations * round_trip_.deviation, kMinTimeout,
                     Longest(worth));
 }
 
-double Punctuality::TrialPatience(double worth) { return std::min(Longest(worth), kMaxTrial); }
+double Punctuality::TrialTimeout(double worth) { return std::min(Longest(worth), kMaxTrial); }
 
 void Punctuality::BeginTrial(Time now) {
   try_again_ = now + kFirstTrial * (1 << std::min(trials_, kMaxTrialDoublings));
@@ -55,7 +55,7 @@ void Punctuality::RepeatTrial(Time now) {
 }
 
 void Punctuality::RecordRefusal(Time now, double seconds) {
-  if (seconds > kMinPatience) MarkLate(now, /*at_least=*/0, /*silent=*/false);
+  if (seconds > kMinTimeout) MarkLate(now, /*at_least=*/0, /*silent=*/false);
 }
 
 void Punctuality::MarkLate(Time now, double at_least, bool silent) {

@@ -20,7 +20,7 @@ namespace outrider {
 class Punctuality {
  public:
   // Longest wait for any draft.
-  static constexpr double kMaxPatience = 1.0;
+  static constexpr double kMaxTimeout = 1.0;
 
   // From a plan's sending to its whole draft. A draft that never came counts with the time that was
   // waited for it.
@@ -31,10 +31,10 @@ class Punctuality {
 
   // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
   // no longer than it is worth. 0 while suspended.
-  double Patience(double worth) const;
+  double Timeout(double worth) const;
 
   // The same in a trial that is waited for.
-  static double TrialPatience(double worth);
+  static double TrialTimeout(double worth);
 
   // Whether a good draft would end the suspension now.
   bool MayResume(Time now) const { return now >= suspended_until_; }

@@ -2,23 +2,21 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
-#include "common/rpc/wire.h"
-#include "verifier/rpc/wire.h"
 
 namespace outrider {
 namespace {
 
-using AttachStream = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
-using AttachSink = StreamSink<AttachStream, v1::FromVerifier>;
+using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
+using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
 
 // Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
 // rounds of every session. Then the stream is closed; the drafter dials again when it is well.
@@ -34,20 +32,10 @@ class StreamedDrafter final : public DrafterLink {
       : sink_(std::move(sink)), metrics_(metrics) {}
 
   void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
-  void SendOpen(const SessionStart& start) override { Send(ToWire(start)); }
-  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
-    Send(ToWire(decisions));
-  }
-  void SendClose(uint64_t session) override {
-    v1::FromVerifier message;
-    message.mutable_close()->set_session(session);
-    Send(std::move(message));
-  }
-  void SendDrain() override {
-    v1::FromVerifier message;
-    message.mutable_drain();
-    Send(std::move(message));
-  }
+  void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
+  void SendDecisions(std::vector<RoundDecision> decisions) override { Send(ToWire(decisions)); }
+  void SendClose(uint64_t session) override { Send(CloseMessage(session)); }
+  void SendDrain() override { Send(DrainMessage()); }
   void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
 
  private:
@@ -65,7 +53,7 @@ class StreamedDrafter final : public DrafterLink {
 // Thread: any.
 class ReadGate {
  public:
-  ReadGate(AttachStream* reactor, Incoming<v1::FromDrafter>* message,
+  ReadGate(AttachCall* reactor, Incoming<v1::FromDrafter>* message,
            std::shared_ptr<AttachSink> sink)
       : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
 
@@ -75,7 +63,7 @@ class ReadGate {
     ++pending_;
   }
   // The engine has taken one.
-  void Done() OUTRIDER_EXCLUDES(mu_) {
+  void Release() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --pending_;
     if (std::exchange(waiting_, false)) {
@@ -90,7 +78,7 @@ class ReadGate {
   }
 
  private:
-  AttachStream* const reactor_;
+  AttachCall* const reactor_;
   Incoming<v1::FromDrafter>* const message_;
   const std::shared_ptr<AttachSink> sink_;
   Mutex mu_;
@@ -98,7 +86,7 @@ class ReadGate {
   bool waiting_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
-class AttachReactor final : public AttachStream {
+class AttachReactor final : public AttachCall {
  public:
   AttachReactor(uint64_t id, VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
       : id_(id),
@@ -121,8 +109,8 @@ class AttachReactor final : public AttachStream {
       return;
     }
     if (const Status status = Handle(); !status.ok()) {
-      end_ =
-          status.code() == Code::kResourceExhausted ? StreamEnd::kOverload : StreamEnd::kNonsense;
+      end_ = status.code() == Code::kResourceExhausted ? StreamEnd::kOverload
+                                                       : StreamEnd::kProtocolError;
       Leave();
       sink_->Close(ToGrpc(status));
       return;
@@ -163,7 +151,7 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        OUTRIDER_ASSIGN(std::vector<ArrivedDraft> drafts,
+        OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
                         FromWire(message.drafts(), pool_->law_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
                      bytes = message.ByteSizeLong()]() mutable {
@@ -172,12 +160,8 @@ class AttachReactor final : public AttachStream {
       }
       case v1::FromDrafter::kLoad: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
-        const v1::Load& load = message.load();
-        std::optional<int> limit;
-        if (load.has_session_limit()) limit = ToInt(load.session_limit());
-        return Post([pool = pool_, id = id_, sessions = ToInt(load.sessions()), limit] {
-          pool->OnLoad(id, sessions, limit);
-        });
+        return Post(
+            [pool = pool_, id = id_, load = FromWire(message.load())] { pool->OnLoad(id, load); });
       }
       case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
     }
@@ -189,7 +173,7 @@ class AttachReactor final : public AttachStream {
     gate_->Pend();
     if (thread_->TryPost([task = std::move(task), gate = gate_]() mutable {
           task();
-          gate->Done();
+          gate->Release();
         })) {
       return Status();
     }
@@ -225,12 +209,12 @@ DraftingService::DraftingService(const DrafterAuthorization* authorization,
           std::bind_front(&DraftingService::Open, this)));
 }
 
-AttachStream* DraftingService::Open(grpc::CallbackServerContext* context) {
+AttachCall* DraftingService::Open(grpc::CallbackServerContext* context) {
   if (const Status status = authorization_->Admit(*context); !status.ok()) {
     metrics_->drafters_refused_total.Increment();
     Log(LogLevel::kWarning, "drafter refused",
         {{"peer", context->peer()}, {"reason", status.ToString()}});
-    return new RefusedCall<AttachStream>(status);
+    return new RefusedCall<AttachCall>(status);
   }
   return new AttachReactor(next_id_++, metrics_, pool_, thread_);
 }

@@ -15,6 +15,10 @@
 
 namespace outrider {
 
+// The largest message of a drafter has an entry for each draft and for each row: some thousand
+// drafts of 64 rows.
+inline constexpr MessageLimits kDrafterMessage{.bytes = 16 << 20, .entries = 1 << 18};
+
 class DraftingService final : public v1::Drafting::CallbackService {
  public:
   // All must outlive the service. The pool is touched on the engine thread only.

@@ -12,8 +12,8 @@
 #include "common/rpc/stream_sink.h"
 #include "verifier/engine/request_trace.h"
 #include "verifier/rpc/call_trace.h"
+#include "verifier/rpc/generation_wire.h"
 #include "verifier/rpc/padding.h"
-#include "verifier/rpc/wire.h"
 
 namespace outrider {
 namespace {

@@ -46,7 +46,7 @@ TEST_F(ChainDrafterTest, EverySessionMustDraftAChain) {
   Hold(connection, Request(3, Sequences(2, 4)));
   EXPECT_EQ(Depths(), 0);
   parts_->sessions.Forget(connection, 3);
-  OpenEvent trained = Request(4, Sequences(1, 4));
+  SessionOpening trained = Request(4, Sequences(1, 4));
   trained.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
   Hold(connection, trained).prompt = 1;
   EXPECT_EQ(Depths(), 0);

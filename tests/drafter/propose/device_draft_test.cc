@@ -57,7 +57,7 @@ class DeviceDraftTest : public LoopTest {
   }
   size_t TokensSent() {
     size_t tokens = 0;
-    for (const Draft& draft : link_->TakeDrafts()) tokens += draft.chunk.tokens.size();
+    for (const DraftPart& draft : link_->TakeDrafts()) tokens += draft.chunk.tokens.size();
     return tokens;
   }
 
@@ -65,19 +65,19 @@ class DeviceDraftTest : public LoopTest {
 };
 
 // All kinds of drafts, all that they are sampled and stopped by.
-std::vector<OpenEvent> ManySessions() {
+std::vector<SessionOpening> ManySessions() {
   const DraftShape shapes[] = {{.length = 5, .branching = {}},
                                {.length = 3, .branching = {3, 2}},
                                {.length = 4, .branching = {2}}};
-  std::vector<OpenEvent> sessions;
+  std::vector<SessionOpening> sessions;
   for (int i = 0; i < 72; ++i) {
-    OpenEvent open{.session = static_cast<uint64_t>(i),
-                   .tokens = {i % 20, 3, i % 7, 3, 5},
-                   .prompt_tokens = 3,
-                   .sampling = {.temperature = 0.5f + 0.1f * static_cast<float>(i % 7)},
-                   .seed = 100 + static_cast<uint64_t>(i),
-                   .kind = static_cast<DraftKind>(i % 3),
-                   .plan = {.round = 1, .shape = shapes[i / 3 % 3]}};
+    SessionOpening open{.session = static_cast<uint64_t>(i),
+                        .tokens = {i % 20, 3, i % 7, 3, 5},
+                        .prompt_tokens = 3,
+                        .sampling = {.temperature = 0.5f + 0.1f * static_cast<float>(i % 7)},
+                        .seed = 100 + static_cast<uint64_t>(i),
+                        .kind = static_cast<DraftKind>(i % 3),
+                        .plan = {.round = 1, .shape = shapes[i / 3 % 3]}};
     if (i % 4 == 1) open.sampling.top_k = 1 + i % 9;
     if (i % 5 == 1) open.sampling.top_p = 0.8f;
     if (i % 7 == 1) open.sampling.min_p = 0.1f;
@@ -101,7 +101,7 @@ TEST_F(DeviceDraftTest, DraftsAreTheHosts) {
     std::vector<DraftTree> drafts[2];
     for (const bool on_device : {false, true}) {
       Begin(on_device, {.head = with_head ? &Head() : nullptr});
-      for (const OpenEvent& session : ManySessions()) {
+      for (const SessionOpening& session : ManySessions()) {
         Push(session);
         drafts[on_device].push_back(TheDraft());
         Push(CloseEvent{session.session});
@@ -125,7 +125,7 @@ TEST_F(DeviceDraftTest, DraftsAreTheHosts) {
 }
 
 TEST_F(DeviceDraftTest, BrokenRowsDraftTheSame) {
-  for (const OpenEvent& session : ManySessions()) {
+  for (const SessionOpening& session : ManySessions()) {
     std::vector<DraftTree> drafts;
     for (const bool on_device : {false, true}) {
       Begin(on_device);
@@ -151,7 +151,7 @@ TEST_F(DeviceDraftTest, BrokenRowsDraftTheSame) {
 // The ends that are guessed at come from rows as well: the same passes in the same order.
 TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
   size_t passes = 0;
-  for (const OpenEvent& session : ManySessions()) {
+  for (const SessionOpening& session : ManySessions()) {
     std::vector<std::vector<TokenId>> fed[2];
     for (const bool on_device : {false, true}) {
       Begin(on_device, {.ahead_tokens = 24, .max_ahead_rows = 6});
@@ -176,7 +176,7 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27));
   EXPECT_EQ(model_->device()->bytes_to_host(), counts_.bytes);
   // The argmax and one more.
-  OpenEvent greedy = Session(2, 6);
+  SessionOpening greedy = Session(2, 6);
   greedy.kind = DraftKind::kArgmax;
   Push(greedy);
   (void)TheDraft();
@@ -252,15 +252,15 @@ TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
   for (const bool on_device : {false, true}) {
     Begin(on_device);
     for (uint64_t id = 0; id < 5; ++id) {
-      OpenEvent open = Session(id, 16, {1, 2, static_cast<TokenId>(id)});
+      SessionOpening open = Session(id, 16, {1, 2, static_cast<TokenId>(id)});
       open.kind = static_cast<DraftKind>(id % 3);
       open.sampling.presence_penalty = 1.f;
       Push(open);
       loop_->Step();
     }
     StepToRest();
-    std::map<uint64_t, std::vector<Draft>> parts;
-    for (Draft& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
+    std::map<uint64_t, std::vector<DraftPart>> parts;
+    for (DraftPart& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
     for (auto& [id, of_session] : parts) {
       drafts[on_device].push_back(Assemble(std::move(of_session)));
     }
@@ -279,7 +279,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   for (int kind = 0; kind < 5; ++kind) {
     limits_.max_entries = kind == 4 ? kMaxChainEntries + 1 : kMaxChainEntries;
     Begin(true, {.head = kind == 2 ? &Head() : nullptr});
-    OpenEvent open = Session(1, 4);
+    SessionOpening open = Session(1, 4);
     if (kind == 0) open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.001f};
     if (kind == 1) open.plan.stop = {.kind = StopRule::Kind::kEntropy, .threshold = 90.f};
     if (kind == 2) open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.999f};
@@ -291,7 +291,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   // The head's rule without a head is a fixed length.
   limits_.max_entries = kMaxChainEntries;
   Begin(true);
-  OpenEvent open = Session(1, 4);
+  SessionOpening open = Session(1, 4);
   open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.4f};
   Push(open);
   StepToRest();
@@ -305,7 +305,7 @@ TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
     std::vector<DraftTree> drafts[2];
     for (const bool on_device : {false, true}) {
       Begin(on_device, {}, {.eos_token_ids = {2, 9, 11, 20}});
-      OpenEvent open = Session(id, 8);
+      SessionOpening open = Session(id, 8);
       open.kind = static_cast<DraftKind>(id % 3);
       Push(open);
       drafts[on_device].push_back(TheDraft());
@@ -402,8 +402,8 @@ TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
       Push(Session(1, 4, {1, 2}));
       Push(Session(2, 4, {3, 4}));
       StepToRest();
-      std::map<uint64_t, std::vector<Draft>> parts;
-      for (Draft& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
+      std::map<uint64_t, std::vector<DraftPart>> parts;
+      for (DraftPart& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
       for (auto& [id, of_session] : parts) {
         drafts[on_device].push_back(Assemble(std::move(of_session)));
       }

@@ -18,20 +18,20 @@ class DraftAheadTest : public LoopTest {
  protected:
   static constexpr DraftLoopOptions kAhead = {.ahead_tokens = 64, .max_ahead_rows = 16};
 
-  static OpenEvent Of(DraftKind kind, OpenEvent session) {
+  static SessionOpening Of(DraftKind kind, SessionOpening session) {
     session.kind = kind;
     if (kind == DraftKind::kArgmax) session.sampling.temperature = 0.f;
     return session;
   }
 
   // Sends the verdict and moves `session` along.
-  void Decide(OpenEvent& session, const DraftTree& draft, int node, TokenId next,
+  void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
               const DraftPlan& plan) {
-    Push(SessionVerdict{.session = session.session,
-                        .round = session.plan.round,
-                        .node = node,
-                        .next = {next},
-                        .plan = plan});
+    Push(RoundDecision{.session = session.session,
+                       .round = session.plan.round,
+                       .node = node,
+                       .next = {next},
+                       .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.push_back(next);
@@ -39,7 +39,7 @@ class DraftAheadTest : public LoopTest {
   }
 
   // The likeliest token behind `node` that was not drawn there.
-  TokenId LikelyBehind(const OpenEvent& session, const DraftTree& draft, int node) {
+  TokenId LikelyBehind(const SessionOpening& session, const DraftTree& draft, int node) {
     std::vector<TokenId> path = session.tokens;
     for (const TokenId token : draft.Path(node)) path.push_back(token);
     std::vector<float> row = model_->Logits(path);
@@ -53,14 +53,14 @@ TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax}) {
     for (int node = 0; node <= 3; ++node) {
       Start({}, kAhead);
-      OpenEvent session = Of(kind, Session(1, 3));
+      SessionOpening session = Of(kind, Session(1, 3));
       Push(session);
       const DraftTree draft = TheDraft();
       const size_t passes = model_->batches().size();
       const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
       Decide(session, draft, node, LikelyBehind(session, draft, node), plan);
       // The verdict's own step: nothing was left to be fed for it.
-      std::vector<Draft> parts;
+      std::vector<DraftPart> parts;
       loop_->Step();
       parts = link_->TakeDrafts();
       ASSERT_THAT(parts, SizeIs(1)) << node;
@@ -76,7 +76,7 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
     Start({}, kAhead);
     for (TokenId next = 0; next < kVocab; ++next) {
       for (int node = 0; node <= 3; ++node) {
-        OpenEvent session = Of(kind, Session(1, 3));
+        SessionOpening session = Of(kind, Session(1, 3));
         Push(session);
         const DraftTree draft = TheDraft();
         Decide(session, draft, node, next, {.round = 2, .shape = Sequences(1, 3)});
@@ -121,16 +121,16 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     Start(model, options);
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &observer);
     link_ = Connect(kConnection);
-    OpenEvent session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
+    SessionOpening session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
     session.plan.stop = stops[below(5)];
     Push(session);
     for (int round = 0; round < 20; ++round) {
-      std::vector<Draft> parts;
+      std::vector<DraftPart> parts;
       do {
         ASSERT_TRUE(loop_->Step());
-        for (Draft& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+        for (DraftPart& part : link_->TakeDrafts()) parts.push_back(std::move(part));
       } while (parts.empty() || parts.back().chunk.more);
       const DraftTree draft = Assemble(std::move(parts));
       ExpectSameDraft(draft, Oracle(session));
@@ -155,20 +155,20 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
 TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
   for (const int length : {1, 2, 3, 6}) {
     Start({}, kAhead);
-    OpenEvent session = Session(1, 4);
+    SessionOpening session = Session(1, 4);
     Push(session);
     const DraftTree draft = TheDraft();
     Decide(session, draft, 0, LikelyBehind(session, draft, 0),
            {.round = 2, .shape = Sequences(1, length)});
     const size_t passes = model_->batches().size();
     loop_->Step();
-    std::vector<Draft> parts = link_->TakeDrafts();
+    std::vector<DraftPart> parts = link_->TakeDrafts();
     ASSERT_FALSE(parts.empty());
     EXPECT_THAT(parts[0].chunk.tokens, SizeIs(std::min(length, 4)));
     if (length > 4) {  // the missing depths
       EXPECT_GT(model_->batches().size(), passes);
       StepToRest();
-      for (Draft& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+      for (DraftPart& part : link_->TakeDrafts()) parts.push_back(std::move(part));
     }
     ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
   }
@@ -217,10 +217,10 @@ TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
   StepToRest();
   EXPECT_LT(model_->free_pages(), 3);
   (void)link_->TakeDrafts();
-  const OpenEvent other = Session(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
+  const SessionOpening other = Session(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
   Push(other);
   StepToRest();
-  const std::vector<Draft> parts = link_->TakeDrafts();
+  const std::vector<DraftPart> parts = link_->TakeDrafts();
   ASSERT_FALSE(parts.empty());
   EXPECT_THAT(parts[0].chunk.tokens, SizeIs(4)) << "refused for pages that guesses held";
   Push(CloseEvent{1});

@@ -61,7 +61,7 @@ TEST_F(DraftForwardTest, StatesComeWhereSomebodyWantsThem) {
   Build();
   VerifierConnection& connection = Connect(1);
   Hold(connection, 1, 2, {5, 6});
-  OpenEvent trained = Request(2, Sequences(1, 2), {7, 8});
+  SessionOpening trained = Request(2, Sequences(1, 2), {7, 8});
   trained.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
   Hold(connection, trained).prompt = 1;
   const std::vector<PassShare> shares = PlanPass(parts_->sessions, {});

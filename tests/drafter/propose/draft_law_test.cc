@@ -90,13 +90,13 @@ class DraftLawTest : public LoopTest {
   void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit,
              const StopRule& stop = {}) {
     Start({.vocab_size = 12, .order = 1}, {}, 12);
-    OpenEvent session = Session(1, shape);
+    SessionOpening session = Session(1, shape);
     session.sampling = {.temperature = 0.8f, .top_k = 9, .top_p = 0.95f};
     session.plan.stop = stop;
     Push(session);
     for (uint32_t round = 1; round <= kRounds; ++round) {
       StepToRest();
-      std::vector<outrider::Draft> parts = link_->TakeDrafts();
+      std::vector<DraftPart> parts = link_->TakeDrafts();
       ASSERT_EQ(parts.size(), 1u);
       const DraftChunk chunk = parts[0].chunk;
       ASSERT_FALSE(chunk.tokens.empty());
@@ -111,11 +111,11 @@ class DraftLawTest : public LoopTest {
       }
       visit(depths);
       if (HasFailure()) return;
-      Push(SessionVerdict{.session = 1,
-                          .round = round,
-                          .node = 0,
-                          .next = {},
-                          .plan = {.round = round + 1, .shape = shape, .stop = stop}});
+      Push(RoundDecision{.session = 1,
+                         .round = round,
+                         .node = 0,
+                         .next = {},
+                         .plan = {.round = round + 1, .shape = shape, .stop = stop}});
     }
   }
 };

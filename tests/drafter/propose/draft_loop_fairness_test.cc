@@ -20,17 +20,17 @@ class DraftLoopFairness : public LoopTest {
   // Sessions whose plan was answered by nothing.
   static std::vector<uint64_t> Refused(PuppetVerifierLink& link) {
     std::vector<uint64_t> refused;
-    for (const Draft& draft : link.TakeDrafts()) {
+    for (const DraftPart& draft : link.TakeDrafts()) {
       if (draft.chunk.tokens.empty()) refused.push_back(draft.session);
     }
     return refused;
   }
   static std::vector<int> Limits(PuppetVerifierLink& link) {
     std::vector<int> limits;
-    for (const DrafterLoad& load : link.TakeLoads()) limits.push_back(load.session_limit);
+    for (const DrafterLoad& load : link.TakeLoads()) limits.push_back(load.session_limit.value());
     return limits;
   }
-  static SessionVerdict Verdict(uint64_t session) {
+  static RoundDecision Verdict(uint64_t session) {
     return {.session = session,
             .round = 1,
             .node = 0,
@@ -115,7 +115,7 @@ TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
   Push(Session(2, 8, {3}), kOther);
   loop_->Step();
   std::set<uint64_t> answered;
-  for (const Draft& draft : other->TakeDrafts()) answered.insert(draft.session);
+  for (const DraftPart& draft : other->TakeDrafts()) answered.insert(draft.session);
   EXPECT_THAT(answered, ElementsAre(1, 2)) << "half of the places are its own";
   EXPECT_EQ(link_->TakeDrafts().size(), 2u);
 }
@@ -127,7 +127,7 @@ TEST_F(DraftLoopFairness, APromptOfOneDoesNotWaitForAllPromptsOfAnother) {
   for (uint64_t s = 1; s <= 8; ++s) Push(Session(s, 1, prompt));
   Push(Session(1, 1, prompt), kOther);
   int steps = 0;
-  std::vector<Draft> drafts;
+  std::vector<DraftPart> drafts;
   while (drafts.empty() && steps < 1000) {
     loop_->Step();
     ++steps;

@@ -19,7 +19,7 @@ class DraftLoopLimits : public LoopTest {
   // The session is answered without tokens and forgotten.
   void ExpectRefused(uint64_t session, uint32_t round) {
     StepToRest();
-    const std::vector<Draft> drafts = link_->TakeDrafts();
+    const std::vector<DraftPart> drafts = link_->TakeDrafts();
     ASSERT_THAT(drafts, SizeIs(1));
     EXPECT_EQ(drafts[0].session, session);
     EXPECT_EQ(drafts[0].round, round);
@@ -28,7 +28,7 @@ class DraftLoopLimits : public LoopTest {
   }
 
   // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
-  void ExpectNonsense(SessionVerdict verdict) {
+  void ExpectNonsense(RoundDecision verdict) {
     Start();
     Push(Session(1, 3));
     ASSERT_FALSE(TheDraft().empty());
@@ -67,11 +67,11 @@ TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   Push(DepthByDepth(Session(1, 5)));
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 1,
-                      .next = {1},
-                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 1,
+                     .next = {1},
+                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(1, 2);
 }
 
@@ -85,25 +85,25 @@ TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
   Start();
   Push(Session(1, 3));
   (void)TheDraft();
-  const SessionVerdict verdict{.session = 1,
-                               .round = 1,
-                               .node = 3,
-                               .next = {1},
-                               .plan = {.round = 2, .shape = Sequences(1, 2)}};
-  Push(VerdictsEvent{{verdict, verdict}});
+  const RoundDecision verdict{.session = 1,
+                              .round = 1,
+                              .node = 3,
+                              .next = {1},
+                              .plan = {.round = 2, .shape = Sequences(1, 2)}};
+  Push(std::vector<RoundDecision>{verdict, verdict});
   ExpectRefused(1, 2);
   ExpectEverythingBack();
 }
 
 TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
   Start();
-  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(RoundDecision{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(44, 2);
 }
 
 TEST_F(DraftLoopLimits, SessionsThatCannotBeAreRefused) {
   Start();
-  std::vector<OpenEvent> impossible(6, Session(1, 3));
+  std::vector<SessionOpening> impossible(6, Session(1, 3));
   impossible[0].tokens.clear();
   impossible[0].prompt_tokens = 0;
   impossible[1].prompt_tokens = 6;
@@ -111,7 +111,7 @@ TEST_F(DraftLoopLimits, SessionsThatCannotBeAreRefused) {
   impossible[3].tokens[1] = -1;
   impossible[4].tokens.assign(257, 1);
   impossible[5].sampling.top_p = -1.f;
-  for (const OpenEvent& open : impossible) {
+  for (const SessionOpening& open : impossible) {
     Push(open);
     ExpectRefused(1, 1);
     ExpectEverythingBack();
@@ -146,18 +146,18 @@ TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   Push(Session(2, 4));
   ExpectRefused(2, 1);
   // The first one takes the last page with its next plan, and finds none with the one after.
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 4,
-                      .next = {1},
-                      .plan = {.round = 2, .shape = Sequences(1, 3)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 4,
+                     .next = {1},
+                     .plan = {.round = 2, .shape = Sequences(1, 3)}});
   EXPECT_FALSE(TheDraft().empty());
   EXPECT_EQ(model_->free_pages(), 0);
-  Push(SessionVerdict{.session = 1,
-                      .round = 2,
-                      .node = 3,
-                      .next = {1},
-                      .plan = {.round = 3, .shape = Sequences(1, 3)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 2,
+                     .node = 3,
+                     .next = {1},
+                     .plan = {.round = 3, .shape = Sequences(1, 3)}});
   ExpectRefused(1, 3);
   ExpectEverythingBack();
 }
@@ -168,13 +168,13 @@ TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
   EXPECT_FALSE(TheDraft().empty());
   Push(Session(2, 4));
   loop_->Step();
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 0,
-                      .next = {1, 2, 3, 4},
-                      .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 0,
+                     .next = {1, 2, 3, 4},
+                     .plan = {.round = 2, .shape = Sequences(1, 4)}});
   StepToRest();
-  const std::vector<Draft> drafts = link_->TakeDrafts();
+  const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(2));
   EXPECT_EQ(drafts[0].session, 1u);
   EXPECT_THAT(drafts[0].chunk.tokens, IsEmpty());
@@ -220,11 +220,11 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
     ExpectRefused(3, 1);
   }
   // And with a verdict.
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 1,
-                      .next = {1},
-                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 1,
+                     .next = {1},
+                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
   ExpectRefused(1, 2);
   Push(CloseEvent{2});
   StepToRest();
@@ -244,8 +244,8 @@ TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
   for (uint64_t id = 1; id <= 4; ++id) Push(Session(id, Sequences(5, 4), {1, 2}));
   Push(Session(5, 4, {1, 2}));
   StepToRest();
-  std::map<uint64_t, std::vector<Draft>> drafts;
-  for (Draft& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
+  std::map<uint64_t, std::vector<DraftPart>> drafts;
+  for (DraftPart& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
   EXPECT_THAT(drafts, SizeIs(5));
   for (auto& [id, parts] : drafts) {
     ExpectSameDraft(Assemble(std::move(parts)),
@@ -255,15 +255,15 @@ TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
 
 TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   Start({.max_position_embeddings = 8});
-  const OpenEvent session = Session(1, 10);
+  const SessionOpening session = Session(1, 10);
   Push(session);
   // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
   ExpectSameDraft(TheDraft(), Oracle(session, {.round = 1, .shape = Sequences(1, 4)}));
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 4,
-                      .next = {},
-                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 4,
+                     .next = {},
+                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
   ExpectRefused(1, 2);
 }
 
@@ -302,7 +302,7 @@ TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
   Push(Session(99, 1, std::vector<TokenId>(100, 5)));
   for (uint64_t id = 2; id < 20; ++id) Push(Session(id, 16, {1}));
   for (int i = 0; i < 25; ++i) loop_->Step();  // 100 tokens, 4 a step
-  const std::vector<Draft> drafts = link_->TakeDrafts();
+  const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(1));
   EXPECT_EQ(drafts[0].session, 99u);
 }
@@ -322,8 +322,8 @@ class BrokenDraftLogits : public DraftLoopLimits {
       if (std::equal(logits.begin(), logits.end(), row.begin())) logits[4] = NAN;
     });
   }
-  static OpenEvent Of(DraftKind kind, int length) {
-    OpenEvent open = Session(1, length);
+  static SessionOpening Of(DraftKind kind, int length) {
+    SessionOpening open = Session(1, length);
     open.kind = kind;
     if (kind == DraftKind::kArgmax) open.sampling.temperature = 0;
     return open;
@@ -333,7 +333,7 @@ class BrokenDraftLogits : public DraftLoopLimits {
 TEST_F(BrokenDraftLogits, NothingIsDraftedFromThem) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     Start();
-    const OpenEvent open = Of(kind, 3);
+    const SessionOpening open = Of(kind, 3);
     Break(open.tokens);
     Push(open);
     ExpectRefused(1, 1);
@@ -345,14 +345,14 @@ TEST_F(BrokenDraftLogits, DraftsEndInFrontOfThem) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     for (const int chunk_depths : {4, 1}) {
       Start({}, {.chunk_depths = chunk_depths});
-      const OpenEvent open = Of(kind, 3);
+      const SessionOpening open = Of(kind, 3);
       const DraftTree whole = Oracle(open);
       std::vector<TokenId> path = open.tokens;
       path.push_back(whole.token(1));
       Break(path);
       Push(open);
       StepToRest();
-      const std::vector<Draft> parts = link_->TakeDrafts();
+      const std::vector<DraftPart> parts = link_->TakeDrafts();
       ASSERT_FALSE(parts.empty());
       EXPECT_EQ(parts[0].chunk.tokens, std::vector<TokenId>{whole.token(1)});
       EXPECT_EQ(parts[0].chunk.laws.size(), kind == DraftKind::kSampled ? 1u : 0u);

@@ -18,7 +18,7 @@ class DraftLoopTest : public LoopTest {};
 
 TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
   Start();
-  const OpenEvent session = Session(1, 6);
+  const SessionOpening session = Session(1, 6);
   Push(session);
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session));
@@ -27,7 +27,7 @@ TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
 
 TEST_F(DraftLoopTest, AGreedyDraftIsTheArgmaxWithoutRows) {
   Start();
-  OpenEvent session = Session(1, 5);
+  SessionOpening session = Session(1, 5);
   session.sampling.temperature = 0.f;
   session.kind = DraftKind::kArgmax;
   Push(session);
@@ -49,7 +49,7 @@ TEST_F(DraftLoopTest, AnEndOfSequenceIsKeptAsTheLastToken) {
   Start(options);
   int ended = 0;
   for (uint64_t id = 0; id < 50; ++id) {
-    const OpenEvent session = Session(id, 8);
+    const SessionOpening session = Session(id, 8);
     Push(session);
     const DraftTree draft = TheDraft();
     const std::vector<TokenId> tokens = Tokens(draft);
@@ -69,7 +69,7 @@ TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
     Start({}, {}, kLimit);
     std::set<TokenId> drafted;
     for (uint64_t id = 0; id < 40; ++id) {
-      OpenEvent session = Session(id, 10, {static_cast<TokenId>(id % kVocab), 4});
+      SessionOpening session = Session(id, 10, {static_cast<TokenId>(id % kVocab), 4});
       session.kind = kind;
       Push(session);
       const DraftTree draft = TheDraft();
@@ -93,7 +93,7 @@ TEST_F(DraftLoopTest, IdsWithoutTokenAreNeverDrafted) {
 
 TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
   Start();
-  OpenEvent session = Session(1, 16);
+  SessionOpening session = Session(1, 16);
   session.sampling = {.temperature = 0.f, .presence_penalty = 2.f};
   session.kind = DraftKind::kArgmax;
   Push(session);
@@ -136,11 +136,11 @@ TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed)
   Start();
   Push(Session(1, 3));
   const std::vector<TokenId> drafted = Tokens(TheDraft());
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 3,
-                      .next = {17},
-                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 3,
+                     .next = {17},
+                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);  // the last draft token had never been fed
@@ -151,11 +151,11 @@ TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
   Start();
   Push(Session(1, 5));
   (void)TheDraft();
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 2,
-                      .next = {17},
-                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 2,
+                     .next = {17},
+                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);
@@ -166,11 +166,11 @@ TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
   Start();
   Push(Session(1, 5));
   (void)TheDraft();
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 0,
-                      .next = {17, 18},
-                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 0,
+                     .next = {17, 18},
+                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5);
@@ -179,23 +179,23 @@ TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
 
 TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
   Start();
-  OpenEvent session = Session(1, 2);
+  SessionOpening session = Session(1, 2);
   Push(session);
   (void)TheDraft();
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
-  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
+  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session, plan));
 }
 
 TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
   Start();
-  OpenEvent session = DepthByDepth(Session(1, 8));
+  SessionOpening session = DepthByDepth(Session(1, 8));
   Push(session);
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 4)};
-  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
+  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.push_back(11);
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -203,13 +203,13 @@ TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
 
 TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
   Start();
-  OpenEvent session = Session(1, 0);
+  SessionOpening session = Session(1, 0);
   Push(session);
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
   EXPECT_THAT(model_->batches(), IsEmpty());
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
-  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
+  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.insert(session.tokens.end(), {2, 7, 1});
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -219,7 +219,7 @@ TEST_F(DraftLoopTest, OpenReplacesASession) {
   Start();
   Push(DepthByDepth(Session(1, 4)));
   loop_->Step();
-  OpenEvent again = Session(1, 4, {8, 8, 8});
+  SessionOpening again = Session(1, 4, {8, 8, 8});
   again.plan.round = 9;
   Push(again);
   const DraftTree draft = TheDraft();
@@ -233,8 +233,8 @@ TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
   Push(Session(1, 3, {1, 1}));
   Push(Session(1, 3, {2, 2}), 8);
   StepToRest();
-  const std::vector<Draft> here = link_->TakeDrafts();
-  const std::vector<Draft> there = other->TakeDrafts();
+  const std::vector<DraftPart> here = link_->TakeDrafts();
+  const std::vector<DraftPart> there = other->TakeDrafts();
   ASSERT_THAT(here, SizeIs(1));
   ASSERT_THAT(there, SizeIs(1));
   EXPECT_NE(here[0].chunk.laws.at(0).weights, there[0].chunk.laws.at(0).weights);
@@ -262,11 +262,11 @@ TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
   Start();
   Push(Session(1, 2));
   StepToRest();
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = 0,
-                      .next = {1},
-                      .plan = {.round = 2, .shape = Sequences(1, 16)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = 0,
+                     .next = {1},
+                     .plan = {.round = 2, .shape = Sequences(1, 16)}});
   StepToRest();  // takes pages, which is not told
   Push(CloseEvent{1});
   Push(CloseEvent{1});
@@ -290,18 +290,18 @@ TEST_F(DraftLoopTest, GivesEverythingBackWhenItDies) {
 TEST_F(DraftLoopTest, RunsOnItsThreadUntilStopped) {
   Start();
   std::thread owner([this] { loop_->Run(); });
-  const OpenEvent session = Session(1, 4);
+  const SessionOpening session = Session(1, 4);
   Push(session);
   const Time deadline = clock_.Now() + std::chrono::seconds(60);
   for (uint32_t round = 1; round <= 100; ++round) {
-    const std::vector<Draft> drafts = link_->WaitForDrafts(deadline);
+    const std::vector<DraftPart> drafts = link_->WaitForDrafts(deadline);
     ASSERT_THAT(drafts, SizeIs(1));
     ASSERT_EQ(drafts[0].round, round);
-    Push(SessionVerdict{.session = 1,
-                        .round = round,
-                        .node = 0,
-                        .next = {static_cast<TokenId>(round % kVocab)},
-                        .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    Push(RoundDecision{.session = 1,
+                       .round = round,
+                       .node = 0,
+                       .next = {static_cast<TokenId>(round % kVocab)},
+                       .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
   }
   loop_->Stop();
   owner.join();

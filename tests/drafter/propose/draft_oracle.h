@@ -30,7 +30,7 @@ namespace outrider {
 class DraftOracle {
  public:
   // `head`: nullptr without.
-  DraftOracle(const FakeModel& model, const OpenEvent& session, DraftPlan plan, int allowed,
+  DraftOracle(const FakeModel& model, const SessionOpening& session, DraftPlan plan, int allowed,
               const DraftLawLimits& limits, const AcceptanceHead* head = nullptr)
       : model_(model),
         session_(session),
@@ -138,7 +138,7 @@ class DraftOracle {
       return nth < winners.size() ? winners[nth] : -1;
     }
     // The nth most likely: everything more likely is biased away.
-    OpenEvent biased = session_;
+    SessionOpening biased = session_;
     for (uint32_t i = 0;; ++i) {
       SequenceSampling sampling =
           DraftOracle(model_, biased, plan_, allowed_, limits_).MakeSampling(path);
@@ -150,14 +150,14 @@ class DraftOracle {
   }
 
   const FakeModel& model_;
-  const OpenEvent& session_;
+  const SessionOpening& session_;
   const DraftPlan plan_;
   const int allowed_;
   const DraftLawLimits limits_;
   const AcceptanceHead* const head_;
 };
 
-inline DraftTree OracleDraft(const FakeModel& model, const OpenEvent& session,
+inline DraftTree OracleDraft(const FakeModel& model, const SessionOpening& session,
                              const DraftPlan& plan, int allowed, const DraftLawLimits& limits,
                              const AcceptanceHead* head = nullptr) {
   return DraftOracle(model, session, plan, allowed, limits, head).Draft();

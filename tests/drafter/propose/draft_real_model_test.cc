@@ -25,7 +25,7 @@ class DraftRealModel : public ::testing::Test {
     loop_ = std::make_unique<DraftLoop>(model_.get(), DraftLoopOptions{.chunk_depths = 2}, &clock_,
                                         nullptr);
     link_ = std::make_shared<PuppetVerifierLink>();
-    Push(WelcomeEvent{.link = link_, .vocab_limit = kVocab, .law_limits = {}});
+    Push(WelcomeEvent{.link = link_, .welcome = {.vocab_limit = kVocab}});
   }
 
   void Push(LinkMessage message) { ASSERT_TRUE(loop_->Push({1, std::move(message)})); }
@@ -34,14 +34,14 @@ class DraftRealModel : public ::testing::Test {
   DraftTree Drafted(int steps = 1000) {
     while (steps-- > 0 && loop_->Step()) continue;
     DraftTree tree;
-    for (Draft& draft : link_->TakeDrafts()) {
+    for (DraftPart& draft : link_->TakeDrafts()) {
       EXPECT_TRUE(tree.Append(std::move(draft.chunk)).ok());
     }
     return tree;
   }
 
-  static OpenEvent Session(uint64_t id, std::vector<TokenId> tokens, const DraftShape& shape) {
-    OpenEvent open;
+  static SessionOpening Session(uint64_t id, std::vector<TokenId> tokens, const DraftShape& shape) {
+    SessionOpening open;
     open.session = id;
     open.prompt_tokens = static_cast<int>(tokens.size());
     open.tokens = std::move(tokens);
@@ -79,11 +79,11 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
         const DraftTree draft = Drafted(steps);
         ASSERT_FALSE(draft.empty());
         if (node > draft.size()) break;
-        Push(VerdictsEvent{{{.session = 1,
-                             .round = 1,
-                             .node = node,
-                             .next = {7},
-                             .plan = {.round = 2, .shape = kOneToken}}}});
+        Push(std::vector<RoundDecision>{{.session = 1,
+                                         .round = 1,
+                                         .node = node,
+                                         .next = {7},
+                                         .plan = {.round = 2, .shape = kOneToken}}});
         const DraftTree mirrored = Drafted();
         const std::vector<TokenId> path = draft.Path(node);
         tokens.insert(tokens.end(), path.begin(), path.end());

@@ -17,14 +17,14 @@ class DraftRoundsTest : public LoopTest {
  protected:
   // The round behind `node` and `next`: the mirror's next draft must be the one of a session opened
   // at that place.
-  void ExpectDraftBehind(OpenEvent session, const DraftTree& draft, int node,
+  void ExpectDraftBehind(SessionOpening session, const DraftTree& draft, int node,
                          std::vector<TokenId> next) {
     const DraftPlan plan{.round = session.plan.round + 1, .shape = Sequences(3, 4)};
-    Push(SessionVerdict{.session = session.session,
-                        .round = session.plan.round,
-                        .node = node,
-                        .next = next,
-                        .plan = plan});
+    Push(RoundDecision{.session = session.session,
+                       .round = session.plan.round,
+                       .node = node,
+                       .next = next,
+                       .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.insert(session.tokens.end(), next.begin(), next.end());
@@ -34,7 +34,7 @@ class DraftRoundsTest : public LoopTest {
 
 TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
   Start({.sharpness = 8.f});
-  const OpenEvent session = Session(1, Sequences(6, 5));
+  const SessionOpening session = Session(1, Sequences(6, 5));
   Push(session);
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session));
@@ -56,10 +56,10 @@ TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
 
 TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   Start({}, {.chunk_depths = 2});
-  const OpenEvent session = Session(1, Sequences(3, 5));
+  const SessionOpening session = Session(1, Sequences(3, 5));
   Push(session);
   StepToRest();
-  std::vector<Draft> parts = link_->TakeDrafts();
+  std::vector<DraftPart> parts = link_->TakeDrafts();
   ASSERT_THAT(parts, SizeIs(3));
   EXPECT_THAT(parts[0].chunk.tokens, SizeIs(6));
   EXPECT_THAT(parts[1].chunk.tokens, SizeIs(6));
@@ -75,7 +75,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
 
 TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
   Start();
-  const OpenEvent session = Session(1, {.length = 4, .branching = {2, 3}});
+  const SessionOpening session = Session(1, {.length = 4, .branching = {2, 3}});
   Push(session);
   const int nodes = TheDraft().size();
   for (int node = 0; node <= nodes; ++node) {
@@ -101,11 +101,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
     return 0;
   };
   const int node = node_at(3);
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = node,
-                      .next = {17},
-                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = node,
+                     .next = {17},
+                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
   loop_->Step();
   const auto& batch = model_->batches().back();
   ASSERT_THAT(batch, SizeIs(1));
@@ -113,11 +113,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
   EXPECT_THAT(batch[0].tokens, SizeIs(1));
   // The last depth has not been fed.
   const DraftTree second = TheDraft();
-  Push(SessionVerdict{.session = 1,
-                      .round = 2,
-                      .node = second.size(),
-                      .next = {17},
-                      .plan = {.round = 3, .shape = Sequences(1, 1)}});
+  Push(RoundDecision{.session = 1,
+                     .round = 2,
+                     .node = second.size(),
+                     .next = {17},
+                     .plan = {.round = 3, .shape = Sequences(1, 1)}});
   loop_->Step();
   const auto& next = model_->batches().back();
   EXPECT_EQ(next[0].context, 5 + 4 + 3);
@@ -128,14 +128,14 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
   for (int node = 0; node <= 6; ++node) {
     for (int steps = 2; steps <= 4; ++steps) {  // as the first part goes out, then further on
       Start({}, {.chunk_depths = 2});
-      OpenEvent session = Session(1, Sequences(3, 6));
+      SessionOpening session = Session(1, Sequences(3, 6));
       Push(session);
       for (int i = 0; i < steps; ++i) loop_->Step();
-      std::vector<Draft> parts = link_->TakeDrafts();
+      std::vector<DraftPart> parts = link_->TakeDrafts();
       ASSERT_FALSE(parts.empty());
       EXPECT_TRUE(parts.back().chunk.more);
       DraftTree sent;
-      for (Draft& part : parts) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
+      for (DraftPart& part : parts) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
       if (node > sent.size()) continue;
       ExpectDraftBehind(session, sent, node, {9});
       // Nothing is left of what was abandoned.
@@ -151,12 +151,12 @@ TEST_F(DraftRoundsTest, WhatIsDrawnButNotSentCannotStand) {
   Push(Session(1, Sequences(3, 6)));
   for (int i = 0; i < 3; ++i) loop_->Step();
   DraftTree sent;
-  for (Draft& part : link_->TakeDrafts()) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
-  Push(SessionVerdict{.session = 1,
-                      .round = 1,
-                      .node = sent.size() + 1,
-                      .next = {1},
-                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  for (DraftPart& part : link_->TakeDrafts()) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
+  Push(RoundDecision{.session = 1,
+                     .round = 1,
+                     .node = sent.size() + 1,
+                     .next = {1},
+                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
   EXPECT_TRUE(TheDraft().empty());  // refused
   ExpectEverythingBack();
 }
@@ -207,19 +207,19 @@ TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
 
 TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
   Start({.page_tokens = 4, .total_pages = 6});
-  const OpenEvent first = Session(1, Sequences(4, 4));
+  const SessionOpening first = Session(1, Sequences(4, 4));
   Push(first);                                      // 2 pages, 3 promised
   Push(Session(2, 1, std::vector<TokenId>(8, 2)));  // 2 pages, 1 is left
   StepToRest();
-  std::map<uint64_t, std::vector<Draft>> drafts;
-  for (Draft& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
+  std::map<uint64_t, std::vector<DraftPart>> drafts;
+  for (DraftPart& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
   EXPECT_TRUE(Assemble(drafts[2]).empty());
   ExpectSameDraft(Assemble(drafts[1]), Oracle(first));
 }
 
 TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
   Start();
-  OpenEvent session = Session(1, 6);
+  SessionOpening session = Session(1, 6);
   session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.01f};
   Push(session);
   EXPECT_EQ(TheDraft().max_depth(), 6);
@@ -231,7 +231,7 @@ TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
 // Predictions and what verdicts say of them meet: labels of 0 teach the head to stop earlier.
 TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
   Start({}, {.head = &Head()});
-  OpenEvent session = Session(1, 8);
+  SessionOpening session = Session(1, 8);
   session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.7f};
   Push(session);
   const auto depths = [&](int rounds, char label) {
@@ -240,12 +240,12 @@ TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
       const DraftTree draft = TheDraft();
       sum += draft.max_depth();
       session.plan.round += 1;
-      Push(SessionVerdict{.session = 1,
-                          .round = session.plan.round - 1,
-                          .node = 0,
-                          .next = {},
-                          .plan = session.plan,
-                          .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
+      Push(RoundDecision{.session = 1,
+                         .round = session.plan.round - 1,
+                         .node = 0,
+                         .next = {},
+                         .plan = session.plan,
+                         .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
     }
     return sum;
   };
@@ -293,13 +293,13 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     }
   };
   struct Mirror {
-    OpenEvent session;  // as the verifier knows it
-    DraftTree sent;     // for its plan
+    SessionOpening session;  // as the verifier knows it
+    DraftTree sent;          // for its plan
     bool answered = false;
   };
   std::map<uint64_t, Mirror> mirrors;
   const auto open = [&](uint64_t id, uint32_t round) {
-    OpenEvent session = Session(id, some_shape(), some_tokens(1 + below(40)));
+    SessionOpening session = Session(id, some_shape(), some_tokens(1 + below(40)));
     session.prompt_tokens = 1 + below(static_cast<int>(session.tokens.size()));
     session.plan.round = round;
     session.plan.stop = some_stop();
@@ -316,7 +316,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
   int compared = 0, refused = 0, in_parts = 0, accepted_tokens = 0;
   for (int i = 0; i < 4000; ++i) {
     loop_->Step();
-    for (Draft& draft : link_->TakeDrafts()) {
+    for (DraftPart& draft : link_->TakeDrafts()) {
       Mirror& mirror = mirrors.at(draft.session);
       ASSERT_EQ(draft.round, mirror.session.plan.round);
       if (draft.chunk.tokens.empty()) {  // no pages: another time
@@ -337,7 +337,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     if (HasFailure()) return;
     const auto id = static_cast<uint64_t>(below(kSessions));
     Mirror& mirror = mirrors.at(id);
-    OpenEvent& session = mirror.session;
+    SessionOpening& session = mirror.session;
     // Mostly verdicts on drafts that came; some on parts or on none, some sessions anew.
     if (!mirror.answered && session.plan.shape.length > 0 && below(6) > 0) continue;
     if (below(40) == 0 || session.tokens.size() > 150) {
@@ -345,7 +345,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
       open(id, session.plan.round + 1);
       continue;
     }
-    SessionVerdict verdict;
+    RoundDecision verdict;
     verdict.session = id;
     verdict.round = session.plan.round;
     verdict.node = below(mirror.sent.size() + 1);

@@ -37,7 +37,7 @@ TEST_F(DraftSenderTest, PartsCarryTheTimeSinceTheirPlan) {
   }
   EXPECT_THAT(LinkOf(connection).TakeDrafts(), IsEmpty()) << "sent at the end of a step";
   parts_->sender.Flush();
-  const std::vector<std::vector<Draft>> batches = LinkOf(connection).TakeBatches();
+  const std::vector<std::vector<DraftPart>> batches = LinkOf(connection).TakeBatches();
   ASSERT_THAT(batches, SizeIs(1));
   ASSERT_THAT(batches[0], SizeIs(2));
   EXPECT_EQ(batches[0][0].session, 7u);
@@ -57,7 +57,8 @@ TEST_F(DraftSenderTest, LoadIsToldToThoseWhoKnowAnother) {
   const auto told = [&](VerifierConnection& to) {
     parts_->sender.Flush();
     std::vector<int> limits;
-    for (const DrafterLoad& load : LinkOf(to).TakeLoads()) limits.push_back(load.session_limit);
+    for (const DrafterLoad& load : LinkOf(to).TakeLoads())
+      limits.push_back(load.session_limit.value());
     return limits;
   };
   EXPECT_THAT(told(connection), ElementsAre(4));

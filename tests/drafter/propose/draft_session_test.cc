@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 class DraftSessionTest : public ::testing::Test {
  protected:
   DraftSession Make(const DraftShape& shape) {
-    OpenEvent open;
+    SessionOpening open;
     open.tokens = {1, 2, 3};
     open.prompt_tokens = 2;
     open.kind = DraftKind::kArgmax;
@@ -36,7 +36,7 @@ class DraftSessionTest : public ::testing::Test {
     session.DrawDepth(testing::RowPicker().Pick(session, rows), {});
   }
 
-  static SessionVerdict Decision(int node, std::vector<TokenId> next) {
+  static RoundDecision Decision(int node, std::vector<TokenId> next) {
     return {.session = 0,
             .round = 4,
             .node = node,
@@ -115,7 +115,7 @@ TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
   Draw(session, {5});
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(4, 5));
   EXPECT_EQ(session.Apply(Decision(2, {1, 8})).status().code(), Code::kInvalidArgument);
-  SessionVerdict large = Decision(2, {1});
+  RoundDecision large = Decision(2, {1});
   large.plan.shape = Sequences(11, 1);
   EXPECT_EQ(session.Apply(large).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(session.length(), 3);

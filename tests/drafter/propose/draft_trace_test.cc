@@ -25,12 +25,12 @@ class DraftTracesTest : public PartsTest {
     traces_ = std::make_unique<DraftTraces>(tracer_.get());
     Build({}, {}, traces_.get());
   }
-  static OpenEvent Traced(uint64_t id, const std::string& flags) {
-    OpenEvent open = Request(id, Sequences(1, 2));
+  static SessionOpening Traced(uint64_t id, const std::string& flags) {
+    SessionOpening open = Request(id, Sequences(1, 2));
     open.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-" + flags;
     return open;
   }
-  void Open(VerifierConnection& connection, const OpenEvent& open) {
+  void Open(VerifierConnection& connection, const SessionOpening& open) {
     parts_->observers.Notify(&DraftObserver::OnOpened, Hold(connection, open), open, clock_.Now());
   }
   std::string Written() {

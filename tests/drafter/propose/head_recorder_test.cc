@@ -43,36 +43,37 @@ class HeadRecorderTest : public LoopTest {
     return data.ok() ? std::move(data).value() : HeadData{};
   }
 
-  static OpenEvent Trained(uint64_t id, DraftShape shape) {
-    OpenEvent session = Session(id, std::move(shape));
+  static SessionOpening Trained(uint64_t id, DraftShape shape) {
+    SessionOpening session = Session(id, std::move(shape));
     session.plan.stop = kForTraining;
     return session;
   }
 
   // The verdict that node `node` stands, `next` behind it and that node i was as likely as label(i)
   // of 255, for `labelled` nodes; moves `session` along.
-  void Decide(OpenEvent& session, const DraftTree& draft, int node, TokenId next, int labelled) {
+  void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
+              int labelled) {
     std::string acceptance;
     for (int i = 1; i <= labelled; ++i) acceptance += static_cast<char>(Label(session, i));
     const DraftPlan plan{
         .round = session.plan.round + 1, .shape = session.plan.shape, .stop = session.plan.stop};
-    Push(SessionVerdict{.session = session.session,
-                        .round = session.plan.round,
-                        .node = node,
-                        .next = {next},
-                        .plan = plan,
-                        .acceptance = acceptance});
+    Push(RoundDecision{.session = session.session,
+                       .round = session.plan.round,
+                       .node = node,
+                       .next = {next},
+                       .plan = plan,
+                       .acceptance = acceptance});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.push_back(next);
     session.plan = plan;
   }
-  static uint8_t Label(const OpenEvent& session, int node) {
+  static uint8_t Label(const SessionOpening& session, int node) {
     return static_cast<uint8_t>(session.plan.round * 37 + static_cast<uint32_t>(node) * 11);
   }
 
   // By the definition: the state of every node that drew again, with its label.
-  void Expect(const OpenEvent& session, const DraftTree& draft, int labelled) {
+  void Expect(const SessionOpening& session, const DraftTree& draft, int labelled) {
     for (int node = 1; node <= labelled; ++node) {
       if (draft.draws(node).empty()) continue;
       std::vector<TokenId> path = session.tokens;
@@ -117,7 +118,7 @@ TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
                       .max_ahead_rows = 16,
                       .head = with_head ? &Head() : nullptr});
       for (uint64_t id = 1; id <= 20; ++id) {
-        OpenEvent session = Trained(id, shapes[id % 4]);
+        SessionOpening session = Trained(id, shapes[id % 4]);
         Push(session);
         for (int round = 0; round < 6; ++round) {
           const DraftTree draft = TheDraft();
@@ -153,7 +154,7 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
   StartRecording();
   std::map<uint64_t, int> prompts;
   for (const TokenId first : {3, 4, 3}) {
-    OpenEvent session = Trained(1, Sequences(1, 3));
+    SessionOpening session = Trained(1, Sequences(1, 3));
     session.tokens = {first, 1, 4, 1, 5};
     session.prompt_tokens = 2;  // the rest was written before the drafter came
     Push(session);
@@ -170,14 +171,14 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
 
 TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
   StartRecording();
-  std::vector<OpenEvent> sessions(6, Trained(1, Sequences(1, 4)));
+  std::vector<SessionOpening> sessions(6, Trained(1, Sequences(1, 4)));
   sessions[1].plan.stop.threshold = 0.999f;               // a stop rule chooses
   sessions[2].plan.stop = {};                             // verdicts say nothing
   sessions[3].kind = DraftKind::kRace;                    // no law
   sessions[4].sampling.temperature = 0.5f;                // another head's
   sessions[5].sampling.logit_bias = {{TokenId{3}, 1.f}};  // not to be named in a header
-  for (const OpenEvent& session : sessions) {
-    OpenEvent open = session;
+  for (const SessionOpening& session : sessions) {
+    SessionOpening open = session;
     Push(open);
     Decide(open, TheDraft(), 1, 9, 4);
     StepToRest();
@@ -200,7 +201,7 @@ TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
 TEST_F(HeadRecorderTest, StopsAtItsBoundAlsoBehindARestart) {
   for (const uint64_t bound : {5u, 5u, 7u}) {
     StartRecording({}, bound);
-    OpenEvent session = Trained(1, Sequences(1, 4));
+    SessionOpening session = Trained(1, Sequences(1, 4));
     Push(session);
     for (int round = 0; round < 4; ++round) Decide(session, TheDraft(), 0, 9, 4);
     StepToRest();

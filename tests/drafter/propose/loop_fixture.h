@@ -32,7 +32,8 @@ class LoopTest : public ::testing::Test {
 
   std::shared_ptr<PuppetVerifierLink> Connect(uint64_t connection, int vocab_limit = kVocab) {
     auto link = std::make_shared<PuppetVerifierLink>();
-    Push(WelcomeEvent{.link = link, .vocab_limit = vocab_limit, .law_limits = limits_}, connection);
+    Push(WelcomeEvent{.link = link, .welcome = {.vocab_limit = vocab_limit, .law_limits = limits_}},
+         connection);
     return link;
   }
 
@@ -41,7 +42,7 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(loop_->Push({connection, std::move(event)}));
   }
 
-  void Push(SessionVerdict verdict) { Push(VerdictsEvent{{std::move(verdict)}}); }
+  void Push(RoundDecision decision) { Push(std::vector<RoundDecision>{std::move(decision)}); }
 
   // Steps until there is nothing left to do.
   void StepToRest() {
@@ -52,7 +53,7 @@ class LoopTest : public ::testing::Test {
   }
 
   // The parts of one plan's draft, put together; empty if it was refused.
-  static DraftTree Assemble(std::vector<Draft> parts) {
+  static DraftTree Assemble(std::vector<DraftPart> parts) {
     DraftTree tree;
     EXPECT_FALSE(parts.empty());
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -70,9 +71,9 @@ class LoopTest : public ::testing::Test {
     return Assemble(link_->TakeDrafts());
   }
 
-  static OpenEvent Session(uint64_t id, DraftShape shape,
-                           std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    OpenEvent open;
+  static SessionOpening Session(uint64_t id, DraftShape shape,
+                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
+    SessionOpening open;
     open.session = id;
     open.prompt_tokens = static_cast<int>(tokens.size());
     open.tokens = std::move(tokens);
@@ -80,20 +81,22 @@ class LoopTest : public ::testing::Test {
     open.plan = {.round = 1, .shape = std::move(shape)};
     return open;
   }
-  static OpenEvent Session(uint64_t id, int length, std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
+  static SessionOpening Session(uint64_t id, int length,
+                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
     return Session(id, Sequences(1, length), std::move(tokens));
   }
 
   // With a stop rule that stops nothing, so that a device does not run several depths in a step.
-  static OpenEvent DepthByDepth(OpenEvent open) {
+  static SessionOpening DepthByDepth(SessionOpening open) {
     open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.f};
     return open;
   }
 
-  DraftTree Oracle(const OpenEvent& session, const DraftPlan& plan, int allowed = kVocab) const {
+  DraftTree Oracle(const SessionOpening& session, const DraftPlan& plan,
+                   int allowed = kVocab) const {
     return OracleDraft(*model_, session, plan, allowed, limits_, head_);
   }
-  DraftTree Oracle(const OpenEvent& session) const { return Oracle(session, session.plan); }
+  DraftTree Oracle(const SessionOpening& session) const { return Oracle(session, session.plan); }
 
   void ExpectEverythingBack() {
     EXPECT_EQ(model_->sequences(), 0);

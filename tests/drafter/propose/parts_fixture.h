@@ -81,9 +81,9 @@ class PartsTest : public ::testing::Test {
     return static_cast<PuppetVerifierLink&>(*connection.link);
   }
 
-  static OpenEvent Request(uint64_t id, DraftShape shape,
-                           std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    OpenEvent open;
+  static SessionOpening Request(uint64_t id, DraftShape shape,
+                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
+    SessionOpening open;
     open.session = id;
     open.prompt_tokens = static_cast<int>(tokens.size());
     open.tokens = std::move(tokens);
@@ -93,7 +93,7 @@ class PartsTest : public ::testing::Test {
   }
 
   // Holds the session, with its plan's pages.
-  HeldSession& Hold(VerifierConnection& connection, const OpenEvent& open) {
+  HeldSession& Hold(VerifierConnection& connection, const SessionOpening& open) {
     Result<DraftSession> session = DraftSession::Create(open, &connection.bounds);
     EXPECT_TRUE(session.ok()) << session.status().ToString();
     HeldSession& held = parts_->sessions.Add(connection, open.session, std::move(session).value());

@@ -25,12 +25,12 @@ class TrainingCaptureTest : public PartsTest {
     Build({.chunk_depths = 8});
   }
 
-  static OpenEvent Trained(uint64_t id) {
-    OpenEvent open = Request(id, Sequences(1, 4));
+  static SessionOpening Trained(uint64_t id) {
+    SessionOpening open = Request(id, Sequences(1, 4));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
     return open;
   }
-  std::optional<uint64_t> Prompt(const OpenEvent& open, HeadRecorder* recorder) {
+  std::optional<uint64_t> Prompt(const SessionOpening& open, HeadRecorder* recorder) {
     const VerifierConnection& connection = Connect(1);
     Result<DraftSession> session = DraftSession::Create(open, &connection.bounds);
     EXPECT_TRUE(session.ok());
@@ -44,22 +44,22 @@ class TrainingCaptureTest : public PartsTest {
 };
 
 TEST_F(TrainingCaptureTest, RecordsSessionsThatAreForTraining) {
-  const OpenEvent open = Trained(1);
+  const SessionOpening open = Trained(1);
   EXPECT_EQ(Prompt(open, recorder_.get()), PromptId(open.tokens));
   EXPECT_EQ(Prompt(open, nullptr), std::nullopt);
   EXPECT_EQ(Prompt(Request(1, Sequences(1, 4)), recorder_.get()), std::nullopt);
-  OpenEvent otherwise = open;
+  SessionOpening otherwise = open;
   otherwise.sampling.temperature = 0.5f;
   EXPECT_EQ(Prompt(otherwise, recorder_.get()), std::nullopt) << "the file is of another sampling";
 }
 
 TEST_F(TrainingCaptureTest, LabelsTheStatesOfTokensThatWereComputed) {
   const TrainingCapture capture(recorder_.get(), kWidth);
-  const OpenEvent open = Trained(1);
+  const SessionOpening open = Trained(1);
   HeldSession& held = Hold(Connect(1), open);
   held.prompt = Prompt(open, recorder_.get());
   while (held.mirror->session.drafting()) RunPass();
-  SessionVerdict verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
+  RoundDecision verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
   capture.OnVerdict(held, verdict);  // of another round: nothing
   verdict.round = 1;
   capture.OnVerdict(held, verdict);

@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/spec/drafter_hello.h"
 
 namespace outrider {
 namespace {
 
 constexpr size_t kQueue = 100000;
-constexpr Duration kPatience = std::chrono::minutes(1);
+constexpr Duration kTimeout = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -92,7 +93,7 @@ void FakeDraftingServer::Cancel() {
 
 bool FakeDraftingServer::Await(
     const std::function<bool(const std::vector<v1::FromDrafter>&)>& condition) {
-  const Time deadline = std::chrono::steady_clock::now() + kPatience;
+  const Time deadline = std::chrono::steady_clock::now() + kTimeout;
   MutexLock lock(mu_);
   while (!condition(received_)) {
     if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;
@@ -106,7 +107,7 @@ std::vector<v1::FromDrafter> FakeDraftingServer::received() {
 }
 
 bool FakeDraftingServer::AwaitHalfClosed(int streams) {
-  const Time deadline = std::chrono::steady_clock::now() + kPatience;
+  const Time deadline = std::chrono::steady_clock::now() + kTimeout;
   MutexLock lock(mu_);
   while (half_closed_ < streams) {
     if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) return false;
@@ -117,7 +118,7 @@ bool FakeDraftingServer::AwaitHalfClosed(int streams) {
 v1::FromVerifier FakeDraftingServer::Welcome() {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
-  welcome->set_protocol_version(2);
+  welcome->set_protocol_version(kDraftingProtocolVersion);
   welcome->set_model("target");
   welcome->set_vocab_limit(30);
   welcome->mutable_law_limits()->set_mass(0.99f);

@@ -20,7 +20,7 @@ class VerifierLinkTest : public ::testing::Test {
   std::unique_ptr<GrpcVerifierLink> Link(const std::string& address) {
     VerifierLinkOptions options;
     options.address = address;
-    options.identity = {
+    options.hello = {
         .name = "d0",
         .model = "small",
         .tokenizer = {.vocabulary = 11, .merges = 12, .special_tokens = 13, .vocab_size = 30},
@@ -45,7 +45,7 @@ class VerifierLinkTest : public ::testing::Test {
   RecordedObserver observer_;
 };
 
-Draft MakeDraft(uint64_t session, uint32_t round) {
+DraftPart MakeDraft(uint64_t session, uint32_t round) {
   DraftChunk chunk;
   chunk.tokens = {3, 4, 3};
   chunk.parents = {0, 0, 1};
@@ -64,13 +64,13 @@ TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   const auto link = Link(server.address());
   const LinkEvent event = events_.Await<WelcomeEvent>();
-  const auto& welcome = std::get<WelcomeEvent>(event.message);
+  const DrafterWelcome& welcome = std::get<WelcomeEvent>(event.message).welcome;
   EXPECT_EQ(welcome.vocab_limit, 30);
   EXPECT_EQ(welcome.law_limits.mass, 0.99f);
   EXPECT_EQ(welcome.law_limits.max_entries, 8);
   ASSERT_THAT(server.received(), SizeIs(1));
   const v1::Hello hello = server.received()[0].hello();
-  EXPECT_EQ(hello.protocol_version(), 2u);
+  EXPECT_EQ(static_cast<int>(hello.protocol_version()), kDraftingProtocolVersion);
   EXPECT_EQ(hello.name(), "d0");
   EXPECT_EQ(hello.model(), "small");
   EXPECT_EQ(hello.tokenizer().vocab_size(), 30u);
@@ -140,8 +140,8 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   message.mutable_drain();
   server.Send(message);
 
-  const LinkEvent opened = events_.Await<OpenEvent>();
-  const auto& session = std::get<OpenEvent>(opened.message);
+  const LinkEvent opened = events_.Await<SessionOpening>();
+  const auto& session = std::get<SessionOpening>(opened.message);
   EXPECT_EQ(session.session, 5u);
   EXPECT_THAT(session.tokens, ElementsAre(1, 2));
   EXPECT_EQ(session.prompt_tokens, 1);
@@ -151,14 +151,14 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   EXPECT_EQ(session.plan.shape, (DraftShape{.length = 4, .branching = {2, 3}}));
   EXPECT_EQ(session.plan.stop, (StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f}));
   EXPECT_EQ(session.kind, DraftKind::kRace);
-  const LinkEvent decided = events_.Await<VerdictsEvent>();
-  const auto& verdicts = std::get<VerdictsEvent>(decided.message).verdicts;
-  ASSERT_THAT(verdicts, SizeIs(1));
-  EXPECT_EQ(verdicts[0].session, 5u);
-  EXPECT_EQ(verdicts[0].round, 3u);
-  EXPECT_EQ(verdicts[0].node, 2);
-  EXPECT_THAT(verdicts[0].next, ElementsAre(9));
-  EXPECT_EQ(verdicts[0].plan.round, 4u);
+  const LinkEvent decided = events_.Await<std::vector<RoundDecision>>();
+  const auto& decisions = std::get<std::vector<RoundDecision>>(decided.message);
+  ASSERT_THAT(decisions, SizeIs(1));
+  EXPECT_EQ(decisions[0].session, 5u);
+  EXPECT_EQ(decisions[0].round, 3u);
+  EXPECT_EQ(decisions[0].node, 2);
+  EXPECT_THAT(decisions[0].next, ElementsAre(9));
+  EXPECT_EQ(decisions[0].plan.round, 4u);
   EXPECT_EQ(std::get<CloseEvent>(events_.Await<CloseEvent>().message).session, 5u);
   (void)events_.Await<DrainEvent>();
 }
@@ -235,13 +235,13 @@ TEST_F(VerifierLinkTest, RepliesMayOvertakeTheEndOfTheWrite) {
     if (auto* welcome = std::get_if<WelcomeEvent>(&event.message)) {
       stream = welcome->link;
       stream->SendDrafts({MakeDraft(1, 1)});
-    } else if (auto* verdicts = std::get_if<VerdictsEvent>(&event.message)) {
-      const uint32_t round = verdicts->verdicts.at(0).plan.round;
+    } else if (auto* decisions = std::get_if<std::vector<RoundDecision>>(&event.message)) {
+      const uint32_t round = decisions->at(0).plan.round;
       if (round <= kRounds) stream->SendDrafts({MakeDraft(1, round)});
     }
   };
   const auto link = Link(server.address());
-  (void)events_.Await<VerdictsEvent>(kRounds);
+  (void)events_.Await<std::vector<RoundDecision>>(kRounds);
   const std::vector<v1::FromDrafter> received = server.received();
   ASSERT_EQ(Drafts(received), static_cast<int>(kRounds));
   for (uint32_t i = 0; i < kRounds; ++i) {
@@ -305,7 +305,7 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
   // What buffers on the way take is unknown; at 40 kB a message they are full soon.
-  Draft large{.session = 1, .round = 1, .chunk = {}};
+  DraftPart large{.session = 1, .round = 1, .chunk = {}};
   large.chunk.tokens.assign(20000, 1000);
   const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (events_.Count<DisconnectedEvent>() == 0 && std::chrono::steady_clock::now() < deadline) {

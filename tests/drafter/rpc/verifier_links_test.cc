@@ -66,7 +66,7 @@ class VerifierLinksTest : public ::testing::Test {
     for (const std::string& text : targets) {
       options.targets.push_back(ParseVerifierTarget(text).value());
     }
-    options.link.identity = {.name = "d0", .model = "small", .vocab_size = 32};
+    options.link.hello = {.name = "d0", .model = "small", .vocab_size = 32};
     options.link.max_pause = std::chrono::milliseconds(10);
     options.refresh = refresh;
     options.hasty_refresh = hasty;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc/wire.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/spec/draft_tree.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
 #include "tests/support/checkpoint_maker.h"
@@ -147,9 +147,9 @@ TEST_F(DrafterService, DraftsSeveralSequencesInParts) {
                                const std::vector<v1::FromDrafter>& messages) mutable {
     for (; seen < messages.size(); ++seen) {
       for (const v1::Draft& draft : messages[seen].drafts().drafts()) {
-        Result<DraftChunk> chunk = FromWire(draft);
+        Result<DraftPart> part = FromWire(draft);
         more = draft.more();
-        if (!chunk.ok() || !tree.Append(std::move(chunk).value()).ok()) return true;
+        if (!part.ok() || !tree.Append(std::move(part->chunk)).ok()) return true;
       }
     }
     return !more;

@@ -20,9 +20,9 @@ DraftTree Chain(std::vector<TokenId> tokens) { return DraftTree::Chain(tokens, {
 
 class DraftingStateTest : public ::testing::Test {
  protected:
-  RoundPlan Plan(uint32_t round) { return {.round = round, .shape = {.length = 4}}; }
-  void Ask(uint32_t round, Duration patience = kWait) {
-    drafting_.Await(Plan(round), {.usual = patience}, /*round_waits=*/true, Now());
+  DraftPlan Plan(uint32_t round) { return {.round = round, .shape = {.length = 4}}; }
+  void Ask(uint32_t round, Duration timeout = kWait) {
+    drafting_.Await(Plan(round), {.usual = timeout}, /*round_waits=*/true, Now());
   }
   Time Now() { return clock_.Now(); }
 
@@ -48,18 +48,17 @@ TEST_F(DraftingStateTest, ScoresAWholeDraft) {
 TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
-  drafting_.EndRound(/*node=*/1, /*accepted=*/1, std::vector<TokenId>{5, 7}, "ab");
+  drafting_.EndRound(/*node=*/1, std::vector<TokenId>{5, 7}, "ab");
   // A plain round and one with a draft of the verifier's own are told as tokens.
   drafting_.UseOwnDraft({});
-  drafting_.EndRound(0, 0, std::vector<TokenId>{8});
+  drafting_.EndRound(0, std::vector<TokenId>{8});
   drafting_.UseOwnDraft(Chain({9}));
   EXPECT_TRUE(drafting_.is_local());
-  drafting_.EndRound(1, 1, std::vector<TokenId>{9, 10}, "");
+  drafting_.EndRound(1, std::vector<TokenId>{9, 10}, "");
   const RoundDecision decision = drafting_.Decision(3, Plan(4));
   EXPECT_EQ(decision.session, 3u);
   EXPECT_EQ(decision.round, 1u) << "of the last plan sent";
   EXPECT_EQ(decision.node, 1);
-  EXPECT_EQ(decision.accepted, 1);
   EXPECT_THAT(decision.next, ElementsAre(7, 8, 9, 10));
   EXPECT_EQ(decision.acceptance, "ab");
   EXPECT_EQ(decision.plan.round, 4u);
@@ -70,7 +69,7 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
 TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
-  drafting_.EndRound(1, 1, std::vector<TokenId>{5, 7}, "ab");
+  drafting_.EndRound(1, std::vector<TokenId>{5, 7}, "ab");
   drafting_.MarkLost(2);
   Ask(2);  // another drafter was opened with the whole text
   const RoundDecision decision = drafting_.Decision(3, Plan(3));
@@ -104,14 +103,14 @@ TEST_F(DraftingStateTest, RestsTwiceAsLongAfterEachMiss) {
   EXPECT_TRUE(drafting_.is_rested(round + 1)) << "a whole draft in time ends the row";
 }
 
-TEST_F(DraftingStateTest, RestsWithoutPatience) {
+TEST_F(DraftingStateTest, RestsWithoutATimeout) {
   Ask(1, Duration::zero());
   EXPECT_TRUE(drafting_.is_unawaited());
   EXPECT_FALSE(drafting_.was_asked());
   EXPECT_FALSE(drafting_.holds_round());
   EXPECT_FALSE(drafting_.Expects(1)) << "the draft only shows the drafter's time";
   EXPECT_FALSE(drafting_.is_rested(1));
-  drafting_.EndRound(0, 0, std::vector<TokenId>{8});
+  drafting_.EndRound(0, std::vector<TokenId>{8});
   EXPECT_FALSE(drafting_.is_unawaited());
 }
 
@@ -120,7 +119,7 @@ TEST_F(DraftingStateTest, RoundThatDoesNotWaitTakesAnEarlyDraft) {
   EXPECT_TRUE(drafting_.was_asked());
   EXPECT_FALSE(drafting_.holds_round());
   EXPECT_TRUE(drafting_.Expects(1));
-  drafting_.EndRound(0, 0, std::vector<TokenId>{8});
+  drafting_.EndRound(0, std::vector<TokenId>{8});
   drafting_.UseOwnDraft({});
   EXPECT_FALSE(drafting_.Expects(1)) << "the round is over";
 }

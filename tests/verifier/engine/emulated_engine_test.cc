@@ -64,7 +64,7 @@ class KeepingSink final : public GenerationSink {
 };
 
 // What is drafted behind a session's tokens so far.
-using DraftFn = std::function<DraftTree(size_t session, const RoundPlan& plan, const Tokens&)>;
+using DraftFn = std::function<DraftTree(size_t session, const DraftPlan& plan, const Tokens&)>;
 
 std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
                                                 const std::vector<GenerationRequest>& requests,
@@ -84,7 +84,7 @@ std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
     if (engine.Step()) continue;
     for (size_t i = 0; i < requests.size(); ++i) {
       if (sinks[i]->ended || !source.opened.contains(i)) continue;
-      const RoundPlan plan = source.plan(i);
+      const DraftPlan plan = source.plan(i);
       engine.draft_consumer().OnDraft(i, plan.round, draft(i, plan, sinks[i]->tokens),
                                       /*complete=*/true);
     }
@@ -133,7 +133,7 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
   const auto plain_on_device = Serve(*device, kVocab, requests, nullptr);
   const int64_t plain_bytes = device->device()->bytes_to_host();
   const auto with_drafts = Serve(
-      *device, kVocab, requests, [&](size_t session, const RoundPlan& plan, const Tokens& output) {
+      *device, kVocab, requests, [&](size_t session, const DraftPlan& plan, const Tokens& output) {
         const Tokens& text = plain[session]->tokens;
         const auto token = [&](size_t i) {
           return output.size() + i < text.size() ? text[output.size() + i] : 7;
@@ -230,7 +230,7 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
           requests.begin() + static_cast<std::ptrdiff_t>(begin),
           requests.begin() + static_cast<std::ptrdiff_t>(begin) + 500);
       const auto sinks =
-          Serve(*device, kVocab, some, [&](size_t session, const RoundPlan& plan, const Tokens&) {
+          Serve(*device, kVocab, some, [&](size_t session, const DraftPlan& plan, const Tokens&) {
             DraftTree tree;
             tree.SetLaw(0, draft_law);
             for (int i = 0; i < plan.shape.draws(0); ++i) {

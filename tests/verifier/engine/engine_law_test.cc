@@ -116,7 +116,7 @@ class EngineLaw : public ::testing::Test {
     return at->second;
   }
 
-  DraftTree MakeDraft(const RoundPlan& plan, uint64_t seed, const Tokens& output) {
+  DraftTree MakeDraft(const DraftPlan& plan, uint64_t seed, const Tokens& output) {
     DraftTree tree;
     std::vector<int> times = {1};
     uint32_t trials[kMaxTokens] = {};
@@ -153,7 +153,7 @@ class EngineLaw : public ::testing::Test {
         source.accepts =
             drafts == Drafts::kAlways || (drafts == Drafts::kEveryOther && plans % 2 == 0);
         if (engine.Step()) continue;  // else it waits for a draft
-        const RoundPlan plan = source.plan(id);
+        const DraftPlan plan = source.plan(id);
         if (source.accepts) {
           engine.draft_consumer().OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens),
                                           /*complete=*/true);

@@ -72,7 +72,7 @@ class Played {
       if (engine.Step()) continue;
       for (size_t i = 0; i < requests.size(); ++i) {
         if (sinks[i]->ended || !source.opened.contains(i)) continue;
-        const RoundPlan plan = source.plan(i);
+        const DraftPlan plan = source.plan(i);
         engine.draft_consumer().OnDraft(i, plan.round,
                                         MakeDraft(requests[i], source.opened[i].kind, plan, i),
                                         /*complete=*/true);
@@ -91,7 +91,7 @@ class Played {
 
  private:
   // By a model that is close to the target, cut as a drafter cuts.
-  DraftTree MakeDraft(const GenerationRequest& request, DraftKind kind, const RoundPlan& plan,
+  DraftTree MakeDraft(const GenerationRequest& request, DraftKind kind, const DraftPlan& plan,
                       size_t session) const {
     DraftTree tree;
     std::vector<int> times = {1};

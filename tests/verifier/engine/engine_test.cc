@@ -140,7 +140,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 5));
   ASSERT_EQ(source_.decided[1].size(), 1u);
-  EXPECT_EQ(source_.decided[1][0].accepted, 4);
+  EXPECT_EQ(source_.decided[1][0].node, 4);
   EXPECT_EQ(source_.decided[1][0].next, std::vector<TokenId>{want[4]});
 
   // Two right, then a wrong one.
@@ -148,11 +148,11 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   Draft(source_.plan(1).round, {want[5], want[6], wrong, want[8]});
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 8));
-  EXPECT_EQ(source_.decided[1][1].accepted, 2);
+  EXPECT_EQ(source_.decided[1][1].node, 2);
   EXPECT_EQ(sink->chunks.back().accepted, 2);
   EXPECT_EQ(sink->chunks.back().drafted, 4);
 
-  while (!sink->ended) {  // no draft any more: after its patience the session goes on alone
+  while (!sink->ended) {  // no draft any more: after its timeout the session goes on alone
     clock_.Advance(std::chrono::seconds(11));
     ASSERT_TRUE(engine_->Step());
   }
@@ -168,14 +168,14 @@ TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
   while (!sink->ended && waits < 100) {
     if (engine_->Step()) continue;
     ++waits;
-    clock_.Advance(source_.patience - std::chrono::milliseconds(1));
+    clock_.Advance(source_.timeout - std::chrono::milliseconds(1));
     engine_->draft_consumer().OnDrafterLost(1);
   }
   EXPECT_TRUE(sink->ended);
   EXPECT_LE(waits, 8);
 }
 
-// While a text is computed nobody waits for its draft: not a moment of the longer patience is
+// While a text is computed nobody waits for its draft: no part of the longer timeout is
 // spent.
 TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 16}});
@@ -188,17 +188,17 @@ TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
   while (engine_->Step()) {
   }
   EXPECT_TRUE(source_.late.empty());
-  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience + kSeededWait);
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout + kSeededWait);
   Draft(1, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
   while (engine_->Step()) {
   }
-  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience + kSeededWait);
-  clock_.Advance(source_.patience + std::chrono::seconds(1));
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout + kSeededWait);
+  clock_.Advance(source_.timeout + std::chrono::seconds(1));
   Draft(2, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
   while (engine_->Step()) {
   }
   EXPECT_EQ(engine_->NextDeadline(),
-            clock_.Now() + source_.patience + kSeededWait - std::chrono::seconds(1));
+            clock_.Now() + source_.timeout + kSeededWait - std::chrono::seconds(1));
 }
 
 TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
@@ -208,10 +208,10 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->tokens.size(), 1u);
   ASSERT_EQ(source_.decided[1].size(), 1u) << "the round went by without its draft";
-  EXPECT_EQ(source_.decided[1][0].accepted, 0);
+  EXPECT_EQ(source_.decided[1][0].node, 0);
   EXPECT_EQ(source_.decided[1][0].next, sink->tokens);
   EXPECT_FALSE(engine_->Step()) << "later rounds wait";
-  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.patience);
+  EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout);
 }
 
 class BrokenLogitsTest : public EngineTest {
@@ -379,7 +379,7 @@ TEST_F(TimedEngineTest, WaitForADraftThatNeverComesIsLost) {
     if (!engine_->Step()) clock_.Advance(*engine_->NextDeadline() - clock_.Now());
   }
   ASSERT_TRUE(sink->ended);
-  EXPECT_GT(Took(), 0.1) << "the patience with the drafter";
+  EXPECT_GT(Took(), 0.1) << "the drafter's timeout";
   EXPECT_LT(Speedup(), 0.5);
 }
 
@@ -453,7 +453,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
     // Known is the text, but for what a round under way will add.
     ASSERT_LE(known.size(), 6 + want.size());
     ASSERT_TRUE(std::equal(known.begin() + 6, known.end(), want.begin()));
-    const RoundPlan plan = source_.plan(1);
+    const DraftPlan plan = source_.plan(1);
     if (stepped || plan.round == answered) continue;
     answered = plan.round;
     std::vector<TokenId> tokens;
@@ -480,7 +480,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
   constexpr int kLearning = 2;  // requests
   Plan("adaptive", /*with_drafter=*/true);
   markov_.set_on_forward([&](int) { clock_.Advance(std::chrono::milliseconds(10)); });
-  source_.patience = std::chrono::seconds(10);
+  source_.timeout = std::chrono::seconds(10);
   source_.timing = {.network = 0.001, .depth = 0.002, .model = "puppet"};
   std::map<std::string, int> rounds;  // by proposer
   for (uint64_t id = 1; id <= 6; ++id) {
@@ -491,7 +491,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
     const auto sink = Submit(id, request);
     for (uint32_t answered = 0; !sink->ended;) {
       if (engine_->Step()) continue;
-      const RoundPlan plan = source_.plan(id);
+      const DraftPlan plan = source_.plan(id);
       ASSERT_NE(plan.round, answered) << "nothing to wait for";
       answered = plan.round;
       DraftTree draft;
@@ -542,9 +542,9 @@ TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   request.seed.reset();
   const auto sink = Submit(1, request);
   EXPECT_TRUE(engine_->Step());
-  const RoundPlan plan = source_.plan(1);
+  const DraftPlan plan = source_.plan(1);
   clock_.Advance(std::chrono::milliseconds(150));
-  EXPECT_TRUE(engine_->Step()) << "patience is over: a plain step";
+  EXPECT_TRUE(engine_->Step()) << "timed out: a plain step";
   Draft(plan.round, {9, 9, 9});
   EXPECT_FALSE(engine_->Step()) << "the next plan is under way; the old draft is nothing";
   EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 2));
@@ -586,7 +586,7 @@ TEST_F(EngineTest, PartsOfDraftsThatNeverEndMakeTheRestsLonger) {
 }
 
 TEST_F(EngineTest, NobodyWaitsForASuspendedDrafter) {
-  source_.patience = Duration::zero();
+  source_.timeout = Duration::zero();
   GenerationRequest request = Greedy(50);
   request.sampling.temperature = 1;
   request.speculation.rule = Rule::kToken;  // and a seed
@@ -779,7 +779,7 @@ TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
     engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     ASSERT_TRUE(engine_->Step());
     EXPECT_EQ(source_.decided[1].back().node, right2);
-    EXPECT_EQ(source_.decided[1].back().accepted, 2);
+    EXPECT_EQ(sink->chunks.back().accepted, 2);
     at += 3;
     EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + at));
     EXPECT_EQ(sink->chunks.back().drafted, 6);
@@ -854,7 +854,7 @@ TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
   const auto sink = Submit(1, request);
   engine_->Step();
   while (!sink->ended) {
-    const RoundPlan plan = source_.plan(1);
+    const DraftPlan plan = source_.plan(1);
     DraftTree tree;
     for (TokenId t = 0; t < plan.shape.draws(0); ++t) {
       int node = tree.AddDraw(0, t);
@@ -1092,19 +1092,19 @@ TEST_F(EngineTest, RefusalsAreCountedByReason) {
   EXPECT_TRUE(refuse(3, "a"));
   EXPECT_FALSE(refuse(4, "b"));
   EXPECT_TRUE(refuse(5, "b"));
-  EXPECT_FALSE(engine_->door().Enter());
+  EXPECT_FALSE(engine_->gate().TryEnter());
   engine_->Drain();
   EXPECT_TRUE(refuse(6, "c"));
   EXPECT_EQ(metrics_.requests_refused_client_share.value(), 1);
-  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 2) << "at the door and behind it";
+  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 2) << "by the gate and by the engine";
   EXPECT_EQ(metrics_.requests_refused_draining.value(), 1);
 }
 
 TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
   Restart({.max_sessions = 1, .max_waiting = 2, .prefix_cache = false});
   const auto enters = [&] {
-    const bool free = engine_->door().Enter();
-    if (free) engine_->door().Leave();
+    const bool free = engine_->gate().TryEnter();
+    if (free) engine_->gate().Leave();
     return free;
   };
   EXPECT_TRUE(enters());
@@ -1120,15 +1120,15 @@ TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
 }
 
 TEST(Door, CountsThoseOnTheirWay) {
-  Door door(3);
-  door.Publish(1, std::chrono::milliseconds(70));
-  EXPECT_TRUE(door.Enter());
-  EXPECT_TRUE(door.Enter());
-  EXPECT_FALSE(door.Enter());
-  EXPECT_FALSE(door.Enter()) << "a refusal takes no place";
-  door.Leave();
-  EXPECT_TRUE(door.Enter());
-  EXPECT_EQ(door.retry_after(), std::chrono::milliseconds(70));
+  AdmissionGate gate(3);
+  gate.Publish(1, std::chrono::milliseconds(70));
+  EXPECT_TRUE(gate.TryEnter());
+  EXPECT_TRUE(gate.TryEnter());
+  EXPECT_FALSE(gate.TryEnter());
+  EXPECT_FALSE(gate.TryEnter()) << "a refusal takes no place";
+  gate.Leave();
+  EXPECT_TRUE(gate.TryEnter());
+  EXPECT_EQ(gate.retry_after(), std::chrono::milliseconds(70));
 }
 
 TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {

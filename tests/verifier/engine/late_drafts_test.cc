@@ -1,4 +1,4 @@
-// What late drafts cost a request: the engine over the pool's own patience, with a drafter that is
+// What late drafts cost a request: the engine over the pool's own timeouts, with a drafter that is
 // played by hand and a clock that only forward passes (1 ms each) and waiting move.
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class PlayedDrafter final : public DrafterLink {
  public:
   struct Asked {
     uint64_t session;
-    RoundPlan plan;
+    DraftPlan plan;
     DraftKind kind;
   };
   // After how long it sends what; nullopt: nothing.
@@ -46,11 +46,11 @@ class PlayedDrafter final : public DrafterLink {
   PlayedDrafter(const Clock* clock, Play play) : clock_(clock), play_(std::move(play)) {}
 
   void SendWelcome(const DrafterWelcome&) override {}
-  void SendOpen(const SessionStart& start) override {
-    kinds_[start.session] = start.kind;
-    Ask(start.session, start.plan);
+  void SendOpen(SessionOpening opening) override {
+    kinds_[opening.session] = opening.kind;
+    Ask(opening.session, opening.plan);
   }
-  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
+  void SendDecisions(std::vector<RoundDecision> decisions) override {
     for (const RoundDecision& d : decisions) Ask(d.session, d.plan);
   }
   void SendClose(uint64_t) override {}
@@ -67,7 +67,7 @@ class PlayedDrafter final : public DrafterLink {
       Answer answer = std::move(answers_.begin()->second);
       answers_.erase(answers_.begin());
       if (answer.chunk.tokens.empty()) {
-        pool.OnLoad(id, /*sessions=*/1);
+        pool.OnLoad(id, {.sessions = 1});
       } else {
         pool.OnDrafts(id, {{answer.session, answer.round, std::move(answer.chunk)}}, 0);
       }
@@ -75,7 +75,7 @@ class PlayedDrafter final : public DrafterLink {
   }
 
  private:
-  void Ask(uint64_t session, const RoundPlan& plan) {
+  void Ask(uint64_t session, const DraftPlan& plan) {
     ++plans_;
     if (auto played = play_({session, plan, kinds_[session]}); played.has_value()) {
       answers_.emplace(clock_->Now() + played->first,
@@ -148,8 +148,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   void Join(PlayedDrafter::Play play) {
     drafter_ = std::make_shared<PlayedDrafter>(&clock_, std::move(play));
     const Status status = pool_.Join(1,
-                                     {.protocol_version = kDraftingProtocolVersion,
-                                      .name = "played",
+                                     {.name = "played",
                                       .model = "small",
                                       .tokenizer = tokenizer_->fingerprint(),
                                       .vocab_size = 32,

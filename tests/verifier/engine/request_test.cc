@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Speculation, DefaultRuleFollowsTheNumberOfSequences) {
   GenerationRequest request = Good();
-  SpeculationPlan plan = ResolveSpeculation(request, kDefaults, kLimits);
+  ResolvedSpeculation plan = ResolveSpeculation(request, kDefaults, kLimits);
   EXPECT_EQ(plan.rule, Rule::kBlock);
   EXPECT_EQ(plan.kind, DraftKind::kSampled);
   EXPECT_EQ(plan.shape, Sequences(1, 5));

@@ -19,14 +19,14 @@ using ::testing::HasSubstr;
 class RecordingLink final : public DrafterLink {
  public:
   void SendWelcome(const DrafterWelcome& w) override { welcome = w; }
-  void SendOpen(const SessionStart& s) override {
+  void SendOpen(SessionOpening s) override {
     opened.push_back(s.session);
     plans[s.session] = s.plan;
   }
-  void SendDecisions(const std::vector<RoundDecision>& decisions) override {
+  void SendDecisions(std::vector<RoundDecision> decisions) override {
     ++batches;
     for (const RoundDecision& d : decisions) {
-      next[d.session].assign(d.next.begin(), d.next.end());
+      next[d.session] = d.next;
       plans[d.session] = d.plan;
     }
   }
@@ -36,7 +36,7 @@ class RecordingLink final : public DrafterLink {
 
   DrafterWelcome welcome;
   std::vector<uint64_t> opened;
-  std::map<uint64_t, RoundPlan> plans;
+  std::map<uint64_t, DraftPlan> plans;
   std::map<uint64_t, std::vector<TokenId>> next;
   std::vector<uint64_t> closed;
   int batches = 0;
@@ -70,8 +70,7 @@ TokenizerFingerprint Fingerprint() {
 }
 
 DrafterHello Hello(const std::string& name) {
-  return {.protocol_version = kDraftingProtocolVersion,
-          .name = name,
+  return {.name = name,
           .model = "small",
           .tokenizer = Fingerprint(),
           .vocab_size = 128,
@@ -122,19 +121,19 @@ class Pool : public ::testing::Test {
     return OpenShape(session, Sequences(1, length), kind);
   }
   bool OpenShape(uint64_t session, DraftShape shape, DraftKind kind = DraftKind::kSampled) {
-    return pool_.Open({.session = session,
-                       .tokens = tokens_,
-                       .prompt_tokens = 3,
-                       .sampling = &sampling_,
-                       .seed = 9,
-                       .kind = kind,
-                       .plan = {.round = 1, .shape = std::move(shape)}});
+    if (!pool_.HasRoom(static_cast<int>(tokens_.size()) + shape.length)) return false;
+    pool_.Open({.session = session,
+                .tokens = tokens_,
+                .prompt_tokens = 3,
+                .seed = 9,
+                .kind = kind,
+                .plan = {.round = 1, .shape = std::move(shape)}});
+    return true;
   }
 
   FakeClock clock_;
   RecordingConsumer consumer_;
   std::vector<TokenId> tokens_ = {1, 2, 3};
-  SamplingParams sampling_;
   DrafterPool pool_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
                     {.mass = 0.999f, .max_entries = 32},
                     nullptr,
@@ -211,6 +210,22 @@ TEST_F(Pool, SendsOneMessageAStepWithItsOwnCopyOfTheTokens) {
   EXPECT_EQ(link->batches, 1);
 }
 
+TEST_F(Pool, CountsAcceptedTokensByDepth) {
+  Join(1, Hello("a"));
+  ASSERT_TRUE(OpenShape(1, Sequences(2, 2), DraftKind::kArgmax));
+  // Nodes 1 and 2 continue the committed tokens, node 3 continues 1, node 4 continues 2.
+  pool_.OnDrafts(
+      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5, 6, 7, 8}, .parents = {0, 0, 1, 2}}}},
+      0);
+  pool_.Decide({.session = 1,
+                .round = 1,
+                .node = 4,
+                .next = {9},
+                .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  EXPECT_EQ(pool_.Snapshot().at(0).drafted_tokens, 4u);
+  EXPECT_EQ(pool_.Snapshot().at(0).accepted_tokens, 2u);
+}
+
 TEST_F(Pool, DeliversAGoodDraft) {
   Join(1, Hello("a"));
   Open(1);
@@ -274,25 +289,24 @@ TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
   counting_.Open({.session = 1,
                   .tokens = tokens_,
                   .prompt_tokens = 3,
-                  .sampling = &sampling_,
                   .plan = {.round = 1, .shape = Sequences(1, 2)}});
   counting_.OnDrafts(5, {{.session = 1, .round = 7, .chunk = {.tokens = {5}}}}, 0);
   counting_.OnStreamEnd(5, StreamEnd::kOverload);
-  counting_.OnStreamEnd(6, StreamEnd::kNonsense);  // never joined
+  counting_.OnStreamEnd(6, StreamEnd::kProtocolError);  // never joined
   EXPECT_EQ(metrics_.drafters_left_closed.value(), 1);
   EXPECT_EQ(metrics_.drafters_left_gone.value(), 2);
   EXPECT_EQ(metrics_.drafters_left_overload.value(), 1);
-  EXPECT_EQ(metrics_.drafters_left_nonsense.value(), 1);
+  EXPECT_EQ(metrics_.drafters_left_protocol_error.value(), 1);
   EXPECT_EQ(metrics_.drafters_connected.value(), 0);
 }
 
 TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   Join(1);
   const auto draft = [](uint32_t round) {
-    return ArrivedDraft{.session = 1,
-                        .round = round,
-                        .chunk = {.tokens = {5, 6}, .laws = {Law({5}, {65536}), Law({6}, {65536})}},
-                        .seconds = 0.010};
+    return DraftPart{.session = 1,
+                     .round = round,
+                     .chunk = {.tokens = {5, 6}, .laws = {Law({5}, {65536}), Law({6}, {65536})}},
+                     .seconds = 0.010};
   };
   const std::vector<TokenId> next = {5};
   const auto decide = [&](uint32_t round) {
@@ -305,7 +319,6 @@ TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   counting_.Open({.session = 1,
                   .tokens = tokens_,
                   .prompt_tokens = 3,
-                  .sampling = &sampling_,
                   .plan = {.round = 1, .shape = Sequences(1, 2)}});
   counting_.OnDrafts(1, {draft(1)}, 100);
   EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 0u) << "it read the prompt before";
@@ -348,7 +361,7 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
 
 TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
-  const std::vector<ArrivedDraft> floods = {
+  const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
       {.session = 1, .round = 7, .chunk = chunk},   // a round that was not planned yet
       {.session = 99, .round = 1, .chunk = {}},     // a refusal of nothing
@@ -368,7 +381,7 @@ TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   EXPECT_TRUE(consumer_.drafts.empty());
 }
 
-TEST_F(Pool, ARoundThatIsStillToComeIsNonsenseWhateverMayCross) {
+TEST_F(Pool, RefusesADraftOfAFutureRound) {
   const auto link = Join(1, Hello("a"));
   Open(1);
   Open(2);
@@ -391,12 +404,12 @@ TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   EXPECT_FALSE(link->closed_with.ok());
 }
 
-struct Nonsense {
+struct BadDraft {
   const char* words;
   DraftChunk chunk;
 };
 
-class HostileDrafter : public Pool, public ::testing::WithParamInterface<Nonsense> {};
+class HostileDrafter : public Pool, public ::testing::WithParamInterface<BadDraft> {};
 
 TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
   const auto bad = Join(1, Hello("bad"));
@@ -415,19 +428,19 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
     ::testing::Values(
-        Nonsense{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
-        Nonsense{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
-        Nonsense{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
-        Nonsense{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
-        Nonsense{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
-        Nonsense{"no row", {.tokens = {5}, .laws = {}}},
-        Nonsense{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
-        Nonsense{"asked for length 4",
+        BadDraft{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
+        BadDraft{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
+        BadDraft{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
+        BadDraft{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
+        BadDraft{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
+        BadDraft{"no row", {.tokens = {5}, .laws = {}}},
+        BadDraft{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
+        BadDraft{"asked for length 4",
                  {.tokens = {5, 5, 5, 5, 5}, .laws = std::vector(5, Law({5}, {65536}))}},
-        Nonsense{"2 draws, asked for 1",
+        BadDraft{"2 draws, asked for 1",
                  {.tokens = {5, 5}, .parents = {0, 0}, .laws = {Law({5}, {65536})}}},
-        Nonsense{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
-        Nonsense{"1 parents for 2",
+        BadDraft{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
+        BadDraft{"1 parents for 2",
                  {.tokens = {5, 5}, .parents = {0}, .laws = {Law({5}, {65536})}}}));
 
 // A rule that counts the draws at a prefix would be bent by one more or less.
@@ -482,10 +495,10 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
 }
 
-TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
+TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration first = pool_.SetTimeout(1, kPlenty).usual;
   const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -498,8 +511,8 @@ TEST_F(Pool, PatienceFollowsWhatTheDrafterShows) {
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
-  EXPECT_GE(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(30));
-  EXPECT_LT(pool_.PatienceWith(1, kPlenty).usual, std::chrono::milliseconds(31))
+  EXPECT_GE(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(31))
       << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
@@ -580,7 +593,7 @@ TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
   // No session goes there until it is time to try it.
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "b");
-  pool_.OnLoad(1, 0);
+  pool_.OnLoad(1, {.sessions = 0});
   EXPECT_FALSE(Open(3)) << "what it says of itself is no draft";
 }
 
@@ -594,7 +607,7 @@ TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
   Answer(1, 2);
   EXPECT_FALSE(MovesLate(1));
   Plan(1);
-  pool_.OnLoad(1, 2);
+  pool_.OnLoad(1, {.sessions = 2});
   EXPECT_TRUE(MovesLate(1)) << "a new drafter is likely to do better";
 }
 
@@ -605,11 +618,11 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -635,17 +648,17 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
 TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   Join(1, Hello("a"));
   Open(1);
-  const Patience patience = pool_.PatienceWith(1, kPlenty);
-  EXPECT_EQ(patience.usual, std::chrono::milliseconds(250));
-  EXPECT_TRUE(patience.trial);
+  const DraftTimeout timeout = pool_.SetTimeout(1, kPlenty);
+  EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
+  EXPECT_TRUE(timeout.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
   EXPECT_FALSE(pool_.Snapshot()[0].silent);
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
   pool_.MarkLate(1);
-  EXPECT_EQ(pool_.PatienceWith(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
+  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
   Answer(1, 1);
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
 }
 
@@ -655,7 +668,7 @@ TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
   for (uint64_t id = 1; id <= 100; ++id) {
     Join(id, Hello("new"));
     ASSERT_TRUE(Open(id));
-    if (pool_.PatienceWith(id, kPlenty).usual > Duration::zero()) ++waits;
+    if (pool_.SetTimeout(id, kPlenty).usual > Duration::zero()) ++waits;
     clock_.Advance(std::chrono::milliseconds(200));
     pool_.Leave(id);
   }
@@ -666,7 +679,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.PatienceWith(1, kPlenty).usual;
+  const Duration before = pool_.SetTimeout(1, kPlenty).usual;
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -677,7 +690,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.PatienceWith(1, kPlenty).usual,
+  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
@@ -703,7 +716,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_TRUE(pool_.PatienceWith(3, kPlenty).trial);
+  EXPECT_TRUE(pool_.SetTimeout(3, kPlenty).trial);
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
@@ -882,24 +895,24 @@ TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
 
 TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
   const auto a = Join(1, Hello("a"));
-  pool_.OnLoad(1, 2);  // for other verifiers
+  pool_.OnLoad(1, {.sessions = 2});  // for other verifiers
   EXPECT_FALSE(Open(1));
-  pool_.OnLoad(1, 1);
+  pool_.OnLoad(1, {.sessions = 1});
   EXPECT_TRUE(Open(1));
-  pool_.OnLoad(77, 1);
+  pool_.OnLoad(77, {.sessions = 1});
 }
 
 TEST_F(Pool, ADraftersLimitForUsIsKept) {
   const auto a = JoinShown(1, Hello("a"));
-  pool_.OnLoad(1, 2, 1);
+  pool_.OnLoad(1, {.sessions = 2, .session_limit = 1});
   EXPECT_TRUE(Open(1)) << "full of others' sessions, it makes room for ours";
   EXPECT_FALSE(Open(2)) << "but for one alone";
-  pool_.OnLoad(1, 2, 2);
+  pool_.OnLoad(1, {.sessions = 2, .session_limit = 2});
   EXPECT_TRUE(Open(2));
-  pool_.OnLoad(1, 2, 9);
+  pool_.OnLoad(1, {.sessions = 2, .session_limit = 9});
   EXPECT_FALSE(Open(3)) << "no more than its hello says";
   pool_.Close(1);
-  pool_.OnLoad(1, 1, 0);
+  pool_.OnLoad(1, {.sessions = 1, .session_limit = 0});
   EXPECT_FALSE(Open(3)) << "it lets us go";
   EXPECT_EQ(pool_.DrafterName(2), "a") << "and finishes what it has";
 }
@@ -907,8 +920,8 @@ TEST_F(Pool, ADraftersLimitForUsIsKept) {
 TEST_F(Pool, OfNewDraftersTheOneWithFewerSessionsOfOthersComesFirst) {
   Join(1, Hello("busy"));
   Join(2, Hello("idle"));
-  pool_.OnLoad(1, 1);
-  pool_.OnLoad(2, 0);
+  pool_.OnLoad(1, {.sessions = 1});
+  pool_.OnLoad(2, {.sessions = 0});
   EXPECT_TRUE(Open(1));
   EXPECT_EQ(pool_.DrafterName(1), "idle");
 }

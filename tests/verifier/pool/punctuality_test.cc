@@ -32,24 +32,24 @@ TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
     InTime(1);
   }
   EXPECT_FALSE(p_.suspended());
-  EXPECT_GT(p_.Patience(kPlenty), 0);
+  EXPECT_GT(p_.Timeout(kPlenty), 0);
   Late(3);
   EXPECT_TRUE(p_.suspended());
-  EXPECT_EQ(p_.Patience(kPlenty), 0);
+  EXPECT_EQ(p_.Timeout(kPlenty), 0);
 }
 
 TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
-  EXPECT_EQ(p_.Patience(kPlenty), 0);
+  EXPECT_EQ(p_.Timeout(kPlenty), 0);
   EXPECT_TRUE(p_.IsTrialDue(clock_.Now())) << "but it is asked";
   p_.BeginTrial(clock_.Now());
   EXPECT_FALSE(p_.silent());
   InTime(1, 0.3, 0.2);
-  EXPECT_EQ(p_.Patience(kPlenty), 0) << "its draft was not worth a wait";
+  EXPECT_EQ(p_.Timeout(kPlenty), 0) << "its draft was not worth a wait";
   clock_.Advance(std::chrono::seconds(1));
   p_.BeginTrial(clock_.Now());
   EXPECT_TRUE(p_.silent()) << "once more, and it has shown nothing";
   InTime(1);
-  EXPECT_GT(p_.Patience(kPlenty), 0);
+  EXPECT_GT(p_.Timeout(kPlenty), 0);
   EXPECT_FALSE(p_.silent());
 }
 
@@ -90,8 +90,8 @@ TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
   for (const double worth : {0.05, 0.2, kPlenty}) {
     p_ = {};
     InTime(1);
-    for (int i = 0; i < 100; ++i) InTime(1, 0.99 * p_.Patience(worth), worth);
-    EXPECT_LE(p_.Patience(worth), std::min(worth, Punctuality::kMaxPatience));
+    for (int i = 0; i < 100; ++i) InTime(1, 0.99 * p_.Timeout(worth), worth);
+    EXPECT_LE(p_.Timeout(worth), std::min(worth, Punctuality::kMaxTimeout));
   }
 }
 
@@ -123,10 +123,10 @@ TEST_F(PunctualityTest, HoldsARelapsingDrafterLongerEachTime) {
       InTime(1, 0.9);
       continue;
     }
-    const double patience = p_.Patience(kPlenty);
-    pass(patience);
-    waited += patience;
-    p_.MarkLate(clock_.Now(), patience, /*silent=*/false);
+    const double timeout = p_.Timeout(kPlenty);
+    pass(timeout);
+    waited += timeout;
+    p_.MarkLate(clock_.Now(), timeout, /*silent=*/false);
   }
   EXPECT_LT(waited / seconds, 0.07);
 }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/wire.h"
+#include "common/rpc/drafting_wire.h"
 #include "tests/support/tiny_tokenizer.h"
-#include "verifier/rpc/wire.h"
+#include "verifier/rpc/generation_wire.h"
 
 namespace outrider {
 namespace {

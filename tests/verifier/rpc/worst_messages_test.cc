@@ -12,7 +12,8 @@
 #include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
 #include "tests/support/allocation_watch.h"
-#include "verifier/rpc/wire.h"
+#include "verifier/rpc/drafting_service.h"
+#include "verifier/rpc/generation_wire.h"
 
 namespace outrider {
 namespace {

@@ -1,12 +1,11 @@
-#include "drafter/rpc/wire.h"
+#include "drafter/rpc/link_message.h"
 
 #include <gmock/gmock.h>
 
 #include <limits>
 #include <string>
 
-#include "common/rpc/wire.h"
-#include "drafter/rpc/backoff.h"
+#include "common/rpc/drafting_wire.h"
 #include "tests/support/field_limits.h"
 
 namespace outrider {
@@ -17,7 +16,7 @@ using testing::FieldLimit;
 using ::testing::HasSubstr;
 
 v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
-                         uint32_t version = kSpokenProtocolVersion) {
+                         uint32_t version = kDraftingProtocolVersion) {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
   welcome->set_protocol_version(version);
@@ -27,23 +26,23 @@ v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
   return message;
 }
 
-TEST(DrafterWire, RefusesSenselessWelcomes) {
-  EXPECT_TRUE(FromWire(Welcome(1.f, 1, 1)).ok());
+TEST(LinkMessageTest, RefusesSenselessWelcomes) {
+  EXPECT_TRUE(ToLinkMessage(Welcome(1.f, 1, 1)).ok());
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const float mass : {0.f, -1.f, 1.5f, kNan}) {
-    EXPECT_EQ(FromWire(Welcome(mass, 8, 10)).status().code(), Code::kInvalidArgument) << mass;
+    EXPECT_EQ(ToLinkMessage(Welcome(mass, 8, 10)).status().code(), Code::kInvalidArgument) << mass;
   }
-  EXPECT_EQ(FromWire(Welcome(1.f, 0, 10)).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(FromWire(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
-  const Status version = FromWire(Welcome(1.f, 8, 10, 1)).status();
+  EXPECT_EQ(ToLinkMessage(Welcome(1.f, 0, 10)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ToLinkMessage(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
+  const Status version = ToLinkMessage(Welcome(1.f, 8, 10, 1)).status();
   EXPECT_EQ(version.code(), Code::kFailedPrecondition);
   EXPECT_THAT(version.message(), HasSubstr("the drafter speaks 2, the verifier 1"));
 }
 
-TEST(DrafterWire, ClampsWhatNoIntCanHold) {
-  const auto message = FromWire(Welcome(1.f, 1u << 31, 0xffffffffu));
+TEST(LinkMessageTest, ClampsWhatNoIntCanHold) {
+  const auto message = ToLinkMessage(Welcome(1.f, 1u << 31, 0xffffffffu));
   ASSERT_TRUE(message.ok());
-  const auto& welcome = std::get<WelcomeEvent>(**message);
+  const DrafterWelcome& welcome = std::get<WelcomeEvent>(**message).welcome;
   EXPECT_EQ(welcome.law_limits.max_entries, 65536);
   EXPECT_EQ(welcome.vocab_limit, std::numeric_limits<int>::max());
 
@@ -52,29 +51,29 @@ TEST(DrafterWire, ClampsWhatNoIntCanHold) {
   verdict->set_node(0xffffffffu);
   verdict->mutable_plan()->set_length(0x80000000u);
   verdict->mutable_plan()->add_branching(0xffffffffu);
-  const auto verdicts = FromWire(wire);
+  const auto verdicts = ToLinkMessage(wire);
   ASSERT_TRUE(verdicts.ok());
-  const SessionVerdict& clamped = std::get<VerdictsEvent>(**verdicts).verdicts.at(0);
+  const RoundDecision& clamped = std::get<std::vector<RoundDecision>>(**verdicts).at(0);
   EXPECT_GT(clamped.node, 0);
   EXPECT_GT(clamped.plan.shape.length, 0);
   EXPECT_GT(clamped.plan.shape.branching.at(0), 0);
 }
 
-TEST(DrafterWire, RefusesIdsThatAreNone) {
+TEST(LinkMessageTest, RefusesIdsThatAreNone) {
   v1::FromVerifier open;
   open.mutable_open()->add_token_ids(0x80000000u);
-  EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ToLinkMessage(open).status().code(), Code::kInvalidArgument);
   v1::FromVerifier verdict;
   verdict.mutable_verdicts()->add_verdicts()->add_next(0xffffffffu);
-  EXPECT_EQ(FromWire(verdict).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ToLinkMessage(verdict).status().code(), Code::kInvalidArgument);
 }
 
-TEST(DrafterWire, RefusesAKindThatItDoesNotKnow) {
+TEST(LinkMessageTest, RefusesAKindThatItDoesNotKnow) {
   v1::FromVerifier open;
   open.mutable_open()->set_kind(v1::DRAFT_KIND_ARGMAX);
-  EXPECT_TRUE(FromWire(open).ok());
+  EXPECT_TRUE(ToLinkMessage(open).ok());
   open.mutable_open()->set_kind(static_cast<v1::DraftKind>(99));
-  EXPECT_EQ(FromWire(open).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ToLinkMessage(open).status().code(), Code::kInvalidArgument);
 }
 
 // A field of a FromVerifier that `fill` makes `count` long.
@@ -83,11 +82,11 @@ FieldLimit Limit(int64_t limit, const std::string& named, Fill fill) {
   return {limit, named, [fill](int64_t count) {
             v1::FromVerifier message;
             fill(static_cast<int>(count), message);
-            return FromWire(message).status();
+            return ToLinkMessage(message).status();
           }};
 }
 
-TEST(DrafterWire, EveryFieldOfAVerifiersMessageHasALimit) {
+TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
   const auto verdict = [](v1::FromVerifier& message) {
     return message.mutable_verdicts()->add_verdicts();
   };
@@ -138,26 +137,10 @@ TEST(DrafterWire, EveryFieldOfAVerifiersMessageHasALimit) {
         })}});
 }
 
-TEST(DrafterWire, IgnoresMessagesOfALaterVersion) {
-  const auto message = FromWire(v1::FromVerifier());
+TEST(LinkMessageTest, IgnoresMessagesOfALaterVersion) {
+  const auto message = ToLinkMessage(v1::FromVerifier());
   ASSERT_TRUE(message.ok());
   EXPECT_FALSE(message->has_value());
-}
-
-TEST(Backoff, TriesAtOnceThenWaitsARandomShareOfADoublingBound) {
-  Backoff backoff(std::chrono::seconds(2), 1);
-  Duration longest[64] = {};
-  for (int run = 0; run < 500; ++run) {
-    for (Duration& pause : longest) pause = std::max(pause, backoff.Next());
-    backoff.Reset();
-  }
-  EXPECT_EQ(longest[0], Duration::zero());
-  Duration bound = std::chrono::milliseconds(100);
-  for (int i = 1; i < 64; ++i) {
-    EXPECT_LE(longest[i], bound);
-    EXPECT_GT(longest[i], bound * 9 / 10);  // all 500 below: odds of 1e-22
-    bound = std::min<Duration>(bound * 2, std::chrono::seconds(2));
-  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "verifier/rpc/wire.h"
+#include "verifier/rpc/generation_wire.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/rpc/wire.h"
+#include "common/rpc/values_wire.h"
 #include "verifier/engine/logprobs.h"
 
 namespace outrider {
@@ -246,76 +246,6 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
     out->set_accepted_tokens(ToWireCount(s.accepted_tokens));
   }
   return wire;
-}
-
-Result<DrafterHello> FromWire(const v1::Hello& wire) {
-  OUTRIDER_TRY(CheckAtMost("hello.name", std::ssize(wire.name()), kMaxNameBytes, "bytes"));
-  OUTRIDER_TRY(CheckAtMost("hello.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
-  return DrafterHello{.protocol_version = ToInt(wire.protocol_version()),
-                      .name = wire.name(),
-                      .model = wire.model(),
-                      .tokenizer = {.vocabulary = wire.tokenizer().vocabulary(),
-                                    .merges = wire.tokenizer().merges(),
-                                    .special_tokens = wire.tokenizer().special_tokens(),
-                                    .vocab_size = ToInt(wire.tokenizer().vocab_size())},
-                      .vocab_size = ToInt(wire.vocab_size()),
-                      .max_sessions = ToInt(wire.max_sessions()),
-                      .max_draft_length = ToInt(wire.max_draft_length()),
-                      .max_draft_tokens = ToInt(wire.max_draft_tokens()),
-                      .max_context = ToInt(wire.max_context()),
-                      .acceptance_head = wire.acceptance_head()};
-}
-
-Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire, int max_row_entries) {
-  OUTRIDER_TRY(CheckAtMost("drafts", wire.drafts_size(), kMaxBatchEntries));
-  std::vector<ArrivedDraft> drafts;
-  for (const v1::Draft& draft : wire.drafts()) {
-    ArrivedDraft& out = drafts.emplace_back();
-    out.session = draft.session();
-    out.round = draft.round();
-    out.seconds = 1e-6 * draft.draft_micros();
-    OUTRIDER_ASSIGN(out.chunk, FromWire(draft, max_row_entries));
-  }
-  return drafts;
-}
-
-v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
-  v1::FromVerifier message;
-  v1::Welcome* wire = message.mutable_welcome();
-  wire->set_protocol_version(kDraftingProtocolVersion);
-  wire->set_model(welcome.model);
-  wire->set_vocab_limit(ToWireCount(welcome.vocab_limit));
-  wire->mutable_law_limits()->set_mass(welcome.law_limits.mass);
-  wire->mutable_law_limits()->set_max_entries(ToWireCount(welcome.law_limits.max_entries));
-  return message;
-}
-
-v1::FromVerifier ToWire(const SessionStart& start) {
-  v1::FromVerifier message;
-  v1::Open* wire = message.mutable_open();
-  wire->set_session(start.session);
-  wire->mutable_token_ids()->Assign(start.tokens.begin(), start.tokens.end());
-  wire->set_prompt_tokens(ToWireCount(start.prompt_tokens));
-  ToWire(*start.sampling, wire->mutable_sampling());
-  wire->set_seed(start.seed);
-  wire->set_kind(ToWire(start.kind));
-  ToWire(start.plan.shape, start.plan.round, start.plan.stop, wire->mutable_plan());
-  if (start.trace != nullptr) wire->set_traceparent(FormatTraceparent(*start.trace));
-  return message;
-}
-
-v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
-  v1::FromVerifier message;
-  for (const RoundDecision& d : decisions) {
-    v1::Verdict* wire = message.mutable_verdicts()->add_verdicts();
-    wire->set_session(d.session);
-    wire->set_round(d.round);
-    wire->set_node(ToWireCount(d.node));
-    wire->mutable_next()->Assign(d.next.begin(), d.next.end());
-    ToWire(d.plan.shape, d.plan.round, d.plan.stop, wire->mutable_plan());
-    wire->set_acceptance(d.acceptance);
-  }
-  return message;
 }
 
 }  // namespace outrider

@@ -1,8 +1,9 @@
-// The queue's length as threads other than the engine's may know it, so that a request that finds
-// it full is answered at once and not when the forward pass under way has ended.
+// Admission control before the engine thread: the queue's length as other threads know it, so that
+// a request that finds it full is refused at once and not when the forward pass under way has
+// ended.
 //
-// Thread: any for Enter and retry_after; the engine thread for the rest. The engine's own check at
-// Submit decides; this one only spares the way there.
+// Owner: the engine. Thread: any for TryEnter and retry_after; the engine thread for the rest. The
+// engine's own check at Submit decides; this one only saves the way there.
 #pragma once
 
 #include <atomic>
@@ -12,21 +13,21 @@
 
 namespace outrider {
 
-class Door {
+class AdmissionGate {
  public:
-  // `refused`: counts those that find it shut; outlives the door.
-  explicit Door(int max_waiting, Counter* refused = nullptr)
+  // `refused`: counts the requests that it refuses; must outlive it. nullptr: not counted.
+  explicit AdmissionGate(int max_waiting, Counter* refused = nullptr)
       : max_waiting_(max_waiting), refused_(refused) {}
 
-  // Takes a place for a request on its way to the engine. False: those that wait and those on their
-  // way fill the queue.
-  [[nodiscard]] bool Enter() {
+  // Counts a request as on its way to the engine. False: those that wait and those on their way
+  // fill the queue.
+  [[nodiscard]] bool TryEnter() {
     if (coming_.fetch_add(1) + waiting_.load() < max_waiting_) return true;
     coming_.fetch_sub(1);
     if (refused_ != nullptr) refused_->Increment();
     return false;
   }
-  // One that entered has come, or will not.
+  // A request that entered has arrived, or will not.
   void Leave() { coming_.fetch_sub(1); }
 
   void Publish(int waiting, Duration retry_after) {

@@ -1,4 +1,5 @@
-// The verifier's messages: requests in, chunks and plans out.
+// The messages of generation.proto as the engine's plain structs and back: requests in, chunks,
+// summaries and the verifier's status out.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,6 @@
 #include "common/base/status.h"
 #include "common/rpc/incoming.h"
 #include "common/text/tokenizer.h"
-#include "outrider/v1/drafting.pb.h"
 #include "outrider/v1/generation.pb.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/request.h"
@@ -18,10 +18,8 @@
 namespace outrider {
 
 // The largest of a client's has a text of 4 MiB or 2^20 token ids of up to 5 bytes, and a few
-// entries beside 1024 biases; the rest is for fields of later versions. A drafter's has an entry
-// for each draft and for each row: some thousand drafts of 64 rows.
+// entries beside 1024 biases; the rest is for fields of later versions.
 inline constexpr MessageLimits kClientMessage{.bytes = 8 << 20, .entries = 4096};
-inline constexpr MessageLimits kDrafterMessage{.bytes = 16 << 20, .entries = 1 << 18};
 
 // The limit of every repeated field and of the text, without looking into any of them: for the
 // thread that received the message. kInvalidArgument names the field, the count and the limit.
@@ -44,12 +42,5 @@ v1::GenerateResponse ToWire(const Chunk& chunk);
 v1::GenerateResponse ToWire(const Summary& summary);
 v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
                              const std::vector<DrafterSnapshot>& drafters);
-
-Result<DrafterHello> FromWire(const v1::Hello& wire);
-// `max_row_entries`: what the drafter was welcomed with.
-Result<std::vector<ArrivedDraft>> FromWire(const v1::DraftBatch& wire, int max_row_entries);
-v1::FromVerifier ToWire(const DrafterWelcome& welcome);
-v1::FromVerifier ToWire(const SessionStart& start);
-v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions);
 
 }  // namespace outrider

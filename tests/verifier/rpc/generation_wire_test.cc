@@ -1,32 +1,14 @@
-#include "verifier/rpc/wire.h"
+#include "verifier/rpc/generation_wire.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "common/rpc/wire.h"
 #include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
 namespace {
-
-using ::testing::HasSubstr;
-
-TEST(VerifierWire, RefusesMoreRowsOrParentsThanTokens) {
-  v1::DraftBatch batch;
-  v1::Draft* draft = batch.add_drafts();
-  draft->add_token_ids(1);
-  draft->add_rows();
-  draft->add_parents(0);
-  EXPECT_TRUE(FromWire(batch, 64).ok());
-  draft->add_rows();
-  EXPECT_THAT(FromWire(batch, 64).status().message(), HasSubstr("2 rows for 1"));
-  draft->mutable_rows()->RemoveLast();
-  draft->add_parents(0);
-  EXPECT_THAT(FromWire(batch, 64).status().message(), HasSubstr("2 parents"));
-}
 
 class Detokenizes : public ::testing::Test {
  protected:
@@ -61,7 +43,7 @@ TEST_F(Detokenizes, NoMoreThanATextCanBe) {
   EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
 }
 
-TEST(VerifierWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
+TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
   static constexpr uint32_t kSent = 4'000'000'000;
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   const RequestLimits limits{.vocab_size = testing::kAsciiTokens,
@@ -97,7 +79,7 @@ TEST(VerifierWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
          [](auto& wire) { wire.mutable_speculation()->add_tree(kSent); });
 }
 
-TEST(VerifierWire, UnsetSamplingHasTheModelsDefaults) {
+TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   RequestLimits limits;
   limits.defaults.sampling = {

@@ -1,0 +1,95 @@
+#include "common/rpc/values_wire.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace outrider {
+
+int ToInt(uint32_t value) {
+  return static_cast<int>(std::min(value, static_cast<uint32_t>(std::numeric_limits<int>::max())));
+}
+
+void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
+  wire->set_temperature(params.temperature);
+  wire->set_top_k(static_cast<uint32_t>(params.top_k));
+  wire->set_top_p(params.top_p);
+  wire->set_min_p(params.min_p);
+  wire->set_repetition_penalty(params.repetition_penalty);
+  wire->set_presence_penalty(params.presence_penalty);
+  wire->set_frequency_penalty(params.frequency_penalty);
+  for (const auto& [token, bias] : params.logit_bias) {
+    (*wire->mutable_logit_bias())[static_cast<uint32_t>(token)] = bias;
+  }
+}
+
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults) {
+  SamplingParams params = defaults;
+  if (wire.has_temperature()) params.temperature = wire.temperature();
+  constexpr auto kMax = static_cast<uint32_t>(std::numeric_limits<int>::max());
+  if (wire.has_top_k()) params.top_k = static_cast<int>(std::min(wire.top_k(), kMax));
+  if (wire.has_top_p()) params.top_p = wire.top_p();
+  if (wire.has_min_p()) params.min_p = wire.min_p();
+  if (wire.has_repetition_penalty()) params.repetition_penalty = wire.repetition_penalty();
+  params.presence_penalty = wire.presence_penalty();
+  params.frequency_penalty = wire.frequency_penalty();
+  for (const auto& [token, bias] : wire.logit_bias()) {
+    params.logit_bias.emplace_back(static_cast<TokenId>(std::min(token, kMax)), bias);
+  }
+  return params;
+}
+
+v1::SpeculationOptions::Rule ToWire(Rule rule) {
+  switch (rule) {
+    case Rule::kToken: return v1::SpeculationOptions::RULE_TOKEN;
+    case Rule::kBlock: return v1::SpeculationOptions::RULE_BLOCK;
+    case Rule::kSpecTr: return v1::SpeculationOptions::RULE_SPECTR;
+    case Rule::kMultiRound: return v1::SpeculationOptions::RULE_MULTIROUND;
+    case Rule::kMultiPathBlock: return v1::SpeculationOptions::RULE_MULTIPATH_BLOCK;
+    case Rule::kGumbel: return v1::SpeculationOptions::RULE_GUMBEL;
+  }
+  return v1::SpeculationOptions::RULE_DEFAULT;
+}
+
+Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
+  if (wire == v1::SpeculationOptions::RULE_DEFAULT) return std::optional<Rule>();
+  for (const Rule rule : kAllRules) {
+    if (ToWire(rule) == wire) return std::optional(rule);
+  }
+  return InvalidArgument("speculation.rule: no rule has the number " + std::to_string(wire));
+}
+
+void ToWire(const StopRule& rule, v1::StopRule* wire) {
+  const auto kind = [&rule] {
+    switch (rule.kind) {
+      case StopRule::Kind::kLength: return v1::StopRule::KIND_LENGTH;
+      case StopRule::Kind::kConfidence: return v1::StopRule::KIND_CONFIDENCE;
+      case StopRule::Kind::kEntropy: return v1::StopRule::KIND_ENTROPY;
+      case StopRule::Kind::kHead: return v1::StopRule::KIND_HEAD;
+    }
+    return v1::StopRule::KIND_DEFAULT;
+  };
+  wire->set_kind(kind());
+  wire->set_threshold(rule.threshold);
+}
+
+Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
+  StopRule rule{.threshold = wire.threshold()};
+  switch (wire.kind()) {
+    case v1::StopRule::KIND_DEFAULT:
+      // A threshold without a kind would be ignored. A NaN is not 0 either.
+      if (wire.threshold() != 0.f) {
+        return InvalidArgument("stop rule: threshold " + std::to_string(wire.threshold()) +
+                               " without a kind; name the kind that it belongs to");
+      }
+      return std::optional<StopRule>();
+    case v1::StopRule::KIND_LENGTH: break;
+    case v1::StopRule::KIND_CONFIDENCE: rule.kind = StopRule::Kind::kConfidence; break;
+    case v1::StopRule::KIND_ENTROPY: rule.kind = StopRule::Kind::kEntropy; break;
+    case v1::StopRule::KIND_HEAD: rule.kind = StopRule::Kind::kHead; break;
+    default: return InvalidArgument("stop rule: unknown kind");
+  }
+  OUTRIDER_TRY(Validate(rule));
+  return std::optional(rule);
+}
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+// What the messages of both contracts hold, as our plain structs and back: how a request samples,
+// is verified and stops its drafts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/status.h"
+#include "common/spec/draft.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/stop_rule.h"
+#include "outrider/v1/generation.pb.h"
+
+namespace outrider {
+
+// Counts of the wire are unsigned; beyond an int they are as good as "too many".
+int ToInt(uint32_t value);
+
+void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
+// Fields that are not set keep what `defaults` has. Values are not judged here (Validate of
+// sampling_params.h does), only types.
+// REQUIRES: at most kMaxLogitBias entries of logit_bias, which it copies.
+SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults = {});
+
+v1::SpeculationOptions::Rule ToWire(Rule rule);
+// No value: the server's choice.
+Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
+
+void ToWire(const StopRule& rule, v1::StopRule* wire);
+// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, a threshold out of range, or one for a
+// kind that takes none.
+Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire);
+
+}  // namespace outrider

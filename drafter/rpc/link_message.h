@@ -1,0 +1,16 @@
+// A verifier's message as the event that the drafting loop takes.
+#pragma once
+
+#include <optional>
+
+#include "common/base/status.h"
+#include "drafter/propose/verifier_link.h"
+#include "outrider/v1/drafting.pb.h"
+
+namespace outrider {
+
+// nullopt: a message of a later version, to be ignored. A WelcomeEvent comes without its link.
+// Errors: those of common/rpc/drafting_wire.h.
+Result<std::optional<LinkMessage>> ToLinkMessage(const v1::FromVerifier& wire);
+
+}  // namespace outrider

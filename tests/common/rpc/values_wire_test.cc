@@ -1,0 +1,91 @@
+#include "common/rpc/values_wire.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
+  const SamplingParams params{.temperature = 0.f,
+                              .top_k = 40,
+                              .top_p = 0.9f,
+                              .min_p = 0.05f,
+                              .repetition_penalty = 1.5f,
+                              .presence_penalty = -0.25f,
+                              .frequency_penalty = 0.75f,
+                              .logit_bias = {{7, -3.f}}};
+  v1::SamplingParams wire;
+  ToWire(params, &wire);
+  const SamplingParams back = FromWire(wire);
+  EXPECT_EQ(back.temperature, 0.f);
+  EXPECT_EQ(back.top_k, 40);
+  EXPECT_EQ(back.top_p, 0.9f);
+  EXPECT_EQ(back.min_p, 0.05f);
+  EXPECT_EQ(back.repetition_penalty, 1.5f);
+  EXPECT_EQ(back.presence_penalty, -0.25f);
+  EXPECT_EQ(back.frequency_penalty, 0.75f);
+  EXPECT_THAT(back.logit_bias, ElementsAre(Pair(7, -3.f)));
+}
+
+TEST(ValuesWire, UnsetSamplingParamsSwitchTheTransformsOff) {
+  const SamplingParams params = FromWire(v1::SamplingParams());
+  EXPECT_EQ(params.temperature, 1.f);
+  EXPECT_EQ(params.top_k, 0);
+  EXPECT_EQ(params.top_p, 1.f);
+  EXPECT_EQ(params.repetition_penalty, 1.f);
+  EXPECT_FALSE(params.has_penalties());
+}
+
+TEST(ValuesWire, HugeCountsDoNotBecomeNegative) {
+  v1::SamplingParams wire;
+  wire.set_top_k(std::numeric_limits<uint32_t>::max());
+  (*wire.mutable_logit_bias())[std::numeric_limits<uint32_t>::max()] = 1.f;
+  const SamplingParams params = FromWire(wire);
+  EXPECT_GT(params.top_k, 0);
+  ASSERT_EQ(params.logit_bias.size(), 1u);
+  EXPECT_GT(params.logit_bias[0].first, 0);
+}
+
+TEST(ValuesWire, StopRulesSurviveTheWayThereAndBack) {
+  for (const StopRule::Kind kind : kAllStopKinds) {
+    v1::StopRule wire;
+    const float threshold = kind == StopRule::Kind::kLength ? 0.f : 0.25f;  // it takes none
+    ToWire(StopRule{.kind = kind, .threshold = threshold}, &wire);
+    const Result<std::optional<StopRule>> back = FromWire(wire);
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, (StopRule{.kind = kind, .threshold = threshold}));
+    for (const float bad : {-1.f, 33.f, std::nanf("")}) {
+      wire.set_threshold(bad);
+      EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
+    }
+  }
+  v1::StopRule wire;
+  EXPECT_FALSE(FromWire(wire)->has_value());
+  for (const float ignored : {0.5f, std::nanf("")}) {  // of no kind
+    wire.set_threshold(ignored);
+    EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument) << ignored;
+  }
+  wire.set_kind(static_cast<v1::StopRule::Kind>(77));
+  EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
+}
+
+// 3 was greedy-block's.
+TEST(ValuesWire, RefusesNumbersOfNoRule) {
+  for (const int number : {3, 99}) {
+    const auto rule = FromWire(static_cast<v1::SpeculationOptions::Rule>(number));
+    EXPECT_EQ(rule.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(rule.status().message(), HasSubstr(std::to_string(number)));
+  }
+  for (const Rule rule : kAllRules) EXPECT_EQ(FromWire(ToWire(rule)).value(), rule);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,101 @@
+#include "verifier/pool/assignments.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr int kVocab = 100;
+
+// Against a plain map from session to drafter.
+TEST(Assignments, CountWhatTheyHold) {
+  Assignments assignments;
+  std::map<uint64_t, uint64_t> holders;
+  std::mt19937 random(7);
+  const auto below = [&random](uint32_t n) { return random() % n; };
+  for (int step = 0; step < 2000; ++step) {
+    const uint64_t session = below(20), drafter = below(4);
+    const Assignment* const found = assignments.Find(session);
+    ASSERT_EQ(found != nullptr, holders.contains(session));
+    if (below(50) == 0) {
+      std::vector<uint64_t> lost;
+      for (const auto& [held, holder] : holders) {
+        if (holder == drafter) lost.push_back(held);
+      }
+      ASSERT_EQ(assignments.RemoveAllOf(drafter), lost);
+      for (const uint64_t held : lost) holders.erase(held);
+    } else if (found == nullptr) {
+      assignments.Add(session, {.drafter = drafter});
+      holders[session] = drafter;
+    } else {
+      ASSERT_EQ(found->drafter, holders.at(session));
+      assignments.Remove(session);
+      holders.erase(session);
+    }
+    for (uint64_t d = 0; d < 4; ++d) {
+      std::vector<uint64_t> held;
+      for (const auto& [id, holder] : holders) {
+        if (holder == d) held.push_back(id);
+      }
+      ASSERT_EQ(assignments.CountOf(d), static_cast<int>(held.size()));
+      ASSERT_EQ(assignments.SessionsOf(d), held);
+    }
+  }
+}
+
+TEST(Assignments, OfADrafterThatHoldsNothing) {
+  Assignments assignments;
+  assignments.Add(5, {.drafter = 1});
+  EXPECT_EQ(assignments.CountOf(2), 0);
+  EXPECT_THAT(assignments.SessionsOf(2), IsEmpty());
+  EXPECT_THAT(assignments.RemoveAllOf(2), IsEmpty());
+  EXPECT_THAT(assignments.SessionsOf(1), ElementsAre(5));
+}
+
+TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
+  const Time sent{std::chrono::seconds(1)};
+  Assignment assignment{.drafter = 1,
+                        .tokens = 3,
+                        .plan = {.round = 1, .shape = Sequences(1, 4)},
+                        .sent = sent,
+                        .kind = DraftKind::kArgmax};
+  EXPECT_EQ(assignment.PartsToCome(), 4u);
+  const auto part = [](TokenId token, bool more) {
+    return DraftChunk{.tokens = {token}, .more = more};
+  };
+  ASSERT_TRUE(assignment.TakePart(part(5, true), kVocab).ok());
+  ASSERT_TRUE(assignment.TakePart(part(6, true), kVocab).ok());
+  EXPECT_EQ(assignment.PartsToCome(), 2u);
+  assignment.BeginRound({.round = 2, .shape = Sequences(1, 1)}, /*accepted=*/2, /*next=*/1,
+                        sent + std::chrono::seconds(1));
+  EXPECT_EQ(assignment.tokens, 6);
+  EXPECT_TRUE(assignment.draft.empty());
+  EXPECT_EQ(assignment.PartsToCome(), 1u);
+  EXPECT_FALSE(assignment.reads) << "its draft had begun";
+  ASSERT_TRUE(assignment.TakePart(part(7, false), kVocab).ok());
+  EXPECT_EQ(assignment.PartsToCome(), 0u);
+  const Status after = assignment.TakePart(part(8, false), kVocab);
+  EXPECT_EQ(after.message(), "a part behind the last one");
+}
+
+TEST(AssignmentTest, RemembersThePlanThatWasOverdue) {
+  const Time sent{std::chrono::seconds(1)};
+  Assignment assignment{
+      .drafter = 1, .plan = {.round = 1, .shape = Sequences(1, 4)}, .sent = sent, .reads = false};
+  assignment.BeginRound({.round = 2, .shape = Sequences(1, 4)}, 0, Assignment::kManyTokens + 1,
+                        sent + std::chrono::seconds(1));
+  EXPECT_EQ(assignment.overdue.round, 1u);
+  EXPECT_EQ(assignment.overdue.sent, sent);
+  EXPECT_TRUE(assignment.reads) << "many tokens are new to it";
+}
+
+}  // namespace
+}  // namespace outrider

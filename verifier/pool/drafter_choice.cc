@@ -1,0 +1,58 @@
+#include "verifier/pool/drafter_choice.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace outrider {
+namespace {
+
+// Sessions that the drafter holds, as far as we know: other verifiers have theirs.
+int AllSessions(const ConnectedDrafter& drafter, int sessions) {
+  return std::max(sessions, drafter.load.sessions);
+}
+
+// For one more session of so many tokens.
+bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens, Time now) {
+  if (drafter.punctuality.suspended() && (sessions > 0 || !drafter.punctuality.IsTrialDue(now))) {
+    return false;
+  }
+  // Where it names a limit, it makes room by sessions of others.
+  const std::optional<int>& limit = drafter.load.session_limit;
+  const bool room =
+      limit.has_value() ? sessions < *limit : drafter.load.sessions < drafter.hello.max_sessions;
+  return room && sessions < drafter.hello.max_sessions && tokens <= drafter.hello.max_context;
+}
+
+}  // namespace
+
+double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions) {
+  const Estimate& round_trip = drafter.punctuality.round_trip();
+  // A new drafter shows with one session what it can do, before it gets more than others.
+  if (!round_trip.measured) return sessions == 0 ? 0 : Punctuality::kMaxTimeout;
+  const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
+  const int all = std::max(AllSessions(drafter, sessions), 1);
+  return network + drafter.drafting.mean * (all + 1) / all;
+}
+
+std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
+                                      const Assignments& assignments, int tokens, bool try_silent,
+                                      Time now) {
+  // A suspended one that is due to be tried, else by expected time; of two that are alike (or new)
+  // the one with fewer sessions.
+  using Rank = std::tuple<bool, double, int>;
+  std::optional<uint64_t> best;
+  Rank best_rank;
+  for (const auto& [id, drafter] : drafters) {
+    const int sessions = assignments.CountOf(id);
+    if (drafter.punctuality.silent() && !try_silent) continue;
+    if (!HasRoom(drafter, sessions, tokens, now)) continue;
+    const Rank rank(!drafter.punctuality.suspended(), ExpectedSeconds(drafter, sessions),
+                    AllSessions(drafter, sessions));
+    if (best.has_value() && best_rank <= rank) continue;
+    best = id;
+    best_rank = rank;
+  }
+  return best;
+}
+
+}  // namespace outrider

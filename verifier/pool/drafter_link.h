@@ -1,0 +1,27 @@
+// What the pool tells one drafter. verifier/rpc implements it over a stream, verifier/embedded
+// within the process, tests by recording.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/spec/drafter_hello.h"
+#include "common/spec/drafting.h"
+
+namespace outrider {
+
+// Thread: the engine thread. Calls must not wait.
+class DrafterLink {
+ public:
+  virtual ~DrafterLink() = default;
+  virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
+  virtual void SendOpen(SessionOpening opening) = 0;
+  virtual void SendDecisions(std::vector<RoundDecision> decisions) = 0;
+  virtual void SendClose(uint64_t session) = 0;
+  virtual void SendDrain() = 0;
+  // Ends the stream with a reason.
+  virtual void Close(const Status& reason) = 0;
+};
+
+}  // namespace outrider

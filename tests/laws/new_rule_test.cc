@@ -32,8 +32,10 @@ OUTRIDER_LANES Stop VerifyFirstTokenKindly(const View& round, Coins& coins) {
 template <class Rule>
 Emitter EmitterOfRule(Rule rule) {
   return EmitterOfCode([rule](EnumeratedRound& round, EnumeratingCoins& coins) {
-    const Stop stop = OnView(round, [&](const auto& view) { return rule(view, coins); });
-    return EndRound(round, stop, coins);
+    return OnView(round, [&](const auto& view) {
+      const Stop stop = rule(view, coins);
+      return EndRound(round, stop, coins);
+    });
   });
 }
 

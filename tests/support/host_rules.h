@@ -21,7 +21,7 @@ Verdict StopAtLeaf(Round& round, int node, Coins& coins) {
   return EndRound(round, outrider::StopAtLeaf(node), coins);
 }
 
-// part(view): a part of a rule, on the host.
+// part(view): a part of a rule, on the host. What the view hands out lives until `part` returns.
 template <class Round, class Part>
 auto OnView(Round& round, Part part) {
   HostScratch memory;

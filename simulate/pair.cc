@@ -58,17 +58,18 @@ Result<MarkovPair> ParsePair(std::string_view text) {
   return pair;
 }
 
-DraftLaw WireLaw(std::span<const double> row) {
-  return MakeDraftLaw(std::vector<float>(row.begin(), row.end()),
-                      {.mass = 1.f, .max_entries = static_cast<int>(row.size())});
+DraftDistribution WireLaw(std::span<const double> row) {
+  return MakeDraftDistribution(std::vector<float>(row.begin(), row.end()),
+                               {.mass = 1.f, .max_entries = static_cast<int>(row.size())});
 }
 
 void RoundToIntegers(MarkovChain* chain) {
   for (std::vector<double>& row : chain->rows) {
-    const DraftLaw law = WireLaw(row);
+    const DraftDistribution law = WireLaw(row);
     row.assign(row.size(), 0.0);
     for (size_t i = 0; i < law.ids.size(); ++i) {
-      row[static_cast<size_t>(law.ids[i])] = static_cast<double>(law.weights[i]) / kDraftLawTotal;
+      row[static_cast<size_t>(law.ids[i])] =
+          static_cast<double>(law.weights[i]) / kDraftWeightTotal;
     }
   }
 }

@@ -13,7 +13,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/math/accept.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 
 namespace outrider {
 
@@ -45,7 +45,7 @@ struct MarkovPair {
 Result<MarkovPair> ParsePair(std::string_view json);
 
 // The integer law that a row would travel as, nothing cut off.
-DraftLaw WireLaw(std::span<const double> row);
+DraftDistribution WireLaw(std::span<const double> row);
 
 // Rounds every row of the chain to its integer law. Tokens below half a unit are never drafted
 // then.

@@ -99,7 +99,7 @@ DraftTree GrowTree(const DraftShape& shape, TokenId last, bool distinct, const D
 class Generation {
  public:
   Generation(const Simulation& simulation, const FloatRows& target, const FloatRows& draft,
-             const std::vector<DraftLaw>& laws, uint64_t seed)
+             const std::vector<DraftDistribution>& laws, uint64_t seed)
       : simulation_(simulation), target_(target), draft_(draft), laws_(laws), seed_(seed) {}
 
   const Tokens& tokens() const { return tokens_; }
@@ -135,7 +135,7 @@ class Generation {
       tokens.push_back(
           laws_.empty()
               ? ResidualRow<double>{1, pair.draft.Row(last).data(), pair.vocab, {}}.Draw(coin)
-              : SampleDraftLaw(laws_[static_cast<size_t>(last + 1)], coin));
+              : SampleDraftDistribution(laws_[static_cast<size_t>(last + 1)], coin));
     }
     return tokens;
   }
@@ -152,7 +152,7 @@ class Generation {
     }
     for (int node = 0; node <= tree.size() && !laws_.empty(); ++node) {
       if (tree.draws(node).empty()) continue;
-      tree.SetLaw(node, laws_[static_cast<size_t>(token_at(node) + 1)]);
+      tree.SetDistribution(node, laws_[static_cast<size_t>(token_at(node) + 1)]);
     }
     return VerifyRound(
         simulation_.rule, tree, [&](int node) { return target_.Row(token_at(node)); },
@@ -162,7 +162,7 @@ class Generation {
   const Simulation& simulation_;
   const FloatRows& target_;
   const FloatRows& draft_;
-  const std::vector<DraftLaw>& laws_;  // by last + 1; empty: rows of doubles
+  const std::vector<DraftDistribution>& laws_;  // by last + 1; empty: rows of doubles
   uint64_t seed_;
   uint32_t round_ = 0;
   Tokens tokens_;
@@ -190,7 +190,7 @@ class Average {
 SimulationFigures SampleFigures(const Simulation& simulation, int64_t generations, uint64_t seed,
                                 bool wire) {
   const FloatRows target(simulation.pair.target), draft(simulation.pair.draft);
-  std::vector<DraftLaw> laws;
+  std::vector<DraftDistribution> laws;
   if (wire && !simulation.greedy_block) {
     for (const auto& row : simulation.pair.draft.rows) laws.push_back(WireLaw(row));
   }

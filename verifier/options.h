@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/service/service_options.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/text/chat_template.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
@@ -19,7 +19,7 @@ struct VerifierOptions {
   // What EngineOptions::planner comes from, unless `policy` is "fixed".
   std::string policy = "adaptive";
   PlannerOptions planner;
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach

@@ -43,7 +43,7 @@ struct ChainDraw {
   int32_t depths = 0;  // of all chains of a batch; 0: no chain, nothing is drawn
   // Keys of the uniform random numbers for sampled tokens; `first_depth`: of the first token.
   uint32_t round = 0, first_depth = 0;
-  float mass = 1.f;  // DraftLawLimits::mass (draft_law.h)
+  float mass = 1.f;  // DraftDistributionLimits::mass (draft_distribution.h)
 };
 inline constexpr int kMaxChainEntries = 1024;  // of a distribution that a device draws from
 

@@ -1,6 +1,6 @@
-// The arithmetic of a draft law (common/spec/draft_law.h), shared by host and device so that both
-// make the same integers of the same entries: where it is cut, what each entry gets, which entry a
-// coin names.
+// The arithmetic of a draft law (common/spec/draft_distribution.h), shared by host and device so
+// that both make the same integers of the same entries: where it is cut, what each entry gets,
+// which entry a coin names.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-inline constexpr uint32_t kDraftLawTotal = 65536;
+inline constexpr uint32_t kDraftWeightTotal = 65536;
 
 // How many of the `n` entries, in falling order, are kept until they hold `limit`; `mass`: what
 // they hold. value(i): entry i.
@@ -29,7 +29,7 @@ struct LawShare {
   double fraction;
 };
 OUTRIDER_HD inline LawShare ShareOfLaw(float value, double mass) {
-  const double exact = static_cast<double>(value) / mass * kDraftLawTotal;
+  const double exact = static_cast<double>(value) / mass * kDraftWeightTotal;
   const auto weight = static_cast<uint32_t>(exact);
   return {weight, exact - weight};
 }
@@ -37,7 +37,7 @@ OUTRIDER_HD inline LawShare ShareOfLaw(float value, double mass) {
 // The entry at `coin` in [0, 1) of the cumulative weights. weight(i): of entry i, n of them.
 template <class Weight>
 OUTRIDER_HD int LawEntryAt(const Weight& weight, int n, double coin) {
-  const auto goal = static_cast<uint32_t>(coin * kDraftLawTotal);
+  const auto goal = static_cast<uint32_t>(coin * kDraftWeightTotal);
   uint32_t reached = 0;
   int i = 0;
   while (i + 1 < n && (reached += weight(i)) <= goal) ++i;

@@ -50,38 +50,37 @@ Result<DraftKind> FromWire(v1::DraftKind wire) {
   }
 }
 
-void ToWire(const DraftLaw& law, v1::DraftRow* wire) {
-  std::vector<size_t> order(law.ids.size());
+void ToWire(const DraftDistribution& q, v1::DraftRow* wire) {
+  std::vector<size_t> order(q.ids.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&law](size_t a, size_t b) { return law.ids[a] < law.ids[b]; });
+  std::sort(order.begin(), order.end(), [&q](size_t a, size_t b) { return q.ids[a] < q.ids[b]; });
   TokenId before = 0;
   for (const size_t i : order) {
-    wire->add_id_gaps(static_cast<uint32_t>(law.ids[i] - before));
-    wire->add_weights(law.weights[i]);
-    before = law.ids[i];
+    wire->add_id_gaps(static_cast<uint32_t>(q.ids[i] - before));
+    wire->add_weights(q.weights[i]);
+    before = q.ids[i];
   }
 }
 
-Result<DraftLaw> FromWire(const v1::DraftRow& wire, int max_entries) {
+Result<DraftDistribution> FromWire(const v1::DraftRow& wire, int max_entries) {
   OUTRIDER_TRY(CheckAtMost("rows.id_gaps", wire.id_gaps_size(), max_entries));
   OUTRIDER_TRY(CheckAtMost("rows.weights", wire.weights_size(), max_entries));
   if (wire.id_gaps_size() != wire.weights_size()) {
     return InvalidArgument("a row of " + std::to_string(wire.id_gaps_size()) + " ids and " +
                            std::to_string(wire.weights_size()) + " weights");
   }
-  DraftLaw law;
-  law.ids.reserve(static_cast<size_t>(wire.id_gaps_size()));
+  DraftDistribution q;
+  q.ids.reserve(static_cast<size_t>(wire.id_gaps_size()));
   uint64_t id = 0;
   for (const uint32_t gap : wire.id_gaps()) {
     id += gap;
     if (id > static_cast<uint64_t>(std::numeric_limits<TokenId>::max())) {
       return InvalidArgument("token id " + std::to_string(id) + " is no id");
     }
-    law.ids.push_back(static_cast<TokenId>(id));
+    q.ids.push_back(static_cast<TokenId>(id));
   }
-  law.weights.assign(wire.weights().begin(), wire.weights().end());
-  return law;
+  q.weights.assign(wire.weights().begin(), wire.weights().end());
+  return q;
 }
 
 }  // namespace
@@ -129,7 +128,7 @@ void ToWire(const DraftPart& part, v1::Draft* wire) {
   wire->set_round(part.round);
   wire->mutable_token_ids()->Assign(part.chunk.tokens.begin(), part.chunk.tokens.end());
   wire->mutable_parents()->Assign(part.chunk.parents.begin(), part.chunk.parents.end());
-  for (const DraftLaw& law : part.chunk.laws) ToWire(law, wire->add_rows());
+  for (const DraftDistribution& q : part.chunk.distributions) ToWire(q, wire->add_rows());
   wire->set_more(part.chunk.more);
   wire->set_draft_micros(static_cast<uint32_t>(std::clamp(part.seconds * 1e6, 0.0, 4e9)));
 }
@@ -169,10 +168,10 @@ Result<DraftPart> FromWire(const v1::Draft& wire, int max_row_entries) {
   chunk.tokens.assign(wire.token_ids().begin(), wire.token_ids().end());
   chunk.parents.assign(wire.parents().begin(), wire.parents().end());
   chunk.more = wire.more();
-  chunk.laws.reserve(static_cast<size_t>(wire.rows_size()));
+  chunk.distributions.reserve(static_cast<size_t>(wire.rows_size()));
   for (const v1::DraftRow& row : wire.rows()) {
-    OUTRIDER_ASSIGN(DraftLaw law, FromWire(row, max_row_entries));
-    chunk.laws.push_back(std::move(law));
+    OUTRIDER_ASSIGN(DraftDistribution q, FromWire(row, max_row_entries));
+    chunk.distributions.push_back(std::move(q));
   }
   return part;
 }
@@ -222,7 +221,7 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
       .vocab_limit = ToInt(wire.vocab_limit()),
       // More entries than units of weight cannot be.
       .law_limits = {.mass = mass,
-                     .max_entries = static_cast<int>(std::min(max_entries, kDraftLawTotal))}};
+                     .max_entries = static_cast<int>(std::min(max_entries, kDraftWeightTotal))}};
 }
 
 v1::FromVerifier ToWire(const SessionOpening& opening) {

@@ -37,7 +37,7 @@ void ToWire(const DraftPart& part, v1::Draft* wire);
 // tokens, or a row has more than `max_row_entries` entries (by default as many as there are units
 // of weight). Whether the part fits the tree is for DraftTree::Append to judge, the rows' sums for
 // Validate(DraftTree).
-Result<DraftPart> FromWire(const v1::Draft& wire, int max_row_entries = kDraftLawTotal);
+Result<DraftPart> FromWire(const v1::Draft& wire, int max_row_entries = kDraftWeightTotal);
 
 v1::FromDrafter ToWire(const DrafterLoad& load);
 DrafterLoad FromWire(const v1::Load& wire);

@@ -88,7 +88,7 @@ class BatchedRound {
   OUTRIDER_HD SparseRow<uint32_t> draft(int node) const {
     const int32_t* begin = arrays_.draft_begin + at(node);
     return {arrays_.draft_ids + begin[0], arrays_.draft_weights + begin[0], begin[1] - begin[0],
-            1.0 / kDraftLawTotal};
+            1.0 / kDraftWeightTotal};
   }
 
  protected:

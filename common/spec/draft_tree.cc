@@ -17,11 +17,11 @@ Status Reject(int node, const std::string& what) {
 
 // `times`: how often the node itself was drawn.
 Status ValidateDraws(const DraftTree& tree, int node, int64_t times, const DraftShape& shape,
-                     bool with_laws, int vocab_size) {
+                     bool with_distributions, int vocab_size) {
   const std::span<const int32_t> draws = tree.draws(node);
-  const DraftLaw& law = tree.law(node);
+  const DraftDistribution& q = tree.distribution(node);
   if (draws.empty()) {
-    return law.ids.empty() && law.weights.empty() ? Status() : Reject(node, "a row without draws");
+    return q.ids.empty() && q.weights.empty() ? Status() : Reject(node, "a row without draws");
   }
   if (tree.depth(node) >= shape.length) {
     return Reject(node, "draws at depth " + std::to_string(tree.depth(node)) +
@@ -29,22 +29,23 @@ Status ValidateDraws(const DraftTree& tree, int node, int64_t times, const Draft
   }
   const int64_t wanted = times * shape.draws(tree.depth(node));
   const auto count = static_cast<int64_t>(draws.size());
-  if (with_laws ? count != wanted : count > wanted) {
+  if (with_distributions ? count != wanted : count > wanted) {
     return Reject(node, std::to_string(count) + " draws, asked for " + std::to_string(wanted));
   }
-  if (with_laws && law.ids.empty()) return Reject(node, "no row for a sampled request");
-  if (!with_laws && !law.ids.empty()) return Reject(node, "a row for a request without rows");
+  if (with_distributions && q.ids.empty()) return Reject(node, "no row for a sampled request");
+  if (!with_distributions && !q.ids.empty())
+    return Reject(node, "a row for a request without rows");
   std::vector<TokenId> tokens;
   for (const int32_t child : draws) {
     const TokenId token = tokens.emplace_back(tree.token(child));
     if (token < 0 || token >= vocab_size) {
       return Reject(node, "token id " + std::to_string(token) + " is not in the vocabulary");
     }
-    if (!with_laws && std::count(draws.begin(), draws.end(), child) > 1) {
+    if (!with_distributions && std::count(draws.begin(), draws.end(), child) > 1) {
       return Reject(node, "token " + std::to_string(token) + " proposed twice");
     }
   }
-  return with_laws ? Validate(law, tokens, vocab_size) : Status();
+  return with_distributions ? Validate(q, tokens, vocab_size) : Status();
 }
 
 }  // namespace
@@ -68,12 +69,13 @@ DraftShape Sequences(int count, int length) {
   return {.length = length, .branching = count == 1 ? std::vector<int>() : std::vector<int>{count}};
 }
 
-DraftTree DraftTree::Chain(std::span<const TokenId> tokens, std::vector<DraftLaw> laws) {
-  OUTRIDER_CHECK(laws.empty() || laws.size() == tokens.size());
+DraftTree DraftTree::Chain(std::span<const TokenId> tokens,
+                           std::vector<DraftDistribution> distributions) {
+  OUTRIDER_CHECK(distributions.empty() || distributions.size() == tokens.size());
   DraftTree tree;
   int node = kRoot;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (!laws.empty()) tree.SetLaw(node, std::move(laws[i]));
+    if (!distributions.empty()) tree.SetDistribution(node, std::move(distributions[i]));
     node = tree.AddDraw(node, tokens[i]);
   }
   return tree;
@@ -99,7 +101,7 @@ Status DraftTree::Append(DraftChunk chunk) {
                            std::to_string(chunk.tokens.size()) + " draft tokens");
   }
   std::vector<bool> opened(nodes_.size(), false);  // by this part
-  size_t laws = 0;
+  size_t used = 0;
   for (size_t i = 0; i < chunk.tokens.size(); ++i) {
     const int parent = chunk.parents.empty() ? size() : chunk.parents[i];
     if (parent < 0 || parent > size()) {
@@ -112,16 +114,16 @@ Status DraftTree::Append(DraftChunk chunk) {
         return Reject(parent, "draws in two parts");
       }
       opened[static_cast<size_t>(parent)] = true;
-      if (!chunk.laws.empty()) {
-        if (laws == chunk.laws.size()) return Reject(parent, "no row");
-        SetLaw(parent, std::move(chunk.laws[laws++]));
+      if (!chunk.distributions.empty()) {
+        if (used == chunk.distributions.size()) return Reject(parent, "no row");
+        SetDistribution(parent, std::move(chunk.distributions[used++]));
       }
     }
     AddDraw(parent, chunk.tokens[i]);
   }
-  if (laws != chunk.laws.size()) {
-    return InvalidArgument(std::to_string(chunk.laws.size()) + " draft rows for " +
-                           std::to_string(laws) + " prefixes");
+  if (used != chunk.distributions.size()) {
+    return InvalidArgument(std::to_string(chunk.distributions.size()) + " draft rows for " +
+                           std::to_string(used) + " prefixes");
   }
   return Status();
 }
@@ -139,13 +141,14 @@ std::vector<TokenId> DraftTree::Path(int node) const {
   return path;
 }
 
-Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_laws, int vocab_size) {
+Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_distributions,
+                int vocab_size) {
   // Drawn trees are at most a few hundred nodes: one count a node, parents first.
   std::vector<int64_t> times(static_cast<size_t>(tree.size()) + 1, 0);
   times[DraftTree::kRoot] = 1;
   for (int node = 0; node <= tree.size(); ++node) {
-    OUTRIDER_TRY(
-        ValidateDraws(tree, node, times[static_cast<size_t>(node)], shape, with_laws, vocab_size));
+    OUTRIDER_TRY(ValidateDraws(tree, node, times[static_cast<size_t>(node)], shape,
+                               with_distributions, vocab_size));
     for (const int32_t child : tree.draws(node)) ++times[static_cast<size_t>(child)];
   }
   return Status();

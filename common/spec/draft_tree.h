@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 
 namespace outrider {
 
@@ -41,7 +41,7 @@ struct DraftChunk {
   // before it (the first one the tree's last node).
   std::vector<int32_t> parents;
   // One for each distinct parent in the order of first appearance, or none.
-  std::vector<DraftLaw> laws;
+  std::vector<DraftDistribution> distributions;
   bool more = false;  // deeper draws follow
 };
 
@@ -54,13 +54,16 @@ class DraftTree {
   static constexpr int kRoot = 0;
 
   DraftTree() : nodes_(1) {}
-  // A single sequence; laws as long as tokens, or empty for point masses.
-  static DraftTree Chain(std::span<const TokenId> tokens, std::vector<DraftLaw> laws);
+  // A single sequence; distributions as long as tokens, or empty for point masses.
+  static DraftTree Chain(std::span<const TokenId> tokens,
+                         std::vector<DraftDistribution> distributions);
 
   // Records that `token` was drawn after `parent`; the node that carries it, new or not.
   int AddDraw(int parent, TokenId token);
   // The distribution that the draws after `node` came from.
-  void SetLaw(int node, DraftLaw law) { at(node).law = std::move(law); }
+  void SetDistribution(int node, DraftDistribution distribution) {
+    at(node).distribution = std::move(distribution);
+  }
 
   // Adds a part. kInvalidArgument for parents that do not exist or have their draws already, and
   // for distributions that are not one a parent: some of it may have been added then.
@@ -75,7 +78,7 @@ class DraftTree {
   // The deepest node's.
   int max_depth() const { return max_depth_; }
   // Empty: point masses (greedy and race drafts carry no rows).
-  const DraftLaw& law(int node) const { return at(node).law; }
+  const DraftDistribution& distribution(int node) const { return at(node).distribution; }
   // The child that each draw after `node` gave, in draft order, duplicates kept.
   std::span<const int32_t> draws(int node) const { return at(node).draws; }
   // True for a single sequence (and for none).
@@ -92,7 +95,7 @@ class DraftTree {
     TokenId token = -1;
     int32_t parent = -1;
     int32_t depth = 0;
-    DraftLaw law;
+    DraftDistribution distribution;
     std::vector<int32_t> draws;
   };
   const Node& at(int node) const { return nodes_[static_cast<size_t>(node)]; }
@@ -106,8 +109,10 @@ class DraftTree {
 // Checks a tree from a peer against what was asked: ids below vocab_size, at most `shape` deep, and
 // at every node either no draws (it ended there, or the rest has not arrived) or exactly as many as
 // `shape` says: under a rule that counts draws, one more or less would change the distribution.
-// `with_laws`: draws came from distributions, which must be there and hold every drawn token;
-// without, there must be none, and the draws after a node are distinct, at most as many as asked.
-Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_laws, int vocab_size);
+// `with_distributions`: draws came from distributions, which must be there and hold every drawn
+// token; without, there must be none, and the draws after a node are distinct, at most as many as
+// asked.
+Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_distributions,
+                int vocab_size);
 
 }  // namespace outrider

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/text/fingerprint.h"
 
 namespace outrider {
@@ -31,7 +31,7 @@ struct DrafterHello {
 struct DrafterWelcome {
   std::string model;    // the verifier's
   int vocab_limit = 0;  // draft only ids below
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
 };
 
 struct DrafterLoad {

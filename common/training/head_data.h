@@ -18,7 +18,7 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/sampling_params.h"
 
 namespace outrider {
@@ -26,7 +26,7 @@ namespace outrider {
 // What makes p and q of the logits. Sampling without a logit bias.
 struct HeadTransforms {
   SamplingParams sampling;
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
   friend bool operator==(const HeadTransforms&, const HeadTransforms&) = default;
 };
 

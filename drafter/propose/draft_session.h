@@ -29,7 +29,7 @@ struct DraftBounds {
   int max_draft_tokens = 0;  // draws of one plan; larger ones are refused
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
   const HeadState* head = nullptr;  // without: kHead drafts to the full length
 };
 

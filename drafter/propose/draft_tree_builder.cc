@@ -61,7 +61,8 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const 
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
-  Source source{.law = MakeDraftLaw({row.entries.begin(), row.entries.end()}, task_.law_limits)};
+  Source source{
+      .law = MakeDraftDistribution({row.entries.begin(), row.entries.end()}, task_.law_limits)};
   source.last = Stops(task_.stop, source.law);
   return source;
 }
@@ -111,8 +112,8 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       const uint32_t index = draw.index * draws + i;
       TokenId token;
       if (task_.kind == DraftKind::kSampled) {
-        token = SampleDraftLaw(source.law,
-                               Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
+        token = SampleDraftDistribution(
+            source.law, Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
       } else {
         if (i == source.tokens.size()) break;
         token = source.tokens[i];
@@ -138,7 +139,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
     for (Source& source : sources) {
-      if (!source.broken) untaken_.laws.push_back(std::move(source.law));
+      if (!source.broken) untaken_.distributions.push_back(std::move(source.law));
     }
   }
   live_ = std::move(live);
@@ -162,7 +163,7 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   untaken_.parents.resize(kept);
   size_t laws = 0;
   for (int node = 0; node <= tree.size(); ++node) laws += tree.draws(node).empty() ? 0 : 1;
-  if (!untaken_.laws.empty()) untaken_.laws.resize(laws);
+  if (!untaken_.distributions.empty()) untaken_.distributions.resize(laws);
   std::erase_if(likely_stops_, [&](const RoundEnd& stop) {
     return stop.node > tree.size() || tree.draws(stop.node).empty();
   });

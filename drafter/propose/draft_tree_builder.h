@@ -13,7 +13,7 @@
 #include "common/backend/pick_batch.h"
 #include "common/base/types.h"
 #include "common/spec/draft.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/stop_rule.h"
 
@@ -27,7 +27,7 @@ struct DraftTask {
   uint64_t seed = 0;
   uint32_t round = 0;
   int position = 0;  // tokens of the session, prompt included: the place of the first draft token
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
 };
 
@@ -102,7 +102,7 @@ class DraftTreeBuilder {
   };
   // What the draws behind one node are made from.
   struct Source {
-    DraftLaw law = {};  // kSampled
+    DraftDistribution law = {};  // kSampled
     // Else: the draws themselves, distinct, and one more, the likeliest that was not drawn.
     std::vector<TokenId> tokens = {};
     bool last = false;    // of their paths

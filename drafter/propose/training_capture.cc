@@ -8,9 +8,9 @@
 
 namespace outrider {
 
-std::optional<uint64_t> TrainingCapture::PromptToRecord(const SessionOpening& open,
-                                                        const DraftSession& session,
-                                                        const DraftLawLimits& limits) const {
+std::optional<uint64_t> TrainingCapture::PromptToRecord(
+    const SessionOpening& open, const DraftSession& session,
+    const DraftDistributionLimits& limits) const {
   if (recorder_ == nullptr || !session.for_training() ||
       !recorder_->Takes({.sampling = open.sampling, .law_limits = limits})) {
     return std::nullopt;

@@ -21,7 +21,7 @@ class TrainingCapture {
 
   // PromptId of a session that is recorded. `session` was made from `open`, within `limits`.
   std::optional<uint64_t> PromptToRecord(const SessionOpening& open, const DraftSession& session,
-                                         const DraftLawLimits& limits) const;
+                                         const DraftDistributionLimits& limits) const;
   // A verdict on the session's draft, before it is applied.
   void OnVerdict(const HeldSession& held, const RoundDecision& verdict) const;
 

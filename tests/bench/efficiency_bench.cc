@@ -51,7 +51,7 @@ struct Setting {
   std::optional<Rule> rule;
   int paths = 1;
   int length = 4;
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
   StopRule stop = {};
 };
 
@@ -198,7 +198,7 @@ void PrintWire(const Bench& bench) {
   std::printf("|---|---|---|---|\n");
   for (const int entries : {8, 16, 32, 64, 256, vocab}) {
     Progress("entries " + std::to_string(entries));
-    const float mass = entries == vocab ? 1.f : DraftLawLimits{}.mass;
+    const float mass = entries == vocab ? 1.f : DraftDistributionLimits{}.mass;
     const Outcome o =
         bench.Run({.length = 4, .law_limits = {.mass = mass, .max_entries = entries}});
     std::printf("| %s | %.3f ± %.3f | %.3f | %.0f |\n",

@@ -47,14 +47,14 @@ RoundBatch RandomBatch(const RoundSpec& spec, const RowSampling& sampling,
       std::copy_n(noise.begin() + static_cast<std::ptrdiff_t>(from), kVocab, row);
       // Node 1 + j is the first of sequence j, its depth d is node 1 + j + d * kSequences.
       if (node > kSequences * (kLength - 1)) continue;  // a leaf
-      DraftLaw even;
+      DraftDistribution even;
       for (int i = 0; i < kEntries; ++i) {
         // A child's token is its sequence's number: one of the likely ones.
         even.ids.push_back(i);
         even.weights.push_back(65536 / kEntries);
         row[i] = 12.f + 0.5f * row[i];
       }
-      draft.SetLaw(node, even);
+      draft.SetDistribution(node, even);
       const int first = node == 0 ? 0 : (node - 1) % kSequences;
       for (int j = first; j <= (node == 0 ? kSequences - 1 : first); ++j) draft.AddDraw(node, j);
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/spec/draft.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/draft_tree.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -39,7 +39,7 @@ class DraftMaker {
     for (const int node : nodes) {
       const auto times = static_cast<int>(std::count(live_.begin(), live_.end(), node));
       const int draws = times * shape_.draws(depth_);
-      DraftLaw law = MakeLaw(in);
+      DraftDistribution law = MakeLaw(in);
       for (int i = 0; i < draws; ++i) {
         TokenId token = law.ids[static_cast<size_t>(in.Below(static_cast<int>(law.ids.size())))];
         if (kind_ != DraftKind::kSampled) {  // distinct, maybe fewer
@@ -50,17 +50,17 @@ class DraftMaker {
         chunk->tokens.push_back(token);
         chunk->parents.push_back(node);
       }
-      if (kind_ == DraftKind::kSampled) chunk->laws.push_back(std::move(law));
+      if (kind_ == DraftKind::kSampled) chunk->distributions.push_back(std::move(law));
     }
     live_ = std::move(next);
     ++depth_;
   }
 
-  DraftLaw MakeLaw(Input& in) const {
+  DraftDistribution MakeLaw(Input& in) const {
     const int entries = std::min(1 + in.Below(4), vocab_);
     const int first = in.Below(vocab_ - entries + 1);
-    DraftLaw law;
-    uint32_t left = kDraftLawTotal;
+    DraftDistribution law;
+    uint32_t left = kDraftWeightTotal;
     for (int i = 0; i < entries; ++i) {
       const uint32_t weight = i + 1 == entries ? left : 1u + 64u * in.Byte();
       law.ids.push_back(first + i);

@@ -118,12 +118,12 @@ class Verifier final : public DraftConsumer {
     Require(pool_.Join(kHonest, hello, std::make_shared<Link>()).ok());
     // It has shown that it drafts, so that it takes two sessions.
     Open(0);
-    pool_.OnDrafts(
-        kHonest,
-        {{.session = 0,
-          .round = 1,
-          .chunk = {.tokens = {1}, .laws = {{.ids = {1}, .weights = {kDraftLawTotal}}}}}},
-        0);
+    pool_.OnDrafts(kHonest,
+                   {{.session = 0,
+                     .round = 1,
+                     .chunk = {.tokens = {1},
+                               .distributions = {{.ids = {1}, .weights = {kDraftWeightTotal}}}}}},
+                   0);
     pool_.Close(0);
     Open(1);
     Open(2);

@@ -40,9 +40,9 @@ class DraftedRound {
   int max_depth() const { return tree_.max_depth(); }
   int max_entries() const { return vocab_; }
   SparseRow<uint32_t> draft(int node) const {
-    const DraftLaw& law = tree_.law(node);
+    const DraftDistribution& law = tree_.distribution(node);
     return {law.ids.data(), law.weights.data(), static_cast<int>(law.ids.size()),
-            1.0 / kDraftLawTotal};
+            1.0 / kDraftWeightTotal};
   }
   const double* target(int node) const { return target_[static_cast<size_t>(node)].data(); }
 
@@ -134,7 +134,7 @@ TEST(PointMassLaw, OfTheSuffixAutomatonIsTheTargets) { ExpectLossless(LocalSourc
 
 // One first token, drafted always: how far the output is from the target under a law that is not
 // the draft's.
-double ErrorWithLaw(Rule rule, const DraftLaw& law) {
+double ErrorWithLaw(Rule rule, const DraftDistribution& law) {
   const EnumeratedPair pair{3, Chain(std::vector<Law>(4, {.2, .5, .3})), nullptr};
   const MakeDraft draft = [&](std::span<const TokenId>, int) {
     return DraftTree::Chain(Tokens{1}, {law});
@@ -145,9 +145,9 @@ double ErrorWithLaw(Rule rule, const DraftLaw& law) {
 // The frequencies that a token was chosen by are not its law: it was chosen for certain.
 TEST(PointMassLaw, BreaksWhereTheRowIsTheFrequencies) {
   for (const Rule rule : kEach) {
-    EXPECT_LE(ErrorWithLaw(rule, {{1}, {kDraftLawTotal}}), kTolerance) << RuleName(rule);
+    EXPECT_LE(ErrorWithLaw(rule, {{1}, {kDraftWeightTotal}}), kTolerance) << RuleName(rule);
     // min(1, p / q) = 5/6 of it stand in place of 1/2.
-    const DraftLaw frequencies = {{1, 0}, {39322, 26214}};
+    const DraftDistribution frequencies = {{1, 0}, {39322, 26214}};
     EXPECT_GT(ErrorWithLaw(rule, frequencies), 0.3) << RuleName(rule);
   }
 }
@@ -157,7 +157,8 @@ TEST(PointMassLaw, BreaksWhereDistinctTokensPassForDraws) {
   const EnumeratedPair pair{3, Chain(std::vector<Law>(4, {.2, .5, .3})), nullptr};
   const MakeDraft draft = [](std::span<const TokenId>, int) {
     DraftTree tree;
-    tree.SetLaw(DraftTree::kRoot, {{0, 1}, {kDraftLawTotal / 2, kDraftLawTotal / 2}});
+    tree.SetDistribution(DraftTree::kRoot,
+                         {{0, 1}, {kDraftWeightTotal / 2, kDraftWeightTotal / 2}});
     tree.AddDraw(DraftTree::kRoot, 0);
     tree.AddDraw(DraftTree::kRoot, 1);
     return tree;

@@ -39,7 +39,7 @@ struct Setting {
   Logits draft;
   SamplingParams sampling = {};        // of the target
   SamplingParams draft_sampling = {};  // of the drafter, which need not agree
-  DraftLawLimits limits = {};
+  DraftDistributionLimits limits = {};
   bool argmax_draft = false;  // the most likely tokens, without laws
   size_t total = 5;           // tokens of a generation that are counted
   uint64_t generations = 20000;
@@ -124,14 +124,14 @@ DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const 
     } else if (rule == Rule::kGumbel) {
       drawn = RaceWinners(probs, shape.draws(depth), seed, static_cast<uint32_t>(tokens.size()));
     } else {
-      const DraftLaw law = MakeDraftLaw(probs, s.limits);
+      const DraftDistribution law = MakeDraftDistribution(probs, s.limits);
       for (int i = 0; i < times[static_cast<size_t>(node)] * shape.draws(depth); ++i) {
         const double coin =
             Coin(seed, round, static_cast<uint32_t>(depth), Purpose::kDraftToken, trials[depth]++);
-        drawn.push_back(SampleDraftLaw(law, coin));
+        drawn.push_back(SampleDraftDistribution(law, coin));
       }
       stops = Stops(stop, law);
-      tree.SetLaw(node, law);
+      tree.SetDistribution(node, law);
     }
     for (const TokenId token : drawn) {
       const auto child = static_cast<size_t>(tree.AddDraw(node, token));
@@ -140,8 +140,8 @@ DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const 
       ++times[child];
     }
   }
-  const bool with_laws = !s.argmax_draft && rule != Rule::kGumbel;
-  EXPECT_TRUE(Validate(tree, shape, with_laws, s.vocab).ok());
+  const bool with_distributions = !s.argmax_draft && rule != Rule::kGumbel;
+  EXPECT_TRUE(Validate(tree, shape, with_distributions, s.vocab).ok());
   return tree;
 }
 

@@ -20,7 +20,7 @@ namespace outrider::testing {
 struct LocalPairOptions {
   EngineOptions engine;
   DraftLoopOptions drafter;
-  DraftLawLimits law_limits;
+  DraftDistributionLimits law_limits;
 };
 
 class LocalPair {

@@ -12,7 +12,7 @@
 #include "common/rules/host_rounds.h"
 #include "common/rules/round_batch.h"
 #include "common/spec/draft.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/sequence_sampling.h"
@@ -92,12 +92,12 @@ class Random {
   }
 
   // Of at most `entries` tokens below `allowed`.
-  DraftLaw Law(int allowed, int entries) {
+  DraftDistribution Law(int allowed, int entries) {
     std::vector<float> probs = Logits(allowed, false);
     double sum = 0;
     for (float& p : probs) sum += static_cast<double>(p = std::exp(0.5f * p));
     for (float& p : probs) p = static_cast<float>(static_cast<double>(p) / sum);
-    return MakeDraftLaw(probs, {.mass = 0.9995f, .max_entries = entries});
+    return MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = entries});
   }
 
   // Sampled from laws of its own, each node's draws multiplied as DraftShape says.
@@ -111,10 +111,10 @@ class Random {
         const auto siblings = tree.draws(tree.parent(node));
         times = static_cast<int>(std::count(siblings.begin(), siblings.end(), node));
       }
-      const DraftLaw law = Law(allowed, entries);
-      tree.SetLaw(node, law);
+      const DraftDistribution law = Law(allowed, entries);
+      tree.SetDistribution(node, law);
       for (int i = 0; i < times * shape.draws(depth); ++i) {
-        tree.AddDraw(node, SampleDraftLaw(law, Unit()));
+        tree.AddDraw(node, SampleDraftDistribution(law, Unit()));
       }
     }
     return tree;

@@ -30,7 +30,7 @@ DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
 
 }  // namespace
 
-DrafterPool::DrafterPool(TargetIdentity target, const DraftLawLimits& law_limits,
+DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& law_limits,
                          VerifierMetrics* metrics, const Clock* clock)
     : target_(std::move(target)), law_limits_(law_limits), metrics_(metrics), clock_(clock) {}
 

@@ -56,14 +56,14 @@ struct DrafterSnapshot {
 
 class DrafterPool final : public DraftSource {
  public:
-  DrafterPool(TargetIdentity target, const DraftLawLimits& law_limits, VerifierMetrics* metrics,
-              const Clock* clock);
+  DrafterPool(TargetIdentity target, const DraftDistributionLimits& law_limits,
+              VerifierMetrics* metrics, const Clock* clock);
 
   // Where drafts go; set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
 
   // What every drafter is welcomed with. Thread: any.
-  const DraftLawLimits& law_limits() const { return law_limits_; }
+  const DraftDistributionLimits& law_limits() const { return law_limits_; }
 
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
@@ -118,7 +118,7 @@ class DrafterPool final : public DraftSource {
   std::optional<uint64_t> Choose(int tokens, bool try_silent) const;
 
   const TargetIdentity target_;
-  const DraftLawLimits law_limits_;
+  const DraftDistributionLimits law_limits_;
   VerifierMetrics* const metrics_;
   const Clock* const clock_;
   DraftConsumer* consumer_ = nullptr;

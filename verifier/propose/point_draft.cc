@@ -3,14 +3,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 
 namespace outrider {
 
 DraftTree ToDraft(std::span<const TokenId> tokens, DraftKind kind) {
-  std::vector<DraftLaw> laws;
+  std::vector<DraftDistribution> laws;
   if (kind == DraftKind::kSampled) {
-    for (const TokenId token : tokens) laws.push_back({{token}, {kDraftLawTotal}});
+    for (const TokenId token : tokens) laws.push_back({{token}, {kDraftWeightTotal}});
   }
   return DraftTree::Chain(tokens, std::move(laws));
 }

@@ -10,7 +10,7 @@
 
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/model/model_testing.h"
 
@@ -213,9 +213,9 @@ class ChainStory {
         Drawn& drawn = all.emplace_back(Record(picked[i]));
         drawn.token = picked[i].entries[0].id;
         if (session.spec.pick == RowPick::kDistribution) {
-          const DraftLaw law =
-              MakeDraftLaw(drawn.entries, {.mass = kMass, .max_entries = session.spec.count});
-          drawn.token = SampleDraftLaw(
+          const DraftDistribution law = MakeDraftDistribution(
+              drawn.entries, {.mass = kMass, .max_entries = session.spec.count});
+          drawn.token = SampleDraftDistribution(
               law,
               Coin(session.spec.seed, round_, static_cast<uint32_t>(depth), Purpose::kDraftToken));
         }

@@ -105,8 +105,8 @@ TEST(DraftingWire, DraftsSurviveTheWayThereAndBack) {
                        .round = 7,
                        .chunk = {.tokens = {3, 9, 3, 4},
                                  .parents = {0, 0, 0, 2},
-                                 .laws = {{.ids = {9, 3}, .weights = {65000, 536}},
-                                          {.ids = {4}, .weights = {65536}}},
+                                 .distributions = {{.ids = {9, 3}, .weights = {65000, 536}},
+                                                   {.ids = {4}, .weights = {65536}}},
                                  .more = true},
                        .seconds = 0.25};
   const v1::FromDrafter wire = ToWire(std::vector<DraftPart>{part});
@@ -119,12 +119,12 @@ TEST(DraftingWire, DraftsSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.seconds, 0.25);
   EXPECT_THAT(back.chunk.tokens, ElementsAre(3, 9, 3, 4));
   EXPECT_THAT(back.chunk.parents, ElementsAre(0, 0, 0, 2));
-  ASSERT_EQ(back.chunk.laws.size(), 2u);
+  ASSERT_EQ(back.chunk.distributions.size(), 2u);
   EXPECT_THAT(wire.drafts().drafts(0).rows(0).id_gaps(), ElementsAre(3u, 6u))
       << "rising, however the drafter has them";
-  EXPECT_THAT(back.chunk.laws[0].ids, ElementsAre(3, 9));
-  EXPECT_THAT(back.chunk.laws[0].weights, ElementsAre(536u, 65000u));
-  EXPECT_THAT(back.chunk.laws[1].ids, ElementsAre(4));
+  EXPECT_THAT(back.chunk.distributions[0].ids, ElementsAre(3, 9));
+  EXPECT_THAT(back.chunk.distributions[0].weights, ElementsAre(536u, 65000u));
+  EXPECT_THAT(back.chunk.distributions[1].ids, ElementsAre(4));
   EXPECT_TRUE(back.chunk.more);
 }
 
@@ -135,7 +135,7 @@ TEST(DraftingWire, ASingleSequenceWithoutRowsIsItsTokens) {
   ASSERT_TRUE(part.ok());
   EXPECT_THAT(part->chunk.tokens, ElementsAre(5));
   EXPECT_THAT(part->chunk.parents, IsEmpty());
-  EXPECT_THAT(part->chunk.laws, IsEmpty());
+  EXPECT_THAT(part->chunk.distributions, IsEmpty());
   EXPECT_FALSE(part->chunk.more);
 }
 

@@ -37,7 +37,7 @@ bool Same(const Verdict& a, const Verdict& b) {
   return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
 }
 
-DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftLaw> laws = {}) {
+DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftDistribution> laws = {}) {
   return DraftTree::Chain(tokens, std::move(laws));
 }
 
@@ -59,7 +59,7 @@ TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
 }
 
 TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
-  const DraftLaw law{{0, 1}, {65535, 1}};
+  const DraftDistribution law{{0, 1}, {65535, 1}};
   for (const Rule rule : kRules) {
     const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 1, 1);
     EXPECT_TRUE(Same(verdict, {.node = 2, .accepted = 2, .next = 1})) << RuleName(rule);
@@ -67,7 +67,7 @@ TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
 }
 
 TEST(VerifyRound, RejectsATokenThatTheTargetExcludesAndAllBehindIt) {
-  const DraftLaw law{{0, 1}, {32768, 32768}};
+  const DraftDistribution law{{0, 1}, {32768, 32768}};
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
       const Verdict verdict = VerifyRows(rule, Chain({0, 1}, {law, law}), kSureOfOne, seed, 1);
@@ -80,7 +80,7 @@ TEST(VerifyRound, TakesNoLawForPointMasses) {
   const Rows rows = {{0.5f, 0.5f}, {0.75f, 0.25f}, {0.5f, 0.5f}};
   const TokenId tokens[] = {1, 0};
   const DraftTree bare = Chain({1, 0});
-  const DraftTree spelled = Chain({1, 0}, {{{1}, {kDraftLawTotal}}, {{0}, {kDraftLawTotal}}});
+  const DraftTree spelled = Chain({1, 0}, {{{1}, {kDraftWeightTotal}}, {{0}, {kDraftWeightTotal}}});
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
       const Verdict verdict = VerifyRows(rule, bare, rows, seed, 0);
@@ -94,7 +94,7 @@ TEST(VerifyRound, TakesNoLawForPointMasses) {
 }
 
 TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
-  const DraftLaw law{{0, 1, 2}, {32768, 16384, 16384}};
+  const DraftDistribution law{{0, 1, 2}, {32768, 16384, 16384}};
   const Rows rows(4, {0.5f, 0.25f, 0.25f});
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -106,7 +106,7 @@ TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
 
 // A law that does not hold its token cannot be what was sampled (the wire refuses it): rejected.
 TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
-  const DraftLaw law{{0}, {kDraftLawTotal}};
+  const DraftDistribution law{{0}, {kDraftWeightTotal}};
   for (const Rule rule : kRules) {
     const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 5, 0);
     EXPECT_TRUE(Same(verdict, {.node = 0, .accepted = 0, .next = 1})) << RuleName(rule);
@@ -114,7 +114,7 @@ TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
 }
 
 TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
-  const DraftLaw law{{0, 1}, {49152, 16384}};
+  const DraftDistribution law{{0, 1}, {49152, 16384}};
   const Rows rows = {{0.5f, 0.5f}, {0.25f, 0.75f}, {0.5f, 0.5f}};
   const DraftTree tree = Chain({0, 0}, {law, law});
   for (const Rule rule : kRules) {
@@ -179,15 +179,15 @@ RandomRound MakeRandomRound(const DraftShape& shape, int vocab, std::mt19937_64&
   std::vector<int> times = {1};
   for (int node = 0; node <= round.tree.size(); ++node) {
     if (round.tree.depth(node) == shape.length) continue;
-    const DraftLaw law = MakeDraftLaw(random_row(), {.mass = 0.95f});
+    const DraftDistribution law = MakeDraftDistribution(random_row(), {.mass = 0.95f});
     const int draws = times[static_cast<size_t>(node)] * shape.draws(round.tree.depth(node));
     for (int i = 0; i < draws; ++i) {
-      const auto child = static_cast<size_t>(
-          round.tree.AddDraw(node, SampleDraftLaw(law, static_cast<double>(uniform(rng)) * 0.999)));
+      const auto child = static_cast<size_t>(round.tree.AddDraw(
+          node, SampleDraftDistribution(law, static_cast<double>(uniform(rng)) * 0.999)));
       times.resize(std::max(times.size(), child + 1));
       ++times[child];
     }
-    round.tree.SetLaw(node, law);
+    round.tree.SetDistribution(node, law);
   }
   EXPECT_TRUE(Validate(round.tree, shape, true, vocab).ok());
   for (int node = 0; node <= round.tree.size(); ++node) round.rows.push_back(random_row());
@@ -250,7 +250,7 @@ TEST(VerifyMatch, FollowsTheBranchThatMatches) {
 
 // One-hot rows through the sampling rules must be the same decision.
 TEST(VerifyMatch, AgreesWithTheRulesOnPointMasses) {
-  const DraftLaw spread{{0, 1, 2}, {30000, 30000, 5536}};
+  const DraftDistribution spread{{0, 1, 2}, {30000, 30000, 5536}};
   for (int code = 0; code < 81; ++code) {
     const DraftTree tree = Chain({code % 3, code / 3 % 3}, {spread, spread});
     const TokenId argmax[] = {code / 9 % 3, code / 27, 2};
@@ -290,13 +290,13 @@ TEST(VerifyRound, OfGumbelIsTheRaceAtEachPosition) {
 
 TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
   // Ber(1/4) against Ber(3/4); SpecTr, Fig. 4.
-  const DraftLaw law{{0, 1}, {49152, 16384}};
+  const DraftDistribution law{{0, 1}, {49152, 16384}};
   const std::vector<float> row = {0.25f, 0.75f};
   const double kseq[] = {0.5, 0.648268, 0.754539, 0.829887};
   const double optimum[] = {0.5, 0.6875, 0.828125, 0.933594};
   for (int k = 1; k <= 4; ++k) {
     DraftTree tree;
-    tree.SetLaw(DraftTree::kRoot, law);
+    tree.SetDistribution(DraftTree::kRoot, law);
     for (int i = 0; i < k; ++i) tree.AddDraw(DraftTree::kRoot, i % 2);
     const FirstTokenAcceptance got = AcceptanceOfFirstToken(tree, row);
     EXPECT_NEAR(got.kseq, kseq[k - 1], 1e-6) << k;
@@ -351,7 +351,7 @@ TEST_F(HostRoundsTest, NamesTheFirstBrokenRowOnThePath) {
 }
 
 TEST_F(HostRoundsTest, KnowsAcceptanceAsFarAsRowsWereRead) {
-  const DraftLaw even{{1, 2}, {32768, 32768}};
+  const DraftDistribution even{{1, 2}, {32768, 32768}};
   const std::vector<float> never_1 = {0, -100, 0, 0}, flat(4, 0.f);
   const DraftTree draft = Chain({1, 2}, {even, even});
   Add({.rule = Rule::kToken, .wants_acceptance = true}, draft, {}, {never_1, flat, flat});

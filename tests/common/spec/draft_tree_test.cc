@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const DraftLaw kHalves{{3, 5}, {32768, 32768}};
+const DraftDistribution kHalves{{3, 5}, {32768, 32768}};
 
 TEST(DraftShape, CountsItsSequencesAndDraws) {
   const DraftShape tree{.length = 3, .branching = {2, 1, 3}};
@@ -75,17 +75,19 @@ TEST(DraftTree, OfAChainHasOneNodeAToken) {
   const TokenId tokens[] = {3, 5, 3};
   const DraftTree tree = DraftTree::Chain(tokens, {kHalves, kHalves, kHalves});
   EXPECT_THAT(tree.Path(3), ElementsAre(3, 5, 3));
-  EXPECT_THAT(tree.law(2).ids, ElementsAre(3, 5));
-  EXPECT_THAT(tree.law(3).ids, IsEmpty());
+  EXPECT_THAT(tree.distribution(2).ids, ElementsAre(3, 5));
+  EXPECT_THAT(tree.distribution(3).ids, IsEmpty());
   EXPECT_TRUE(Validate(tree, Sequences(1, 3), true, 6).ok());
   EXPECT_TRUE(Validate(DraftTree::Chain(tokens, {}), Sequences(1, 3), false, 6).ok());
 }
 
 TEST(DraftTree, GrowsByPartsAsOneDrawAtATime) {
   DraftTree tree;
-  ASSERT_TRUE(tree.Append({.tokens = {5, 3, 5}, .parents = {0, 0, 0}, .laws = {kHalves}}).ok());
   ASSERT_TRUE(
-      tree.Append({.tokens = {3, 3, 5}, .parents = {1, 2, 1}, .laws = {kHalves, kHalves}}).ok());
+      tree.Append({.tokens = {5, 3, 5}, .parents = {0, 0, 0}, .distributions = {kHalves}}).ok());
+  ASSERT_TRUE(
+      tree.Append({.tokens = {3, 3, 5}, .parents = {1, 2, 1}, .distributions = {kHalves, kHalves}})
+          .ok());
   EXPECT_THAT(tree.draws(0), ElementsAre(1, 2, 1));
   EXPECT_THAT(tree.draws(1), ElementsAre(3, 5));
   EXPECT_THAT(tree.draws(2), ElementsAre(4));
@@ -104,7 +106,8 @@ TEST(DraftTree, TakesAPartWithoutParentsForASequence) {
 TEST(DraftTree, MayDrawBehindANodeOfTheSamePart) {
   DraftTree tree;
   ASSERT_TRUE(
-      tree.Append({.tokens = {3, 5, 3}, .parents = {0, 1, 0}, .laws = {kHalves, kHalves}}).ok());
+      tree.Append({.tokens = {3, 5, 3}, .parents = {0, 1, 0}, .distributions = {kHalves, kHalves}})
+          .ok());
   EXPECT_THAT(tree.draws(0), ElementsAre(1, 1));
   EXPECT_THAT(tree.draws(1), ElementsAre(2));
 }
@@ -122,22 +125,23 @@ TEST(DraftTree, NamesWhatIsWrongWithAPart) {
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {3}}), HasSubstr("behind node 3 of 2"));
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {-1}}), HasSubstr("behind node -1"));
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {0}}), HasSubstr("two parts"));
-  EXPECT_THAT(AppendError({.tokens = {3, 3}, .parents = {1, 2}, .laws = {kHalves}}),
+  EXPECT_THAT(AppendError({.tokens = {3, 3}, .parents = {1, 2}, .distributions = {kHalves}}),
               HasSubstr("node 2: no row"));
-  EXPECT_THAT(AppendError({.tokens = {3, 3}, .parents = {1, 1}, .laws = {kHalves, kHalves}}),
-              HasSubstr("2 draft rows for 1 prefixes"));
-  EXPECT_THAT(AppendError({.laws = {kHalves}}), HasSubstr("1 draft rows for 0 prefixes"));
+  EXPECT_THAT(
+      AppendError({.tokens = {3, 3}, .parents = {1, 1}, .distributions = {kHalves, kHalves}}),
+      HasSubstr("2 draft rows for 1 prefixes"));
+  EXPECT_THAT(AppendError({.distributions = {kHalves}}), HasSubstr("1 draft rows for 0 prefixes"));
 }
 
 // Two draws at the root, one behind each.
 DraftTree TwoSequences() {
   DraftTree tree;
-  tree.SetLaw(0, kHalves);
+  tree.SetDistribution(0, kHalves);
   tree.AddDraw(0, 3);
   tree.AddDraw(0, 5);
-  tree.SetLaw(1, kHalves);
+  tree.SetDistribution(1, kHalves);
   tree.AddDraw(1, 5);
-  tree.SetLaw(2, kHalves);
+  tree.SetDistribution(2, kHalves);
   tree.AddDraw(2, 5);
   return tree;
 }
@@ -148,10 +152,10 @@ TEST(ValidateDraftTree, PassesWhatWasAskedFor) {
   EXPECT_TRUE(Validate(TwoSequences(), {.length = 2, .branching = {2, 1}}, true, 6).ok());
   EXPECT_TRUE(Validate(TwoSequences(), Sequences(2, 5), true, 6).ok());  // it ended early
   DraftTree doubled;  // a prefix drawn twice draws twice
-  doubled.SetLaw(0, kHalves);
+  doubled.SetDistribution(0, kHalves);
   doubled.AddDraw(0, 3);
   doubled.AddDraw(0, 3);
-  doubled.SetLaw(1, kHalves);
+  doubled.SetDistribution(1, kHalves);
   doubled.AddDraw(1, 3);
   doubled.AddDraw(1, 3);
   EXPECT_TRUE(Validate(doubled, Sequences(2, 2), true, 6).ok());
@@ -161,8 +165,9 @@ TEST(ValidateDraftTree, PassesWhatWasAskedFor) {
   EXPECT_TRUE(Validate(greedy, Sequences(4, 1), false, 6).ok());
 }
 
-std::string ValidateError(const DraftTree& tree, const DraftShape& shape, bool with_laws = true) {
-  const Status status = Validate(tree, shape, with_laws, 6);
+std::string ValidateError(const DraftTree& tree, const DraftShape& shape,
+                          bool with_distributions = true) {
+  const Status status = Validate(tree, shape, with_distributions, 6);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   return status.message();
 }
@@ -175,23 +180,23 @@ TEST(ValidateDraftTree, NamesWhatIsWrong) {
   EXPECT_THAT(ValidateError(TwoSequences(), two, false), HasSubstr("without rows"));
 
   DraftTree tree = TwoSequences();
-  tree.SetLaw(1, {});
+  tree.SetDistribution(1, {});
   EXPECT_THAT(ValidateError(tree, two), HasSubstr("node 1: no row"));
   tree = TwoSequences();
-  tree.SetLaw(3, kHalves);
+  tree.SetDistribution(3, kHalves);
   EXPECT_THAT(ValidateError(tree, two), HasSubstr("node 3: a row without draws"));
   tree = TwoSequences();
-  tree.SetLaw(2, {{3, 4}, {32768, 32768}});
+  tree.SetDistribution(2, {{3, 4}, {32768, 32768}});
   EXPECT_THAT(ValidateError(tree, two), HasSubstr("token 5 is not among"));
   tree = TwoSequences();
   tree.AddDraw(2, 3);
   EXPECT_THAT(ValidateError(tree, two), HasSubstr("node 2: 2 draws, asked for 1"));
 
   DraftTree repeated;  // of a node that was drawn twice, one draw is missing
-  repeated.SetLaw(0, kHalves);
+  repeated.SetDistribution(0, kHalves);
   repeated.AddDraw(0, 3);
   repeated.AddDraw(0, 3);
-  repeated.SetLaw(1, kHalves);
+  repeated.SetDistribution(1, kHalves);
   repeated.AddDraw(1, 3);
   EXPECT_THAT(ValidateError(repeated, two), HasSubstr("1 draws, asked for 2"));
 

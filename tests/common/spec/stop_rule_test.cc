@@ -14,8 +14,9 @@ constexpr StopRule Of(StopRule::Kind kind, float threshold) {
   return {.kind = kind, .threshold = threshold};
 }
 
-const DraftLaw kHalves{.ids = {4, 2}, .weights = {kDraftLawTotal / 2, kDraftLawTotal / 2}};
-const DraftLaw kSure{.ids = {4}, .weights = {kDraftLawTotal}};
+const DraftDistribution kHalves{.ids = {4, 2},
+                                .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
+const DraftDistribution kSure{.ids = {4}, .weights = {kDraftWeightTotal}};
 
 TEST(StopRule, NamesSurviveTheWayThereAndBack) {
   for (const StopRule::Kind kind : kAllStopKinds) {

@@ -191,7 +191,7 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   Begin(true);
   Push(Session(1, 6));
   const DraftTree draft = TheDraft();
-  for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.law(node).ids.size(), 3u);
+  for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.distribution(node).ids.size(), 3u);
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 3));
 }
 

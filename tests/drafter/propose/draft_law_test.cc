@@ -13,11 +13,11 @@ namespace {
 
 // Tokens counted against the law that they were said to be drawn from.
 struct Group {
-  DraftLaw law = {};
+  DraftDistribution law = {};
   std::map<TokenId, int64_t> counts = {};
   int draws = 0;
 
-  void Add(const DraftLaw& drawn_from, TokenId token) {
+  void Add(const DraftDistribution& drawn_from, TokenId token) {
     if (draws++ == 0) law = drawn_from;
     ASSERT_EQ(law.ids, drawn_from.ids);
     ASSERT_EQ(law.weights, drawn_from.weights);
@@ -27,12 +27,12 @@ struct Group {
 
 // Pairs of tokens counted against the product of their laws.
 struct Pair {
-  DraftLaw first = {};
-  DraftLaw second = {};
+  DraftDistribution first = {};
+  DraftDistribution second = {};
   std::map<std::pair<TokenId, TokenId>, int64_t> counts = {};
   int draws = 0;
 
-  void Add(const DraftLaw& a, TokenId x, const DraftLaw& b, TokenId y) {
+  void Add(const DraftDistribution& a, TokenId x, const DraftDistribution& b, TokenId y) {
     if (draws++ == 0) {
       first = a;
       second = b;
@@ -41,8 +41,8 @@ struct Pair {
   }
 };
 
-double Share(const DraftLaw& law, size_t i) {
-  return static_cast<double>(law.weights[i]) / kDraftLawTotal;
+double Share(const DraftDistribution& law, size_t i) {
+  return static_cast<double>(law.weights[i]) / kDraftWeightTotal;
 }
 
 void ExpectLaw(const Group& group) {
@@ -80,7 +80,7 @@ class DraftLawTest : public LoopTest {
   struct Drawn {
     TokenId token;
     TokenId before;
-    DraftLaw law;
+    DraftDistribution law;
   };
   using Depths = std::vector<std::vector<Drawn>>;  // [depth][draw, in draft order]
 
@@ -107,7 +107,7 @@ class DraftLawTest : public LoopTest {
         depths[static_cast<size_t>(tree.depth(parent))].push_back(
             {.token = chunk.tokens[i],
              .before = parent == 0 ? session.tokens.back() : tree.token(parent),
-             .law = tree.law(parent)});
+             .law = tree.distribution(parent)});
       }
       visit(depths);
       if (HasFailure()) return;
@@ -228,10 +228,10 @@ TEST_F(DraftLawTest, RowsKeepTheVerifiersLimits) {
   for (const int count : {1, 4}) {
     Push(Session(1, Sequences(count, 8)));
     const DraftTree draft = TheDraft();
-    EXPECT_TRUE(Validate(draft, Sequences(count, 8), /*with_laws=*/true, kVocab).ok());
+    EXPECT_TRUE(Validate(draft, Sequences(count, 8), /*with_distributions=*/true, kVocab).ok());
     for (int node = 0; node <= draft.size(); ++node) {
       if (!draft.draws(node).empty()) {
-        EXPECT_EQ(draft.law(node).ids.size(), 3u);
+        EXPECT_EQ(draft.distribution(node).ids.size(), 3u);
       }
     }
   }

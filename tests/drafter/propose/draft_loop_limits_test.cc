@@ -355,7 +355,7 @@ TEST_F(BrokenDraftLogits, DraftsEndInFrontOfThem) {
       const std::vector<DraftPart> parts = link_->TakeDrafts();
       ASSERT_FALSE(parts.empty());
       EXPECT_EQ(parts[0].chunk.tokens, std::vector<TokenId>{whole.token(1)});
-      EXPECT_EQ(parts[0].chunk.laws.size(), kind == DraftKind::kSampled ? 1u : 0u);
+      EXPECT_EQ(parts[0].chunk.distributions.size(), kind == DraftKind::kSampled ? 1u : 0u);
       EXPECT_FALSE(parts.back().chunk.more);
       if (chunk_depths == 4) {
         EXPECT_THAT(parts, SizeIs(1));

@@ -35,7 +35,7 @@ TEST_F(DraftLoopTest, AGreedyDraftIsTheArgmaxWithoutRows) {
   EXPECT_EQ(draft.size(), 5);
   std::vector<TokenId> path = session.tokens;
   for (int node = 1; node <= draft.size(); ++node) {
-    EXPECT_THAT(draft.law(node - 1).ids, IsEmpty());
+    EXPECT_THAT(draft.distribution(node - 1).ids, IsEmpty());
     const TokenId token = draft.token(node);
     const std::vector<float> row = model_->Logits(path);
     EXPECT_EQ(token, std::max_element(row.begin(), row.end()) - row.begin());
@@ -75,7 +75,7 @@ TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
       const DraftTree draft = TheDraft();
       for (int node = 0; node <= draft.size(); ++node) {
         if (node > 0) drafted.insert(draft.token(node));
-        for (const TokenId token : draft.law(node).ids) EXPECT_LT(token, kLimit);
+        for (const TokenId token : draft.distribution(node).ids) EXPECT_LT(token, kLimit);
       }
       Push(CloseEvent{id});
     }
@@ -237,7 +237,7 @@ TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
   const std::vector<DraftPart> there = other->TakeDrafts();
   ASSERT_THAT(here, SizeIs(1));
   ASSERT_THAT(there, SizeIs(1));
-  EXPECT_NE(here[0].chunk.laws.at(0).weights, there[0].chunk.laws.at(0).weights);
+  EXPECT_NE(here[0].chunk.distributions.at(0).weights, there[0].chunk.distributions.at(0).weights);
   Push(DisconnectedEvent{});
   StepToRest();
   EXPECT_EQ(loop_->load().sessions, 1);

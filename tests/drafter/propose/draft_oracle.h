@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/math/coins.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/race.h"
 #include "common/spec/sequence_sampling.h"
@@ -31,7 +31,7 @@ class DraftOracle {
  public:
   // `head`: nullptr without.
   DraftOracle(const FakeModel& model, const SessionOpening& session, DraftPlan plan, int allowed,
-              const DraftLawLimits& limits, const AcceptanceHead* head = nullptr)
+              const DraftDistributionLimits& limits, const AcceptanceHead* head = nullptr)
       : model_(model),
         session_(session),
         plan_(std::move(plan)),
@@ -56,7 +56,7 @@ class DraftOracle {
           const uint32_t index = sequence.index * draws + i;
           const TokenId token = Token(path, index, i);
           if (token < 0) continue;
-          if (session_.kind == DraftKind::kSampled) tree.SetLaw(sequence.node, Law(path));
+          if (session_.kind == DraftKind::kSampled) tree.SetDistribution(sequence.node, Law(path));
           next.push_back({index, tree.AddDraw(sequence.node, token)});
         }
       }
@@ -120,16 +120,16 @@ class DraftOracle {
     return row;
   }
 
-  DraftLaw Law(std::span<const TokenId> path) const {
-    return MakeDraftLaw(Distribution(path), limits_);
+  DraftDistribution Law(std::span<const TokenId> path) const {
+    return MakeDraftDistribution(Distribution(path), limits_);
   }
 
   // Draw `index` of its depth, the `nth` behind its prefix; -1: none.
   TokenId Token(std::span<const TokenId> path, uint32_t index, uint32_t nth) const {
     const auto depth = static_cast<uint32_t>(path.size());
     if (session_.kind == DraftKind::kSampled) {
-      return SampleDraftLaw(Law(path),
-                            Coin(session_.seed, plan_.round, depth, Purpose::kDraftToken, index));
+      return SampleDraftDistribution(
+          Law(path), Coin(session_.seed, plan_.round, depth, Purpose::kDraftToken, index));
     }
     if (session_.kind == DraftKind::kRace) {
       const auto position = static_cast<uint32_t>(session_.tokens.size()) + depth;
@@ -153,12 +153,13 @@ class DraftOracle {
   const SessionOpening& session_;
   const DraftPlan plan_;
   const int allowed_;
-  const DraftLawLimits limits_;
+  const DraftDistributionLimits limits_;
   const AcceptanceHead* const head_;
 };
 
 inline DraftTree OracleDraft(const FakeModel& model, const SessionOpening& session,
-                             const DraftPlan& plan, int allowed, const DraftLawLimits& limits,
+                             const DraftPlan& plan, int allowed,
+                             const DraftDistributionLimits& limits,
                              const AcceptanceHead* head = nullptr) {
   return DraftOracle(model, session, plan, allowed, limits, head).Draft();
 }
@@ -174,7 +175,7 @@ inline std::vector<int32_t> DrawsOf(const DraftTree& draft, int node) {
 }
 
 // In their order, or as far as this program's device can tell them apart.
-inline void ExpectSameLaw(const DraftLaw& actual, const DraftLaw& expected) {
+inline void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
   if (testing::WeightTolerance() == 0) {
     EXPECT_EQ(actual.ids, expected.ids);
     EXPECT_EQ(actual.weights, expected.weights);
@@ -197,7 +198,7 @@ inline void ExpectSameDraft(const DraftTree& actual, const DraftTree& expected) 
     ASSERT_EQ(actual.parent(node), expected.parent(node)) << "node " << node;
     ASSERT_EQ(DrawsOf(actual, node), DrawsOf(expected, node)) << "node " << node;
     SCOPED_TRACE("node " + std::to_string(node));
-    ExpectSameLaw(actual.law(node), expected.law(node));
+    ExpectSameLaw(actual.distribution(node), expected.distribution(node));
   }
 }
 

@@ -51,7 +51,7 @@ class DraftRealModel : public ::testing::Test {
   }
 
   // Weights differ by rounding at most: a batch of another make-up sums in another order.
-  static void ExpectSameLaw(const DraftLaw& actual, const DraftLaw& expected) {
+  static void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
     std::map<TokenId, int> difference;
     for (size_t i = 0; i < actual.ids.size(); ++i) {
       difference[actual.ids[i]] += static_cast<int>(actual.weights[i]);
@@ -89,7 +89,8 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
         tokens.insert(tokens.end(), path.begin(), path.end());
         tokens.push_back(7);
         Push(Session(2, tokens, kOneToken));
-        ExpectSameLaw(mirrored.law(DraftTree::kRoot), Drafted().law(DraftTree::kRoot));
+        ExpectSameLaw(mirrored.distribution(DraftTree::kRoot),
+                      Drafted().distribution(DraftTree::kRoot));
         ASSERT_FALSE(HasFailure()) << "prompt " << prompt << " steps " << steps << " node " << node;
         Push(CloseEvent{1});
         Push(CloseEvent{2});

@@ -65,8 +65,8 @@ TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
     for (uint32_t depth = 0; depth < 4; ++depth) {
       std::vector<float> row = Logits(path);
       MakeDistribution(sampling, row, path);
-      path.push_back(SampleDraftLaw(MakeDraftLaw(row, task.law_limits),
-                                    Coin(9, 3, depth, Purpose::kDraftToken, sequence)));
+      path.push_back(SampleDraftDistribution(MakeDraftDistribution(row, task.law_limits),
+                                             Coin(9, 3, depth, Purpose::kDraftToken, sequence)));
       EXPECT_EQ(grown.chunks[depth].tokens.at(sequence), path.back());
     }
   }
@@ -84,10 +84,10 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   SequenceSampling sampling({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
   builder.DrawDepth(RowPicker().Pick(builder, sampling, row), {});
-  const DraftLaw law = builder.TakeChunk().laws.at(0);
+  const DraftDistribution law = builder.TakeChunk().distributions.at(0);
   double sent = 0;
   for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
-  EXPECT_NEAR(sent / kDraftLawTotal, 2. / 3, 1e-4);
+  EXPECT_NEAR(sent / kDraftWeightTotal, 2. / 3, 1e-4);
   int low = 0;
   for (const int32_t node : builder.tree().draws(DraftTree::kRoot)) {
     low += builder.tree().token(node) < kWide / 2;
@@ -100,7 +100,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
 TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
   const Grown grown =
       Grow({.shape = Sequences(500, 1), .seed = 4, .round = 1, .law_limits = {.max_entries = 2}});
-  const DraftLaw& law = grown.chunks.at(0).laws.at(0);
+  const DraftDistribution& law = grown.chunks.at(0).distributions.at(0);
   ASSERT_THAT(law.ids, SizeIs(2));
   for (const TokenId token : grown.chunks[0].tokens) ASSERT_GT(Probability(law, token), 0);
 }
@@ -193,14 +193,14 @@ TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
     stopping.stop = stop;
     const DraftTree whole = Rebuilt(Grow(task)), cut = Rebuilt(Grow(stopping));
     ASSERT_FALSE(cut.empty());
-    EXPECT_TRUE(Validate(cut, task.shape, /*with_laws=*/true, kVocab).ok());
+    EXPECT_TRUE(Validate(cut, task.shape, /*with_distributions=*/true, kVocab).ok());
     std::vector<int> in_cut(static_cast<size_t>(whole.size()) + 1, -1);
     in_cut[0] = 0;
     int here = 0;
     for (int node = 0; node <= whole.size(); ++node) {
       const int twin = in_cut[static_cast<size_t>(node)];
       if (twin < 0 || whole.draws(node).empty()) continue;
-      const bool ends = node > 0 && Stops(stop, whole.law(whole.parent(node)));
+      const bool ends = node > 0 && Stops(stop, whole.distribution(whole.parent(node)));
       if (ends) {
         EXPECT_THAT(cut.draws(twin), IsEmpty());
         ++stopped;
@@ -303,7 +303,7 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
           ASSERT_TRUE(rebuilt.Append(std::move(chunk)).ok());
         }
         // Rebuilt with its laws: exactly what was asked for, and the same nodes and draws.
-        EXPECT_TRUE(Validate(rebuilt, shape, /*with_laws=*/true, kVocab).ok());
+        EXPECT_TRUE(Validate(rebuilt, shape, /*with_distributions=*/true, kVocab).ok());
         ASSERT_EQ(rebuilt.size(), builder.tree().size());
         for (int node = 0; node <= rebuilt.size(); ++node) {
           EXPECT_EQ(rebuilt.parent(node), builder.tree().parent(node));
@@ -340,11 +340,11 @@ TEST(DraftTreeBuilder, ArgmaxDraftsAreTheMostLikelyTokensOnceEach) {
     ASSERT_THAT(draws, SizeIs(node == 0 ? 3 : 2));
     for (size_t i = 0; i < draws.size(); ++i) EXPECT_EQ(grown.tree.token(draws[i]), order[i]);
   }
-  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.laws, IsEmpty());
+  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.distributions, IsEmpty());
   // No more tokens than there are.
   const Grown all = Grow({.kind = DraftKind::kArgmax, .shape = Sequences(9, 1)});
   EXPECT_EQ(all.tree.size(), kVocab);
-  EXPECT_TRUE(Validate(all.tree, Sequences(9, 1), /*with_laws=*/false, kVocab).ok());
+  EXPECT_TRUE(Validate(all.tree, Sequences(9, 1), /*with_distributions=*/false, kVocab).ok());
 }
 
 TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
@@ -369,7 +369,7 @@ TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
     EXPECT_EQ(tokens, RaceWinners(row, draws, 77, static_cast<uint32_t>(kPosition + depth)));
     EXPECT_THAT(tokens, SizeIs(std::min(draws, 3)));  // top-k leaves three
   }
-  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.laws, IsEmpty());
+  for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.distributions, IsEmpty());
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class LoopTest : public ::testing::Test {
     return head;
   }
 
-  DraftLawLimits limits_;
+  DraftDistributionLimits limits_;
   const AcceptanceHead* head_ = nullptr;  // the oracle's; the loop's is in its options
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<DraftLoop> loop_;

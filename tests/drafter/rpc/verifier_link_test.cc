@@ -49,7 +49,7 @@ DraftPart MakeDraft(uint64_t session, uint32_t round) {
   DraftChunk chunk;
   chunk.tokens = {3, 4, 3};
   chunk.parents = {0, 0, 1};
-  chunk.laws = {{{3, 4}, {60000, 5536}}, {{3}, {65536}}};
+  chunk.distributions = {{{3, 4}, {60000, 5536}}, {{3}, {65536}}};
   chunk.more = true;
   return {.session = session, .round = round, .chunk = chunk};
 }

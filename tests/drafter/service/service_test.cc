@@ -156,7 +156,7 @@ TEST_F(DrafterService, DraftsSeveralSequencesInParts) {
   })) << process->Log();
   EXPECT_FALSE(more);
   EXPECT_EQ(server.received()[0].hello().max_draft_tokens(), 15u);
-  EXPECT_TRUE(Validate(tree, Sequences(5, 3), /*with_laws=*/true, 30).ok());
+  EXPECT_TRUE(Validate(tree, Sequences(5, 3), /*with_distributions=*/true, 30).ok());
   EXPECT_THAT(tree.draws(DraftTree::kRoot), ::testing::SizeIs(5));
   process->Signal(SIGTERM);
   EXPECT_EQ(process->Wait(), 0) << process->Log();

@@ -209,7 +209,7 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
   }
 
   const auto device = Load(CreateEmulatedCudaBackend(), checkpoint, WeightType::kF32);
-  const DraftLaw draft_law{{2, 0, 1, 3}, {30000, 20000, 10000, 5536}};
+  const DraftDistribution draft_law{{2, 0, 1, 3}, {30000, 20000, 10000, 5536}};
   for (const Rule rule : {Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     std::vector<GenerationRequest> requests;
     for (uint64_t i = 0; i < kTexts; ++i) {
@@ -232,11 +232,11 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
       const auto sinks =
           Serve(*device, kVocab, some, [&](size_t session, const DraftPlan& plan, const Tokens&) {
             DraftTree tree;
-            tree.SetLaw(0, draft_law);
+            tree.SetDistribution(0, draft_law);
             for (int i = 0; i < plan.shape.draws(0); ++i) {
               const double coin = Coin(*some[session].seed, plan.round, 0, Purpose::kDraftToken,
                                        static_cast<uint32_t>(i));
-              tree.AddDraw(0, SampleDraftLaw(draft_law, coin));
+              tree.AddDraw(0, SampleDraftDistribution(draft_law, coin));
             }
             return tree;
           });

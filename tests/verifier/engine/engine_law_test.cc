@@ -126,15 +126,16 @@ class EngineLaw : public ::testing::Test {
       Tokens tokens = output;
       const Tokens path = tree.Path(node);
       tokens.insert(tokens.end(), path.begin(), path.end());
-      const DraftLaw law = MakeDraftLaw(DraftRow(tokens), {.mass = 1.f});
+      const DraftDistribution law = MakeDraftDistribution(DraftRow(tokens), {.mass = 1.f});
       for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
         const double coin = Coin(seed, plan.round, static_cast<uint32_t>(depth),
                                  Purpose::kDraftToken, trials[depth]++);
-        const auto child = static_cast<size_t>(tree.AddDraw(node, SampleDraftLaw(law, coin)));
+        const auto child =
+            static_cast<size_t>(tree.AddDraw(node, SampleDraftDistribution(law, coin)));
         times.resize(std::max(times.size(), child + 1));
         ++times[child];
       }
-      tree.SetLaw(node, law);
+      tree.SetDistribution(node, law);
     }
     return tree;
   }

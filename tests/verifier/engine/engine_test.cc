@@ -72,7 +72,8 @@ class EngineTest : public ::testing::Test {
   }
 
   // The whole draft of session 1: one sequence.
-  void Draft(uint32_t round, std::vector<TokenId> tokens, std::vector<DraftLaw> laws = {}) {
+  void Draft(uint32_t round, std::vector<TokenId> tokens,
+             std::vector<DraftDistribution> laws = {}) {
     engine_->draft_consumer().OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)),
                                       /*complete=*/true);
   }
@@ -189,12 +190,14 @@ TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
   }
   EXPECT_TRUE(source_.late.empty());
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout + kSeededWait);
-  Draft(1, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
+  Draft(1, {3, 3, 3, 3},
+        std::vector<DraftDistribution>(4, {.ids = {3}, .weights = {kDraftWeightTotal}}));
   while (engine_->Step()) {
   }
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout + kSeededWait);
   clock_.Advance(source_.timeout + std::chrono::seconds(1));
-  Draft(2, {3, 3, 3, 3}, std::vector<DraftLaw>(4, {.ids = {3}, .weights = {kDraftLawTotal}}));
+  Draft(2, {3, 3, 3, 3},
+        std::vector<DraftDistribution>(4, {.ids = {3}, .weights = {kDraftWeightTotal}}));
   while (engine_->Step()) {
   }
   EXPECT_EQ(engine_->NextDeadline(),
@@ -594,7 +597,8 @@ TEST_F(EngineTest, NobodyWaitsForASuspendedDrafter) {
   while (!sink->ended) {
     ASSERT_TRUE(engine_->Step()) << "though its drafts change the text";
     Draft(source_.plan(1).round, {3, 4},
-          {{.ids = {3}, .weights = {kDraftLawTotal}}, {.ids = {4}, .weights = {kDraftLawTotal}}});
+          {{.ids = {3}, .weights = {kDraftWeightTotal}},
+           {.ids = {4}, .weights = {kDraftWeightTotal}}});
   }
   EXPECT_EQ(sink->summary.drafted_tokens, 0) << "they show their time, no more";
   EXPECT_GE(source_.decided[1].size(), 4u);
@@ -698,7 +702,9 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   request.speculation.rule = Rule::kToken;
   const auto sink = Submit(1, request);
   engine_->Step();
-  const auto point = [](TokenId t) { return DraftLaw{.ids = {t}, .weights = {kDraftLawTotal}}; };
+  const auto point = [](TokenId t) {
+    return DraftDistribution{.ids = {t}, .weights = {kDraftWeightTotal}};
+  };
   std::vector<TokenId> draft = {3, 4};
   Draft(1, draft, {point(3), point(4)});
   engine_->Step();
@@ -721,7 +727,8 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     const auto sink = Submit(id, request);
     engine_->Step();  // the first token, for which no draft is awaited
     const auto law = [](TokenId t) {
-      return DraftLaw{.ids = {t, 9}, .weights = {kDraftLawTotal / 32, kDraftLawTotal / 32 * 31}};
+      return DraftDistribution{.ids = {t, 9},
+                               .weights = {kDraftWeightTotal / 32, kDraftWeightTotal / 32 * 31}};
     };
     const std::vector<TokenId> draft = {3, 4};
     engine_->draft_consumer().OnDraft(id, 2, DraftTree::Chain(draft, {law(3), law(4)}), true);
@@ -751,7 +758,8 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
   Submit(1, request);
   engine_->Step();
   EXPECT_EQ(source_.opened[1].plan.stop.threshold, kFirstHeadThreshold);
-  const DraftLaw law{.ids = {3, 9}, .weights = {kDraftLawTotal / 2, kDraftLawTotal / 2}};
+  const DraftDistribution law{.ids = {3, 9},
+                              .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
   engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {law}), true);
   engine_->Step();
   ASSERT_FALSE(source_.decided[1].empty());

@@ -94,7 +94,7 @@ class PlayedDrafter final : public DrafterLink {
 DraftChunk Tokens(int tokens, DraftKind kind, bool more) {
   DraftChunk chunk{.tokens = std::vector<TokenId>(static_cast<size_t>(tokens), 3), .more = more};
   if (kind == DraftKind::kSampled) {
-    chunk.laws.assign(chunk.tokens.size(), {.ids = {3}, .weights = {kDraftLawTotal}});
+    chunk.distributions.assign(chunk.tokens.size(), {.ids = {3}, .weights = {kDraftWeightTotal}});
   }
   return chunk;
 }

@@ -204,7 +204,7 @@ TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
     EXPECT_EQ(next.shape.length, 0);
     ASSERT_GE(next.draft.size(), 3) << arm;
     EXPECT_EQ(next.draft.Path(3), (std::vector<TokenId>{4, 5, 6}));
-    EXPECT_EQ(next.draft.law(0).ids, std::vector<TokenId>{4}) << "a point mass";
+    EXPECT_EQ(next.draft.distribution(0).ids, std::vector<TokenId>{4}) << "a point mass";
     session->Conclude(
         {.accepted = 3, .drafted = next.draft.max_depth(), .emitted = 4, .seconds = 0.01});
     EXPECT_LE(session->Choose({.remaining = 3, .room = 64}, text.size()).draft.size(), 2);

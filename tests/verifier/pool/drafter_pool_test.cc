@@ -80,7 +80,7 @@ DrafterHello Hello(const std::string& name) {
           .max_context = 64};
 }
 
-DraftLaw Law(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
+DraftDistribution Law(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
   return {.ids = std::move(ids), .weights = std::move(weights)};
 }
 
@@ -103,12 +103,12 @@ class Pool : public ::testing::Test {
     const uint64_t session = 1000 + id;
     EXPECT_TRUE(Open(session, 1));
     clock_.Advance(kTick);
-    pool_.OnDrafts(
-        id,
-        {{.session = session,
-          .round = 1,
-          .chunk = {.tokens = {5}, .laws = {{.ids = {5}, .weights = {kDraftLawTotal}}}}}},
-        0);
+    pool_.OnDrafts(id,
+                   {{.session = session,
+                     .round = 1,
+                     .chunk = {.tokens = {5},
+                               .distributions = {{.ids = {5}, .weights = {kDraftWeightTotal}}}}}},
+                   0);
     pool_.Close(session);
     const DrafterWelcome welcome = link->welcome;
     *link = {};
@@ -229,9 +229,11 @@ TEST_F(Pool, CountsAcceptedTokensByDepth) {
 TEST_F(Pool, DeliversAGoodDraft) {
   Join(1, Hello("a"));
   Open(1);
-  pool_.OnDrafts(
-      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {Law({5, 6}, {65535, 1})}}}},
-      0);
+  pool_.OnDrafts(1,
+                 {{.session = 1,
+                   .round = 1,
+                   .chunk = {.tokens = {5}, .distributions = {Law({5, 6}, {65535, 1})}}}},
+                 0);
   EXPECT_EQ(consumer_.drafts[1].Path(1), std::vector<TokenId>{5});
   EXPECT_TRUE(consumer_.complete[1]);
 }
@@ -303,10 +305,11 @@ TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
 TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   Join(1);
   const auto draft = [](uint32_t round) {
-    return DraftPart{.session = 1,
-                     .round = round,
-                     .chunk = {.tokens = {5, 6}, .laws = {Law({5}, {65536}), Law({6}, {65536})}},
-                     .seconds = 0.010};
+    return DraftPart{
+        .session = 1,
+        .round = round,
+        .chunk = {.tokens = {5, 6}, .distributions = {Law({5}, {65536}), Law({6}, {65536})}},
+        .seconds = 0.010};
   };
   const std::vector<TokenId> next = {5};
   const auto decide = [&](uint32_t round) {
@@ -339,7 +342,7 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
   const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
-  const DraftChunk part{.tokens = {5}, .laws = {Law({5}, {65536})}, .more = true};
+  const DraftChunk part{.tokens = {5}, .distributions = {Law({5}, {65536})}, .more = true};
   const std::vector<TokenId> next = {5};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
   pool_.Decide(
@@ -360,7 +363,7 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
 }
 
 TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
-  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
       {.session = 1, .round = 7, .chunk = chunk},   // a round that was not planned yet
@@ -386,7 +389,7 @@ TEST_F(Pool, RefusesADraftOfAFutureRound) {
   Open(1);
   Open(2);
   pool_.Close(2);
-  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 2, .chunk = chunk}}, 0);
   EXPECT_THAT(link->closed_with.message(), HasSubstr("round 2"));
 }
@@ -394,7 +397,7 @@ TEST_F(Pool, RefusesADraftOfAFutureRound) {
 TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);
-  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   const std::vector<TokenId> next = {5};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   pool_.Decide(
@@ -428,37 +431,40 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
     ::testing::Values(
-        BadDraft{"vocabulary", {.tokens = {100}, .laws = {Law({100}, {65536})}}},
-        BadDraft{"vocabulary", {.tokens = {-1}, .laws = {Law({-1}, {65536})}}},
-        BadDraft{"sum", {.tokens = {5}, .laws = {Law({5, 6}, {65536, 1})}}},
-        BadDraft{"not among", {.tokens = {5}, .laws = {Law({6}, {65536})}}},
-        BadDraft{"twice", {.tokens = {5}, .laws = {Law({5, 5}, {65535, 1})}}},
-        BadDraft{"no row", {.tokens = {5}, .laws = {}}},
-        BadDraft{"rows for", {.tokens = {5}, .laws = std::vector(2, Law({5}, {65536}))}},
+        BadDraft{"vocabulary", {.tokens = {100}, .distributions = {Law({100}, {65536})}}},
+        BadDraft{"vocabulary", {.tokens = {-1}, .distributions = {Law({-1}, {65536})}}},
+        BadDraft{"sum", {.tokens = {5}, .distributions = {Law({5, 6}, {65536, 1})}}},
+        BadDraft{"not among", {.tokens = {5}, .distributions = {Law({6}, {65536})}}},
+        BadDraft{"twice", {.tokens = {5}, .distributions = {Law({5, 5}, {65535, 1})}}},
+        BadDraft{"no row", {.tokens = {5}, .distributions = {}}},
+        BadDraft{"rows for", {.tokens = {5}, .distributions = std::vector(2, Law({5}, {65536}))}},
         BadDraft{"asked for length 4",
-                 {.tokens = {5, 5, 5, 5, 5}, .laws = std::vector(5, Law({5}, {65536}))}},
+                 {.tokens = {5, 5, 5, 5, 5}, .distributions = std::vector(5, Law({5}, {65536}))}},
         BadDraft{"2 draws, asked for 1",
-                 {.tokens = {5, 5}, .parents = {0, 0}, .laws = {Law({5}, {65536})}}},
-        BadDraft{"behind node 9", {.tokens = {5}, .parents = {9}, .laws = {Law({5}, {65536})}}},
+                 {.tokens = {5, 5}, .parents = {0, 0}, .distributions = {Law({5}, {65536})}}},
+        BadDraft{"behind node 9",
+                 {.tokens = {5}, .parents = {9}, .distributions = {Law({5}, {65536})}}},
         BadDraft{"1 parents for 2",
-                 {.tokens = {5, 5}, .parents = {0}, .laws = {Law({5}, {65536})}}}));
+                 {.tokens = {5, 5}, .parents = {0}, .distributions = {Law({5}, {65536})}}}));
 
 // A rule that counts the draws at a prefix would be bent by one more or less.
 TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
-  const DraftLaw law = Law({5, 6}, {32768, 32768});
+  const DraftDistribution law = Law({5, 6}, {32768, 32768});
   const auto bad = Join(1, Hello("bad"));
   OpenShape(1, {.length = 2, .branching = {2}});
-  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {law}}}}, 0);
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .distributions = {law}}}},
+                 0);
   EXPECT_THAT(bad->closed_with.message(), HasSubstr("1 draws, asked for 2"));
 
   const auto good = Join(2, Hello("good"));
   OpenShape(1, {.length = 2, .branching = {2}});
   // Both sequences begin with 5: one node drawn twice, which must be drawn behind twice.
-  pool_.OnDrafts(2,
-                 {{.session = 1,
-                   .round = 1,
-                   .chunk = {.tokens = {5, 5, 6, 5}, .parents = {0, 0, 1, 1}, .laws = {law, law}}}},
-                 0);
+  pool_.OnDrafts(
+      2,
+      {{.session = 1,
+        .round = 1,
+        .chunk = {.tokens = {5, 5, 6, 5}, .parents = {0, 0, 1, 1}, .distributions = {law, law}}}},
+      0);
   EXPECT_TRUE(good->closed_with.ok()) << good->closed_with.ToString();
   EXPECT_EQ(consumer_.drafts[1].size(), 3);
   EXPECT_EQ(consumer_.drafts[1].total_draws(), 4);
@@ -466,9 +472,9 @@ TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
 
 TEST_F(Pool, PutsADraftTogetherFromItsParts) {
   const auto link = Join(1, Hello("a"));
-  const DraftLaw law = Law({5, 6}, {32768, 32768});
+  const DraftDistribution law = Law({5, 6}, {32768, 32768});
   Open(1);
-  DraftChunk part{.tokens = {5, 6}, .laws = {law, law}, .more = true};
+  DraftChunk part{.tokens = {5, 6}, .distributions = {law, law}, .more = true};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
   EXPECT_EQ(consumer_.drafts[1].Path(2), (std::vector<TokenId>{5, 6}));
   EXPECT_FALSE(consumer_.complete[1]);
@@ -491,7 +497,9 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
   const auto link = Join(1, Hello("a"));
   Open(1, 4, DraftKind::kArgmax);
   pool_.OnDrafts(
-      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .laws = {Law({5}, {65536})}}}}, 0);
+      1,
+      {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .distributions = {Law({5}, {65536})}}}},
+      0);
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
 }
 
@@ -499,7 +507,7 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
   const Duration first = pool_.SetTimeout(1, kPlenty).usual;
-  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 2; round < 60; ++round) {
@@ -523,7 +531,7 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
   EXPECT_TRUE(std::isnan(pool_.Timing(1, 3)->network));
   Open(1);
   const std::vector<TokenId> next = {5};
-  DraftChunk chunk{.tokens = {5, 5}, .laws = {Law({5}, {65536}), Law({5}, {65536})}};
+  DraftChunk chunk{.tokens = {5, 5}, .distributions = {Law({5}, {65536}), Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   for (uint32_t round = 2; round < 60; ++round) {
     pool_.Decide({.session = 1,
@@ -554,7 +562,7 @@ class LateDrafts : public Pool {
   }
   // A part with `more` is not the last one.
   void Answer(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
-    const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}, .more = more};
+    const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}, .more = more};
     const uint32_t round = rounds_[session] + 1 - rounds_ago;
     pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
   }
@@ -760,7 +768,7 @@ TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
     pool_.OnDrafts(1,
                    {{.session = 1,
                      .round = rounds_[1] + 1 - rounds_ago,
-                     .chunk = {.tokens = {5}, .laws = {Law({5}, {65536})}},
+                     .chunk = {.tokens = {5}, .distributions = {Law({5}, {65536})}},
                      .seconds = seconds}},
                    0);
   };
@@ -871,7 +879,7 @@ TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
   Open(2);
   ASSERT_EQ(far->opened.size(), 1u);
   ASSERT_EQ(near->opened.size(), 1u);
-  const DraftChunk chunk{.tokens = {5}, .laws = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 1; round < 40; ++round) {
     // 20 ms of network and 1 ms of drafting; 4 ms of drafting.

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/rules/host_rounds.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 
 namespace outrider::testing {
 namespace {
@@ -17,9 +17,9 @@ TEST(PointDraft, OfASampledRequestHasPointMasses) {
   EXPECT_TRUE(Validate(tree, Sequences(1, 3), true, kVocab).ok());
   EXPECT_TRUE(Validate(tree, Sequences(1, 5), true, kVocab).ok());
   for (int node = 0; node < 3; ++node) {
-    EXPECT_EQ(Probability(tree.law(node), tokens[static_cast<size_t>(node)]), 1);
+    EXPECT_EQ(Probability(tree.distribution(node), tokens[static_cast<size_t>(node)]), 1);
   }
-  EXPECT_TRUE(tree.law(3).ids.empty());
+  EXPECT_TRUE(tree.distribution(3).ids.empty());
 }
 
 TEST(PointDraft, OfAGreedyOrRaceRequestHasNoLaws) {

@@ -188,8 +188,8 @@ struct DrawShared {
   int kept;
 };
 
-// MakeDraftLaw of the `n` entries, and the token at `coin` of it, in thread 0. Weights of 0, which
-// stand at the end, are never reached. A step of the whole block.
+// MakeDraftDistribution of the `n` entries, and the token at `coin` of it, in thread 0. Weights of
+// 0, which stand at the end, are never reached. A step of the whole block.
 __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, double coin,
                                    DrawShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
@@ -223,7 +223,7 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
       rank += shared.fractions[j] > shared.fractions[i] ||
               (shared.fractions[j] == shared.fractions[i] && j < i);
     }
-    if (given < kDraftLawTotal && rank < kDraftLawTotal - given) ++shared.weights[i];
+    if (given < kDraftWeightTotal && rank < kDraftWeightTotal - given) ++shared.weights[i];
   }
   __syncthreads();
   if (thread != 0) return -1;

@@ -41,8 +41,8 @@ struct PickArrays {
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 
 // After it, where the rows are those of chains: draws from what was picked, kDistribution by
-// MakeDraftLaw and SampleDraftLaw, else the first token. Writes it as `drawn` and onto the chain's
-// path.
+// MakeDraftDistribution and SampleDraftDistribution, else the first token. Writes it as `drawn` and
+// onto the chain's path.
 cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

@@ -10,7 +10,7 @@
 
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/random_params.h"
 #include "tests/support/sequence_rows.h"
@@ -144,9 +144,9 @@ void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
       left = HostDistribution(row, vocab, allowed);
     }
     for (const float mass : {1.f, 0.9f}) {
-      const DraftLawLimits limits{.mass = mass, .max_entries = row.count};
-      const DraftLaw expected = MakeDraftLaw(left, limits);
-      const DraftLaw actual = MakeDraftLaw(read.entries, limits);
+      const DraftDistributionLimits limits{.mass = mass, .max_entries = row.count};
+      const DraftDistribution expected = MakeDraftDistribution(left, limits);
+      const DraftDistribution actual = MakeDraftDistribution(read.entries, limits);
       ASSERT_EQ(actual.ids, expected.ids);
       ASSERT_EQ(actual.weights, expected.weights);
     }
@@ -287,12 +287,12 @@ TEST(DevicePicks, DoNotDependOnTheBatch) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const Read alone = ReadOnDevice({rows[i]}, 600, 590)[0];
     // To the bit, in any order.
-    const DraftLawLimits limits{.mass = 1.f, .max_entries = 1 << 20};
+    const DraftDistributionLimits limits{.mass = 1.f, .max_entries = 1 << 20};
     EXPECT_EQ(together[i].measure, alone.measure);
     ASSERT_EQ(together[i].entries.size(), alone.entries.size());
     if (rows[i].pick == RowPick::kDistribution) {
-      EXPECT_EQ(MakeDraftLaw(together[i].entries, limits).ids,
-                MakeDraftLaw(alone.entries, limits).ids);
+      EXPECT_EQ(MakeDraftDistribution(together[i].entries, limits).ids,
+                MakeDraftDistribution(alone.entries, limits).ids);
       EXPECT_EQ(together[i].left, alone.left);
     } else {
       EXPECT_EQ(together[i].tokens(), alone.tokens());
@@ -369,8 +369,8 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
       if (::testing::Test::HasFatalFailure()) return;
       TokenId token = read.entries.empty() ? 0 : read.entries[0].id;
       if (row.pick == RowPick::kDistribution) {
-        token = SampleDraftLaw(
-            MakeDraftLaw(read.entries, {.mass = chain.mass, .max_entries = row.count}),
+        token = SampleDraftDistribution(
+            MakeDraftDistribution(read.entries, {.mass = chain.mass, .max_entries = row.count}),
             Coin(row.seed, chain.round, chain.first_depth + static_cast<uint32_t>(depth),
                  Purpose::kDraftToken));
       }
@@ -458,10 +458,10 @@ TEST(DeviceChains, LawsOfEqualEntries) {
 
 // One unit of weight too many or too few shows at the coins next to where two entries meet.
 TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
-  std::vector<uint64_t> seed_of(kDraftLawTotal, 0);  // by the unit that its coin falls on
-  for (uint64_t seed = 1; seed < 20 * kDraftLawTotal; ++seed) {
+  std::vector<uint64_t> seed_of(kDraftWeightTotal, 0);  // by the unit that its coin falls on
+  for (uint64_t seed = 1; seed < 20 * kDraftWeightTotal; ++seed) {
     const double coin = Coin(seed, /*round=*/1, /*row=*/0, Purpose::kDraftToken);
-    seed_of[static_cast<size_t>(coin * kDraftLawTotal)] = seed;
+    seed_of[static_cast<size_t>(coin * kDraftWeightTotal)] = seed;
   }
   std::vector<TestChain> chains;
   for (const int n : {2, 3, 7, 13}) {
@@ -475,7 +475,7 @@ TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
       const Read read = ReadOnDevice({chain.first}, 13, 13)[0];
       uint32_t reached = 0;
       for (const uint32_t weight :
-           MakeDraftLaw(read.entries, {.mass = 1.f, .max_entries = n}).weights) {
+           MakeDraftDistribution(read.entries, {.mass = 1.f, .max_entries = n}).weights) {
         for (const uint32_t unit : {reached, reached + weight - 1}) {
           chain.first.seed = seed_of[unit];
           ASSERT_NE(chain.first.seed, 0u);

@@ -49,7 +49,7 @@ void MakeRows(Random& random, int vocab, TestRound& s) {
   for (int node = 0; node <= s.tree.size(); ++node) {
     std::vector<float> row = random.Logits(vocab, false);
     for (float& x : row) x *= 0.4f;
-    const DraftLaw& law = s.tree.law(node);
+    const DraftDistribution& law = s.tree.distribution(node);
     for (size_t i = 0; i < law.ids.size(); ++i) {
       row[static_cast<size_t>(law.ids[i])] +=
           std::log(static_cast<float>(law.weights[i]) / 65536.f) + 6.f;
@@ -155,7 +155,7 @@ TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
     ASSERT_EQ(acceptance[i].size(), static_cast<size_t>(s.tree.size()) + 1);
     EXPECT_EQ(acceptance[i][0], 0);
     for (int node = 1; node <= s.tree.size(); ++node) {
-      const DraftLaw& law = s.tree.law(s.tree.parent(node));
+      const DraftDistribution& law = s.tree.distribution(s.tree.parent(node));
       const double q = law.ids.empty() ? 1 : Probability(law, s.tree.token(node));
       const double p = static_cast<double>(s.rows[static_cast<size_t>(s.tree.parent(node))]
                                                  [static_cast<size_t>(s.tree.token(node))]);
@@ -175,7 +175,7 @@ TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
 }
 
 TEST(DeviceRounds, DegenerateRounds) {
-  const DraftLaw even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftLawTotal}};
+  const DraftDistribution even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftWeightTotal}};
   std::vector<TestRound> sessions;
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -199,9 +199,9 @@ TEST(DeviceRounds, DegenerateRounds) {
       sessions.push_back(s);
       if (!TakesManyPaths(rule)) continue;
       s.tree = DraftTree();  // one token drawn four times, then another
-      s.tree.SetLaw(0, even);
+      s.tree.SetDistribution(0, even);
       for (const TokenId token : {0, 0, 1, 0, 0}) s.tree.AddDraw(0, token);
-      s.tree.SetLaw(1, even);
+      s.tree.SetDistribution(1, even);
       for (const TokenId token : {1, 1, 1, 0}) s.tree.AddDraw(1, token);
       s.rows.assign(5, {0.f, 0.5f, 0.25f});
       sessions.push_back(s);
@@ -217,8 +217,8 @@ TEST(DeviceRounds, EmitTheTargetsLaw) {
   constexpr int kVocab = 3, kRounds = 6000;
   const std::vector<double> root = {0.5, 0.2, 0.3};
   const std::vector<std::vector<double>> behind = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
-  const DraftLaw draft_root{{0, 1, 2}, {20000, 25536, 20000}};
-  const DraftLaw draft_behind{{1, 0, 2}, {40000, 20000, 5536}};
+  const DraftDistribution draft_root{{0, 1, 2}, {20000, 25536, 20000}};
+  const DraftDistribution draft_behind{{1, 0, 2}, {40000, 20000, 5536}};
   std::vector<double> law;
   for (size_t a = 0; a < kVocab; ++a) {
     for (size_t b = 0; b < kVocab; ++b) law.push_back(root[a] * behind[a][b]);
@@ -238,17 +238,17 @@ TEST(DeviceRounds, EmitTheTargetsLaw) {
       TestRound s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
       const bool laws = rule != Rule::kGumbel;
       const int draws = laws && TakesManyPaths(rule) ? 3 : 1;
-      if (laws) s.tree.SetLaw(0, draft_root);
+      if (laws) s.tree.SetDistribution(0, draft_root);
       for (int k = 0; k < draws; ++k) {
-        s.tree.AddDraw(0, SampleDraftLaw(draft_root, random.Unit()));
+        s.tree.AddDraw(0, SampleDraftDistribution(draft_root, random.Unit()));
       }
       const int first = s.tree.size();
       for (int node = 1; node <= first; ++node) {
         const auto siblings = s.tree.draws(0);
         const auto times = std::count(siblings.begin(), siblings.end(), node);
-        if (laws) s.tree.SetLaw(node, draft_behind);
+        if (laws) s.tree.SetDistribution(node, draft_behind);
         for (int k = 0; k < times; ++k) {
-          s.tree.AddDraw(node, SampleDraftLaw(draft_behind, random.Unit()));
+          s.tree.AddDraw(node, SampleDraftDistribution(draft_behind, random.Unit()));
         }
       }
       for (int node = 0; node <= s.tree.size(); ++node) {

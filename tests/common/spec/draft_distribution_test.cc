@@ -1,4 +1,4 @@
-#include "common/spec/draft_law.h"
+#include "common/spec/draft_distribution.h"
 
 #include <gmock/gmock.h>
 
@@ -13,40 +13,40 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-uint32_t Total(const DraftLaw& law) {
+uint32_t Total(const DraftDistribution& law) {
   return std::accumulate(law.weights.begin(), law.weights.end(), 0u);
 }
 
-TEST(MakeDraftLaw, RoundsByLargestRemainders) {
+TEST(MakeDraftDistribution, RoundsByLargestRemainders) {
   // Thirds: two fractions of 1/3 wait for the one unit that is left over; the lowest id gets it.
   const std::vector<float> thirds(3, 1.f / 3);
-  const DraftLaw law = MakeDraftLaw(thirds, {.mass = 1.f, .max_entries = 8});
+  const DraftDistribution law = MakeDraftDistribution(thirds, {.mass = 1.f, .max_entries = 8});
   EXPECT_THAT(law.ids, ElementsAre(0, 1, 2));
   EXPECT_THAT(law.weights, ElementsAre(21846u, 21845u, 21845u));
 }
 
-TEST(MakeDraftLaw, StopsOnceTheMassIsHeld) {
+TEST(MakeDraftDistribution, StopsOnceTheMassIsHeld) {
   const std::vector<float> probs = {0.125f, 0.5f, 0.25f, 0.125f};
-  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.75f, .max_entries = 8});
+  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.75f, .max_entries = 8});
   EXPECT_THAT(law.ids, ElementsAre(1, 2));
-  EXPECT_EQ(Total(law), kDraftLawTotal);
+  EXPECT_EQ(Total(law), kDraftWeightTotal);
 }
 
-TEST(MakeDraftLaw, HoldsNoMoreThanItsLimitOfEntriesLowestIdsOnTies) {
+TEST(MakeDraftDistribution, HoldsNoMoreThanItsLimitOfEntriesLowestIdsOnTies) {
   const std::vector<float> probs(1000, 0.001f);
-  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.9995f, .max_entries = 4});
+  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = 4});
   EXPECT_THAT(law.ids, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(law.weights, ElementsAre(16384u, 16384u, 16384u, 16384u));
 }
 
-TEST(MakeDraftLaw, DropsWhatRoundsToNothing) {
+TEST(MakeDraftDistribution, DropsWhatRoundsToNothing) {
   const std::vector<float> probs = {1.f - 1e-6f, 1e-6f, 0.f};
-  const DraftLaw law = MakeDraftLaw(probs, {.mass = 1.f, .max_entries = 8});
+  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 1.f, .max_entries = 8});
   EXPECT_THAT(law.ids, ElementsAre(0));
-  EXPECT_THAT(law.weights, ElementsAre(kDraftLawTotal));
+  EXPECT_THAT(law.weights, ElementsAre(kDraftWeightTotal));
 }
 
-TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
+TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
   std::mt19937 rng(11);
   std::normal_distribution<float> normal(0.f, 3.f);
   for (int trial = 0; trial < 200; ++trial) {
@@ -55,7 +55,7 @@ TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
     float sum = 0;
     for (float& p : probs) sum += p = std::exp(normal(rng));
     for (float& p : probs) p /= sum;
-    const DraftLaw law = MakeDraftLaw(probs, {});
+    const DraftDistribution law = MakeDraftDistribution(probs, {});
     ASSERT_FALSE(law.ids.empty());
     EXPECT_TRUE(Validate(law, law.ids, vocab).ok());
     EXPECT_TRUE(std::is_sorted(law.weights.rbegin(), law.weights.rend()));
@@ -64,7 +64,7 @@ TEST(MakeDraftLaw, IsValidAndCloseForRandomRows) {
     for (const TokenId id : law.ids) {
       // Entries that rounded to nothing are among `held` for the maker only: hence 2 units.
       EXPECT_NEAR(Probability(law, id), static_cast<double>(probs[static_cast<size_t>(id)]) / held,
-                  2.0 / kDraftLawTotal);
+                  2.0 / kDraftWeightTotal);
     }
   }
 }
@@ -94,7 +94,7 @@ TEST(LawRounding, SharesAreRoundedDown) {
   EXPECT_EQ(third.weight, 21845u);
   EXPECT_NEAR(third.fraction, 1. / 3, 1e-10);
   const LawShare all = ShareOfLaw(0.25f, 0.25);
-  EXPECT_EQ(all.weight, kDraftLawTotal);
+  EXPECT_EQ(all.weight, kDraftWeightTotal);
   EXPECT_EQ(all.fraction, 0.);
 }
 
@@ -111,39 +111,39 @@ TEST(LawRounding, NoCoinReachesAnEntryOfNoWeight) {
   EXPECT_EQ(at(1 - 0x1p-53), 2);
 }
 
-TEST(SampleDraftLaw, GivesEachTokenItsShareOfTheInterval) {
-  const DraftLaw law{{7, 2, 9}, {32768, 32767, 1}};
-  EXPECT_EQ(SampleDraftLaw(law, 0.0), 7);
-  EXPECT_EQ(SampleDraftLaw(law, 32767.99 / 65536), 7);
-  EXPECT_EQ(SampleDraftLaw(law, 0.5), 2);
-  EXPECT_EQ(SampleDraftLaw(law, 65534.99 / 65536), 2);
-  EXPECT_EQ(SampleDraftLaw(law, 65535.0 / 65536), 9);
-  EXPECT_EQ(SampleDraftLaw(law, std::nextafter(1.0, 0.0)), 9);
+TEST(SampleDraftDistribution, GivesEachTokenItsShareOfTheInterval) {
+  const DraftDistribution law{{7, 2, 9}, {32768, 32767, 1}};
+  EXPECT_EQ(SampleDraftDistribution(law, 0.0), 7);
+  EXPECT_EQ(SampleDraftDistribution(law, 32767.99 / 65536), 7);
+  EXPECT_EQ(SampleDraftDistribution(law, 0.5), 2);
+  EXPECT_EQ(SampleDraftDistribution(law, 65534.99 / 65536), 2);
+  EXPECT_EQ(SampleDraftDistribution(law, 65535.0 / 65536), 9);
+  EXPECT_EQ(SampleDraftDistribution(law, std::nextafter(1.0, 0.0)), 9);
 }
 
 // What is sampled is what is sent: over all 65536 cells of the interval each token comes up exactly
 // as often as its weight says, also where rounding and truncation moved the law.
-TEST(SampleDraftLaw, DrawsExactlyTheLawThatIsSent) {
+TEST(SampleDraftDistribution, DrawsExactlyTheLawThatIsSent) {
   const std::vector<float> probs = {0.1f, 0.31f, 1e-5f, 0.2f, 0.07f, 0.32f};
-  const DraftLaw law = MakeDraftLaw(probs, {.mass = 0.9f, .max_entries = 8});
+  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.9f, .max_entries = 8});
   std::vector<uint32_t> drawn(probs.size());
-  for (uint32_t cell = 0; cell < kDraftLawTotal; ++cell) {
-    ++drawn[static_cast<size_t>(SampleDraftLaw(law, (cell + 0.5) / kDraftLawTotal))];
+  for (uint32_t cell = 0; cell < kDraftWeightTotal; ++cell) {
+    ++drawn[static_cast<size_t>(SampleDraftDistribution(law, (cell + 0.5) / kDraftWeightTotal))];
   }
   for (TokenId id = 0; id < 6; ++id) {
-    EXPECT_EQ(drawn[static_cast<size_t>(id)], Probability(law, id) * kDraftLawTotal) << id;
+    EXPECT_EQ(drawn[static_cast<size_t>(id)], Probability(law, id) * kDraftWeightTotal) << id;
   }
 }
 
-TEST(DraftLaw, GivesProbabilitiesAndZeroOutside) {
-  const DraftLaw law{{7, 2}, {49152, 16384}};
+TEST(DraftDistribution, GivesProbabilitiesAndZeroOutside) {
+  const DraftDistribution law{{7, 2}, {49152, 16384}};
   EXPECT_EQ(Probability(law, 7), 0.75);
   EXPECT_EQ(Probability(law, 2), 0.25);
   EXPECT_EQ(Probability(law, 0), 0.0);
 }
 
-TEST(ValidateDraftLaw, NamesWhatIsWrong) {
-  const auto message = [](DraftLaw law, std::vector<TokenId> tokens) {
+TEST(ValidateDraftDistribution, NamesWhatIsWrong) {
+  const auto message = [](DraftDistribution law, std::vector<TokenId> tokens) {
     const Status status = Validate(law, tokens, 10);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     return status.message();

@@ -1,6 +1,6 @@
 // The distribution that a draft token is drawn from, as it travels: "what you sample is what you
 // send". The drafter truncates its model's distribution to the top entries, rounds it to integer
-// weights that sum to kDraftLawTotal and samples from those integers; the verifier rebuilds the
+// weights that sum to kDraftWeightTotal and samples from those integers; the verifier rebuilds the
 // very same distribution.
 #pragma once
 
@@ -17,31 +17,33 @@ namespace outrider {
 
 // Entries in falling order of weight as the drafter made them; every weight >= 1, ids distinct.
 // Empty: a point mass on the drafted token (greedy drafts carry no rows).
-struct DraftLaw {
+struct DraftDistribution {
   std::vector<TokenId> ids;
-  std::vector<uint32_t> weights;  // sum: kDraftLawTotal
+  std::vector<uint32_t> weights;  // sum: kDraftWeightTotal
 };
 
-struct DraftLawLimits {
+struct DraftDistributionLimits {
   float mass = 0.9995f;  // stop once the entries hold this much
   int max_entries = 64;  // M
-  friend bool operator==(const DraftLawLimits&, const DraftLawLimits&) = default;
+  friend bool operator==(const DraftDistributionLimits&, const DraftDistributionLimits&) = default;
 };
 
 // The top entries of `probs` [vocab] until limits, rounded by largest remainders. Deterministic;
 // ties go to the lower id.
-DraftLaw MakeDraftLaw(std::span<const float> probs, const DraftLawLimits& limits);
+DraftDistribution MakeDraftDistribution(std::span<const float> probs,
+                                        const DraftDistributionLimits& limits);
 // The same from the limits.max_entries largest of them, in any order.
-DraftLaw MakeDraftLaw(std::vector<RowEntry> entries, const DraftLawLimits& limits);
+DraftDistribution MakeDraftDistribution(std::vector<RowEntry> entries,
+                                        const DraftDistributionLimits& limits);
 
 // The token at `coin`, a uniform random number in [0, 1), of the cumulative weights.
-TokenId SampleDraftLaw(const DraftLaw& law, double coin);
+TokenId SampleDraftDistribution(const DraftDistribution& q, double coin);
 
 // Checks a distribution from a peer: sizes equal, not empty, ids distinct and in [0, vocab_size),
-// weights >= 1 that sum to kDraftLawTotal, and each of `tokens` among the ids.
-Status Validate(const DraftLaw& law, std::span<const TokenId> tokens, int vocab_size);
+// weights >= 1 that sum to kDraftWeightTotal, and each of `tokens` among the ids.
+Status Validate(const DraftDistribution& q, std::span<const TokenId> tokens, int vocab_size);
 
 // q(token): 0 outside of the support.
-double Probability(const DraftLaw& law, TokenId token);
+double Probability(const DraftDistribution& q, TokenId token);
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
-// The KV of one session: a trunk with the tokens that stand, and behind it one model sequence for
-// each branch of the draft in the making, which share the trunk's full pages. Every page that a
-// plan may come to need is promised before its first draw: a draft that has begun never runs out,
-// for giving one up by what was drawn would bend its law.
+// The KV of one session: a trunk with the committed tokens, and one model sequence for each branch
+// of the draft in the making, which shares the trunk's full pages. Every page that a plan may come
+// to need is promised before its first draw, so that a draft that has begun never runs out: giving
+// one up because of what was drawn would change its distribution.
 //
 // Thread: the owner of the model.
 #pragma once

@@ -2,11 +2,11 @@
 // the round the session as it would be then, drafting its next round. A verdict that names one of
 // them is answered with what is there; the others go unseen.
 //
-// The output law does not change. Which ends are guessed follows from the draft model's laws, from
-// what was drawn and from the verdict's delay; the next round's draws follow from the coins of that
-// round, which have no part in any of these, and from the tokens in front of them. A draft made
-// ahead is thus the very draft that would be made after the verdict, and whether it is used does
-// not depend on what was drawn in it.
+// It is lossless. Which ends are guessed follows from the draft model's distributions, from what
+// was drawn and from the verdict's delay; the next round's draws follow from that round's random
+// numbers, which have no part in any of these, and from the tokens before them. A draft made ahead
+// is thus the very draft that would be made after the verdict, and whether it is used does not
+// depend on what was drawn in it.
 //
 // As SpecEdge (proactive drafting) and PEARL (post-verify) hide the draft phase.
 //

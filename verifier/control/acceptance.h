@@ -1,8 +1,9 @@
-// What is believed of a proposer's acceptance: a law over levels a, the chance that a draft token
-// stands given that those before it do.
+// What is believed of a proposer's acceptance: a distribution over levels a, the probability that a
+// draft token is accepted given that those before it are.
 //
-// A round that drafts d depths, of which i stand, is i successes and, if i < d, one failure: it
-// says of every shorter length what that would have given, and of longer ones what it came to see.
+// A round that drafts d depths, of which i are accepted, is i successes and, if i < d, one failure:
+// it says of every shorter length what that would have given, and of longer ones what it came to
+// see.
 //
 // Thread: none of its own; values.
 #pragma once
@@ -35,7 +36,7 @@ void Mix(const Belief& other, double share, Belief* belief);
 
 // The chances of depths at each level: logit(chance of depth j) = logit(level) + offset(j). Offsets
 // are learned from all sessions, as later depths are often harder; they start at 0 (a truncated
-// geometric law).
+// geometric distribution).
 class DepthProfile {
  public:
   explicit DepthProfile(int max_length);
@@ -69,8 +70,8 @@ class DepthProfile {
 
 // Expected level.
 double MeanLevel(const Belief& belief);
-// Draft tokens that would have to be seen to be as certain: those of the Beta law of this mean and
-// variance.
+// Draft tokens that would have to be seen to be as certain: those of the Beta distribution of this
+// mean and variance.
 double TrialsBehind(const Belief& belief);
 
 }  // namespace outrider

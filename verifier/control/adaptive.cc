@@ -26,7 +26,7 @@ Belief Adaptive::Blend(int index, double own, double pooled) const {
   const double others = std::max(0.0, all_rounds_ - f.rounds);
   const double from_others = kTuning.from_others * others / (others + kTuning.prior_rounds);
   own *= f.rounds / (f.rounds + kTuning.prior_rounds);
-  // What each law counts for; those of others are the sum over all less this one's.
+  // What each distribution counts for; those of others are the sum over all less this one's.
   const double ignorant_share = (1 - own) * (1 - from_others);
   const double all_share = others > 0 ? (1 - own) * from_others / others : 0;
   const double seen_share = own * (1 - pooled) - all_share * f.rounds;

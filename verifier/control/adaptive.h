@@ -5,7 +5,7 @@
 //
 // Pr(a) belongs to a session and a family of arms (those that differ in length alone). It starts
 // from what other sessions of this model pair and client key have seen, follows Bayes' rule, and
-// leaks towards a wider law, as the text may turn at any time.
+// leaks towards a wider distribution, as the text may turn at any time.
 //
 // The fastest arm, tokens over seconds, is taken unless another is worth trying: the speed that a
 // few pulls of it may be expected to gain, times the tokens that can still profit, against what

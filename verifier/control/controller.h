@@ -13,7 +13,7 @@
 //   end        destroy the handle: rounds that are still on their way count as aborted
 //
 // Nothing here blocks, reads a clock or draws randomness that a session's tokens could see: which
-// plan is taken depends on earlier rounds alone, so the output's law does not change.
+// plan is taken depends on earlier rounds alone, so the output's distribution does not change.
 //
 // Thread: one; no locks. Memory: at most max_tables policies and kMaxPending choices a session.
 #pragma once

@@ -1,5 +1,6 @@
 // EXP3Spec (Hou et al., BanditSpec, Algorithms 5 and 9): anytime EXP3 over the losses
-// (L + 1 - Y) / L of a round that appends Y tokens; no mixing with the uniform law, no clipping.
+// (L + 1 - Y) / L of a round that appends Y tokens; no mixing with the uniform distribution, no
+// clipping.
 #pragma once
 
 #include <vector>
@@ -17,7 +18,7 @@ class Exp3Spec final : public Policy {
   Exp3Spec(const ArmSet& arms, uint64_t seed);
   std::unique_ptr<PolicySession> Open() override;
 
-  // [arms] the law of the next draw: exp(-eta_t Z_i), normalised over the allowed arms.
+  // [arms] the distribution of the next draw: exp(-eta_t Z_i), normalised over the allowed arms.
   const std::vector<double>& Probabilities(const Context& context);
   // Learns from a round that was taken with choice.probability.
   void Learn(const Choice& choice, int tokens);

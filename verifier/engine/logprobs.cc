@@ -20,7 +20,7 @@ TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
   const auto size = static_cast<TokenId>(row.size());
   float largest = kNever;
   for (TokenId id = 0; id < size; ++id) largest = std::max(largest, LogitOf(row, id));
-  // Without a finite largest logit there is no law to speak of.
+  // Without a finite largest logit there is no distribution to speak of.
   if (!std::isfinite(largest)) return {.logprob = kNever, .top = {}};
   double sum = 0;
   for (TokenId id = 0; id < size; ++id) {

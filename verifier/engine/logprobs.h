@@ -1,5 +1,5 @@
-// Log probabilities of output tokens for those who ask: under the model's own law, the log softmax
-// of the raw row of logits (temperature 1, before penalties, bias and filters), as vLLM's
+// Log probabilities of output tokens for those who ask: under the model's own distribution, the log
+// softmax of the raw row of logits (temperature 1, before penalties, bias and filters), as vLLM's
 // `raw_logprobs` and OpenAI's API have them. They look at rows, never at verdicts.
 #pragma once
 

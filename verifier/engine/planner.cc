@@ -135,7 +135,7 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = kAtOnce;
     if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
     if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
-    // One stop rule at a time: a head knows what its law's largest probability tells, and more.
+    // One stop rule at a time: a head knows what the largest probability tells, and more.
     const StopRule::Kind stop = arms.arm(arm).stop;
     const bool by_head = stop == StopRule::Kind::kHead;
     if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;

@@ -2,9 +2,9 @@
 // not at all. Between the engine, which knows sessions and time, and verifier/control, which knows
 // arms.
 //
-// Exactness: a choice follows from earlier rounds alone, so it changes no law, with one exception:
-// two requests with the same seed toss the same coins, and a plan learned from the first would know
-// those of the second. A sampled request whose client chose the seed is planned as asked or by
+// Exactness: a choice follows from earlier rounds alone, so it is lossless, with one exception: two
+// requests with the same seed have the same random numbers, and a plan learned from the first would
+// know those of the second. A sampled request whose client chose the seed is planned as asked or by
 // default, never by what was learned, unless its rule is gumbel, where no plan changes the text.
 //
 // Thread: the engine's.

@@ -70,7 +70,7 @@ struct RequestLimits {
   int max_draft_length = 0;
   int max_paths = 0;
   int max_draft_tokens = 0;
-  // Drafts are taken only under rules whose law does not rest on the drafter's word.
+  // Drafts are taken only under rules that are lossless whatever the drafter says of its draws.
   bool untrusted_drafters = false;
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;

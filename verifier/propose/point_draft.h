@@ -18,8 +18,8 @@
 
 namespace outrider {
 
-// A single sequence that passes Validate for Sequences(1, >= tokens.size()): with its laws for
-// kSampled, without any for the other kinds.
+// A single sequence that passes Validate for Sequences(1, >= tokens.size()): with its
+// distributions for kSampled, without any for the other kinds.
 DraftTree ToDraft(std::span<const TokenId> tokens, DraftKind kind);
 
 }  // namespace outrider

@@ -25,8 +25,9 @@ Status CheckContext(size_t tokens, int max_context) {
                          std::to_string(max_context));
 }
 
-// What is drafted of `planned` behind `length` tokens. Fewer depths than planned are a shorter
-// draft; fewer draws would be another law, so a plan that asks for too many is refused.
+// What is drafted of `planned` after `length` tokens. Fewer depths than planned make a shorter
+// draft; fewer draft tokens would make another distribution, so a plan that asks for too many is
+// refused.
 Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBounds& bounds) {
   // The last depth is never fed.
   const int room = bounds.max_context - static_cast<int>(length) + 1;
@@ -106,7 +107,7 @@ std::span<const TokenId> DraftSession::Missing() const {
   return std::span<const TokenId>(tokens_).subspan(static_cast<size_t>(kv_length_));
 }
 
-void DraftSession::Fed(int count) {
+void DraftSession::MarkFed(int count) {
   kv_length_ += count;
   OUTRIDER_CHECK(kv_length_ <= length());
 }
@@ -138,7 +139,7 @@ DraftChunk DraftSession::TakeChunk() {
 std::vector<int32_t> DraftSession::Leaves() const {
   std::vector<int32_t> leaves;
   for (int node = 1; node <= draft().size(); ++node) {
-    if (draft().draws(node).empty() && !Ends(draft().token(node))) leaves.push_back(node);
+    if (draft().draws(node).empty() && !IsEndOfSequence(draft().token(node))) leaves.push_back(node);
   }
   return leaves;
 }
@@ -155,7 +156,7 @@ void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
                 {});
 }
 
-bool DraftSession::Ends(TokenId token) const {
+bool DraftSession::IsEndOfSequence(TokenId token) const {
   const std::vector<TokenId>& eos = bounds_->eos_token_ids;
   return std::find(eos.begin(), eos.end(), token) != eos.end();
 }

@@ -61,13 +61,13 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const 
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
-  Source source{
-      .law = MakeDraftDistribution({row.entries.begin(), row.entries.end()}, task_.law_limits)};
-  source.last = Stops(task_.stop, source.law);
+  Source source{.distribution = MakeDraftDistribution({row.entries.begin(), row.entries.end()},
+                                                      task_.law_limits)};
+  source.last = Stops(task_.stop, source.distribution);
   return source;
 }
 
-bool DraftTreeBuilder::Ends(TokenId token) const {
+bool DraftTreeBuilder::IsEndOfSequence(TokenId token) const {
   const std::span<const TokenId> eos = task_.eos_token_ids;
   return std::find(eos.begin(), eos.end(), token) != eos.end();
 }
@@ -77,7 +77,7 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
     const size_t drawn = tree_.draws(node).size();
     return drawn < source.tokens.size() ? source.tokens[drawn] : -1;
   }
-  for (const TokenId token : source.law.ids) {  // falling weights
+  for (const TokenId token : source.distribution.ids) {  // falling weights
     if (tree_.Child(node, token) < 0) return token;
   }
   return -1;
@@ -113,7 +113,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       TokenId token;
       if (task_.kind == DraftKind::kSampled) {
         token = SampleDraftDistribution(
-            source.law, Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
+            source.distribution, Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
       } else {
         if (i == source.tokens.size()) break;
         token = source.tokens[i];
@@ -122,7 +122,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       const int node = tree_.AddDraw(parent, token);
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
-      if (Ends(token) || source.last) continue;
+      if (IsEndOfSequence(token) || source.last) continue;
       // Nodes are numbered as they are first drawn, so the frontier ascends.
       auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
       if (at == frontier.end()) {
@@ -133,13 +133,13 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
     }
   }
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
-    const TokenId likeliest = LikelyStop(sources[slot], frontier_[slot]);
-    if (likeliest >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = likeliest});
+    const TokenId token = LikelyStop(sources[slot], frontier_[slot]);
+    if (token >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = token});
   }
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
     for (Source& source : sources) {
-      if (!source.broken) untaken_.distributions.push_back(std::move(source.law));
+      if (!source.broken) untaken_.distributions.push_back(std::move(source.distribution));
     }
   }
   live_ = std::move(live);
@@ -161,9 +161,9 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   }
   untaken_.tokens.resize(kept);
   untaken_.parents.resize(kept);
-  size_t laws = 0;
-  for (int node = 0; node <= tree.size(); ++node) laws += tree.draws(node).empty() ? 0 : 1;
-  if (!untaken_.distributions.empty()) untaken_.distributions.resize(laws);
+  size_t drawn = 0;
+  for (int node = 0; node <= tree.size(); ++node) drawn += tree.draws(node).empty() ? 0 : 1;
+  if (!untaken_.distributions.empty()) untaken_.distributions.resize(drawn);
   std::erase_if(likely_stops_, [&](const RoundEnd& stop) {
     return stop.node > tree.size() || tree.draws(stop.node).empty();
   });

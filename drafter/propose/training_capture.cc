@@ -20,7 +20,7 @@ std::optional<uint64_t> TrainingCapture::PromptToRecord(
 
 void TrainingCapture::OnVerdict(const HeldSession& held, const RoundDecision& verdict) const {
   const DraftSession& session = held.mirror->session;
-  const Mirror::Fed& fed = held.mirror->fed;
+  const Mirror::FedNodes& fed = held.mirror->fed;
   if (!held.prompt.has_value() || verdict.round != session.round()) return;
   const auto width = static_cast<size_t>(hidden_size_);
   const size_t labelled =

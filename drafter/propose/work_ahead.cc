@@ -36,7 +36,8 @@ WorkAhead::WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int to
   leaves.resize(std::min(leaves.size(), kMaxLeaves));
   for (const int32_t leaf : leaves) guesses_.push_back({.node = leaf, .next = std::nullopt});
   for (const RoundEnd& stop : now->session.LikelyStops()) {
-    if (!now->session.Ends(stop.next)) guesses_.push_back({.node = stop.node, .next = stop.next});
+    if (!now->session.IsEndOfSequence(stop.next))
+      guesses_.push_back({.node = stop.node, .next = stop.next});
   }
 }
 
@@ -50,7 +51,7 @@ void WorkAhead::Start(Guess& guess) {
   if (!session.ok() || (guess.next.has_value() && !session->drafting())) return;
   const DraftKv& from = guess.stem == nullptr ? now_->kv : guess.stem->mirror->kv;
   // The stem has fed the node itself.
-  if (guess.stem != nullptr) session->Fed(1);
+  if (guess.stem != nullptr) session->MarkFed(1);
   const Result<SequenceId> trunk =
       from.Fork(guess.stem == nullptr ? fed : DraftTree::kRoot, session->kv_length());
   if (!trunk.ok()) return;
@@ -91,10 +92,10 @@ void WorkAhead::AddRows(const Guess& guess, PickBatch* batch) const {
   }
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
-                   std::span<const float> accepted, std::span<const float> states) {
+int WorkAhead::Advance(Guess* guess, int tokens, std::span<const PickedRow> rows,
+                       std::span<const float> accepted, std::span<const float> states) {
   DraftSession& session = guess->mirror->session;
-  if (!session.Missing().empty()) session.Fed(tokens);
+  if (!session.Missing().empty()) session.MarkFed(tokens);
   if (rows.empty()) return 0;
   if (guess->next.has_value()) {
     const int before = session.draft().size();
@@ -105,7 +106,7 @@ int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
     return g.next.has_value() && g.stem == nullptr;
   });
   for (const TokenId next : TokensOf(rows[0])) {
-    if (session.Ends(next)) continue;
+    if (session.IsEndOfSequence(next)) continue;
     guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
   }
   return 0;

@@ -100,7 +100,7 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
     Build({.head = &head}, {.total_pages = 1024});
     model_->set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(5)); });
     VerifierConnection& connection = Connect(1);
-    SessionOpening open = Request(0, Sequences(1, 3), std::vector<TokenId>(kCatchUpTokens + 1, 3));
+    SessionOpening open = Opening(0, Sequences(1, 3), std::vector<TokenId>(kCatchUpTokens + 1, 3));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
     HeldSession& held = Hold(connection, open);
     while (held.mirror->session.drafting()) RunPass();

@@ -27,7 +27,7 @@ class DraftSessionTest : public ::testing::Test {
 
   // Feeds what is missing and draws a depth at which `tokens` are the most likely, falling.
   static void Draw(DraftSession& session, const std::vector<TokenId>& tokens) {
-    session.Fed(static_cast<int>(session.Missing().size()));
+    session.MarkFed(static_cast<int>(session.Missing().size()));
     std::vector<float> rows(8 * session.frontier().size(), 0.f);
     for (size_t row = 0; row < session.frontier().size(); ++row) {
       float logit = 10.f;
@@ -57,7 +57,7 @@ class DraftSessionTest : public ::testing::Test {
 TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
   DraftSession session = Make(Sequences(2, 2));
   EXPECT_THAT(session.Missing(), ElementsAre(1, 2, 3));
-  session.Fed(2);
+  session.MarkFed(2);
   EXPECT_THAT(session.Missing(), ElementsAre(3));
   Draw(session, {5, 6});
   EXPECT_THAT(session.Missing(), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
   (void)session.TakeChunk();
   ASSERT_EQ(session.draft().size(), 6);
   EXPECT_EQ(*session.Apply(Decision(6, {0})), 2);  // behind node 2: 4 is node 5, 3 is node 6
-  session.Fed(0);
+  session.MarkFed(0);
   EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was fed, its child was not
 }
 

@@ -32,7 +32,7 @@ class HeadLearnerTest : public PartsTest {
   // A session whose draft of four tokens was drawn under the head's rule, stopping nowhere.
   HeldSession& Drafted(const AcceptanceHead* head) {
     Build({.chunk_depths = 8, .head = head}, {}, &heard_);
-    SessionOpening open = Request(1, Sequences(1, 4));
+    SessionOpening open = Opening(1, Sequences(1, 4));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
     HeldSession& held = Hold(Connect(1), open);
     while (held.mirror->session.drafting()) RunPass();

@@ -44,7 +44,7 @@ class HeadRecorderTest : public LoopTest {
   }
 
   static SessionOpening Trained(uint64_t id, DraftShape shape) {
-    SessionOpening session = Session(id, std::move(shape));
+    SessionOpening session = Opening(id, std::move(shape));
     session.plan.stop = kForTraining;
     return session;
   }

@@ -31,7 +31,7 @@ struct RequestFlags {
 
 std::vector<std::string> RuleNames() {
   std::vector<std::string> names;
-  for (const RuleTraits& rule : kAllRules) names.emplace_back(rule.name);
+  for (const RuleTraits& rule : kRuleTraits) names.emplace_back(rule.name);
   return names;
 }
 

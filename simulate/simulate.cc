@@ -134,7 +134,7 @@ std::string ToJson(const Simulation& simulation, const SimulationFigures& figure
 
 std::vector<std::string> AlgorithmNames() {
   std::vector<std::string> names;
-  for (const RuleTraits& rule : kAllRules) names.emplace_back(rule.name);
+  for (const RuleTraits& rule : kRuleTraits) names.emplace_back(rule.name);
   names.emplace_back(kGreedyBlockName);
   return names;
 }

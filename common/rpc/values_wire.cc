@@ -44,7 +44,7 @@ v1::SpeculationOptions::Rule ToWire(Rule rule) {
 
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
   if (wire == v1::SpeculationOptions::RULE_DEFAULT) return std::optional<Rule>();
-  for (const RuleTraits& rule : kAllRules) {
+  for (const RuleTraits& rule : kRuleTraits) {
     if (ToWire(rule.rule) == wire) return std::optional(rule.rule);
   }
   return InvalidArgument("speculation.rule: no rule has the number " + std::to_string(wire));

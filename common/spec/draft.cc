@@ -7,7 +7,7 @@ namespace outrider {
 namespace {
 
 const RuleTraits& TraitsOf(Rule rule) {
-  return *std::ranges::find(kAllRules, rule, &RuleTraits::rule);
+  return *std::ranges::find(kRuleTraits, rule, &RuleTraits::rule);
 }
 
 }  // namespace
@@ -17,7 +17,7 @@ bool TakesManyPaths(Rule rule) { return TraitsOf(rule).takes_many_paths; }
 
 Result<Rule> ParseRule(std::string_view name) {
   std::string names;
-  for (const RuleTraits& rule : kAllRules) {
+  for (const RuleTraits& rule : kRuleTraits) {
     if (name == rule.name) return rule.rule;
     names += (names.empty() ? "" : ", ") + std::string(rule.name);
   }

@@ -25,7 +25,7 @@ struct RuleTraits {
   std::string_view name;
   bool takes_many_paths;  // whether it verifies more than one sequence
 };
-inline constexpr RuleTraits kAllRules[] = {
+inline constexpr RuleTraits kRuleTraits[] = {
     {Rule::kToken, "token", false},
     {Rule::kBlock, "block", false},
     {Rule::kSpecTr, "spectr", true},

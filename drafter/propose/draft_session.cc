@@ -98,7 +98,7 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
                                .seed = seed_,
                                .round = round_,
                                .position = length(),
-                               .law_limits = bounds_->law_limits,
+                               .distribution_limits = bounds_->distribution_limits,
                                .eos_token_ids = bounds_->eos_token_ids});
   sent_nodes_ = 0;
 }
@@ -139,7 +139,8 @@ DraftChunk DraftSession::TakeChunk() {
 std::vector<int32_t> DraftSession::Leaves() const {
   std::vector<int32_t> leaves;
   for (int node = 1; node <= draft().size(); ++node) {
-    if (draft().draws(node).empty() && !IsEndOfSequence(draft().token(node))) leaves.push_back(node);
+    if (draft().draws(node).empty() && !IsEndOfSequence(draft().token(node)))
+      leaves.push_back(node);
   }
   return leaves;
 }
@@ -186,14 +187,14 @@ bool DraftSession::Adopt(const DraftPlan& plan) {
   return !draft().empty() || drafting();  // else its rows were broken
 }
 
-Result<int> DraftSession::Apply(const RoundDecision& verdict) {
+Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   if (verdict.round != round_) {
     return FailedPrecondition("a verdict on round " + std::to_string(verdict.round) +
                               ", the session is at " + std::to_string(round_));
   }
   if (verdict.plan.round <= round_) {
-    return InvalidArgument("round " + std::to_string(verdict.plan.round) +
-                           " planned behind round " + std::to_string(round_));
+    return InvalidArgument("round " + std::to_string(verdict.plan.round) + " planned after round " +
+                           std::to_string(round_));
   }
   // What was not sent cannot have been accepted.
   if (verdict.node < 0 || verdict.node > sent_nodes_) {

@@ -29,7 +29,7 @@ struct DraftBounds {
   int max_draft_tokens = 0;  // draft tokens of one plan; larger ones are refused
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   const HeadState* head = nullptr;  // without: kHead drafts to the full length
 };
 
@@ -110,7 +110,7 @@ class DraftSession {
   // accepted path whose token was fed (the root if none): the KV continues after it, with
   // kv_length() tokens. kInvalidArgument or kFailedPrecondition for a verdict that does not fit
   // what this session holds: nothing changes then, and the session has to be opened again.
-  Result<int> Apply(const RoundDecision& verdict);
+  Result<int> Apply(const SessionVerdict& verdict);
 
  private:
   DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds);

@@ -34,7 +34,7 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
                 .seed = task_.seed,
                 .position = static_cast<uint32_t>(task_.position + depths_)};
   if (task_.kind == DraftKind::kSampled) {
-    spec.count = task_.law_limits.max_entries;
+    spec.count = task_.distribution_limits.max_entries;
     return spec;
   }
   spec.pick = task_.kind == DraftKind::kRace ? RowPick::kRace : RowPick::kTop;
@@ -45,14 +45,15 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
 
 bool DraftTreeBuilder::draws_chain() const {
   return task_.stop.kind == StopRule::Kind::kLength && task_.shape.leaves() == 1 &&
-         (task_.kind != DraftKind::kSampled || task_.law_limits.max_entries <= kMaxChainEntries);
+         (task_.kind != DraftKind::kSampled ||
+          task_.distribution_limits.max_entries <= kMaxChainEntries);
 }
 
 ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
   return {.depths = depths,
           .round = task_.round,
           .first_depth = static_cast<uint32_t>(depths_),
-          .mass = task_.law_limits.mass};
+          .mass = task_.distribution_limits.mass};
 }
 
 DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const {
@@ -62,7 +63,7 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const 
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
   Source source{.distribution = MakeDraftDistribution({row.entries.begin(), row.entries.end()},
-                                                      task_.law_limits)};
+                                                      task_.distribution_limits)};
   source.last = Stops(task_.stop, source.distribution);
   return source;
 }

@@ -27,7 +27,7 @@ struct DraftTask {
   uint64_t seed = 0;
   uint32_t round = 0;
   int position = 0;  // of the first draft token: the session's tokens, prompt included
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
 };
 

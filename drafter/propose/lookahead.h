@@ -1,6 +1,6 @@
 // Lookahead drafting (as in PEARL and SpecEdge): while verdicts are under way, which guesses of
-// their outcome go into the next forward pass. WorkAhead holds one session's guesses, AheadGate
-// whether they make rounds shorter.
+// their outcome go into the next forward pass. SessionLookahead holds one session's guesses,
+// AheadGate whether they make rounds shorter.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -40,7 +40,7 @@ class Lookahead {
   void OnDraftComplete(HeldSession& held, Time now);
   // The session as `verdict` leaves it, with a draft for its plan begun; nullptr if that outcome
   // was not guessed. The session's guesses are over.
-  std::unique_ptr<Mirror> Take(HeldSession& held, const RoundDecision& verdict);
+  std::unique_ptr<Mirror> Take(HeldSession& held, const SessionVerdict& verdict);
 
  private:
   // Of each session whose draft is complete, with its guesses begun; in turns.

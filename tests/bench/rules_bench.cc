@@ -140,7 +140,7 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
 }
 
 void RegisterAll() {
-  for (const RuleTraits& traits : kAllRules) {
+  for (const RuleTraits& traits : kRuleTraits) {
     const Rule rule = traits.rule;
     for (const int vocab : {32768, 131072}) {
       for (const int k : {1, 4, 8}) {

@@ -161,7 +161,7 @@ TEST(SimulateLaw, OfOneDraftIsTheSameForBlockAndMultiPathBlock) {
 }
 
 TEST(SimulateLaw, OfSeveralDraftsAcceptsMore) {
-  for (const RuleTraits& rule : kAllRules) {
+  for (const RuleTraits& rule : kRuleTraits) {
     if (!rule.takes_many_paths) continue;
     double before = 0;
     for (const int drafts : {1, 2, 3}) {

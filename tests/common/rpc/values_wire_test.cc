@@ -90,8 +90,8 @@ TEST(ValuesWire, RefusesNumbersOfNoRule) {
 
 TEST(ValuesWire, KnowsEveryRuleOfTheProtocolByItsName) {
   const auto* wire = google::protobuf::GetEnumDescriptor<v1::SpeculationOptions::Rule>();
-  EXPECT_EQ(static_cast<size_t>(wire->value_count()), std::size(kAllRules) + 1);  // RULE_DEFAULT
-  for (const auto& [rule, name, many_paths] : kAllRules) {
+  EXPECT_EQ(static_cast<size_t>(wire->value_count()), std::size(kRuleTraits) + 1);  // RULE_DEFAULT
+  for (const auto& [rule, name, many_paths] : kRuleTraits) {
     EXPECT_EQ(FromWire(ToWire(rule)).value(), rule);
     std::string wire_name = "RULE_";
     for (const char c : name) wire_name += c == '-' ? '_' : static_cast<char>(std::toupper(c));

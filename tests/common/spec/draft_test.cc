@@ -6,7 +6,7 @@ namespace outrider {
 namespace {
 
 TEST(ParseRule, ReadsEveryRulesName) {
-  for (const RuleTraits& rule : kAllRules) {
+  for (const RuleTraits& rule : kRuleTraits) {
     EXPECT_EQ(RuleName(rule.rule), rule.name);
     const Result<Rule> parsed = ParseRule(rule.name);
     ASSERT_TRUE(parsed.ok()) << rule.name;
@@ -25,12 +25,12 @@ TEST(ParseRule, NamesTheRulesThatThereAre) {
 TEST(DraftKindOf, FollowsFromRuleAndTemperature) {
   EXPECT_EQ(DraftKindOf(Rule::kBlock, false), DraftKind::kSampled);
   EXPECT_EQ(DraftKindOf(Rule::kGumbel, false), DraftKind::kRace);
-  for (const RuleTraits& rule : kAllRules)
+  for (const RuleTraits& rule : kRuleTraits)
     EXPECT_EQ(DraftKindOf(rule.rule, true), DraftKind::kArgmax);
 }
 
 TEST(TakesManyPaths, IsFalseForTheRulesOfOneSequence) {
-  for (const auto& [rule, name, many_paths] : kAllRules) {
+  for (const auto& [rule, name, many_paths] : kRuleTraits) {
     EXPECT_EQ(TakesManyPaths(rule), rule == Rule::kSpecTr || rule == Rule::kMultiRound ||
                                         rule == Rule::kMultiPathBlock || rule == Rule::kGumbel)
         << name;

@@ -104,7 +104,7 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
     HeldSession& held = Hold(connection, open);
     while (held.mirror->session.drafting()) RunPass();
-    const RoundDecision verdict{
+    const SessionVerdict verdict{
         .session = 0, .round = 1, .node = 2, .next = {7}, .acceptance = "\xc0\xc0\xc0"};
     for (uint64_t id = 1; id <= 40; ++id) {
       parts_->head.OnVerdict(held, verdict, clock_.Now());

@@ -27,11 +27,11 @@ class DraftAheadTest : public LoopTest {
   // Sends the verdict and moves `session` along.
   void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
               const DraftPlan& plan) {
-    Push(RoundDecision{.session = session.session,
-                       .round = session.plan.round,
-                       .node = node,
-                       .next = {next},
-                       .plan = plan});
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = {next},
+                        .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.push_back(next);

@@ -111,11 +111,11 @@ class DraftLawTest : public LoopTest {
       }
       visit(depths);
       if (HasFailure()) return;
-      Push(RoundDecision{.session = 1,
-                         .round = round,
-                         .node = 0,
-                         .next = {},
-                         .plan = {.round = round + 1, .shape = shape, .stop = stop}});
+      Push(SessionVerdict{.session = 1,
+                          .round = round,
+                          .node = 0,
+                          .next = {},
+                          .plan = {.round = round + 1, .shape = shape, .stop = stop}});
     }
   }
 };

@@ -30,7 +30,7 @@ class DraftLoopFairness : public LoopTest {
     for (const DrafterLoad& load : link.TakeLoads()) limits.push_back(load.session_limit.value());
     return limits;
   }
-  static RoundDecision Verdict(uint64_t session) {
+  static SessionVerdict Verdict(uint64_t session) {
     return {.session = session,
             .round = 1,
             .node = 0,

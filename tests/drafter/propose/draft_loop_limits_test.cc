@@ -28,7 +28,7 @@ class DraftLoopLimits : public LoopTest {
   }
 
   // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
-  void ExpectNonsense(RoundDecision verdict) {
+  void ExpectNonsense(SessionVerdict verdict) {
     Start();
     Push(Opening(1, 3));
     ASSERT_FALSE(TheDraft().empty());
@@ -67,11 +67,11 @@ TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   Push(DepthByDepth(Opening(1, 5)));
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(1, 2);
 }
 
@@ -85,19 +85,19 @@ TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
   Start();
   Push(Opening(1, 3));
   (void)TheDraft();
-  const RoundDecision verdict{.session = 1,
-                              .round = 1,
-                              .node = 3,
-                              .next = {1},
-                              .plan = {.round = 2, .shape = Sequences(1, 2)}};
-  Push(std::vector<RoundDecision>{verdict, verdict});
+  const SessionVerdict verdict{.session = 1,
+                               .round = 1,
+                               .node = 3,
+                               .next = {1},
+                               .plan = {.round = 2, .shape = Sequences(1, 2)}};
+  Push(std::vector<SessionVerdict>{verdict, verdict});
   ExpectRefused(1, 2);
   ExpectEverythingBack();
 }
 
 TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
   Start();
-  Push(RoundDecision{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(44, 2);
 }
 
@@ -146,18 +146,18 @@ TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   Push(Opening(2, 4));
   ExpectRefused(2, 1);
   // The first one takes the last page with its next plan, and finds none with the one after.
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 4,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 3)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 3)}});
   EXPECT_FALSE(TheDraft().empty());
   EXPECT_EQ(model_->free_pages(), 0);
-  Push(RoundDecision{.session = 1,
-                     .round = 2,
-                     .node = 3,
-                     .next = {1},
-                     .plan = {.round = 3, .shape = Sequences(1, 3)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 2,
+                      .node = 3,
+                      .next = {1},
+                      .plan = {.round = 3, .shape = Sequences(1, 3)}});
   ExpectRefused(1, 3);
   ExpectEverythingBack();
 }
@@ -168,11 +168,11 @@ TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
   EXPECT_FALSE(TheDraft().empty());
   Push(Opening(2, 4));
   loop_->Step();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {1, 2, 3, 4},
-                     .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {1, 2, 3, 4},
+                      .plan = {.round = 2, .shape = Sequences(1, 4)}});
   StepToRest();
   const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(2));
@@ -220,11 +220,11 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
     ExpectRefused(3, 1);
   }
   // And with a verdict.
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
   ExpectRefused(1, 2);
   Push(CloseEvent{2});
   StepToRest();
@@ -259,11 +259,11 @@ TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   Push(session);
   // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
   ExpectSameDraft(TheDraft(), Oracle(session, {.round = 1, .shape = Sequences(1, 4)}));
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 4,
-                     .next = {},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   ExpectRefused(1, 2);
 }
 

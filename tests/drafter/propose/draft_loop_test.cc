@@ -136,11 +136,11 @@ TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed)
   Start();
   Push(Opening(1, 3));
   const std::vector<TokenId> drafted = Tokens(TheDraft());
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 3,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 3,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);  // the last draft token had never been fed
@@ -151,11 +151,11 @@ TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
   Start();
   Push(Opening(1, 5));
   (void)TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 2,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 2,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);
@@ -166,11 +166,11 @@ TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
   Start();
   Push(Opening(1, 5));
   (void)TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {17, 18},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {17, 18},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5);
@@ -183,7 +183,7 @@ TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
   Push(session);
   (void)TheDraft();
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session, plan));
 }
@@ -195,7 +195,7 @@ TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 4)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.push_back(11);
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -209,7 +209,7 @@ TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
   EXPECT_THAT(model_->batches(), IsEmpty());
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.insert(session.tokens.end(), {2, 7, 1});
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -262,11 +262,11 @@ TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
   Start();
   Push(Opening(1, 2));
   StepToRest();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 16)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 16)}});
   StepToRest();  // takes pages, which is not told
   Push(CloseEvent{1});
   Push(CloseEvent{1});
@@ -297,11 +297,11 @@ TEST_F(DraftLoopTest, RunsOnItsThreadUntilStopped) {
     const std::vector<DraftPart> drafts = link_->WaitForDrafts(deadline);
     ASSERT_THAT(drafts, SizeIs(1));
     ASSERT_EQ(drafts[0].round, round);
-    Push(RoundDecision{.session = 1,
-                       .round = round,
-                       .node = 0,
-                       .next = {static_cast<TokenId>(round % kVocab)},
-                       .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    Push(SessionVerdict{.session = 1,
+                        .round = round,
+                        .node = 0,
+                        .next = {static_cast<TokenId>(round % kVocab)},
+                        .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
   }
   loop_->Stop();
   owner.join();

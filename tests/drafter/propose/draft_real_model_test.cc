@@ -70,11 +70,11 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
         const DraftTree draft = Drafted(steps);
         ASSERT_FALSE(draft.empty());
         if (node > draft.size()) break;
-        Push(std::vector<RoundDecision>{{.session = 1,
-                                         .round = 1,
-                                         .node = node,
-                                         .next = {7},
-                                         .plan = {.round = 2, .shape = kOneToken}}});
+        Push(std::vector<SessionVerdict>{{.session = 1,
+                                          .round = 1,
+                                          .node = node,
+                                          .next = {7},
+                                          .plan = {.round = 2, .shape = kOneToken}}});
         const DraftTree mirrored = Drafted();
         const std::vector<TokenId> path = draft.Path(node);
         tokens.insert(tokens.end(), path.begin(), path.end());

@@ -20,11 +20,11 @@ class DraftRoundsTest : public LoopTest {
   void ExpectDraftBehind(SessionOpening session, const DraftTree& draft, int node,
                          std::vector<TokenId> next) {
     const DraftPlan plan{.round = session.plan.round + 1, .shape = Sequences(3, 4)};
-    Push(RoundDecision{.session = session.session,
-                       .round = session.plan.round,
-                       .node = node,
-                       .next = next,
-                       .plan = plan});
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = next,
+                        .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.insert(session.tokens.end(), next.begin(), next.end());
@@ -101,11 +101,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
     return 0;
   };
   const int node = node_at(3);
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = node,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = node,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
   loop_->Step();
   const auto& batch = model_->batches().back();
   ASSERT_THAT(batch, SizeIs(1));
@@ -113,11 +113,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
   EXPECT_THAT(batch[0].tokens, SizeIs(1));
   // The last depth has not been fed.
   const DraftTree second = TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 2,
-                     .node = second.size(),
-                     .next = {17},
-                     .plan = {.round = 3, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 2,
+                      .node = second.size(),
+                      .next = {17},
+                      .plan = {.round = 3, .shape = Sequences(1, 1)}});
   loop_->Step();
   const auto& next = model_->batches().back();
   EXPECT_EQ(next[0].context, 5 + 4 + 3);
@@ -152,11 +152,11 @@ TEST_F(DraftRoundsTest, WhatIsDrawnButNotSentCannotStand) {
   for (int i = 0; i < 3; ++i) loop_->Step();
   DraftTree sent;
   for (DraftPart& part : link_->TakeDrafts()) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = sent.size() + 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = sent.size() + 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
   EXPECT_TRUE(TheDraft().empty());  // refused
   ExpectEverythingBack();
 }
@@ -240,12 +240,12 @@ TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
       const DraftTree draft = TheDraft();
       sum += draft.max_depth();
       session.plan.round += 1;
-      Push(RoundDecision{.session = 1,
-                         .round = session.plan.round - 1,
-                         .node = 0,
-                         .next = {},
-                         .plan = session.plan,
-                         .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
+      Push(SessionVerdict{.session = 1,
+                          .round = session.plan.round - 1,
+                          .node = 0,
+                          .next = {},
+                          .plan = session.plan,
+                          .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
     }
     return sum;
   };
@@ -345,7 +345,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
       open(id, session.plan.round + 1);
       continue;
     }
-    RoundDecision verdict;
+    SessionVerdict verdict;
     verdict.session = id;
     verdict.round = session.plan.round;
     verdict.node = below(mirror.sent.size() + 1);

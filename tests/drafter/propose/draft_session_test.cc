@@ -36,7 +36,7 @@ class DraftSessionTest : public ::testing::Test {
     session.DrawDepth(testing::RowPicker().Pick(session, rows), {});
   }
 
-  static RoundDecision Decision(int node, std::vector<TokenId> next) {
+  static SessionVerdict Decision(int node, std::vector<TokenId> next) {
     return {.session = 0,
             .round = 4,
             .node = node,
@@ -51,7 +51,7 @@ class DraftSessionTest : public ::testing::Test {
                       .max_draft_tokens = 100,
                       .max_sequences = 10,
                       .eos_token_ids = {7},
-                      .law_limits = {}};
+                      .distribution_limits = {}};
 };
 
 TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
@@ -115,7 +115,7 @@ TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
   Draw(session, {5});
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(4, 5));
   EXPECT_EQ(session.Apply(Decision(2, {1, 8})).status().code(), Code::kInvalidArgument);
-  RoundDecision large = Decision(2, {1});
+  SessionVerdict large = Decision(2, {1});
   large.plan.shape = Sequences(11, 1);
   EXPECT_EQ(session.Apply(large).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(session.length(), 3);

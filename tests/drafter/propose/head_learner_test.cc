@@ -38,7 +38,7 @@ class HeadLearnerTest : public PartsTest {
     while (held.mirror->session.drafting()) RunPass();
     return held;
   }
-  static RoundDecision Verdict(uint32_t round, std::string acceptance) {
+  static SessionVerdict Verdict(uint32_t round, std::string acceptance) {
     return {.session = 1,
             .round = round,
             .node = 2,
@@ -72,7 +72,7 @@ TEST_F(HeadLearnerTest, VerdictsOfOtherRoundsSayNothing) {
 TEST_F(HeadLearnerTest, ThresholdFollowsTheSpeedOfRoundsAndPasses) {
   const auto threshold = [this](int accepted, double pass_seconds) {
     HeldSession& held = Drafted(&Head());
-    RoundDecision verdict = Verdict(1, std::string(4, '\xc0'));
+    SessionVerdict verdict = Verdict(1, std::string(4, '\xc0'));
     verdict.node = accepted;
     for (int i = 0; i < 100; ++i) {
       parts_->head.OnVerdict(held, verdict, clock_.Now());

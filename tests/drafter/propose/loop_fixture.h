@@ -33,7 +33,8 @@ class LoopTest : public ::testing::Test {
 
   std::shared_ptr<PuppetVerifierLink> Connect(uint64_t connection, int vocab_limit = kVocab) {
     auto link = std::make_shared<PuppetVerifierLink>();
-    Push(WelcomeEvent{.link = link, .welcome = {.vocab_limit = vocab_limit, .law_limits = limits_}},
+    Push(WelcomeEvent{.link = link,
+                      .welcome = {.vocab_limit = vocab_limit, .distribution_limits = limits_}},
          connection);
     return link;
   }
@@ -43,7 +44,7 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(loop_->Push({connection, std::move(event)}));
   }
 
-  void Push(RoundDecision decision) { Push(std::vector<RoundDecision>{std::move(decision)}); }
+  void Push(SessionVerdict decision) { Push(std::vector<SessionVerdict>{std::move(decision)}); }
 
   // Steps until there is nothing left to do.
   void StepToRest() {

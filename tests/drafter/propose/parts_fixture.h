@@ -73,7 +73,7 @@ class PartsTest : public ::testing::Test {
                                              .max_draft_tokens = 64,
                                              .max_sequences = 16,
                                              .eos_token_ids = config.eos_token_ids,
-                                             .law_limits = {},
+                                             .distribution_limits = {},
                                              .head = parts_->head.state()}});
     return *parts_->sessions.Find(id);
   }

@@ -59,7 +59,7 @@ TEST_F(TrainingCaptureTest, LabelsTheStatesOfTokensThatWereComputed) {
   HeldSession& held = Hold(Connect(1), open);
   held.prompt = Prompt(open, recorder_.get());
   while (held.mirror->session.drafting()) RunPass();
-  RoundDecision verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
+  SessionVerdict verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
   capture.OnVerdict(held, verdict);  // of another round: nothing
   verdict.round = 1;
   capture.OnVerdict(held, verdict);

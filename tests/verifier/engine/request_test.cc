@@ -167,7 +167,7 @@ TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
   limits.untrusted_drafters = true;
   GenerationRequest request = Good();
   EXPECT_EQ(ResolveSpeculation(request, kDefaults, limits).rule, Rule::kGumbel);
-  for (const auto& [rule, name, many_paths] : kAllRules) {
+  for (const auto& [rule, name, many_paths] : kRuleTraits) {
     request.speculation.rule = rule;
     EXPECT_EQ(Validate(request, limits).ok(), rule == Rule::kGumbel) << name;
   }

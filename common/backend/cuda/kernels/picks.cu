@@ -5,7 +5,7 @@
 #include "common/backend/cuda/kernels/row_race.h"
 #include "common/backend/cuda/kernels/row_sampling.h"
 #include "common/math/coins.h"
-#include "common/math/law_rounding.h"
+#include "common/math/weight_rounding.h"
 
 namespace outrider {
 namespace {
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   }
 }
 
-struct DrawShared {
+struct EntriesShared {
   double fractions[kMaxChainEntries];
   float values[kMaxChainEntries];
   TokenId ids[kMaxChainEntries];
@@ -191,7 +191,7 @@ struct DrawShared {
 // MakeDraftDistribution of the `n` entries, and the token at `coin` of it, in thread 0. Weights of
 // 0, which stand at the end, are never reached. A step of the whole block.
 __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, double coin,
-                                   DrawShared& shared) {
+                                   EntriesShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int i = thread; i < n; i += threads) {
     const RowEntry entry = entries[i];
@@ -205,13 +205,13 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
   }
   __syncthreads();
   if (thread == 0) {
-    shared.kept = KeptOfLaw([&](int i) { return shared.values[i]; }, n, mass, &shared.mass);
+    shared.kept = KeptEntries([&](int i) { return shared.values[i]; }, n, mass, &shared.mass);
   }
   __syncthreads();
   const int kept = shared.kept;
   uint32_t given = 0;
   for (int i = thread; i < kept; i += threads) {
-    const LawShare share = ShareOfLaw(shared.values[i], shared.mass);
+    const WeightShare share = ShareOf(shared.values[i], shared.mass);
     shared.weights[i] = share.weight;
     shared.fractions[i] = share.fraction;
     given += share.weight;
@@ -227,11 +227,11 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
   }
   __syncthreads();
   if (thread != 0) return -1;
-  return shared.ids[LawEntryAt([&](int i) { return shared.weights[i]; }, kept, coin)];
+  return shared.ids[EntryAt([&](int i) { return shared.weights[i]; }, kept, coin)];
 }
 
 __global__ void DrawRowsKernel(PickArrays a) {
-  __shared__ DrawShared shared;
+  __shared__ EntriesShared shared;
   const BatchedPick& row = a.rows[blockIdx.x];
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;

@@ -25,7 +25,7 @@
 
 namespace outrider {
 
-class WorkAhead {
+class SessionLookahead {
  public:
   struct Guess {
     int32_t node = 0;             // accepted up to here
@@ -41,10 +41,10 @@ class WorkAhead {
   };
 
   // No guesses.
-  WorkAhead() = default;
+  SessionLookahead() = default;
   // Guesses how the complete draft of `now` will be decided, feeding at most `tokens` tokens in
   // all. All pointers must outlive it.
-  WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
+  SessionLookahead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
 
   bool begun() const { return now_ != nullptr; }
   // The most likely guess after `last` (nullptr: of all) that wants at most `rows` tokens, to be
@@ -59,7 +59,7 @@ class WorkAhead {
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
   // the verdict's plan adopted; else nullptr. All other guesses are discarded.
-  std::unique_ptr<Mirror> Take(const RoundDecision& verdict);
+  std::unique_ptr<Mirror> Take(const SessionVerdict& verdict);
 
  private:
   // Forks the KV; sets `failed` when that cannot be.

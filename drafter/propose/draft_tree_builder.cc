@@ -84,8 +84,8 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
   return -1;
 }
 
-void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
-  OUTRIDER_CHECK(!frontier().empty() && rows.size() == frontier_.size());
+std::vector<DraftTreeBuilder::Source> DraftTreeBuilder::SourcesOf(std::span<const PickedRow> rows,
+                                                                  std::span<const float> accepted) {
   const bool by_head = task_.stop.kind == StopRule::Kind::kHead;
   OUTRIDER_CHECK(accepted.size() == (by_head ? frontier_.size() : 0));
   std::vector<Source> sources;
@@ -99,7 +99,12 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
     // 1 - product > h, with no rounding near 1. A NaN stops.
     source.last = !(log_accepted_[slot] >= std::log1p(-static_cast<double>(task_.stop.threshold)));
   }
+  return sources;
+}
 
+void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
+  OUTRIDER_CHECK(!frontier().empty() && rows.size() == frontier_.size());
+  std::vector<Source> sources = SourcesOf(rows, accepted);
   const auto draws = static_cast<uint32_t>(task_.shape.draws(depths_));
   const auto depth = static_cast<uint32_t>(depths_);
   std::vector<Draw> live;

@@ -112,6 +112,8 @@ class DraftTreeBuilder {
   };
 
   Source SourceOf(const PickedRow& row) const;
+  // Of each frontier node. Records what the head predicts for them.
+  std::vector<Source> SourcesOf(std::span<const PickedRow> rows, std::span<const float> accepted);
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
   bool IsEndOfSequence(TokenId token) const;

@@ -17,11 +17,12 @@ struct PickShared {
 };
 
 // A step of the whole block.
-template <class Law>
-__device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of_warp) {
+template <class Distribution>
+__device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure measure,
+                           double* of_warp) {
   if (measure == RowMeasure::kNone) return 0.f;
   double part = 0;
-  ForLaw(law, n, [&](float probability, int) {
+  ForProbabilities(distribution, n, [&](float probability, int) {
     const auto p = static_cast<double>(probability);
     if (measure == RowMeasure::kLargest) {
       part = Largest()(part, p);
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   } else {
     const SoftmaxRow softmax(logits, n, sampling.temperature, best, sums);
     const SampledRow probability(softmax, sampling, n, shared.sampling);
-    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
+    ForProbabilities(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();
     finish(PickLargest(logits, n, spec.count, shared, out));
   }

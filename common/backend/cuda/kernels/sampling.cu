@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
         bounds, shared.race);
     if (thread == 0) a.matches[row] = winner;
   } else {
-    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
+    ForProbabilities(probability, n, [&](float p, int i) { logits[i] = p; });
     for (int i = n + thread; i < a.vocab; i += threads) logits[i] = 0.f;
   }
 }

@@ -58,7 +58,7 @@ const Nonsense kNonsense[] = {
      [](const Asked& asked, v1::FromDrafter* m) {
        AddDraft(m, asked, asked.round + 1000, {5}, false);
      }},
-    {"PartBehindTheLastOne", "behind the last one", grpc::StatusCode::INVALID_ARGUMENT,
+    {"PartAfterTheLastOne", "after the last one", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_ARGMAX,
      [](const Asked& asked, v1::FromDrafter* m) {
        for (int i = 0; i < 2; ++i) AddDraft(m, asked, asked.round, {5}, false);

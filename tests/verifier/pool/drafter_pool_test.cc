@@ -484,7 +484,7 @@ TEST_F(Pool, PutsADraftTogetherFromItsParts) {
   EXPECT_TRUE(consumer_.complete[1]);
   EXPECT_TRUE(link->closed_with.ok());
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
-  EXPECT_THAT(link->closed_with.message(), HasSubstr("behind the last one"));
+  EXPECT_THAT(link->closed_with.message(), HasSubstr("after the last one"));
 }
 
 TEST_F(Pool, PlansAreCutToTheDrawsThatTheDrafterTakes) {

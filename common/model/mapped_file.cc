@@ -1,8 +1,10 @@
 #include "common/model/mapped_file.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -20,6 +22,13 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return ResourceExhausted(path.string() + ": cannot be mapped: " + std::strerror(errno));
   }
   return MappedFile(static_cast<const std::byte*>(data), size);
+}
+
+void MappedFile::Forget(std::span<const std::byte> part) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -22,6 +22,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Lets the kernel take back the memory of `part`, a part of such a mapping: it is read from the
+  // file again when it is touched.
+  static void Forget(std::span<const std::byte> part);
+
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
 

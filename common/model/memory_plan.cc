@@ -62,6 +62,15 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
   return static_cast<int>(std::min(pages, most));
 }
 
+Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,
+                   int64_t available) {
+  const int64_t bytes = pages * PageBytes(config, options.page_tokens, options.kv);
+  if (bytes <= available) return {};
+  return ResourceExhausted("a KV cache of " + Mebibytes(bytes) + " does not fit into the " +
+                           Mebibytes(available) +
+                           " of memory that are available; lower --kv-tokens");
+}
+
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;

@@ -33,6 +33,10 @@ int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv);
 // leave no page or ask for too many, and errors of PlanKvBytes.
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
                         const DeviceMemory& memory);
+// Whether a cache of so many pages fits into `available` bytes of the host's memory: it is not
+// resident before it is used, so nothing else says so in time. kResourceExhausted with figures.
+Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,
+                   int64_t available);
 // What a model takes on its device beside weights and KV.
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/available_memory.h"
 #include "common/base/check.h"
 #include "common/kv/page_pool.h"
 #include "common/kv/page_table.h"
@@ -579,6 +580,9 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
                                           const ModelOptions& options) {
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(const int pages, PlanKvPages(config, options, MemoryOf(*backend)));
+  if (backend->device() == nullptr) {
+    OUTRIDER_TRY(CheckKvFits(config, options, pages, AvailableMemory()));
+  }
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
                                              std::move(weights), pages);
   OUTRIDER_TRY(model->Allocate());

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/model/mapped_file.h"
 
 namespace outrider {
 namespace {
@@ -108,7 +109,9 @@ class Loader {
 
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, const Shape& shape) {
     OUTRIDER_ASSIGN(const TensorView view, FindMatrix(name, shape));
-    return Pack(view, name);
+    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(view, name));
+    Forget(view);
+    return packed;
   }
 
   // The matrices named, one on top of another. All have `columns` columns.
@@ -137,6 +140,7 @@ class Loader {
         std::memcpy(out, widened.data(), part_bytes);
       }
       out += part_bytes;
+      Forget(part);
     }
     stacked.data = bytes.data();
     return Pack(stacked, names_and_rows.front().first + " and those it is stacked with");
@@ -217,9 +221,15 @@ class Loader {
     return packed;
   }
 
+  // It is packed, so its part of the file need not stay in memory beside it.
+  static void Forget(const TensorView& view) {
+    MappedFile::Forget(
+        {static_cast<const std::byte*>(view.data), view.elements() * DtypeBytes(view.dtype)});
+  }
+
   static std::vector<float> Widen(const TensorView& view) {
     std::vector<float> values(view.elements());
-    for (size_t i = 0; i < values.size(); ++i) values[i] = LoadElement(view, i);
+    LoadElements(view, 0, values);
     return values;
   }
 

@@ -31,17 +31,29 @@ std::string TensorView::Describe() const {
 }
 
 float LoadElement(const TensorView& tensor, size_t index) {
-  const char* bytes = static_cast<const char*>(tensor.data) + index * DtypeBytes(tensor.dtype);
-  const auto read = [&](auto value) {
-    std::memcpy(&value, bytes, sizeof value);  // checkpoint data need not be aligned
+  float value = 0;
+  LoadElements(tensor, index, {&value, 1});
+  return value;
+}
+
+void LoadElements(const TensorView& tensor, size_t first, std::span<float> out) {
+  const char* bytes = static_cast<const char*>(tensor.data) + first * DtypeBytes(tensor.dtype);
+  const auto bits = [bytes](size_t i) {
+    uint16_t value;
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);  // need not be aligned
     return value;
   };
   switch (tensor.dtype) {
-    case Dtype::kF32: return read(float{});
-    case Dtype::kF16: return F16ToFloat(read(uint16_t{}));
-    case Dtype::kBf16: return Bf16ToFloat(read(uint16_t{}));
+    case Dtype::kF32: std::memcpy(out.data(), bytes, out.size_bytes()); return;
+    case Dtype::kF16:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = F16ToFloat(bits(i));
+      return;
+    case Dtype::kBf16:  // a loop that the compiler vectorises
+      for (size_t i = 0; i < out.size(); ++i) {
+        out[i] = std::bit_cast<float>(static_cast<uint32_t>(bits(i)) << 16);
+      }
+      return;
   }
-  return 0.f;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct TensorView {
 
 // The value of element `index`, widened to float.
 float LoadElement(const TensorView& tensor, size_t index);
+// Those from `first` on, as many as `out` has room for.
+void LoadElements(const TensorView& tensor, size_t first, std::span<float> out);
 
 // The first element that is NaN, infinite, or of at least `limit` in magnitude; elements() if there
 // is none. One pass at about the speed of the memory.

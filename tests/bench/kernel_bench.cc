@@ -299,7 +299,7 @@ void Register() {
         Kind{"int8", WeightType::kInt8, &Cpu()},
         Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)}}) {
     AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
-    AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, few);
+    AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});
     AddProduct(name, backend, type, 1408, 256, "L3", size_t{11} << 20, few);
     AddProduct(name, backend, type, 512, 256, "L2", 1, few);
     AddProduct(name, backend, type, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});

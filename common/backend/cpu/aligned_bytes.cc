@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace outrider {
 namespace {
@@ -11,22 +14,48 @@ constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAddressSpace = size_t{1} << 47;
 
+// `bytes` of zeros on a huge-page boundary, of which the kernel makes pages as they are touched.
+char* MapHugePages(size_t bytes) {
+  void* const map =
+      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(map);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(map) % kHugePage) % kHugePage;
+  char* const data = begin + before;
+  if (before > 0) munmap(begin, before);
+  munmap(data + bytes, kHugePage - before);
+  // Advice only: without huge pages everything works, a little slower.
+  (void)madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
 }  // namespace
+
+void AlignedBytes::Free::operator()(char* p) const {
+  if (mapped > 0) {
+    munmap(p, mapped);
+  } else {
+    std::free(p);
+  }
+}
 
 Result<AlignedBytes> AlignedBytes::Allocate(size_t bytes) {
   AlignedBytes block;
   if (bytes == 0) return block;
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
+  const bool is_large = bytes >= kHugePage;
+  const size_t alignment = is_large ? kHugePage : kCacheLine;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  if (bytes <= kAddressSpace) {
-    block.data_.reset(static_cast<char*>(std::aligned_alloc(alignment, rounded)));
+  char* data = nullptr;
+  if (is_large && bytes <= kAddressSpace) {
+    data = MapHugePages(rounded);
+  } else if (!is_large) {
+    data = static_cast<char*>(std::aligned_alloc(alignment, rounded));
   }
-  if (block.data_ == nullptr) {
+  if (data == nullptr) {
     return ResourceExhausted("cpu backend: no memory for " + std::to_string(bytes) + " bytes");
   }
-  // Advice only: without huge pages everything works, a little slower.
-  if (alignment == kHugePage) (void)madvise(block.data_.get(), rounded, MADV_HUGEPAGE);
-  std::memset(block.data_.get(), 0, rounded);
+  if (!is_large) std::memset(data, 0, rounded);
+  block.data_ = {data, Free{.mapped = is_large ? rounded : 0}};
   block.size_ = bytes;
   return block;
 }

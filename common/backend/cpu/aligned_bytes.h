@@ -1,9 +1,9 @@
 // Zeroed memory on cache-line boundaries; large blocks on huge-page boundaries, so that streaming
-// through weights does not also stream through page tables.
+// through weights does not also stream through page tables. A large block becomes resident page by
+// page as it is written: a KV cache takes what is used of it.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 
 #include "common/base/status.h"
@@ -21,8 +21,10 @@ class AlignedBytes {
   size_t size() const { return size_; }
 
  private:
+  // std::free, or munmap of a large block.
   struct Free {
-    void operator()(char* p) const { std::free(p); }
+    size_t mapped;  // bytes; 0: from the allocator
+    void operator()(char* p) const;
   };
   std::unique_ptr<char, Free> data_;
   size_t size_ = 0;

@@ -104,7 +104,8 @@ class CpuBackend final : public Backend {
   void Wait() override {}
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
-    OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, PanelMatrix::Pack(weight, type));
+    OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
+                    PanelMatrix::Pack(weight, type, pool_->threads()));
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 

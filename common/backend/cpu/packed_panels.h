@@ -37,9 +37,10 @@ constexpr int StepsPerWord(WeightType type) {
 
 class PanelMatrix final : public PackedMatrix {
  public:
-  // kInvalidArgument unless `weight` is a matrix, kUnimplemented for a type without a product here,
-  // kResourceExhausted when memory is out.
-  static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type);
+  // On up to `threads` threads. kInvalidArgument unless `weight` is a matrix, kUnimplemented for a
+  // type without a product here, kResourceExhausted when memory is out.
+  static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type,
+                                                   int threads);
 
   int out_features() const override { return out_; }
   int in_features() const override { return in_; }
@@ -63,8 +64,14 @@ class PanelMatrix final : public PackedMatrix {
 
  private:
   PanelMatrix(WeightType type, int out, int in) : type_(type), out_(out), in_(in) {}
-  void FillFloats(const TensorView& weight);  // f32 and bf16
-  void FillInt8(const TensorView& weight);
+  // The word of input k, the first of its word, in a panel's output `lane`.
+  size_t WordAt(int k, int lane) const {
+    return static_cast<size_t>(k / StepsPerWord(type_)) * kPanelOutputs + lane;
+  }
+  // Panels from `begin` to `end`.
+  void Fill(const TensorView& weight, int begin, int end);
+  void FillFloats(const TensorView& weight, int panel);  // f32 and bf16
+  void FillInt8(const TensorView& weight, int panel);
 
   WeightType type_;
   int out_;

@@ -2,9 +2,12 @@
 #include "common/backend/cpu/cpu_backend.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -41,7 +44,8 @@ std::vector<float> Multiply(Backend& backend, const std::vector<float>& w, int o
 }
 
 TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
-  const int out = 700, in = 130;
+  // More elements than one thread packs by itself, and an odd tile at the end.
+  const int out = 700, in = 1001;
   const std::vector<float> w = RandomValues(out * in, 1);
   for (const int rows : {1, 7, 40}) {
     const std::vector<float> x = RandomValues(rows * in, 2);
@@ -54,6 +58,24 @@ TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
       }
     }
   }
+}
+
+int64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(CpuBackend, MemoryIsResidentOnceItIsUsed) {
+  constexpr size_t kBytes = size_t{256} << 20;
+  const int64_t before = ResidentBytes();
+  const auto buffer = MakeBackend({})->Allocate(kBytes).value();
+  EXPECT_LT(ResidentBytes() - before, kBytes / 4);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % (2 << 20), 0u);
+  EXPECT_EQ(buffer->floats()[kBytes / sizeof(float) - 1], 0.f);
+  std::memset(buffer->data(), 1, kBytes);
+  EXPECT_GT(ResidentBytes() - before, kBytes / 4 * 3);
 }
 
 TEST(CpuBackend, RefusesF16WithWords) {

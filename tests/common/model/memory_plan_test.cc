@@ -57,5 +57,20 @@ TEST(MemoryPlan, PagesOfAKnownModel) {
   EXPECT_EQ(PageBytes(config, 16, Dtype::kBf16), 16 * (128 << 10));
 }
 
+TEST(MemoryPlan, RefusesACacheThatTheHostCannotHold) {
+  ModelConfig config;
+  config.layers.resize(32);
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  const ModelOptions options{.kv = Dtype::kBf16};
+  const int64_t page = PageBytes(config, options.page_tokens, options.kv);
+  EXPECT_TRUE(CheckKvFits(config, options, 1000, 1000 * page).ok());
+  const Status status = CheckKvFits(config, options, 1000, 1000 * page - 1);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "a KV cache of 2000 MiB does not fit into the 1999 MiB of memory that are available; "
+            "lower --kv-tokens");
+}
+
 }  // namespace
 }  // namespace outrider

@@ -1,0 +1,74 @@
+#include "common/base/available_memory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "common/base/input_file.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 20;  // of a file of the kernel's
+
+// Empty where there is none.
+std::string Read(const std::filesystem::path& file) {
+  Result<std::string> text = ReadFile(file, kMostBytes);
+  return text.ok() ? *std::move(text) : std::string();
+}
+
+// The number after `key`, the beginning of one of the text's lines.
+std::optional<int64_t> Field(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(std::min(line.find_first_not_of(' ', key.size()), line.size()));
+    int64_t value = 0;
+    const auto [last, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error == std::errc()) return value;
+  }
+  return std::nullopt;
+}
+
+// Of a control group of version 2; no value where there is no limit.
+std::optional<int64_t> LeftOfGroup(const std::filesystem::path& group) {
+  const std::optional<int64_t> limit = Field(Read(group / "memory.max"), "");
+  const std::optional<int64_t> used = Field(Read(group / "memory.current"), "");
+  if (!limit.has_value() || !used.has_value()) return std::nullopt;
+  const std::string stat = Read(group / "memory.stat");
+  const int64_t cache =
+      Field(stat, "active_file ").value_or(0) + Field(stat, "inactive_file ").value_or(0);
+  return std::max<int64_t>(*limit - *used + cache, 0);
+}
+
+}  // namespace
+
+int64_t AvailableMemory(const std::filesystem::path& root) {
+  int64_t left = std::numeric_limits<int64_t>::max();
+  const std::string machine = Read(root / "proc/meminfo");
+  if (const auto kilobytes = Field(machine, "MemAvailable:"); kilobytes.has_value()) {
+    left = (*kilobytes + Field(machine, "SwapFree:").value_or(0)) << 10;
+  }
+  // Its own group and those that it is in, up to the root of what this process sees.
+  std::istringstream groups(Read(root / "proc/self/cgroup"));
+  std::string line;
+  while (std::getline(groups, line)) {
+    if (!line.starts_with("0::/")) continue;
+    std::filesystem::path path = line.substr(4);
+    for (;; path = path.parent_path()) {
+      const std::optional<int64_t> of_group = LeftOfGroup(root / "sys/fs/cgroup" / path);
+      if (of_group.has_value()) left = std::min(left, *of_group);
+      if (path.empty()) break;
+    }
+  }
+  return left;
+}
+
+}  // namespace outrider

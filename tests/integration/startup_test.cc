@@ -65,6 +65,8 @@ TEST_F(Startup, SaysWhatIsNoModel) {
   EXPECT_THAT(Run({"outrider-verifier", "--model", "org/name"}, 1), HasSubstr("hf download"));
   EXPECT_THAT(Run({"outrider-drafter", "--model", "org/name", "--verifier", "127.0.0.1:1"}, 1),
               HasSubstr("hf download"));
+  EXPECT_THAT(Run({"outrider", "train-head", "--drafter", "org/name", "--data", dir_ / "x"}, 1),
+              HasSubstr("hf download"));
   // The architecture, not the tokenizer, is what is told of.
   const std::string model = CopyModel();
   nlohmann::json config = nlohmann::json::parse(std::ifstream(model + "/config.json"));

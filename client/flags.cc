@@ -31,7 +31,7 @@ struct RequestFlags {
 
 std::vector<std::string> RuleNames() {
   std::vector<std::string> names;
-  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  for (const RuleTraits& rule : kRuleTraits) names.emplace_back(rule.name);
   return names;
 }
 

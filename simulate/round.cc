@@ -181,7 +181,7 @@ void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& em
     }
   }
   std::vector<double> law(target.size());
-  ResidualRow<double>{1, target.data(), pair.vocab, minus.row()}.Law(law.data());
+  ResidualRow<double>{1, target.data(), pair.vocab, minus.row()}.Distribution(law.data());
   for (const TokenId x : pair.ids) {
     const double p = std::max(left, 0.0) * law[static_cast<size_t>(x)];
     if (p > 0) emit(Tokens{x}, 0, p, {});

@@ -134,7 +134,7 @@ std::string ToJson(const Simulation& simulation, const SimulationFigures& figure
 
 std::vector<std::string> AlgorithmNames() {
   std::vector<std::string> names;
-  for (const Rule rule : kAllRules) names.emplace_back(RuleName(rule));
+  for (const RuleTraits& rule : kRuleTraits) names.emplace_back(rule.name);
   names.emplace_back(kGreedyBlockName);
   return names;
 }

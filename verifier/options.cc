@@ -123,10 +123,11 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
   app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
                "Use drafts only where a drafter that lies cannot change the text's distribution: "
                "rule gumbel (then the default) and temperature 0");
-  app.add_option("--draft-law-mass", o->law_limits.mass,
+  app.add_option("--draft-law-mass", o->distribution_limits.mass,
                  "A draft row carries top entries until they hold this much probability")
       ->check(Between(0.5, 1));
-  app.add_option("--draft-law-entries", o->law_limits.max_entries, "Entries of a draft row at most")
+  app.add_option("--draft-law-entries", o->distribution_limits.max_entries,
+                 "Entries of a draft row at most")
       ->check(CLI::Range(1, 65536));
 }
 

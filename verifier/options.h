@@ -19,7 +19,7 @@ struct VerifierOptions {
   // What EngineOptions::planner comes from, unless `policy` is "fixed".
   std::string policy = "adaptive";
   PlannerOptions planner;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach

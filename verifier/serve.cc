@@ -169,7 +169,7 @@ class Services {
         access_(access),
         exporter_(exporter),
         http_metrics_(registry, loaded.config().name),
-        pool_(IdentityOf(loaded), options.law_limits, metrics, &clock_),
+        pool_(IdentityOf(loaded), options.distribution_limits, metrics, &clock_),
         engine_(EngineOptionsOf(options, loaded, tracer), loaded.model.get(),
                 loaded.tokenizer.get(), &pool_, metrics, &clock_),
         thread_(&engine_),

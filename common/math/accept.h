@@ -5,7 +5,7 @@
 // Precision: rows are Real (float on the hot path), scalars and sums are double. A float row sums
 // to 1 only to about 1e-7, and S inherits that error in full where P and Q nearly agree. That is
 // harmless: Pr(exactly i drafts stand | the first i) = S_i, so an absolute error of S moves the
-// output law by no more than itself.
+// output distribution by no more than itself.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace outrider {
 
-// A sparse law: ids[i] has probability weights[i] * unit, every other token 0. Ids are distinct.
+// A sparse distribution: ids[i] has probability weights[i] * unit, every other token 0. Ids are
+// distinct.
 template <class Weight>
 struct SparseRow {
   const TokenId* ids = nullptr;
@@ -73,7 +74,7 @@ OUTRIDER_HD inline double InnerAcceptance(double p, double residual_mass) {
   return residual_mass / (residual_mass + 1 - p);
 }
 
-// The law proportional to max(scale * P(x) - Q(x), 0); to P itself when draft is empty.
+// The distribution proportional to max(scale * P(x) - Q(x), 0); to P itself when draft is empty.
 // Walked in tiles of the vocabulary, so that O(|supp Q|) work a tile takes the place of a dense Q.
 template <class Real>
 struct ResidualRow {
@@ -111,7 +112,8 @@ struct ResidualRow {
   }
 
   // The token at `coin` in [0, 1) of the cumulative weights; never one of weight 0. An empty
-  // residual (P = Q up to rounding) draws from P, which is the same law there. -1 if P is all zero.
+  // residual (P = Q up to rounding) draws from P, which is the same distribution there. -1 if P is
+  // all zero.
   OUTRIDER_HD TokenId Draw(double coin) const {
     const double total = Total();
     if (!(total > kEmpty)) return draft.size == 0 ? -1 : Plain().Draw(coin);
@@ -135,10 +137,10 @@ struct ResidualRow {
     return drawn;
   }
 
-  // The law that Draw draws from: probabilities of all `vocab` tokens.
-  OUTRIDER_HD void Law(double* out) const {
+  // The distribution that Draw draws from: probabilities of all `vocab` tokens.
+  OUTRIDER_HD void Distribution(double* out) const {
     const double total = Total();
-    if (!(total > kEmpty) && draft.size > 0) return Plain().Law(out);
+    if (!(total > kEmpty) && draft.size > 0) return Plain().Distribution(out);
     for (int begin = 0; begin < vocab; begin += kTile) Tile(begin, Width(begin), out + begin);
     for (int x = 0; x < vocab; ++x) out[x] /= total;
   }

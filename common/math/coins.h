@@ -1,7 +1,7 @@
 // Every random draw of both services, by counter (Philox 4x32-10, Salmon et al. 2011): keyed by
 // (seed, round, row, purpose, trial), so that no draw is ever used twice, whatever order things run
 // in. Block verification reads coins behind the last accepted token; a coin that a later round saw
-// again would couple rounds and bend the output law.
+// again would couple rounds and bend the output distribution.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The arithmetic of choosing one of several i.i.d. candidates X_1..X_k, drawn from a sparse law q,
-// on behalf of a target row p: k-SEQ (Sun et al. 2023, "SpecTr: Fast Speculative Decoding via
-// Optimal Transport", Algorithm 2 and Lemma 4) and the laws that the chosen candidate has. Nothing
-// allocates, nothing throws; all of it is O(entries of q).
+// The arithmetic of choosing one of several i.i.d. candidates X_1..X_k, drawn from a sparse
+// distribution q, on behalf of a target row p: k-SEQ (Sun et al. 2023, "SpecTr: Fast Speculative
+// Decoding via Optimal Transport", Algorithm 2 and Lemma 4) and the distributions that the chosen
+// candidate has. Nothing allocates, nothing throws; all of it is O(entries of q).
 //
 // Everywhere: `entries` are those of q that are above 0, sorted by RanksBefore; k >= 1.
 #pragma once
@@ -142,9 +142,9 @@ OUTRIDER_HD inline double OverlapOfMix(double share, const RatioEntry* entries, 
 }
 
 // alpha_k, the optimum over all ways to pick one of k i.i.d. candidates or another token so that
-// the result has law p: 1 - max over B of q(B)^k - p(B), where B runs through the tokens of lowest
-// p / q (SpecTr's OTM problem; the closed form is the min cut of its transport graph). `total_p` =
-// p of all entries need not be 1: tokens that q lacks are never drafted.
+// the result has distribution p: 1 - max over B of q(B)^k - p(B), where B runs through the tokens
+// of lowest p / q (SpecTr's OTM problem; the closed form is the min cut of its transport graph).
+// `total_p` = p of all entries need not be 1: tokens that q lacks are never drafted.
 OUTRIDER_HD inline double OptimalAcceptance(const RatioEntry* entries, int n, int k) {
   double p = 0, q = 0, worst = 0;
   for (int i = n - 1; i >= 0; --i) {

@@ -10,11 +10,11 @@ namespace {
 
 // The token of the tile where the cumulative weights pass `goal`; the last one of any weight if
 // they add up to a little less than the tile's sum in float; -1 if none has any.
-TokenId DrawInTile(const ResidualRow<float>& law, int begin, double goal) {
+TokenId DrawInTile(const ResidualRow<float>& distribution, int begin, double goal) {
   constexpr int kTile = ResidualRow<float>::kTile;
   double weights[kTile];
-  const int n = std::min(kTile, law.vocab - begin);
-  law.Tile(begin, n, weights);
+  const int n = std::min(kTile, distribution.vocab - begin);
+  distribution.Tile(begin, n, weights);
   TokenId drawn = -1;
   for (int i = 0; i < n && goal >= 0; ++i) {
     if (weights[i] > 0) drawn = begin + i;
@@ -25,38 +25,39 @@ TokenId DrawInTile(const ResidualRow<float>& law, int begin, double goal) {
 
 }  // namespace
 
-TokenId DrawResidual(const ResidualRow<float>& law, double coin) {
+TokenId DrawResidual(const ResidualRow<float>& distribution, double coin) {
   constexpr size_t kTile = ResidualRow<float>::kTile;
-  const auto vocab = static_cast<size_t>(law.vocab);
+  const auto vocab = static_cast<size_t>(distribution.vocab);
   std::vector<float> sums((vocab + kTile - 1) / kTile);
-  TileSums({law.target, vocab}, kTile, sums);
+  TileSums({distribution.target, vocab}, kTile, sums);
 
   // A tile's weight: its share of scale * P less what the draft's entries take of it. An error of
   // 1e-7 of a tile must not make a residual out of nothing.
   std::vector<double> weights(sums.size());
   double rounding = 0;
   for (size_t t = 0; t < sums.size(); ++t) {
-    weights[t] = law.scale * static_cast<double>(sums[t]);
+    weights[t] = distribution.scale * static_cast<double>(sums[t]);
     rounding += weights[t];
   }
   rounding *= 1e-6;
-  for (int i = 0; i < law.draft.size; ++i) {
-    const TokenId id = law.draft.ids[i];
+  for (int i = 0; i < distribution.draft.size; ++i) {
+    const TokenId id = distribution.draft.ids[i];
     weights[static_cast<size_t>(id) / kTile] -=
-        std::min(law.scale * static_cast<double>(law.target[id]), law.draft.Probability(i));
+        std::min(distribution.scale * static_cast<double>(distribution.target[id]),
+                 distribution.draft.Probability(i));
   }
   double total = 0;
   for (double& w : weights) total += w = std::max(w, 0.0);
-  if (!(total > rounding)) return law.Draw(coin);  // close to empty: to the last bit
+  if (!(total > rounding)) return distribution.Draw(coin);  // close to empty: to the last bit
 
   const double goal = coin * total;
   double before = 0;
   for (size_t t = 0; t < weights.size(); before += weights[t++]) {
     if (!(before + weights[t] > goal)) continue;
-    const TokenId drawn = DrawInTile(law, static_cast<int>(t * kTile), goal - before);
+    const TokenId drawn = DrawInTile(distribution, static_cast<int>(t * kTile), goal - before);
     if (drawn >= 0) return drawn;
   }
-  return law.Draw(coin);
+  return distribution.Draw(coin);
 }
 
 }  // namespace outrider

@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// As law.Draw(coin), up to the rounding of the tiles' sums in float (relative 1e-6 of a tile): the
-// same token but for coins that close to a token's border, never one of weight 0.
-TokenId DrawResidual(const ResidualRow<float>& law, double coin);
+// As distribution.Draw(coin), up to the rounding of the tiles' sums in float (relative 1e-6 of a
+// tile): the same token but for coins that close to a token's border, never one of weight 0.
+TokenId DrawResidual(const ResidualRow<float>& distribution, double coin);
 
 }  // namespace outrider

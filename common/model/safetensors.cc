@@ -178,8 +178,7 @@ Status Checkpoint::AddFile(const std::filesystem::path& path) {
   for (SafetensorsEntry& entry : entries) {
     const std::string name = entry.name;
     if (!entries_.emplace(name, std::move(entry)).second) {
-      return InvalidArgument(path.string() + ": " + Printable(name) +
-                             ": stands in another shard too");
+      return InvalidArgument(path.string() + ": " + Printable(name) + ": is in another shard too");
     }
   }
   files_.push_back(std::move(file));

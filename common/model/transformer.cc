@@ -293,7 +293,7 @@ Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int more)
   std::sort(seen_.begin(), seen_.end());
   const auto twice = std::adjacent_find(seen_.begin(), seen_.end());
   if (twice != seen_.end()) {
-    return InvalidArgument("sequence " + std::to_string(*twice) + " stands twice in a batch");
+    return InvalidArgument("sequence " + std::to_string(*twice) + " occurs twice in a batch");
   }
   if (pages > pool_.free_pages()) {
     return ResourceExhausted("KV pages: the batch needs " + std::to_string(pages) + ", " +

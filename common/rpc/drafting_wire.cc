@@ -197,8 +197,8 @@ v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
   wire->set_protocol_version(kDraftingProtocolVersion);
   wire->set_model(welcome.model);
   wire->set_vocab_limit(ToCount(welcome.vocab_limit));
-  wire->mutable_law_limits()->set_mass(welcome.law_limits.mass);
-  wire->mutable_law_limits()->set_max_entries(ToCount(welcome.law_limits.max_entries));
+  wire->mutable_law_limits()->set_mass(welcome.distribution_limits.mass);
+  wire->mutable_law_limits()->set_max_entries(ToCount(welcome.distribution_limits.max_entries));
   return message;
 }
 
@@ -220,8 +220,8 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
       .model = wire.model(),
       .vocab_limit = ToInt(wire.vocab_limit()),
       // More entries than units of weight cannot be.
-      .law_limits = {.mass = mass,
-                     .max_entries = static_cast<int>(std::min(max_entries, kDraftWeightTotal))}};
+      .distribution_limits = {
+          .mass = mass, .max_entries = static_cast<int>(std::min(max_entries, kDraftWeightTotal))}};
 }
 
 v1::FromVerifier ToWire(const SessionOpening& opening) {
@@ -255,9 +255,9 @@ Result<SessionOpening> FromWire(const v1::Open& wire) {
   return opening;
 }
 
-v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
+v1::FromVerifier ToWire(const std::vector<SessionVerdict>& decisions) {
   v1::FromVerifier message;
-  for (const RoundDecision& d : decisions) {
+  for (const SessionVerdict& d : decisions) {
     v1::Verdict* wire = message.mutable_verdicts()->add_verdicts();
     wire->set_session(d.session);
     wire->set_round(d.round);
@@ -269,9 +269,9 @@ v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions) {
   return message;
 }
 
-Result<std::vector<RoundDecision>> FromWire(const v1::VerdictBatch& wire) {
+Result<std::vector<SessionVerdict>> FromWire(const v1::VerdictBatch& wire) {
   OUTRIDER_TRY(CheckAtMost("verdicts", wire.verdicts_size(), kMaxBatchEntries));
-  std::vector<RoundDecision> decisions;
+  std::vector<SessionVerdict> decisions;
   decisions.reserve(static_cast<size_t>(wire.verdicts_size()));
   for (const v1::Verdict& verdict : wire.verdicts()) {
     OUTRIDER_ASSIGN(std::vector<TokenId> next, TokensFromWire(verdict.next(), "verdicts.next"));

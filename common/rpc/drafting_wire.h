@@ -53,8 +53,8 @@ v1::FromVerifier ToWire(const SessionOpening& opening);
 // kInvalidArgument also for a kind of draft that is not known.
 Result<SessionOpening> FromWire(const v1::Open& wire);
 
-v1::FromVerifier ToWire(const std::vector<RoundDecision>& decisions);
-Result<std::vector<RoundDecision>> FromWire(const v1::VerdictBatch& wire);
+v1::FromVerifier ToWire(const std::vector<SessionVerdict>& decisions);
+Result<std::vector<SessionVerdict>> FromWire(const v1::VerdictBatch& wire);
 
 void ToWire(const DraftPlan& plan, v1::Plan* wire);
 // kInvalidArgument also for a stop rule that is none.

@@ -39,21 +39,13 @@ SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& de
 }
 
 v1::SpeculationOptions::Rule ToWire(Rule rule) {
-  switch (rule) {
-    case Rule::kToken: return v1::SpeculationOptions::RULE_TOKEN;
-    case Rule::kBlock: return v1::SpeculationOptions::RULE_BLOCK;
-    case Rule::kSpecTr: return v1::SpeculationOptions::RULE_SPECTR;
-    case Rule::kMultiRound: return v1::SpeculationOptions::RULE_MULTIROUND;
-    case Rule::kMultiPathBlock: return v1::SpeculationOptions::RULE_MULTIPATH_BLOCK;
-    case Rule::kGumbel: return v1::SpeculationOptions::RULE_GUMBEL;
-  }
-  return v1::SpeculationOptions::RULE_DEFAULT;
+  return static_cast<v1::SpeculationOptions::Rule>(rule);
 }
 
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire) {
   if (wire == v1::SpeculationOptions::RULE_DEFAULT) return std::optional<Rule>();
-  for (const Rule rule : kAllRules) {
-    if (ToWire(rule) == wire) return std::optional(rule);
+  for (const RuleTraits& rule : kRuleTraits) {
+    if (ToWire(rule.rule) == wire) return std::optional(rule.rule);
   }
   return InvalidArgument("speculation.rule: no rule has the number " + std::to_string(wire));
 }

@@ -1,5 +1,5 @@
-// Integrates a round's draws and coins out: the exact law of what it emits, through the same rule
-// code that production runs. For `outrider simulate --exact` and for the exactness tests.
+// Integrates a round's draws and coins out: the exact distribution of what it emits, through the
+// same rule code that production runs. For `outrider simulate --exact` and for the exactness tests.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,14 @@ namespace outrider {
 class Enumeration {
  public:
   // One of the outcomes 0, 1, ..; only those of positive probability are met.
-  size_t Choose(std::span<const double> law) {
+  size_t Choose(std::span<const double> distribution) {
     if (step_ == choices_.size()) {
-      choices_.push_back({{law.begin(), law.end()}, 0});
-      if (law[0] <= 0) ToNext(choices_.back());
+      choices_.push_back({{distribution.begin(), distribution.end()}, 0});
+      if (distribution[0] <= 0) ToNext(choices_.back());
     }
     const Choice& choice = choices_[step_++];
-    OUTRIDER_CHECK(choice.outcome < choice.law.size());
-    probability_ *= choice.law[choice.outcome];
+    OUTRIDER_CHECK(choice.outcome < choice.distribution.size());
+    probability_ *= choice.distribution[choice.outcome];
     return choice.outcome;
   }
 
@@ -50,14 +50,15 @@ class Enumeration {
 
  private:
   struct Choice {
-    std::vector<double> law;
+    std::vector<double> distribution;
     size_t outcome;
   };
   static bool ToNext(Choice& choice) {
     do {
       ++choice.outcome;
-    } while (choice.outcome < choice.law.size() && choice.law[choice.outcome] <= 0);
-    return choice.outcome < choice.law.size();
+    } while (choice.outcome < choice.distribution.size() &&
+             choice.distribution[choice.outcome] <= 0);
+    return choice.outcome < choice.distribution.size();
   }
 
   std::vector<Choice> choices_;
@@ -66,11 +67,11 @@ class Enumeration {
 };
 
 // Coins of one run. A coin that is asked twice answers from one number in [0, 1), so that a rule
-// which reuses a coin gets the law that it would have in production.
+// which reuses a coin gets the distribution that it would have in production.
 class EnumeratingCoins {
  public:
   // branch_next: the next token is a choice like any other and Next returns it. Without (cheaper),
-  // Next returns -1 and next_law() is its whole law.
+  // Next returns -1 and next_distribution() is its whole distribution.
   explicit EnumeratingCoins(Enumeration* enumeration, bool branch_next = false)
       : enumeration_(enumeration), branch_next_(branch_next) {}
 
@@ -86,28 +87,28 @@ class EnumeratingCoins {
   }
 
   template <class Real>
-  TokenId Next(int /*depth*/, const ResidualRow<Real>& law) {
-    next_law_.resize(static_cast<size_t>(law.vocab));
-    law.Law(next_law_.data());
-    return branch_next_ ? static_cast<TokenId>(enumeration_->Choose(next_law_)) : -1;
+  TokenId Next(int /*depth*/, const ResidualRow<Real>& distribution) {
+    next_distribution_.resize(static_cast<size_t>(distribution.vocab));
+    distribution.Distribution(next_distribution_.data());
+    return branch_next_ ? static_cast<TokenId>(enumeration_->Choose(next_distribution_)) : -1;
   }
 
   // Of the next token, given this run's choices.
-  const std::vector<double>& next_law() const { return next_law_; }
+  const std::vector<double>& next_distribution() const { return next_distribution_; }
 
  private:
   Enumeration* enumeration_;
   bool branch_next_;
   std::map<std::tuple<Purpose, int, int>, std::pair<double, double>> known_;
-  std::vector<double> next_law_;
+  std::vector<double> next_distribution_;
 };
 
-// A pair of models over a small vocabulary: the law of the token behind a context.
+// A pair of models over a small vocabulary: the distribution of the token after a context.
 struct EnumeratedPair {
-  using Law = std::vector<double>;  // [vocab]
+  using Row = std::vector<double>;  // [vocab]
   int vocab = 0;
-  std::function<Law(std::span<const TokenId>)> target;
-  std::function<Law(std::span<const TokenId>)> draft;
+  std::function<Row(std::span<const TokenId>)> target;
+  std::function<Row(std::span<const TokenId>)> draft;
 };
 
 // Whether a draft ends behind these tokens (its own, all of them) before its planned length.
@@ -147,7 +148,7 @@ class EnumeratedRound {
   SparseRow<double> draft(int node) {
     Rows& rows = At(node);
     if (rows.draft.empty()) {
-      const EnumeratedPair::Law all = pair_.draft(Context(node));
+      const EnumeratedPair::Row all = pair_.draft(Context(node));
       for (TokenId token = 0; token < pair_.vocab; ++token) {
         const double q = all[static_cast<size_t>(token)];
         if (!(q > 0)) continue;
@@ -167,8 +168,8 @@ class EnumeratedRound {
   struct Rows {
     bool drawn = false;
     std::vector<TokenId> draft_ids;
-    EnumeratedPair::Law draft;  // of draft_ids
-    EnumeratedPair::Law target;
+    EnumeratedPair::Row draft;  // of draft_ids
+    EnumeratedPair::Row target;
   };
   Rows& At(int node) {
     if (rows_.size() <= static_cast<size_t>(node)) rows_.resize(static_cast<size_t>(node) + 1);
@@ -214,7 +215,7 @@ inline void ForEachEmission(
     std::vector<TokenId> tokens = round.tree().Path(verdict.node);
     tokens.push_back(-1);
     for (TokenId x = 0; x < pair.vocab; ++x) {
-      const double p = coins.next_law()[static_cast<size_t>(x)];
+      const double p = coins.next_distribution()[static_cast<size_t>(x)];
       if (p <= 0) continue;
       tokens.back() = x;
       emit(tokens, verdict.accepted, enumeration.probability() * p);

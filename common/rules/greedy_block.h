@@ -118,8 +118,9 @@ Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
   const int node = nodes[tau];
   const bool leaf = tau == g;
   const SparseRow<double> minus = leaf ? SparseRow<double>{} : round.draft(node);
-  const ResidualRow<double> law{leaf ? 1 : ratio[tau], rows[tau].data(), round.vocab(), minus};
-  const TokenId next = coins.Next(static_cast<int>(tau), law);
+  const ResidualRow<double> distribution{leaf ? 1 : ratio[tau], rows[tau].data(), round.vocab(),
+                                         minus};
+  const TokenId next = coins.Next(static_cast<int>(tau), distribution);
   const int emitted = static_cast<int>(tau) + 1;
 
   carry.levels.clear();

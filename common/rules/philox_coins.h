@@ -20,12 +20,13 @@ class PhiloxCoins {
     return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
                 static_cast<uint32_t>(trial)) < probability;
   }
-  TokenId Next(int depth, const ResidualRow<float>& law) const {
-    return DrawResidual(law,
+  TokenId Next(int depth, const ResidualRow<float>& distribution) const {
+    return DrawResidual(distribution,
                         Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
-  TokenId Next(int depth, const ResidualRow<double>& law) const {
-    return law.Draw(Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
+  TokenId Next(int depth, const ResidualRow<double>& distribution) const {
+    return distribution.Draw(
+        Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kNextToken));
   }
 
  private:

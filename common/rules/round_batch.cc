@@ -55,16 +55,17 @@ void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {
   const std::span<const int32_t> draws = draft.draws(node);
   draws_.insert(draws_.end(), draws.begin(), draws.end());
   draws_begin_.push_back(static_cast<int32_t>(draws_.size()));
-  const DraftDistribution& law = draft.distribution(node);
-  OUTRIDER_CHECK(law.ids.size() == law.weights.size());
-  draft_ids_.insert(draft_ids_.end(), law.ids.begin(), law.ids.end());
-  draft_weights_.insert(draft_weights_.end(), law.weights.begin(), law.weights.end());
-  if (law.ids.empty() && !draws.empty()) {  // a point mass
+  const DraftDistribution& distribution = draft.distribution(node);
+  OUTRIDER_CHECK(distribution.ids.size() == distribution.weights.size());
+  draft_ids_.insert(draft_ids_.end(), distribution.ids.begin(), distribution.ids.end());
+  draft_weights_.insert(draft_weights_.end(), distribution.weights.begin(),
+                        distribution.weights.end());
+  if (distribution.ids.empty() && !draws.empty()) {  // a point mass
     draft_ids_.push_back(draft.token(draws[0]));
     draft_weights_.push_back(kDraftWeightTotal);
   }
   draft_begin_.push_back(static_cast<int32_t>(draft_ids_.size()));
-  round.max_entries = std::max(round.max_entries, static_cast<int32_t>(law.ids.size()));
+  round.max_entries = std::max(round.max_entries, static_cast<int32_t>(distribution.ids.size()));
 }
 
 RoundArrays RoundBatch::arrays() const {

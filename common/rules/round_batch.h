@@ -9,7 +9,7 @@
 #include "common/base/types.h"
 #include "common/math/accept.h"
 #include "common/math/host_device.h"
-#include "common/math/law_rounding.h"
+#include "common/math/weight_rounding.h"
 #include "common/rules/rule_scratch.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"

@@ -1,28 +1,27 @@
 #include "common/spec/draft.h"
 
-namespace outrider {
+#include <algorithm>
+#include <string>
 
-std::string_view RuleName(Rule rule) {
-  switch (rule) {
-    case Rule::kToken: return "token";
-    case Rule::kBlock: return "block";
-    case Rule::kSpecTr: return "spectr";
-    case Rule::kMultiRound: return "multiround";
-    case Rule::kMultiPathBlock: return "multipath-block";
-    case Rule::kGumbel: return "gumbel";
-  }
-  return "";
+namespace outrider {
+namespace {
+
+const RuleTraits& TraitsOf(Rule rule) {
+  return *std::ranges::find(kRuleTraits, rule, &RuleTraits::rule);
 }
+
+}  // namespace
+
+std::string_view RuleName(Rule rule) { return TraitsOf(rule).name; }
+bool TakesManyPaths(Rule rule) { return TraitsOf(rule).takes_many_paths; }
 
 Result<Rule> ParseRule(std::string_view name) {
   std::string names;
-  for (const Rule rule : kAllRules) {
-    if (name == RuleName(rule)) return rule;
-    names += (names.empty() ? "" : ", ") + std::string(RuleName(rule));
+  for (const RuleTraits& rule : kRuleTraits) {
+    if (name == rule.name) return rule.rule;
+    names += (names.empty() ? "" : ", ") + std::string(rule.name);
   }
   return InvalidArgument("rule \"" + std::string(name) + "\" is none of " + names);
 }
-
-bool TakesManyPaths(Rule rule) { return rule != Rule::kToken && rule != Rule::kBlock; }
 
 }  // namespace outrider

@@ -1,7 +1,6 @@
 // The verification rules by name, and what a rule decides.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -10,26 +9,35 @@
 
 namespace outrider {
 
-// What each accepts and who published it: the rule's header in common/rules.
+// What each accepts and who published it: the rule's header in common/rules. The values are the
+// wire's (proto/outrider/v1/generation.proto); 3 was greedy-block's.
 enum class Rule {
-  kToken,
-  kBlock,
-  kSpecTr,
-  kMultiRound,
-  kMultiPathBlock,
-  kGumbel,
+  kToken = 1,
+  kBlock = 2,
+  kSpecTr = 4,
+  kMultiRound = 5,
+  kMultiPathBlock = 6,
+  kGumbel = 7,
 };
 
-inline constexpr Rule kAllRules[] = {Rule::kToken,      Rule::kBlock,          Rule::kSpecTr,
-                                     Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel};
-
-// "token", "block", "spectr", "multiround", "multipath-block", "gumbel".
+struct RuleTraits {
+  Rule rule;
+  std::string_view name;
+  bool takes_many_paths;  // whether it verifies more than one sequence
+};
+inline constexpr RuleTraits kRuleTraits[] = {
+    {Rule::kToken, "token", false},
+    {Rule::kBlock, "block", false},
+    {Rule::kSpecTr, "spectr", true},
+    {Rule::kMultiRound, "multiround", true},
+    {Rule::kMultiPathBlock, "multipath-block", true},
+    {Rule::kGumbel, "gumbel", true},
+};
 std::string_view RuleName(Rule rule);
+bool TakesManyPaths(Rule rule);
 // kInvalidArgument lists the names.
 Result<Rule> ParseRule(std::string_view name);
 
-// Whether the rule verifies more than one sequence.
-bool TakesManyPaths(Rule rule);
 // How draft tokens come about; which one a request needs follows from its rule and temperature.
 enum class DraftKind {
   kSampled,  // drawn from distributions that travel with them

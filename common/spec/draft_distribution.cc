@@ -12,8 +12,8 @@ namespace {
 DraftDistribution Rounded(std::vector<RowEntry> entries, const DraftDistributionLimits& limits) {
   double mass = 0;
   const auto kept =
-      static_cast<size_t>(KeptOfLaw([&](int i) { return entries[static_cast<size_t>(i)].value; },
-                                    static_cast<int>(entries.size()), limits.mass, &mass));
+      static_cast<size_t>(KeptEntries([&](int i) { return entries[static_cast<size_t>(i)].value; },
+                                      static_cast<int>(entries.size()), limits.mass, &mass));
   entries.resize(kept);
 
   // Largest remainders: round down, then give what is left over to the largest fractions. Weights
@@ -22,7 +22,7 @@ DraftDistribution Rounded(std::vector<RowEntry> entries, const DraftDistribution
   std::vector<double> fractions(kept);
   uint32_t given = 0;
   for (size_t i = 0; i < kept; ++i) {
-    const LawShare share = ShareOfLaw(entries[i].value, mass);
+    const WeightShare share = ShareOf(entries[i].value, mass);
     q.ids.push_back(entries[i].id);
     q.weights.push_back(share.weight);
     given += share.weight;
@@ -56,40 +56,42 @@ DraftDistribution MakeDraftDistribution(std::vector<RowEntry> entries,
 
 TokenId SampleDraftDistribution(const DraftDistribution& q, double coin) {
   OUTRIDER_CHECK(!q.ids.empty());
-  const int entry = LawEntryAt([&](int i) { return q.weights[static_cast<size_t>(i)]; },
-                               static_cast<int>(q.weights.size()), coin);
+  const int entry = EntryAt([&](int i) { return q.weights[static_cast<size_t>(i)]; },
+                            static_cast<int>(q.weights.size()), coin);
   return q.ids[static_cast<size_t>(entry)];
 }
 
 Status Validate(const DraftDistribution& q, std::span<const TokenId> tokens, int vocab_size) {
-  if (q.ids.empty()) return InvalidArgument("draft law: no entries");
+  if (q.ids.empty()) return InvalidArgument("draft distribution: no entries");
   if (q.ids.size() != q.weights.size()) {
-    return InvalidArgument("draft law: " + std::to_string(q.ids.size()) + " ids, " +
+    return InvalidArgument("draft distribution: " + std::to_string(q.ids.size()) + " ids, " +
                            std::to_string(q.weights.size()) + " weights");
   }
   uint64_t sum = 0;
   for (size_t i = 0; i < q.ids.size(); ++i) {
     if (q.ids[i] < 0 || q.ids[i] >= vocab_size) {
-      return InvalidArgument("draft law: id " + std::to_string(q.ids[i]) +
+      return InvalidArgument("draft distribution: id " + std::to_string(q.ids[i]) +
                              " is not below the vocabulary's " + std::to_string(vocab_size));
     }
     if (q.weights[i] == 0) {
-      return InvalidArgument("draft law: id " + std::to_string(q.ids[i]) + " has weight 0");
+      return InvalidArgument("draft distribution: id " + std::to_string(q.ids[i]) +
+                             " has weight 0");
     }
     sum += q.weights[i];
   }
   if (sum != kDraftWeightTotal) {
-    return InvalidArgument("draft law: weights sum to " + std::to_string(sum) + ", not " +
+    return InvalidArgument("draft distribution: weights sum to " + std::to_string(sum) + ", not " +
                            std::to_string(kDraftWeightTotal));
   }
   std::vector<TokenId> sorted = q.ids;
   std::sort(sorted.begin(), sorted.end());
   if (const auto twin = std::adjacent_find(sorted.begin(), sorted.end()); twin != sorted.end()) {
-    return InvalidArgument("draft law: id " + std::to_string(*twin) + " occurs twice");
+    return InvalidArgument("draft distribution: id " + std::to_string(*twin) + " occurs twice");
   }
   for (const TokenId token : tokens) {
     if (!std::binary_search(sorted.begin(), sorted.end(), token)) {
-      return InvalidArgument("draft law: token " + std::to_string(token) + " is not among its ids");
+      return InvalidArgument("draft distribution: token " + std::to_string(token) +
+                             " is not among its ids");
     }
   }
   return Status();

@@ -10,8 +10,8 @@
 
 #include "common/base/status.h"
 #include "common/base/types.h"
-#include "common/math/law_rounding.h"
 #include "common/math/softmax.h"
+#include "common/math/weight_rounding.h"
 
 namespace outrider {
 

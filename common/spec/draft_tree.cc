@@ -105,7 +105,7 @@ Status DraftTree::Append(DraftChunk chunk) {
   for (size_t i = 0; i < chunk.tokens.size(); ++i) {
     const int parent = chunk.parents.empty() ? size() : chunk.parents[i];
     if (parent < 0 || parent > size()) {
-      return InvalidArgument("draft token " + std::to_string(i) + " behind node " +
+      return InvalidArgument("draft token " + std::to_string(i) + " after node " +
                              std::to_string(parent) + " of " + std::to_string(size()));
     }
     opened.resize(nodes_.size(), false);

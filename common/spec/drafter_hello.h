@@ -31,7 +31,7 @@ struct DrafterHello {
 struct DrafterWelcome {
   std::string model;    // the verifier's
   int vocab_limit = 0;  // draft only ids below
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
 };
 
 struct DrafterLoad {

@@ -43,7 +43,7 @@ struct DraftPart {
 };
 
 // How the round of the last plan ended, and the next plan.
-struct RoundDecision {
+struct SessionVerdict {
   uint64_t session = 0;
   uint32_t round = 0;              // of the last plan
   int node = 0;                    // of its draft: the path to it was accepted

@@ -72,8 +72,8 @@ Status Validate(const StopRule& rule) {
                          std::to_string(rule.threshold) + ", from 0 to " + std::to_string(most));
 }
 
-bool Stops(const StopRule& rule, const DraftDistribution& law) {
-  return StopsAt(rule, std::span(law.weights), kDraftWeightTotal);
+bool Stops(const StopRule& rule, const DraftDistribution& distribution) {
+  return StopsAt(rule, std::span(distribution.weights), kDraftWeightTotal);
 }
 
 bool Stops(const StopRule& rule, std::span<const float> probs) { return StopsAt(rule, probs, 1); }

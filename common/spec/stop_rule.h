@@ -59,7 +59,7 @@ Status Validate(const StopRule& rule);
 
 // Whether a draw from this row is the last of its path, by kConfidence or kEntropy; false for other
 // rules. The row as it is drawn from and sent, or as probabilities [vocab].
-bool Stops(const StopRule& rule, const DraftDistribution& law);
+bool Stops(const StopRule& rule, const DraftDistribution& distribution);
 bool Stops(const StopRule& rule, std::span<const float> probs);
 // The same where the row's largest probability (kConfidence) or its entropy is known.
 bool StopsAtMeasure(const StopRule& rule, float measure);

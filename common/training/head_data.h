@@ -26,7 +26,7 @@ namespace outrider {
 // What makes p and q of the logits. Sampling without a logit bias.
 struct HeadTransforms {
   SamplingParams sampling;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   friend bool operator==(const HeadTransforms&, const HeadTransforms&) = default;
 };
 

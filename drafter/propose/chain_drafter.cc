@@ -57,7 +57,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       report.rows += is_first ? share.tokens : 1;
       if (is_over[i]) continue;
       DraftSession& session = share.held->mirror->session;
-      if (is_first && !session.Missing().empty()) session.Fed(share.tokens);
+      if (is_first && !session.Missing().empty()) session.MarkFed(share.tokens);
       is_held[i] = depths_->Draw(*share.held, row, {}, {}, &report);
       is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].drawn);
     }

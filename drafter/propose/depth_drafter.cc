@@ -39,11 +39,11 @@ void DepthDrafter::Take(const PassShare& share, const ShareRows& computed, StepR
   const std::span<const float> kept = share.recorded() ? computed.states : std::span<const float>();
   if (share.guess != nullptr) {
     report->drafted_tokens +=
-        share.held->ahead.Fed(share.guess, share.tokens, computed.rows, accepted, kept);
+        share.held->ahead.Advance(share.guess, share.tokens, computed.rows, accepted, kept);
     return;
   }
   DraftSession& session = share.held->mirror->session;
-  if (!session.Missing().empty()) session.Fed(share.tokens);
+  if (!session.Missing().empty()) session.MarkFed(share.tokens);
   if (!computed.rows.empty()) Draw(*share.held, computed.rows, accepted, kept, report);
 }
 

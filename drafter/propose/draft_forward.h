@@ -18,7 +18,7 @@ namespace outrider {
 // What a forward pass computed of one share: [share.logit_rows] rows.
 struct ShareRows {
   std::span<const PickedRow> rows;
-  // [logit_rows, hidden_size]: the last hidden states; empty: nobody in the pass wants them.
+  // [logit_rows, hidden_size]: the last hidden states; empty: nothing in the pass asked for them.
   std::span<const float> states;
 };
 

@@ -84,8 +84,8 @@ void DraftLoop::Handle(LinkEvent event) {
   if (connection == nullptr) return;  // ended before it was welcomed
   if (auto* open = std::get_if<SessionOpening>(&event.message)) {
     Handle(*connection, *open);
-  } else if (auto* decisions = std::get_if<std::vector<RoundDecision>>(&event.message)) {
-    for (const RoundDecision& decision : *decisions) Handle(*connection, decision);
+  } else if (auto* decisions = std::get_if<std::vector<SessionVerdict>>(&event.message)) {
+    for (const SessionVerdict& decision : *decisions) Handle(*connection, decision);
   } else if (auto* close = std::get_if<CloseEvent>(&event.message)) {
     sessions_.Forget(*connection, close->session);
   } else if (std::holds_alternative<DrainEvent>(event.message)) {
@@ -112,7 +112,7 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
                              // A depth is computed in one pass.
                              .max_sequences = step_tokens(),
                              .eos_token_ids = config.eos_token_ids,
-                             .law_limits = event.welcome.law_limits,
+                             .distribution_limits = event.welcome.distribution_limits,
                              .head = head_.state(),
                          }});
 }
@@ -127,14 +127,14 @@ Status DraftLoop::Open(VerifierConnection& connection, const SessionOpening& ope
   OUTRIDER_TRY(sessions_.MakeRoom(connection));
   OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
   const std::optional<uint64_t> prompt =
-      capture_.PromptToRecord(open, session, connection.bounds.law_limits);
+      capture_.PromptToRecord(open, session, connection.bounds.distribution_limits);
   HeldSession& held = sessions_.Add(connection, open.session, std::move(session));
   held.prompt = prompt;
   observers_.Notify(&DraftObserver::OnOpened, held, open, clock_->Now());
   return Begin(held);
 }
 
-void DraftLoop::Handle(VerifierConnection& connection, const RoundDecision& verdict) {
+void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& verdict) {
   const auto found = connection.sessions.find(verdict.session);
   const Status applied = found == connection.sessions.end()
                              ? FailedPrecondition("the session is not held")
@@ -144,7 +144,7 @@ void DraftLoop::Handle(VerifierConnection& connection, const RoundDecision& verd
   }
 }
 
-Status DraftLoop::Apply(HeldSession& held, const RoundDecision& verdict) {
+Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
   head_.OnVerdict(held, verdict, clock_->Now());
   capture_.OnVerdict(held, verdict);
   if (std::unique_ptr<Mirror> ahead = lookahead_.Take(held, verdict); ahead != nullptr) {

@@ -77,9 +77,9 @@ class DraftLoop final : public LinkEvents {
   void Handle(LinkEvent event);
   void Connect(uint64_t id, WelcomeEvent event);
   void Handle(VerifierConnection& connection, const SessionOpening& open);
-  void Handle(VerifierConnection& connection, const RoundDecision& verdict);
+  void Handle(VerifierConnection& connection, const SessionVerdict& verdict);
   Status Open(VerifierConnection& connection, const SessionOpening& open);
-  Status Apply(HeldSession& held, const RoundDecision& verdict);
+  Status Apply(HeldSession& held, const SessionVerdict& verdict);
   // Stamps the plan that the session has begun, and secures its pages.
   Status Begin(HeldSession& held);
   // False: no session needs a forward pass.

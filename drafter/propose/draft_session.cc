@@ -25,8 +25,9 @@ Status CheckContext(size_t tokens, int max_context) {
                          std::to_string(max_context));
 }
 
-// What is drafted of `planned` behind `length` tokens. Fewer depths than planned are a shorter
-// draft; fewer draws would be another law, so a plan that asks for too many is refused.
+// What is drafted of `planned` after `length` tokens. Fewer depths than planned make a shorter
+// draft; fewer draft tokens would make another distribution, so a plan that asks for too many is
+// refused.
 Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBounds& bounds) {
   // The last depth is never fed.
   const int room = bounds.max_context - static_cast<int>(length) + 1;
@@ -97,7 +98,7 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
                                .seed = seed_,
                                .round = round_,
                                .position = length(),
-                               .law_limits = bounds_->law_limits,
+                               .distribution_limits = bounds_->distribution_limits,
                                .eos_token_ids = bounds_->eos_token_ids});
   sent_nodes_ = 0;
 }
@@ -106,7 +107,7 @@ std::span<const TokenId> DraftSession::Missing() const {
   return std::span<const TokenId>(tokens_).subspan(static_cast<size_t>(kv_length_));
 }
 
-void DraftSession::Fed(int count) {
+void DraftSession::MarkFed(int count) {
   kv_length_ += count;
   OUTRIDER_CHECK(kv_length_ <= length());
 }
@@ -138,7 +139,8 @@ DraftChunk DraftSession::TakeChunk() {
 std::vector<int32_t> DraftSession::Leaves() const {
   std::vector<int32_t> leaves;
   for (int node = 1; node <= draft().size(); ++node) {
-    if (draft().draws(node).empty() && !Ends(draft().token(node))) leaves.push_back(node);
+    if (draft().draws(node).empty() && !IsEndOfSequence(draft().token(node)))
+      leaves.push_back(node);
   }
   return leaves;
 }
@@ -155,7 +157,7 @@ void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
                 {});
 }
 
-bool DraftSession::Ends(TokenId token) const {
+bool DraftSession::IsEndOfSequence(TokenId token) const {
   const std::vector<TokenId>& eos = bounds_->eos_token_ids;
   return std::find(eos.begin(), eos.end(), token) != eos.end();
 }
@@ -185,14 +187,14 @@ bool DraftSession::Adopt(const DraftPlan& plan) {
   return !draft().empty() || drafting();  // else its rows were broken
 }
 
-Result<int> DraftSession::Apply(const RoundDecision& verdict) {
+Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   if (verdict.round != round_) {
     return FailedPrecondition("a verdict on round " + std::to_string(verdict.round) +
                               ", the session is at " + std::to_string(round_));
   }
   if (verdict.plan.round <= round_) {
-    return InvalidArgument("round " + std::to_string(verdict.plan.round) +
-                           " planned behind round " + std::to_string(round_));
+    return InvalidArgument("round " + std::to_string(verdict.plan.round) + " planned after round " +
+                           std::to_string(round_));
   }
   // What was not sent cannot have been accepted.
   if (verdict.node < 0 || verdict.node > sent_nodes_) {

@@ -1,7 +1,7 @@
-// The mirror of one session of a verifier: its tokens, how many of them the KV holds, and the draft
-// in the making. It knows tokens and distributions but no model: the loop feeds what Missing()
-// names, later the nodes of frontier(), and hands what AddRows() wants picked from the logits after
-// them to DrawDepth().
+// The drafter's copy of one session of a verifier: its tokens, how many of them the KV holds, and
+// the draft in progress. It knows tokens and distributions but no model: the loop feeds the tokens
+// of Missing(), later the nodes of frontier(), and hands what AddRows() asks to be picked from the
+// logits after them to DrawDepth().
 //
 // Thread: the drafting loop.
 #pragma once
@@ -26,59 +26,59 @@ struct DraftBounds {
   int allowed = 0;     // drafted ids are below
   int max_context = 0;
   int max_draft_length = 0;  // depths; longer plans are cut
-  int max_draft_tokens = 0;  // draws of one plan; larger ones are refused
+  int max_draft_tokens = 0;  // draft tokens of one plan; larger ones are refused
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   const HeadState* head = nullptr;  // without: kHead drafts to the full length
 };
 
 class DraftSession {
  public:
-  // kInvalidArgument for what no session can be (no tokens, more than the context, ids outside of
-  // the vocabulary, senseless sampling) and for plans beyond the bounds. `bounds` must outlive the
-  // session.
+  // kInvalidArgument when there are no tokens, more than the context, ids outside of the
+  // vocabulary, sampling parameters out of range, or a plan beyond the bounds. `bounds` must
+  // outlive the session.
   static Result<DraftSession> Create(const SessionOpening& open, const DraftBounds* bounds);
 
   uint32_t round() const { return round_; }
   // What is really drafted: the plan, cut to the longest draft and to the context.
   const DraftShape& shape() const { return shape_; }
-  // Tokens that stand.
+  // Committed tokens.
   int length() const { return static_cast<int>(tokens_.size()); }
   // True until the plan is answered.
   bool drafting() const { return !builder_.frontier().empty(); }
   const DraftTree& draft() const { return builder_.tree(); }
   int depths_drawn() const { return builder_.depths(); }
-  // Whether DrawDepth wants the head's word.
+  // Whether DrawDepth needs the head's acceptance probabilities.
   bool by_head() const { return by_head_; }
-  // Whether verdicts will tell how likely the drafted tokens were, and no stop rule has chosen
-  // them: the head's, with a threshold that nothing reaches.
+  // Whether verdicts will tell how likely the draft tokens were and no stop rule has chosen them:
+  // under the head's rule, with a threshold that nothing reaches.
   bool for_training() const {
     return planned_stop_.kind == StopRule::Kind::kHead && planned_stop_.threshold >= 1.f &&
            kind_ == DraftKind::kSampled;
   }
   float predicted(int node) const { return builder_.predicted(node); }
 
-  // The standing tokens whose KV is not there yet; the logits behind the last one draw the first
-  // depth. Empty behind it.
+  // The committed tokens that the KV does not hold yet; the first depth is drawn from the logits
+  // after the last one. Empty after that.
   std::span<const TokenId> Missing() const;
   // The first `count` of Missing() are in the KV now.
-  void Fed(int count);
-  // Standing tokens in the KV.
+  void MarkFed(int count);
+  // Committed tokens in the KV.
   int kv_length() const { return kv_length_; }
 
-  // The nodes that draw next. Behind the first depth their tokens have to be fed for that.
+  // The nodes to be drafted after next. From the second depth on their tokens have to be fed first.
   std::span<const int32_t> frontier() const { return builder_.frontier(); }
   // Draws the next depth from `rows`, picked after each frontier node, and `accepted`, as for
   // DraftTreeBuilder. REQUIRES: drafting() and Missing() is empty.
   void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted);
-  // Adds what is to be picked from those rows to a step's.
+  // Adds what is to be picked from those rows to a step's batch.
   void AddRows(PickBatch* batch) const;
   // Whether a device can draw several depths in one go. AddChain adds the next `depths` of them to
-  // a step's.
+  // a step's batch.
   bool draws_chain() const { return drafting() && builder_.draws_chain(); }
   void AddChain(int depths, PickBatch* batch) const;
-  // Whether something was drawn that TakeChunk has not given out yet. Not at the end of a draft
+  // Whether something was drawn that TakeChunk has not returned yet. False at the end of a draft
   // whose next rows were all broken.
   bool has_chunk() const { return draft().size() > sent_nodes_; }
   // As DraftTreeBuilder has it.
@@ -86,31 +86,31 @@ class DraftSession {
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
 
-  // Working ahead. How the round may end is guessed from what the draft model thinks likely and
-  // from what was drawn, which the coming rounds' coins have no part in.
+  // Lookahead drafting. How the round may end is guessed from the draft model's probabilities and
+  // from what was drawn, of which the next rounds' random numbers are independent.
   //
-  // The nodes at which a path ended, but for ends of sequence: what stands if everything is
-  // accepted. REQUIRES: !drafting().
+  // The nodes at which a path ended other than by an end-of-sequence token: where the round ends if
+  // everything is accepted. REQUIRES: !drafting().
   std::vector<int32_t> Leaves() const;
-  // Likely ends in front of them.
+  // Likely ends before them.
   std::span<const RoundEnd> LikelyStops() const { return builder_.likely_stops(); }
-  // Adds to a step's what is to be picked from the row after the session's tokens: the `count` most
-  // likely ones to follow (fewer if the rest is ruled out), falling.
+  // Adds to a step's batch what is to be picked from the row after the session's tokens: the
+  // `count` most likely next ones (fewer if the rest is ruled out), most likely first.
   void AddLikelyNext(int count, PickBatch* batch) const;
-  bool Ends(TokenId token) const;
+  bool IsEndOfSequence(TokenId token) const;
   // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round
   // more like this one; `fed`: as Apply's result.
   Result<DraftSession> Assume(int node, std::span<const TokenId> next, int* fed) const;
-  // The verdict was as assumed, and its plan is `plan`. What was drawn is what would be drawn now:
-  // coins follow from seed, round and place. False if it was drawn for another round, branching or
-  // stop rule; the session is of no use then. REQUIRES: no chunk was taken.
+  // The verdict was as assumed, and its plan is `plan`. What was drawn is what would be drawn now,
+  // as random numbers follow from seed, round and position. False if it was drawn for another
+  // round, branching or stop rule; the session is of no use then. REQUIRES: no chunk was taken.
   bool Adopt(const DraftPlan& plan);
 
-  // Moves to the next round; what was not drafted yet is abandoned. The deepest node on the path
-  // that stands whose token was fed (the root if none): the KV goes on behind it, kv_length()
-  // tokens of it. kInvalidArgument or kFailedPrecondition for a verdict that does not fit what this
-  // session holds: nothing changes then, and the mirror is of no use any more.
-  Result<int> Apply(const RoundDecision& verdict);
+  // Moves to the next round; what was not drafted yet is abandoned. Returns the deepest node on the
+  // accepted path whose token was fed (the root if none): the KV continues after it, with
+  // kv_length() tokens. kInvalidArgument or kFailedPrecondition for a verdict that does not fit
+  // what this session holds: nothing changes then, and the session has to be opened again.
+  Result<int> Apply(const SessionVerdict& verdict);
 
  private:
   DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds);

@@ -34,7 +34,7 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
                 .seed = task_.seed,
                 .position = static_cast<uint32_t>(task_.position + depths_)};
   if (task_.kind == DraftKind::kSampled) {
-    spec.count = task_.law_limits.max_entries;
+    spec.count = task_.distribution_limits.max_entries;
     return spec;
   }
   spec.pick = task_.kind == DraftKind::kRace ? RowPick::kRace : RowPick::kTop;
@@ -45,14 +45,15 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
 
 bool DraftTreeBuilder::draws_chain() const {
   return task_.stop.kind == StopRule::Kind::kLength && task_.shape.leaves() == 1 &&
-         (task_.kind != DraftKind::kSampled || task_.law_limits.max_entries <= kMaxChainEntries);
+         (task_.kind != DraftKind::kSampled ||
+          task_.distribution_limits.max_entries <= kMaxChainEntries);
 }
 
 ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
   return {.depths = depths,
           .round = task_.round,
           .first_depth = static_cast<uint32_t>(depths_),
-          .mass = task_.law_limits.mass};
+          .mass = task_.distribution_limits.mass};
 }
 
 DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const {
@@ -61,13 +62,13 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const 
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
-  Source source{
-      .law = MakeDraftDistribution({row.entries.begin(), row.entries.end()}, task_.law_limits)};
-  source.last = Stops(task_.stop, source.law);
+  Source source{.distribution = MakeDraftDistribution({row.entries.begin(), row.entries.end()},
+                                                      task_.distribution_limits)};
+  source.last = Stops(task_.stop, source.distribution);
   return source;
 }
 
-bool DraftTreeBuilder::Ends(TokenId token) const {
+bool DraftTreeBuilder::IsEndOfSequence(TokenId token) const {
   const std::span<const TokenId> eos = task_.eos_token_ids;
   return std::find(eos.begin(), eos.end(), token) != eos.end();
 }
@@ -77,14 +78,14 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
     const size_t drawn = tree_.draws(node).size();
     return drawn < source.tokens.size() ? source.tokens[drawn] : -1;
   }
-  for (const TokenId token : source.law.ids) {  // falling weights
+  for (const TokenId token : source.distribution.ids) {  // falling weights
     if (tree_.Child(node, token) < 0) return token;
   }
   return -1;
 }
 
-void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
-  OUTRIDER_CHECK(!frontier().empty() && rows.size() == frontier_.size());
+std::vector<DraftTreeBuilder::Source> DraftTreeBuilder::SourcesOf(std::span<const PickedRow> rows,
+                                                                  std::span<const float> accepted) {
   const bool by_head = task_.stop.kind == StopRule::Kind::kHead;
   OUTRIDER_CHECK(accepted.size() == (by_head ? frontier_.size() : 0));
   std::vector<Source> sources;
@@ -98,7 +99,12 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
     // 1 - product > h, with no rounding near 1. A NaN stops.
     source.last = !(log_accepted_[slot] >= std::log1p(-static_cast<double>(task_.stop.threshold)));
   }
+  return sources;
+}
 
+void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted) {
+  OUTRIDER_CHECK(!frontier().empty() && rows.size() == frontier_.size());
+  std::vector<Source> sources = SourcesOf(rows, accepted);
   const auto draws = static_cast<uint32_t>(task_.shape.draws(depths_));
   const auto depth = static_cast<uint32_t>(depths_);
   std::vector<Draw> live;
@@ -113,7 +119,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       TokenId token;
       if (task_.kind == DraftKind::kSampled) {
         token = SampleDraftDistribution(
-            source.law, Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
+            source.distribution, Coin(task_.seed, task_.round, depth, Purpose::kDraftToken, index));
       } else {
         if (i == source.tokens.size()) break;
         token = source.tokens[i];
@@ -122,7 +128,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       const int node = tree_.AddDraw(parent, token);
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
-      if (Ends(token) || source.last) continue;
+      if (IsEndOfSequence(token) || source.last) continue;
       // Nodes are numbered as they are first drawn, so the frontier ascends.
       auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
       if (at == frontier.end()) {
@@ -133,13 +139,13 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
     }
   }
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
-    const TokenId likeliest = LikelyStop(sources[slot], frontier_[slot]);
-    if (likeliest >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = likeliest});
+    const TokenId token = LikelyStop(sources[slot], frontier_[slot]);
+    if (token >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = token});
   }
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
     for (Source& source : sources) {
-      if (!source.broken) untaken_.distributions.push_back(std::move(source.law));
+      if (!source.broken) untaken_.distributions.push_back(std::move(source.distribution));
     }
   }
   live_ = std::move(live);
@@ -161,9 +167,9 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   }
   untaken_.tokens.resize(kept);
   untaken_.parents.resize(kept);
-  size_t laws = 0;
-  for (int node = 0; node <= tree.size(); ++node) laws += tree.draws(node).empty() ? 0 : 1;
-  if (!untaken_.distributions.empty()) untaken_.distributions.resize(laws);
+  size_t drawn = 0;
+  for (int node = 0; node <= tree.size(); ++node) drawn += tree.draws(node).empty() ? 0 : 1;
+  if (!untaken_.distributions.empty()) untaken_.distributions.resize(drawn);
   std::erase_if(likely_stops_, [&](const RoundEnd& stop) {
     return stop.node > tree.size() || tree.draws(stop.node).empty();
   });

@@ -1,7 +1,7 @@
-// Grows the draft of one plan, a whole depth at a time, from what is picked of the logits after its
-// nodes. Which draft tokens there are depends on the shape, on what the stop rule makes of the path
-// before each, on ends of sequence and on which prefixes are equal, on nothing else: a token that
-// was looked at is never dropped.
+// Builds the draft tree of one plan, a whole depth at a time, from what is picked of the logits
+// after its nodes. Which draft tokens exist depends on the shape, on what the stop rule says of the
+// path before each, on end-of-sequence tokens and on which prefixes are equal, and on nothing else:
+// a token that was looked at is never dropped.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -19,19 +19,19 @@
 
 namespace outrider {
 
-// What to grow, and from which coins.
+// What to draft, and the key of its uniform random numbers.
 struct DraftTask {
   DraftKind kind = DraftKind::kSampled;
   DraftShape shape;
-  StopRule stop = {};  // a threshold of kHead is in force as it stands
+  StopRule stop = {};  // kHead: with the threshold to be used
   uint64_t seed = 0;
   uint32_t round = 0;
-  int position = 0;  // tokens of the session, prompt included: the place of the first draft token
-  DraftDistributionLimits law_limits;
+  int position = 0;  // of the first draft token: the session's tokens, prompt included
+  DraftDistributionLimits distribution_limits;
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
 };
 
-// How a round may end: the path to `node` of its draft stands, `next` behind it.
+// How a round may end: the path to `node` of its draft is accepted and `next` follows.
 struct RoundEnd {
   int32_t node = DraftTree::kRoot;
   TokenId next = -1;
@@ -43,7 +43,7 @@ std::vector<TokenId> TokensOf(const PickedRow& row);
 
 class DraftTreeBuilder {
  public:
-  // Nothing to grow.
+  // Nothing to draft.
   DraftTreeBuilder() = default;
   explicit DraftTreeBuilder(DraftTask task);
 
@@ -56,15 +56,15 @@ class DraftTreeBuilder {
     if (depths_ == task_.shape.length) return {};
     return frontier_;
   }
-  // For each node that drew, the likeliest token that it did not draw: where the draft may be left.
-  // Nodes ascend.
+  // For each node with draft tokens, the most likely token that is not among them: the likely ends
+  // of the round short of a leaf. In ascending order of nodes.
   std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
   // Rows of this draft that were NaN or infinite somewhere: the paths to them ended there, as no
   // token can be drawn from such a row.
   int broken_rows() const { return broken_rows_; }
 
-  // What the head said of a node in this draft; negative: nothing.
+  // The acceptance probability that the head predicted for a node; negative: none.
   float predicted(int node) const {
     return static_cast<size_t>(node) < predicted_.size() ? predicted_[static_cast<size_t>(node)]
                                                          : -1.f;
@@ -74,8 +74,9 @@ class DraftTreeBuilder {
   // on are never drafted. REQUIRES: frontier() is not empty.
   PickSpec RowSpec(const RowSampling& sampling, int allowed) const;
 
-  // Whether what is left to draw is one sequence that nothing but its length and ends of sequence
-  // can end, of laws that a device can draw from: then it may draw several depths in one go.
+  // Whether what is left to draw is one sequence that ends by its length or an end-of-sequence
+  // token only, from distributions that a device can draw from: it may then draw several depths in
+  // one go.
   bool draws_chain() const;
   // How a device draws the next `depths` of them. REQUIRES: draws_chain().
   ChainDraw ChainSpec(int depths) const;
@@ -94,25 +95,28 @@ class DraftTreeBuilder {
   DraftChunk TakeChunk();
 
  private:
-  // A draw that draws again: `index` among all draws of its depth, counted as if no sequence had
-  // ended, so that nobody's coins depend on whether others did; `slot` of its node in frontier_.
+  // A draft token that is drafted after: `index` among all of its depth, counted as if no sequence
+  // had ended, so that no sequence's random numbers depend on whether others ended; `slot` of its
+  // node in frontier_.
   struct Draw {
     uint32_t index;
     size_t slot;
   };
-  // What the draws behind one node are made from.
+  // What the draft tokens after one node are drawn from.
   struct Source {
-    DraftDistribution law = {};  // kSampled
-    // Else: the draws themselves, distinct, and one more, the likeliest that was not drawn.
+    DraftDistribution distribution = {};  // kSampled
+    // Else: the draft tokens themselves, distinct, and the most likely one that was not drawn.
     std::vector<TokenId> tokens = {};
     bool last = false;    // of their paths
     bool broken = false;  // the row is not finite: there are no draws
   };
 
   Source SourceOf(const PickedRow& row) const;
+  // Of each frontier node. Records what the head predicts for them.
+  std::vector<Source> SourcesOf(std::span<const PickedRow> rows, std::span<const float> accepted);
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
-  bool Ends(TokenId token) const;
+  bool IsEndOfSequence(TokenId token) const;
 
   DraftTask task_;
   DraftTree tree_;

@@ -10,7 +10,7 @@ void HeadLearner::OnPass(double seconds) {
   if (state_.has_value()) state_->OnPass(seconds);
 }
 
-void HeadLearner::OnVerdict(HeldSession& held, const RoundDecision& verdict, Time now) {
+void HeadLearner::OnVerdict(HeldSession& held, const SessionVerdict& verdict, Time now) {
   const DraftSession& session = held.mirror->session;
   if (!state_.has_value() || verdict.round != session.round()) return;
   const bool is_node = verdict.node >= 0 && verdict.node <= session.draft().size();

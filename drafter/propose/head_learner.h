@@ -37,7 +37,7 @@ class HeadLearner {
   // A pass that drew drafts, and read no prompt, took `seconds`.
   void OnPass(double seconds);
   // A verdict on the session's draft, before it is applied.
-  void OnVerdict(HeldSession& held, const RoundDecision& verdict, Time now);
+  void OnVerdict(HeldSession& held, const SessionVerdict& verdict, Time now);
 
  private:
   DraftObservers* const observers_;

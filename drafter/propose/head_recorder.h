@@ -3,11 +3,11 @@
 //
 // The examples are those that serving makes (SpecDec++, section 3.2, mixes them instead: a text of
 // the target's with 85 % of its tokens replaced by draws of the drafter's). Here each token was
-// drawn behind the very tokens that its hidden state has seen, and so was its label; nothing needs
-// to be mixed, and neither model does a pass that it would not do anyway. Only rounds that no stop
-// rule cuts count, so that what lies behind unlikely tokens is seen as often as it is drafted.
+// drawn after the very tokens that its hidden state has seen, and so was its label; nothing needs
+// to be mixed, and neither model runs a pass that it would not run anyway. Only rounds that no stop
+// rule cuts count, so that what follows unlikely tokens is seen as often as it is drafted.
 //
-// Thread: the drafting loop's. When full or at its bound it drops what comes.
+// Thread: the drafting loop's. When its queue is full or the file has its examples, it drops more.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,10 @@ class HeadRecorder {
   // Writes what was added.
   ~HeadRecorder();
 
-  // Whether a session of these transforms is recorded: the file's, which the first session settles.
+  // Whether a session of these transforms is recorded: those of the file, which are the first
+  // session's.
   bool Takes(const HeadTransforms& transforms);
-  // Of sessions that are.
+  // Examples of sessions that are recorded.
   void Add(std::vector<HeadExample> examples);
 
  private:

@@ -13,8 +13,8 @@
 #include "common/base/clock.h"
 #include "drafter/propose/draft_session.h"
 #include "drafter/propose/mirror.h"
+#include "drafter/propose/session_lookahead.h"
 #include "drafter/propose/verifier_link.h"
-#include "drafter/propose/work_ahead.h"
 
 namespace outrider {
 
@@ -24,7 +24,7 @@ struct HeldSession {
   VerifierConnection* connection = nullptr;
   uint64_t id = 0;  // the verifier's
   std::unique_ptr<Mirror> mirror;
-  WorkAhead ahead = {};
+  SessionLookahead ahead = {};
   uint64_t opened = 0;                  // rises with every session of all verifiers
   uint64_t plan_order = 0;              // rises with every plan that arrives
   Time planned = {};                    // when it arrived

@@ -10,7 +10,8 @@ std::vector<PassShare> Lookahead::Idle() {
     for (auto& [session, held] : connection.sessions) {
       if (held.mirror->session.drafting() || held.mirror->session.draft().empty()) continue;
       if (!held.ahead.begun()) {
-        held.ahead = WorkAhead(held.mirror.get(), model_, &sessions_->pages(), options_.tokens);
+        held.ahead =
+            SessionLookahead(held.mirror.get(), model_, &sessions_->pages(), options_.tokens);
       }
       idle.push_back({.held = &held});
     }
@@ -46,7 +47,7 @@ void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
   held.drafted = now;
 }
 
-std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const RoundDecision& verdict) {
+std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
   const bool begun = held.ahead.begun();
   std::unique_ptr<Mirror> taken = held.ahead.Take(verdict);
   // Rounds in between that were not drafted say nothing about a round's time.

@@ -1,6 +1,6 @@
-// Drafting ahead (lookahead, as in PEARL and SpecEdge): while verdicts are under way, which guesses
-// at their outcome go into the next forward pass. WorkAhead holds one session's guesses, AheadGate
-// whether they make rounds shorter.
+// Lookahead drafting (as in PEARL and SpecEdge): while verdicts are under way, which guesses of
+// their outcome go into the next forward pass. SessionLookahead holds one session's guesses,
+// AheadGate whether they make rounds shorter.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -21,7 +21,7 @@ namespace outrider {
 
 struct LookaheadOptions {
   int tokens = 0;    // computed ahead of one verdict; 0: no drafting ahead
-  int max_rows = 4;  // tokens of one forward pass: a verdict that comes meanwhile waits for its end
+  int max_rows = 4;  // tokens of one forward pass: a verdict that comes meanwhile waits for it
 };
 
 class Lookahead {
@@ -31,15 +31,16 @@ class Lookahead {
             DraftObservers* observers)
       : options_(options), model_(model), sessions_(sessions), observers_(observers) {}
 
-  // Shares of a forward pass that nobody waits for: the likeliest guess of every session, then the
-  // second of every session, and so on. Empty: nothing to do, or drafting ahead does not pay.
+  // Shares of a forward pass that no verifier waits for: the most likely guess of every session,
+  // then the second of every session, and so on. Empty: nothing to do, or drafting ahead does not
+  // pay.
   std::vector<PassShare> Plan();
 
   // The session's draft is complete.
   void OnDraftComplete(HeldSession& held, Time now);
   // The session as `verdict` leaves it, with a draft for its plan begun; nullptr if that outcome
   // was not guessed. The session's guesses are over.
-  std::unique_ptr<Mirror> Take(HeldSession& held, const RoundDecision& verdict);
+  std::unique_ptr<Mirror> Take(HeldSession& held, const SessionVerdict& verdict);
 
  private:
   // Of each session whose draft is complete, with its guesses begun; in turns.

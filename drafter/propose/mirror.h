@@ -1,4 +1,4 @@
-// A session's tokens and draft with the KV behind them.
+// A session's tokens and draft, with the KV that holds them.
 //
 // Thread: the owner of the model.
 #pragma once
@@ -20,11 +20,11 @@ struct Mirror {
       : session(std::move(mirrored)), kv(model, budget, trunk) {}
 
   // Draws the next depth from what was picked after the frontier (as DraftSession::DrawDepth) and
-  // makes the KV ready for the depth after it. `states` [frontier, hidden_size]: their last hidden
-  // states, to be kept; empty: not.
+  // prepares the KV for the depth after it. `states` [frontier, hidden_size]: their last hidden
+  // states, to be kept; empty: nothing is kept.
   void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted,
                  std::span<const float> states) {
-    if (!states.empty() && session.depths_drawn() > 0) {  // the root is no drafted token
+    if (!states.empty() && session.depths_drawn() > 0) {  // the root is no draft token
       fed.nodes.insert(fed.nodes.end(), session.frontier().begin(), session.frontier().end());
       fed.states.insert(fed.states.end(), states.begin(), states.end());
     }
@@ -36,7 +36,7 @@ struct Mirror {
     }
   }
 
-  // As DraftSession::Adopt. False also when there are no pages for what is to be drawn yet.
+  // As DraftSession::Adopt. False also when there are no pages for what is still to be drawn.
   bool Adopt(const DraftPlan& plan) {
     const bool was_drafting = session.drafting();
     const int64_t secured = session.shape().total_draws();
@@ -53,15 +53,15 @@ struct Mirror {
     return true;
   }
 
-  // Of the draft: nodes that were fed, and their last hidden states where somebody wants them.
-  struct Fed {
+  // Nodes of the draft that were fed, with their last hidden states.
+  struct FedNodes {
     std::vector<int32_t> nodes;
     std::vector<float> states;  // [nodes, hidden_size]
   };
 
   DraftSession session;
   DraftKv kv;
-  Fed fed = {};
+  FedNodes fed = {};
 };
 
 }  // namespace outrider

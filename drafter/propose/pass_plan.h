@@ -10,7 +10,7 @@
 
 #include "drafter/propose/draft_sessions.h"
 #include "drafter/propose/held_session.h"
-#include "drafter/propose/work_ahead.h"
+#include "drafter/propose/session_lookahead.h"
 
 namespace outrider {
 
@@ -22,7 +22,7 @@ inline constexpr size_t kCatchUpTokens = 32;
 // its draft.
 struct PassShare {
   HeldSession* held = nullptr;
-  WorkAhead::Guess* guess = nullptr;  // of drafting ahead: its mirror, not the session's
+  SessionLookahead::Guess* guess = nullptr;  // of drafting ahead: its mirror, not the session's
   int tokens = 0;
   int logit_rows = 0;  // that are drawn from
 

@@ -12,15 +12,15 @@ std::optional<uint64_t> TrainingCapture::PromptToRecord(
     const SessionOpening& open, const DraftSession& session,
     const DraftDistributionLimits& limits) const {
   if (recorder_ == nullptr || !session.for_training() ||
-      !recorder_->Takes({.sampling = open.sampling, .law_limits = limits})) {
+      !recorder_->Takes({.sampling = open.sampling, .distribution_limits = limits})) {
     return std::nullopt;
   }
   return PromptId(std::span(open.tokens).first(static_cast<size_t>(open.prompt_tokens)));
 }
 
-void TrainingCapture::OnVerdict(const HeldSession& held, const RoundDecision& verdict) const {
+void TrainingCapture::OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const {
   const DraftSession& session = held.mirror->session;
-  const Mirror::Fed& fed = held.mirror->fed;
+  const Mirror::FedNodes& fed = held.mirror->fed;
   if (!held.prompt.has_value() || verdict.round != session.round()) return;
   const auto width = static_cast<size_t>(hidden_size_);
   const size_t labelled =

@@ -23,7 +23,7 @@ class TrainingCapture {
   std::optional<uint64_t> PromptToRecord(const SessionOpening& open, const DraftSession& session,
                                          const DraftDistributionLimits& limits) const;
   // A verdict on the session's draft, before it is applied.
-  void OnVerdict(const HeldSession& held, const RoundDecision& verdict) const;
+  void OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const;
 
  private:
   HeadRecorder* const recorder_;

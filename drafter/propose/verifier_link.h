@@ -46,7 +46,7 @@ struct WantedEvent {
 // The last event of a connection.
 struct DisconnectedEvent {};
 
-using LinkMessage = std::variant<WelcomeEvent, SessionOpening, std::vector<RoundDecision>,
+using LinkMessage = std::variant<WelcomeEvent, SessionOpening, std::vector<SessionVerdict>,
                                  CloseEvent, DrainEvent, WantedEvent, DisconnectedEvent>;
 
 struct LinkEvent {

@@ -19,7 +19,7 @@ Result<std::optional<LinkMessage>> ToLinkMessage(const v1::FromVerifier& wire) {
       return std::optional<LinkMessage>(std::move(opening));
     }
     case v1::FromVerifier::kVerdicts: {
-      OUTRIDER_ASSIGN(std::vector<RoundDecision> decisions, FromWire(wire.verdicts()));
+      OUTRIDER_ASSIGN(std::vector<SessionVerdict> decisions, FromWire(wire.verdicts()));
       return std::optional<LinkMessage>(std::move(decisions));
     }
     case v1::FromVerifier::kClose:

@@ -51,7 +51,7 @@ struct Setting {
   std::optional<Rule> rule;
   int paths = 1;
   int length = 4;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
   StopRule stop = {};
 };
 
@@ -84,7 +84,7 @@ struct Bench {
 
   Outcome Run(const Setting& setting) const {
     const SteadyClock clock;
-    testing::LocalPairOptions pair_options{.law_limits = setting.law_limits};
+    testing::LocalPairOptions pair_options{.distribution_limits = setting.distribution_limits};
     pair_options.engine.max_waiting = 1 << 20;
     pair_options.engine.max_sessions = options.concurrency;
     pair_options.engine.scheduler.token_budget = kBatchTokens;
@@ -167,7 +167,7 @@ void PrintRules(const Bench& bench) {
       for (const int g : kLengths) {
         Progress(name + " k=" + std::to_string(k) + " g=" + std::to_string(g));
         Outcome& o = outcomes[{rule, k, g}];
-        o = bench.Run({.rule = rule, .paths = k, .length = g, .law_limits = {}});
+        o = bench.Run({.rule = rule, .paths = k, .length = g, .distribution_limits = {}});
         std::printf(" %.3f ± %.3f |", o.per_round, o.standard_error);
         std::fflush(stdout);
       }
@@ -200,7 +200,7 @@ void PrintWire(const Bench& bench) {
     Progress("entries " + std::to_string(entries));
     const float mass = entries == vocab ? 1.f : DraftDistributionLimits{}.mass;
     const Outcome o =
-        bench.Run({.length = 4, .law_limits = {.mass = mass, .max_entries = entries}});
+        bench.Run({.length = 4, .distribution_limits = {.mass = mass, .max_entries = entries}});
     std::printf("| %s | %.3f ± %.3f | %.3f | %.0f |\n",
                 entries == vocab ? "all" : std::to_string(entries).c_str(), o.per_round,
                 o.standard_error, o.per_round - 1, o.bytes_per_accepted);
@@ -228,15 +228,16 @@ void PrintStopRules(const Bench& bench) {
     std::fflush(stdout);
   };
   for (const int g : {2, 3, 4, 6, 8, 12}) {
-    print("length " + std::to_string(g), {.length = g, .law_limits = {}});
+    print("length " + std::to_string(g), {.length = g, .distribution_limits = {}});
   }
   const auto sweep = [&](StopRule::Kind kind, std::initializer_list<float> thresholds) {
     for (const float threshold : thresholds) {
       char name[64];
       std::snprintf(name, sizeof name, "%s %.2f", std::string(StopRuleName(kind)).c_str(),
                     static_cast<double>(threshold));
-      print(name,
-            {.length = kMost, .law_limits = {}, .stop = {.kind = kind, .threshold = threshold}});
+      print(name, {.length = kMost,
+                   .distribution_limits = {},
+                   .stop = {.kind = kind, .threshold = threshold}});
     }
   };
   sweep(StopRule::Kind::kConfidence, {0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.8f});

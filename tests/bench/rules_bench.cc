@@ -140,11 +140,12 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
 }
 
 void RegisterAll() {
-  for (const Rule rule : kAllRules) {
+  for (const RuleTraits& traits : kRuleTraits) {
+    const Rule rule = traits.rule;
     for (const int vocab : {32768, 131072}) {
       for (const int k : {1, 4, 8}) {
-        if (k > 1 && !TakesManyPaths(rule)) continue;
-        const std::string name = std::string(RuleName(rule)) + "/vocab:" + std::to_string(vocab) +
+        if (k > 1 && !traits.takes_many_paths) continue;
+        const std::string name = std::string(traits.name) + "/vocab:" + std::to_string(vocab) +
                                  "/k:" + std::to_string(k);
         benchmark::RegisterBenchmark(
             name.c_str(), [=](benchmark::State& state) { BM_Rule(state, rule, vocab, k); })

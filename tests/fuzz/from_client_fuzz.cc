@@ -49,7 +49,7 @@ class Drafts final : public DraftSource {
     held.emplace(s.session,
                  Held{s.kind, s.plan.round, DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
   }
-  void Decide(RoundDecision d) override {
+  void Decide(SessionVerdict d) override {
     Held& h = held.at(d.session);
     Require(d.round == h.round && d.plan.round > d.round);
     Require(d.node >= 0 && d.node <= h.draft.size() && !d.next.empty());

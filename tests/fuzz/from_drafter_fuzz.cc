@@ -49,7 +49,7 @@ class Link final : public DrafterLink {
  public:
   void SendWelcome(const DrafterWelcome&) override {}
   void SendOpen(SessionOpening) override {}
-  void SendDecisions(std::vector<RoundDecision>) override {}
+  void SendVerdicts(std::vector<SessionVerdict>) override {}
   void SendClose(uint64_t) override {}
   void SendDrain() override {}
   void Close(const Status& reason) override {
@@ -290,7 +290,7 @@ class Verifier final : public DraftConsumer {
           return;
         }
         Result<std::vector<DraftPart>> drafts =
-            FromWire(message.drafts(), pool_.law_limits().max_entries);
+            FromWire(message.drafts(), pool_.distribution_limits().max_entries);
         if (!drafts.ok()) {
           over_ = true;
           return;

@@ -210,8 +210,8 @@ class Drafter {
     } else if (const auto* open = std::get_if<SessionOpening>(&message)) {
       link_->asked[open->session] = {
           .round = open->plan.round, .shape = open->plan.shape, .kind = open->kind};
-    } else if (const auto* decisions = std::get_if<std::vector<RoundDecision>>(&message)) {
-      for (const RoundDecision& v : *decisions) {
+    } else if (const auto* decisions = std::get_if<std::vector<SessionVerdict>>(&message)) {
+      for (const SessionVerdict& v : *decisions) {
         Asked& a = link_->asked[v.session];
         a = {.round = v.plan.round, .shape = v.plan.shape, .kind = a.kind};
       }

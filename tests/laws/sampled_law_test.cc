@@ -319,7 +319,7 @@ TEST(SampledLaw, HoldsForArgmaxDrafts) {
   Setting s = FourTokenSetting();
   s.argmax_draft = true;
   std::vector<Plan> plans;
-  for (const Rule rule : kAllRules) plans.push_back({rule, {Sequences(1, 3)}});
+  for (const RuleTraits& rule : kRuleTraits) plans.push_back({rule.rule, {Sequences(1, 3)}});
   ExpectTargetLaw(s, "argmax draft", plans);
 }
 

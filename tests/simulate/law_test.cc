@@ -161,16 +161,16 @@ TEST(SimulateLaw, OfOneDraftIsTheSameForBlockAndMultiPathBlock) {
 }
 
 TEST(SimulateLaw, OfSeveralDraftsAcceptsMore) {
-  for (const Rule rule : kAllRules) {
-    if (!TakesManyPaths(rule)) continue;
+  for (const RuleTraits& rule : kRuleTraits) {
+    if (!rule.takes_many_paths) continue;
     double before = 0;
     for (const int drafts : {1, 2, 3}) {
-      const double accepted = ReportOf(ThreeTokens(), {.algorithm = std::string(RuleName(rule)),
+      const double accepted = ReportOf(ThreeTokens(), {.algorithm = std::string(rule.name),
                                                        .draft_length = 2,
                                                        .drafts = drafts,
                                                        .exact = true})["mean_accepted"]
                                   .get<double>();
-      EXPECT_GT(accepted, before + 0.01) << RuleName(rule) << drafts;
+      EXPECT_GT(accepted, before + 0.01) << rule.name << drafts;
       before = accepted;
     }
   }

@@ -32,7 +32,7 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
   pool_ = std::make_unique<DrafterPool>(TargetIdentity{.model = config.name,
                                                        .tokenizer = tokenizer->fingerprint(),
                                                        .vocab_size = config.vocab_size},
-                                        options.law_limits, nullptr, clock);
+                                        options.distribution_limits, nullptr, clock);
   engine_ =
       std::make_unique<Engine>(options.engine, target, tokenizer, pool_.get(), nullptr, clock);
   pool_->set_consumer(&engine_->draft_consumer());

@@ -20,7 +20,7 @@ namespace outrider::testing {
 struct LocalPairOptions {
   EngineOptions engine;
   DraftLoopOptions drafter;
-  DraftDistributionLimits law_limits;
+  DraftDistributionLimits distribution_limits;
 };
 
 class LocalPair {

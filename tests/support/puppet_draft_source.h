@@ -16,7 +16,7 @@ class PuppetDraftSource final : public DraftSource {
   bool accepts = true;  // whether it has room
   Duration timeout = std::chrono::milliseconds(100);
   std::map<uint64_t, SessionOpening> opened;
-  std::map<uint64_t, std::vector<RoundDecision>> decided;
+  std::map<uint64_t, std::vector<SessionVerdict>> decided;
   std::vector<uint64_t> closed;
   int flushes = 0;
   DraftTiming timing;
@@ -27,7 +27,7 @@ class PuppetDraftSource final : public DraftSource {
   void Open(SessionOpening opening) override {
     opened.insert_or_assign(opening.session, std::move(opening));
   }
-  void Decide(RoundDecision decision) override {
+  void Decide(SessionVerdict decision) override {
     decided[decision.session].push_back(std::move(decision));
   }
   void Close(uint64_t session) override { closed.push_back(session); }

@@ -20,7 +20,7 @@
 namespace outrider::testing {
 
 using Tokens = std::vector<TokenId>;
-using Law = EnumeratedPair::Law;
+using Law = EnumeratedPair::Row;
 // The law of the token behind a context.
 using Model = std::function<Law(std::span<const TokenId>)>;
 

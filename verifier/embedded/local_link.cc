@@ -17,7 +17,7 @@ void LocalDrafterLink::SendWelcome(const DrafterWelcome& welcome) {
 
 void LocalDrafterLink::SendOpen(SessionOpening opening) { Push(std::move(opening)); }
 
-void LocalDrafterLink::SendDecisions(std::vector<RoundDecision> decisions) {
+void LocalDrafterLink::SendVerdicts(std::vector<SessionVerdict> decisions) {
   Push(std::move(decisions));
 }
 

@@ -24,7 +24,7 @@ class LocalDrafterLink final : public DrafterLink {
 
   void SendWelcome(const DrafterWelcome& welcome) override;
   void SendOpen(SessionOpening opening) override;
-  void SendDecisions(std::vector<RoundDecision> decisions) override;
+  void SendVerdicts(std::vector<SessionVerdict> decisions) override;
   void SendClose(uint64_t session) override;
   void SendDrain() override;
   // Nothing more comes; logged.

@@ -42,7 +42,7 @@ class DraftSource {
   virtual bool HasRoom(int tokens) = 0;
   // REQUIRES: HasRoom for the session's tokens and its plan.
   virtual void Open(SessionOpening opening) = 0;
-  virtual void Decide(RoundDecision decision) = 0;
+  virtual void Decide(SessionVerdict decision) = 0;
   virtual void Close(uint64_t session) = 0;
   // Sends what Open, Decide and Close have gathered: one message a drafter and step.
   virtual void Flush() = 0;

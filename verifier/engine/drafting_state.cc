@@ -13,7 +13,7 @@ void DraftingState::UseOwnDraft(DraftTree draft) {
   if (state_ == State::kAwaiting) state_ = State::kIdle;
 }
 
-RoundDecision DraftingState::Decision(uint64_t session, const DraftPlan& plan) const {
+SessionVerdict DraftingState::Decision(uint64_t session, const DraftPlan& plan) const {
   OUTRIDER_CHECK(is_attached());
   return {.session = session,
           .round = plan_.round,

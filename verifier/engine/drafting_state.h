@@ -70,7 +70,7 @@ class DraftingState {
   void UseOwnDraft(DraftTree draft);
   // What a drafter that holds the sequence has to be told with its next plan. REQUIRES:
   // is_attached().
-  RoundDecision Decision(uint64_t session, const DraftPlan& plan) const;
+  SessionVerdict Decision(uint64_t session, const DraftPlan& plan) const;
   // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
   // although a draft may come. With a timeout of zero the plan is not waited for, and the sequence
   // rests.
@@ -101,7 +101,7 @@ class DraftingState {
 
   // The round is decided: `node` of its draft was accepted, `emitted` are the tokens up to it and
   // the one after it. `acceptance`: of the nodes of a drafter's draft, for a drafter that learns
-  // from it, as RoundDecision has it.
+  // from it, as SessionVerdict has it.
   void EndRound(int node, std::span<const TokenId> emitted, std::string acceptance = {});
 
  private:

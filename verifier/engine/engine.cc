@@ -176,7 +176,7 @@ bool Engine::Step() {
   Admit();
   Expire(clock_->Now());
   PublishQueue();  // before the forward pass, which takes long
-  std::vector<BatchEntry> batch = PickBatch();
+  std::vector<BatchEntry> batch = ChooseBatch();
   std::optional<double> forward_seconds;
   if (!batch.empty()) {
     const Time start = clock_->Now();
@@ -194,7 +194,7 @@ bool Engine::Step() {
   return forward_seconds.has_value();
 }
 
-std::vector<BatchEntry> Engine::PickBatch() {
+std::vector<BatchEntry> Engine::ChooseBatch() {
   std::vector<Session*> ready;
   std::vector<Candidate> candidates;
   for (const auto& [id, session] : sessions_) {
@@ -211,7 +211,7 @@ std::vector<BatchEntry> Engine::PickBatch() {
   }
   SchedulerOptions scheduler = options_.scheduler;
   scheduler.token_budget = pace_.row_budget();
-  std::vector<Share> shares = PickShares(std::move(candidates), scheduler);
+  std::vector<Share> shares = ChooseShares(std::move(candidates), scheduler);
   const auto of = [&](const Share& share) -> Session& {
     return *ready[static_cast<size_t>(share.index)];
   };

@@ -138,7 +138,7 @@ class Engine {
   void Admit();
   void Expire(Time now);
   // What the next forward pass computes, with pages for it.
-  std::vector<BatchEntry> PickBatch();
+  std::vector<BatchEntry> ChooseBatch();
   Status RunBatch(std::span<BatchEntry> batch);
   // Goes on with what a forward pass computed of a sequence, and with its round if that was
   // decided. The session may be gone afterwards.

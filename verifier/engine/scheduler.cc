@@ -12,7 +12,8 @@ bool IsPrefill(const Candidate& c) { return c.pending > kDecodePending; }
 
 }  // namespace
 
-std::vector<Share> PickShares(std::vector<Candidate> candidates, const SchedulerOptions& options) {
+std::vector<Share> ChooseShares(std::vector<Candidate> candidates,
+                                const SchedulerOptions& options) {
   std::vector<Share> shares;
   const auto prefill = std::partition(candidates.begin(), candidates.end(),
                                       [](const Candidate& c) { return !IsPrefill(c); });

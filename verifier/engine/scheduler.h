@@ -32,6 +32,6 @@ struct SchedulerOptions {
 };
 
 // REQUIRES: pending + draft of a decoding candidate fits the token budget less its prefill part.
-std::vector<Share> PickShares(std::vector<Candidate> candidates, const SchedulerOptions& options);
+std::vector<Share> ChooseShares(std::vector<Candidate> candidates, const SchedulerOptions& options);
 
 }  // namespace outrider

@@ -13,7 +13,7 @@ uint64_t Assignment::PartsToCome() const {
 }
 
 Status Assignment::TakePart(DraftChunk part, int vocab_size) {
-  if (complete) return InvalidArgument("a part behind the last one");
+  if (complete) return InvalidArgument("a part after the last one");
   ++parts;
   complete = !part.more;
   OUTRIDER_TRY(draft.Append(std::move(part)));

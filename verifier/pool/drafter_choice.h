@@ -34,9 +34,9 @@ struct ConnectedDrafter {
   Punctuality punctuality;
   // Parts that may still come for plans that were closed or went on without their draft.
   uint64_t crossing_parts = 0;
-  Estimate drafting;                     // of punctuality's round trip, the drafter's own part
-  Estimate depth;                        // of that, for one depth
-  std::vector<RoundDecision> decisions;  // of this step, sent as one message
+  Estimate drafting;                      // of punctuality's round trip, the drafter's own part
+  Estimate depth;                         // of that, for one depth
+  std::vector<SessionVerdict> decisions;  // of this step, sent as one message
 };
 
 using ConnectedDrafters = std::map<uint64_t, ConnectedDrafter>;  // by their connections' ids

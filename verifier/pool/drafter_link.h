@@ -17,7 +17,7 @@ class DrafterLink {
   virtual ~DrafterLink() = default;
   virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
   virtual void SendOpen(SessionOpening opening) = 0;
-  virtual void SendDecisions(std::vector<RoundDecision> decisions) = 0;
+  virtual void SendVerdicts(std::vector<SessionVerdict> decisions) = 0;
   virtual void SendClose(uint64_t session) = 0;
   virtual void SendDrain() = 0;
   // Ends the stream with a reason.

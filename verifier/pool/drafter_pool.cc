@@ -30,9 +30,12 @@ DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
 
 }  // namespace
 
-DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& law_limits,
+DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
                          VerifierMetrics* metrics, const Clock* clock)
-    : target_(std::move(target)), law_limits_(law_limits), metrics_(metrics), clock_(clock) {}
+    : target_(std::move(target)),
+      law_limits_(distribution_limits),
+      metrics_(metrics),
+      clock_(clock) {}
 
 Status DrafterPool::Check(const DrafterHello& hello) const {
   if (hello.protocol_version != kDraftingProtocolVersion) {
@@ -70,7 +73,7 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
   drafter.last_message = drafter.joined;
   drafter.link->SendWelcome({.model = target_.model,
                              .vocab_limit = std::min(vocab_limit(), hello.vocab_size),
-                             .law_limits = law_limits_});
+                             .distribution_limits = law_limits_});
   if (metrics_ != nullptr) {
     metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
   }
@@ -323,7 +326,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   return true;
 }
 
-void DrafterPool::Decide(RoundDecision decision) {
+void DrafterPool::Decide(SessionVerdict decision) {
   Assignment* const assignment = assignments_.Find(decision.session);
   if (assignment == nullptr) return;
   OUTRIDER_CHECK(decision.node <= assignment->draft.size());
@@ -344,7 +347,7 @@ void DrafterPool::Close(uint64_t session) {
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
   drafter.crossing_parts += assignment->PartsToCome();
   std::erase_if(drafter.decisions,
-                [session](const RoundDecision& d) { return d.session == session; });
+                [session](const SessionVerdict& d) { return d.session == session; });
   drafter.link->SendClose(session);
   assignments_.Remove(session);
 }
@@ -352,7 +355,7 @@ void DrafterPool::Close(uint64_t session) {
 void DrafterPool::Flush() {
   for (auto& [id, drafter] : drafters_) {
     if (drafter.decisions.empty()) continue;
-    drafter.link->SendDecisions(std::exchange(drafter.decisions, {}));
+    drafter.link->SendVerdicts(std::exchange(drafter.decisions, {}));
   }
 }
 

@@ -56,14 +56,14 @@ struct DrafterSnapshot {
 
 class DrafterPool final : public DraftSource {
  public:
-  DrafterPool(TargetIdentity target, const DraftDistributionLimits& law_limits,
+  DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
               VerifierMetrics* metrics, const Clock* clock);
 
   // Where drafts go; set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
 
   // What every drafter is welcomed with. Thread: any.
-  const DraftDistributionLimits& law_limits() const { return law_limits_; }
+  const DraftDistributionLimits& distribution_limits() const { return law_limits_; }
 
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
@@ -80,7 +80,7 @@ class DrafterPool final : public DraftSource {
 
   bool HasRoom(int tokens) override;
   void Open(SessionOpening opening) override;
-  void Decide(RoundDecision decision) override;
+  void Decide(SessionVerdict decision) override;
   void Close(uint64_t session) override;
   void Flush() override;
   DraftTimeout SetTimeout(uint64_t session, Duration worth) override;

@@ -8,11 +8,11 @@
 namespace outrider {
 
 DraftTree ToDraft(std::span<const TokenId> tokens, DraftKind kind) {
-  std::vector<DraftDistribution> laws;
+  std::vector<DraftDistribution> distributions;
   if (kind == DraftKind::kSampled) {
-    for (const TokenId token : tokens) laws.push_back({{token}, {kDraftWeightTotal}});
+    for (const TokenId token : tokens) distributions.push_back({{token}, {kDraftWeightTotal}});
   }
-  return DraftTree::Chain(tokens, std::move(laws));
+  return DraftTree::Chain(tokens, std::move(distributions));
 }
 
 }  // namespace outrider

@@ -33,7 +33,7 @@ class StreamedDrafter final : public DrafterLink {
 
   void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
   void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
-  void SendDecisions(std::vector<RoundDecision> decisions) override { Send(ToWire(decisions)); }
+  void SendVerdicts(std::vector<SessionVerdict> decisions) override { Send(ToWire(decisions)); }
   void SendClose(uint64_t session) override { Send(CloseMessage(session)); }
   void SendDrain() override { Send(DrainMessage()); }
   void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
@@ -152,7 +152,7 @@ class AttachReactor final : public AttachCall {
       case v1::FromDrafter::kDrafts: {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
         OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
-                        FromWire(message.drafts(), pool_->law_limits().max_entries));
+                        FromWire(message.drafts(), pool_->distribution_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
                      bytes = message.ByteSizeLong()]() mutable {
           pool->OnDrafts(id, std::move(drafts), bytes);

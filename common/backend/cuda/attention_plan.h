@@ -21,7 +21,7 @@ constexpr int kAttentionChunk = 256;  // positions
 
 // Tile: queries [first_query, first_query + queries) of a sequence, counted row by row, `group`
 // (query heads of a KV head) to a row.
-struct AttentionUnit {
+struct AttentionTile {
   int32_t sequence = 0;
   int32_t first_query = 0;
   int32_t queries = 0;
@@ -43,7 +43,7 @@ struct AttentionMerge {
 };
 
 struct AttentionPlan {
-  std::vector<AttentionUnit> units;
+  std::vector<AttentionTile> units;
   std::vector<AttentionMerge> merges;
   int partials = 0;      // results of a query that are merged
   int tile_queries = 0;  // of the largest tile

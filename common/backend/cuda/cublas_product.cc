@@ -217,7 +217,8 @@ class CublasProduct final : public LargeProduct {
     if (candidates.size() == 1 || weight_bytes < kLeastTimedBytes) return 0;
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
-    const Result<std::unique_ptr<CudaBuffer>> aside = CudaBuffer::Allocate(Place::kDevice, bytes);
+    const Result<std::unique_ptr<CudaBuffer>> aside =
+        CudaBuffer::Allocate(MemoryKind::kDevice, bytes);
     if (!aside.ok()) return 0;
     auto* y = static_cast<float*>((*aside)->data());
     Stopwatch watch;
@@ -251,7 +252,7 @@ Result<std::unique_ptr<LargeProduct>> CreateCublasProduct() {
     return Internal(std::string("cublasLt: ") + cublasLtGetStatusString(status));
   }
   Result<std::unique_ptr<CudaBuffer>> workspace =
-      CudaBuffer::Allocate(Place::kDevice, kWorkspaceBytes);
+      CudaBuffer::Allocate(MemoryKind::kDevice, kWorkspaceBytes);
   if (!workspace.ok()) {
     cublasLtDestroy(handle);
     return workspace.status();

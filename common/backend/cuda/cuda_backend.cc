@@ -75,7 +75,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                    CudaBuffer::Allocate(Place::kDevice, bytes));
+                    CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
     MustSucceed(cudaMemsetAsync(buffer->data(), 0, bytes, stream()), "clearing memory");
     rounded_of_ = nullptr;  // the place may have been another buffer's
     return std::unique_ptr<Buffer>(std::move(buffer));
@@ -84,7 +84,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) override {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                    CudaBuffer::Allocate(Place::kPinnedHost, bytes));
+                    CudaBuffer::Allocate(MemoryKind::kPinnedHost, bytes));
     return std::unique_ptr<Buffer>(std::move(buffer));
   }
 

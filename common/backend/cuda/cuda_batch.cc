@@ -107,7 +107,7 @@ AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayou
           .path_begin = Ints(device, at.path_begin),
           .paths = Ints(device, at.lists),
           .passes = Ints(device, at.passes),
-          .units = reinterpret_cast<const AttentionUnit*>(device + at.units),
+          .units = reinterpret_cast<const AttentionTile*>(device + at.units),
           .merges = reinterpret_cast<const AttentionMerge*>(device + at.merges),
           .counts = Ints(device, at.counts),
           .shape = shape};

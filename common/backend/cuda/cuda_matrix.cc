@@ -57,7 +57,8 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
     return InvalidArgument("pack: rows too wide: " + weight.Describe());
   }
   const size_t bytes = static_cast<size_t>(out) * row_bytes;
-  OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer, CudaBuffer::Allocate(Place::kDevice, bytes));
+  OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
+                  CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
   staging->Write(buffer->data(), bytes, row_bytes,
                  [&](std::byte* piece, size_t first, size_t count) {
                    for (size_t row = first; row < first + count; ++row, piece += row_bytes) {

@@ -18,8 +18,8 @@ std::atomic<int64_t> device_moves = 0;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::unique_ptr<CudaBuffer> MustAllocate(Place place, size_t bytes) {
-  Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(place, bytes);
+std::unique_ptr<CudaBuffer> MustAllocate(MemoryKind kind, size_t bytes) {
+  Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(kind, bytes);
   if (!buffer.ok()) CheckFailed(buffer.status().message().c_str(), __FILE__, __LINE__);
   return std::move(buffer).value();
 }
@@ -35,13 +35,13 @@ void MustSucceed(cudaError_t error, const char* what) {
 
 int64_t CudaBuffer::moves() { return device_moves; }
 
-Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t bytes) {
-  if (place == Place::kDevice) ++device_moves;
+Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t bytes) {
+  if (kind == MemoryKind::kDevice) ++device_moves;
   void* data = nullptr;
-  const cudaError_t error = place == Place::kDevice
+  const cudaError_t error = kind == MemoryKind::kDevice
                                 ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
                                 : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
-  if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(place, data, bytes));
+  if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, data, bytes));
   cudaGetLastError();  // an error of memory leaves the device usable, but is remembered
   // Of a size that no memory has, some drivers say that it is no size.
   const bool is_out = error == cudaErrorMemoryAllocation || error == cudaErrorInvalidValue;
@@ -49,16 +49,17 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(Place place, size_t byt
   size_t free = 0, total = 0;
   MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
   return ResourceExhausted(
-      std::string(place == Place::kDevice ? "device" : "pinned host") +
+      std::string(kind == MemoryKind::kDevice ? "device" : "pinned host") +
       " memory: " + std::to_string(bytes) + " bytes asked for" +
-      (place == Place::kDevice
+      (kind == MemoryKind::kDevice
            ? ", " + std::to_string(free) + " of the device's " + std::to_string(total) + " are free"
            : ""));
 }
 
 CudaBuffer::~CudaBuffer() {
-  if (place_ == Place::kDevice) ++device_moves;
-  MustSucceed(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_), "freeing memory");
+  if (kind_ == MemoryKind::kDevice) ++device_moves;
+  MustSucceed(kind_ == MemoryKind::kDevice ? cudaFree(data_) : cudaFreeHost(data_),
+              "freeing memory");
 }
 
 Stream::Stream() {
@@ -69,7 +70,7 @@ Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "ending a stream"); 
 Result<std::unique_ptr<StagedCopy>> StagedCopy::Create(const Stream* stream) {
   std::unique_ptr<StagedCopy> copy(new StagedCopy(stream));
   for (int i = 0; i < 2; ++i) {
-    OUTRIDER_ASSIGN(copy->pieces_[i], CudaBuffer::Allocate(Place::kPinnedHost, kPieceBytes));
+    OUTRIDER_ASSIGN(copy->pieces_[i], CudaBuffer::Allocate(MemoryKind::kPinnedHost, kPieceBytes));
     MustSucceed(cudaEventCreateWithFlags(&copy->travelled_[i], cudaEventDisableTiming),
                 "making an event");
   }
@@ -109,7 +110,8 @@ const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
     Send();
     const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back().device->bytes();
     const size_t size = std::max(2 * before, room);
-    blocks_.push_back({MustAllocate(Place::kDevice, size), MustAllocate(Place::kPinnedHost, size)});
+    blocks_.push_back(
+        {MustAllocate(MemoryKind::kDevice, size), MustAllocate(MemoryKind::kPinnedHost, size)});
   }
   Block& block = blocks_.back();
   const size_t at = block.used;
@@ -140,7 +142,7 @@ std::byte* PinnedStaging::Take(size_t bytes) {
   const size_t room = Aligned(bytes);
   if (blocks_.empty() || used_ + room > blocks_.back()->bytes()) {
     const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back()->bytes();
-    blocks_.push_back(MustAllocate(Place::kPinnedHost, std::max(2 * before, room)));
+    blocks_.push_back(MustAllocate(MemoryKind::kPinnedHost, std::max(2 * before, room)));
     used_ = 0;
   }
   const size_t at = used_;
@@ -158,7 +160,7 @@ void* Scratch::AtLeast(size_t bytes) {
     if (StreamCapture::Spoil("working memory grows")) return nullptr;
     stream_.Wait();  // whoever reads the old one
     buffer_.reset();
-    buffer_ = MustAllocate(place_, std::bit_ceil(bytes));
+    buffer_ = MustAllocate(kind_, std::bit_ceil(bytes));
   }
   return buffer_->data();
 }

@@ -24,12 +24,12 @@ namespace outrider {
 // done.
 void MustSucceed(cudaError_t error, const char* what);
 
-enum class Place { kDevice, kPinnedHost };
+enum class MemoryKind { kDevice, kPinnedHost };
 
 class CudaBuffer final : public Buffer {
  public:
   // kResourceExhausted when memory is out. Filled with nothing.
-  static Result<std::unique_ptr<CudaBuffer>> Allocate(Place place, size_t bytes);
+  static Result<std::unique_ptr<CudaBuffer>> Allocate(MemoryKind kind, size_t bytes);
   ~CudaBuffer() override;
   CudaBuffer(const CudaBuffer&) = delete;
   CudaBuffer& operator=(const CudaBuffer&) = delete;
@@ -42,9 +42,9 @@ class CudaBuffer final : public Buffer {
   static int64_t moves();
 
  private:
-  CudaBuffer(Place place, void* data, size_t bytes) : place_(place), data_(data), bytes_(bytes) {}
+  CudaBuffer(MemoryKind kind, void* data, size_t bytes) : kind_(kind), data_(data), bytes_(bytes) {}
 
-  const Place place_;
+  const MemoryKind kind_;
   void* const data_;
   const size_t bytes_;
 };
@@ -85,7 +85,7 @@ class StagedCopy {
   int next_ = 0;
 };
 
-// Small arrays to the device, many in one copy: Add gives each its place, Send enqueues the copy of
+// Small arrays to the device, many in one copy: Add gives each its slot, Send enqueues the copy of
 // all that was added. Places and contents stay until Reset.
 class UploadRing {
  public:
@@ -112,7 +112,7 @@ class UploadRing {
   std::vector<Block> blocks_;  // the last one is filled
 };
 
-// Pinned memory for what is on its way to the device: every Take is another place until Reset.
+// Pinned memory for what is on its way to the device: every Take is another slot until Reset.
 class PinnedStaging {
  public:
   std::byte* Take(size_t bytes);
@@ -128,8 +128,8 @@ class PinnedStaging {
 // all graphs void, so it is to come seldom.
 class Scratch {
  public:
-  explicit Scratch(const Stream* stream, Place place = Place::kDevice)
-      : stream_(*stream), place_(place) {}
+  explicit Scratch(const Stream* stream, MemoryKind kind = MemoryKind::kDevice)
+      : stream_(*stream), kind_(kind) {}
   // At least `bytes`; what was there may be gone. Ends the process when memory is out: the memory
   // plan (model/memory_plan.h) leaves room for it.
   void* AtLeast(size_t bytes);
@@ -138,7 +138,7 @@ class Scratch {
 
  private:
   const Stream& stream_;
-  const Place place_;
+  const MemoryKind kind_;
   std::unique_ptr<CudaBuffer> buffer_;
 };
 

@@ -17,7 +17,7 @@ DevicePicks::DevicePicks(const Stream* stream)
     : stream_(*stream),
       ring_(stream),
       device_results_(stream),
-      results_(stream, Place::kPinnedHost),
+      results_(stream, MemoryKind::kPinnedHost),
       drawn_(stream) {}
 
 void DevicePicks::Send(const PickBatch& batch, float* rows, int vocab) {

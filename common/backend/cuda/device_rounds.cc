@@ -13,7 +13,7 @@ DeviceRounds::DeviceRounds(const Stream* stream)
       matches_(stream),
       broken_(stream),
       device_results_(stream),
-      results_(stream, Place::kPinnedHost) {}
+      results_(stream, MemoryKind::kPinnedHost) {}
 
 void DeviceRounds::Decide(const RoundBatch& batch, const LogitRows& rows) {
   OUTRIDER_CHECK(0 < rows.allowed && rows.allowed <= rows.vocab && rows.vocab <= kMaxVocabulary);

@@ -110,7 +110,7 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
     if (total == 0) continue;
     EXPECT_NEAR(row.Total(), total, 1e-15);
     std::vector<double> law(target.size());
-    row.Law(law.data());
+    row.Distribution(law.data());
     double before = 0;
     for (int x = 0; x < vocab; ++x) {
       const double w = want[static_cast<size_t>(x)];
@@ -133,7 +133,7 @@ TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
   EXPECT_EQ(row.Draw(0.2), 0);
   EXPECT_EQ(row.Draw(0.3), 1);
   double law[2];
-  row.Law(law);
+  row.Distribution(law);
   EXPECT_EQ(law[0], 0.25);
   EXPECT_EQ(law[1], 0.75);
 }

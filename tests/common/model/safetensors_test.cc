@@ -298,7 +298,7 @@ TEST_F(Shards, MustNotHoldATensorTwice) {
   const Status twice =
       OpenWithIndex(R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
   EXPECT_EQ(twice.code(), Code::kInvalidArgument);
-  EXPECT_THAT(twice.message(), HasSubstr("two.safetensors: a: stands in another shard too"));
+  EXPECT_THAT(twice.message(), HasSubstr("two.safetensors: a: is in another shard too"));
 }
 
 }  // namespace

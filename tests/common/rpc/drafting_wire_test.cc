@@ -49,12 +49,13 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.max_draft_tokens, 6);
   EXPECT_EQ(back.max_context, 7);
   EXPECT_TRUE(back.acceptance_head);
-  const DrafterWelcome welcome{
-      .model = "large", .vocab_limit = 30, .law_limits = {.mass = 0.99f, .max_entries = 8}};
+  const DrafterWelcome welcome{.model = "large",
+                               .vocab_limit = 30,
+                               .distribution_limits = {.mass = 0.99f, .max_entries = 8}};
   const DrafterWelcome welcomed = FromWire(ToWire(welcome).welcome()).value();
   EXPECT_EQ(welcomed.model, "large");
   EXPECT_EQ(welcomed.vocab_limit, 30);
-  EXPECT_EQ(welcomed.law_limits, welcome.law_limits);
+  EXPECT_EQ(welcomed.distribution_limits, welcome.distribution_limits);
   for (const auto& limit : {std::optional<int>(), std::optional(0), std::optional(4)}) {
     const DrafterLoad load{.sessions = 3, .free_pages = 9, .session_limit = limit};
     EXPECT_EQ(FromWire(ToWire(load).load()), load);
@@ -82,13 +83,13 @@ TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {
     EXPECT_EQ(back.plan.shape, opening.plan.shape);
     EXPECT_EQ(back.traceparent, "00-0-0-01");
   }
-  const std::vector<RoundDecision> decisions = {{.session = 5,
-                                                 .round = 7,
-                                                 .node = 2,
-                                                 .next = {4, 6},
-                                                 .plan = {.round = 8, .shape = Sequences(1, 1)},
-                                                 .acceptance = "ab"},
-                                                {.session = 6, .round = 1}};
+  const std::vector<SessionVerdict> decisions = {{.session = 5,
+                                                  .round = 7,
+                                                  .node = 2,
+                                                  .next = {4, 6},
+                                                  .plan = {.round = 8, .shape = Sequences(1, 1)},
+                                                  .acceptance = "ab"},
+                                                 {.session = 6, .round = 1}};
   const auto back = FromWire(ToWire(decisions).verdicts()).value();
   ASSERT_EQ(back.size(), 2u);
   EXPECT_EQ(back[0].session, 5u);

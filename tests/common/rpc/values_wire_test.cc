@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cctype>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -84,7 +86,17 @@ TEST(ValuesWire, RefusesNumbersOfNoRule) {
     EXPECT_EQ(rule.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(rule.status().message(), HasSubstr(std::to_string(number)));
   }
-  for (const Rule rule : kAllRules) EXPECT_EQ(FromWire(ToWire(rule)).value(), rule);
+}
+
+TEST(ValuesWire, KnowsEveryRuleOfTheProtocolByItsName) {
+  const auto* wire = google::protobuf::GetEnumDescriptor<v1::SpeculationOptions::Rule>();
+  EXPECT_EQ(static_cast<size_t>(wire->value_count()), std::size(kRuleTraits) + 1);  // RULE_DEFAULT
+  for (const auto& [rule, name, many_paths] : kRuleTraits) {
+    EXPECT_EQ(FromWire(ToWire(rule)).value(), rule);
+    std::string wire_name = "RULE_";
+    for (const char c : name) wire_name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    EXPECT_EQ(v1::SpeculationOptions::Rule_Name(ToWire(rule)), wire_name);
+  }
 }
 
 }  // namespace

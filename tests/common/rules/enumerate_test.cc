@@ -35,7 +35,7 @@ TEST(EnumeratingCoins, MeetsEveryOutcomeOnceWithItsProbability) {
     while (heads < 2 && coins.Flip(Purpose::kAccept, heads, 0, heads == 0 ? 0.5 : 0.25)) ++heads;
     EXPECT_EQ(coins.Next(heads, kLaw), -1);
     by_count[heads] += all.probability();
-    EXPECT_EQ(coins.next_law()[1], 0.75);
+    EXPECT_EQ(coins.next_distribution()[1], 0.75);
     ++runs;
   } while (all.Advance());
   EXPECT_EQ(runs, 3);
@@ -87,10 +87,10 @@ TEST(EnumeratingCoins, AnswersACoinAskedTwiceFromOneNumber) {
 EnumeratedPair Pair() {
   return {2,
           [](std::span<const TokenId>) {
-            return EnumeratedPair::Law{0.25, 0.75};
+            return EnumeratedPair::Row{0.25, 0.75};
           },
           [](std::span<const TokenId>) {
-            return EnumeratedPair::Law{0.5, 0.5};
+            return EnumeratedPair::Row{0.5, 0.5};
           }};
 }
 

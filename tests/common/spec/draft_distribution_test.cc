@@ -69,13 +69,13 @@ TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
   }
 }
 
-// law_rounding.h, as a device uses it: on arrays of its own.
+// weight_rounding.h, as a device uses it: on arrays of its own.
 TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
   const std::vector<float> values = {0.5f, 0.25f, 0.125f, 0.125f};
   const auto kept = [&](int n, float limit) {
     double mass = -1;
     const int count =
-        KeptOfLaw([&](int i) { return values[static_cast<size_t>(i)]; }, n, limit, &mass);
+        KeptEntries([&](int i) { return values[static_cast<size_t>(i)]; }, n, limit, &mass);
     double sum = 0;
     for (int i = 0; i < count; ++i) sum += static_cast<double>(values[static_cast<size_t>(i)]);
     EXPECT_EQ(mass, sum);
@@ -90,10 +90,10 @@ TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
 }
 
 TEST(LawRounding, SharesAreRoundedDown) {
-  const LawShare third = ShareOfLaw(1.f, 3.);
+  const WeightShare third = ShareOf(1.f, 3.);
   EXPECT_EQ(third.weight, 21845u);
   EXPECT_NEAR(third.fraction, 1. / 3, 1e-10);
-  const LawShare all = ShareOfLaw(0.25f, 0.25);
+  const WeightShare all = ShareOf(0.25f, 0.25);
   EXPECT_EQ(all.weight, kDraftWeightTotal);
   EXPECT_EQ(all.fraction, 0.);
 }
@@ -101,7 +101,7 @@ TEST(LawRounding, SharesAreRoundedDown) {
 TEST(LawRounding, NoCoinReachesAnEntryOfNoWeight) {
   const std::vector<uint32_t> weights = {65533, 2, 1, 0, 0};
   const auto at = [&](double coin) {
-    return LawEntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
+    return EntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
   };
   EXPECT_EQ(at(0.), 0);
   EXPECT_EQ(at(65532.999 / 65536), 0);

@@ -6,10 +6,11 @@ namespace outrider {
 namespace {
 
 TEST(ParseRule, ReadsEveryRulesName) {
-  for (const Rule rule : kAllRules) {
-    const Result<Rule> parsed = ParseRule(RuleName(rule));
-    ASSERT_TRUE(parsed.ok()) << RuleName(rule);
-    EXPECT_EQ(*parsed, rule);
+  for (const RuleTraits& rule : kRuleTraits) {
+    EXPECT_EQ(RuleName(rule.rule), rule.name);
+    const Result<Rule> parsed = ParseRule(rule.name);
+    ASSERT_TRUE(parsed.ok()) << rule.name;
+    EXPECT_EQ(*parsed, rule.rule);
   }
 }
 
@@ -24,13 +25,16 @@ TEST(ParseRule, NamesTheRulesThatThereAre) {
 TEST(DraftKindOf, FollowsFromRuleAndTemperature) {
   EXPECT_EQ(DraftKindOf(Rule::kBlock, false), DraftKind::kSampled);
   EXPECT_EQ(DraftKindOf(Rule::kGumbel, false), DraftKind::kRace);
-  for (const Rule rule : kAllRules) EXPECT_EQ(DraftKindOf(rule, true), DraftKind::kArgmax);
+  for (const RuleTraits& rule : kRuleTraits)
+    EXPECT_EQ(DraftKindOf(rule.rule, true), DraftKind::kArgmax);
 }
 
 TEST(TakesManyPaths, IsFalseForTheRulesOfOneSequence) {
-  for (const Rule rule : kAllRules) {
+  for (const auto& [rule, name, many_paths] : kRuleTraits) {
     EXPECT_EQ(TakesManyPaths(rule), rule == Rule::kSpecTr || rule == Rule::kMultiRound ||
-                                        rule == Rule::kMultiPathBlock || rule == Rule::kGumbel);
+                                        rule == Rule::kMultiPathBlock || rule == Rule::kGumbel)
+        << name;
+    EXPECT_EQ(TakesManyPaths(rule), many_paths) << name;
   }
 }
 

@@ -122,8 +122,8 @@ std::string AppendError(DraftChunk chunk) {
 
 TEST(DraftTree, NamesWhatIsWrongWithAPart) {
   EXPECT_THAT(AppendError({.tokens = {3, 5}, .parents = {1}}), HasSubstr("1 parents for 2"));
-  EXPECT_THAT(AppendError({.tokens = {3}, .parents = {3}}), HasSubstr("behind node 3 of 2"));
-  EXPECT_THAT(AppendError({.tokens = {3}, .parents = {-1}}), HasSubstr("behind node -1"));
+  EXPECT_THAT(AppendError({.tokens = {3}, .parents = {3}}), HasSubstr("after node 3 of 2"));
+  EXPECT_THAT(AppendError({.tokens = {3}, .parents = {-1}}), HasSubstr("after node -1"));
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {0}}), HasSubstr("two parts"));
   EXPECT_THAT(AppendError({.tokens = {3, 3}, .parents = {1, 2}, .distributions = {kHalves}}),
               HasSubstr("node 2: no row"));

@@ -30,7 +30,7 @@ class HeadDataFile : public ::testing::Test {
                          .repetition_penalty = 1.1f,
                          .presence_penalty = 0.2f,
                          .frequency_penalty = -0.3f},
-            .law_limits = {.mass = 0.99f, .max_entries = 32}};
+            .distribution_limits = {.mass = 0.99f, .max_entries = 32}};
   }
   static HeadExample Example(int i) {
     const auto x = static_cast<float>(i);

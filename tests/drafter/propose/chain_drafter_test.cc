@@ -43,10 +43,10 @@ TEST_F(ChainDrafterTest, EverySessionMustDraftAChain) {
   Hold(connection, 2, 0);  // a verdict on it may come at any time
   EXPECT_EQ(Depths(), 0);
   parts_->sessions.Forget(connection, 2);
-  Hold(connection, Request(3, Sequences(2, 4)));
+  Hold(connection, Opening(3, Sequences(2, 4)));
   EXPECT_EQ(Depths(), 0);
   parts_->sessions.Forget(connection, 3);
-  SessionOpening trained = Request(4, Sequences(1, 4));
+  SessionOpening trained = Opening(4, Sequences(1, 4));
   trained.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
   Hold(connection, trained).prompt = 1;
   EXPECT_EQ(Depths(), 0);

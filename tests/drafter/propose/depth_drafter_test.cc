@@ -100,11 +100,11 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
     Build({.head = &head}, {.total_pages = 1024});
     model_->set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(5)); });
     VerifierConnection& connection = Connect(1);
-    SessionOpening open = Request(0, Sequences(1, 3), std::vector<TokenId>(kCatchUpTokens + 1, 3));
+    SessionOpening open = Opening(0, Sequences(1, 3), std::vector<TokenId>(kCatchUpTokens + 1, 3));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
     HeldSession& held = Hold(connection, open);
     while (held.mirror->session.drafting()) RunPass();
-    const RoundDecision verdict{
+    const SessionVerdict verdict{
         .session = 0, .round = 1, .node = 2, .next = {7}, .acceptance = "\xc0\xc0\xc0"};
     for (uint64_t id = 1; id <= 40; ++id) {
       parts_->head.OnVerdict(held, verdict, clock_.Now());

@@ -170,13 +170,13 @@ TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
 TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Begin(true);
   // Sampled: 16 bytes a row and 8 an entry, of which there are no more than ids allowed.
-  Push(Session(1, 6));
+  Push(Opening(1, 6));
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 27));
   EXPECT_EQ(model_->device()->bytes_to_host(), counts_.bytes);
   // The argmax and one more.
-  SessionOpening greedy = Session(2, 6);
+  SessionOpening greedy = Opening(2, 6);
   greedy.kind = DraftKind::kArgmax;
   Push(greedy);
   (void)TheDraft();
@@ -189,7 +189,7 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
 TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   limits_ = {.mass = 1.f, .max_entries = 3};
   Begin(true);
-  Push(Session(1, 6));
+  Push(Opening(1, 6));
   const DraftTree draft = TheDraft();
   for (int node = 0; node < 6; ++node) EXPECT_EQ(draft.distribution(node).ids.size(), 3u);
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 3));
@@ -198,7 +198,7 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
 // As many depths in one go as are sent together.
 TEST_F(DeviceDraftTest, ChainsRunToTheNextPart) {
   Begin(true);
-  Push(Session(1, 9));
+  Push(Opening(1, 9));
   for (const size_t tokens : {4, 4, 1}) {
     EXPECT_TRUE(loop_->Step());
     EXPECT_EQ(TokensSent(), tokens);
@@ -210,8 +210,8 @@ TEST_F(DeviceDraftTest, ChainsRunToTheNextPart) {
 TEST_F(DeviceDraftTest, EachPassIsReported) {
   Begin(true);
   model_->set_graph_counts({.launches = 5, .captures = 2});
-  Push(Session(1, 4, {1, 2, 3}));
-  Push(Session(2, 4, {4, 5}));
+  Push(Opening(1, 4, {1, 2, 3}));
+  Push(Opening(2, 4, {4, 5}));
   StepToRest();
   ASSERT_EQ(counts_.reports.size(), 4u);
   for (const StepReport& report : counts_.reports) {
@@ -230,8 +230,8 @@ TEST_F(DeviceDraftTest, EachPassIsReported) {
 // No part of a draft comes later for another one's sake.
 TEST_F(DeviceDraftTest, ChainsEndWithTheFirstPartThatIsDue) {
   Begin(true);
-  Push(Session(1, 2));
-  Push(Session(2, 7));
+  Push(Opening(1, 2));
+  Push(Opening(2, 7));
   loop_->Step();
   EXPECT_EQ(TokensSent(), 2u);
   EXPECT_THAT(Passes(), ElementsAre(0, 1));
@@ -252,7 +252,7 @@ TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
   for (const bool on_device : {false, true}) {
     Begin(on_device);
     for (uint64_t id = 0; id < 5; ++id) {
-      SessionOpening open = Session(id, 16, {1, 2, static_cast<TokenId>(id)});
+      SessionOpening open = Opening(id, 16, {1, 2, static_cast<TokenId>(id)});
       open.kind = static_cast<DraftKind>(id % 3);
       open.sampling.presence_penalty = 1.f;
       Push(open);
@@ -279,7 +279,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   for (int kind = 0; kind < 5; ++kind) {
     limits_.max_entries = kind == 4 ? kMaxChainEntries + 1 : kMaxChainEntries;
     Begin(true, {.head = kind == 2 ? &Head() : nullptr});
-    SessionOpening open = Session(1, 4);
+    SessionOpening open = Opening(1, 4);
     if (kind == 0) open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.001f};
     if (kind == 1) open.plan.stop = {.kind = StopRule::Kind::kEntropy, .threshold = 90.f};
     if (kind == 2) open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.999f};
@@ -291,7 +291,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   // The head's rule without a head is a fixed length.
   limits_.max_entries = kMaxChainEntries;
   Begin(true);
-  SessionOpening open = Session(1, 4);
+  SessionOpening open = Opening(1, 4);
   open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.4f};
   Push(open);
   StepToRest();
@@ -305,7 +305,7 @@ TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
     std::vector<DraftTree> drafts[2];
     for (const bool on_device : {false, true}) {
       Begin(on_device, {}, {.eos_token_ids = {2, 9, 11, 20}});
-      SessionOpening open = Session(id, 8);
+      SessionOpening open = Opening(id, 8);
       open.kind = static_cast<DraftKind>(id % 3);
       Push(open);
       drafts[on_device].push_back(TheDraft());
@@ -338,7 +338,7 @@ TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
   // 5 tokens and 11 that are fed of the draft fill 4 pages.
   for (const int pages : {4, 3}) {
     Begin(true, {}, {.total_pages = pages});
-    Push(Session(1, 12));
+    Push(Opening(1, 12));
     const DraftTree draft = TheDraft();
     EXPECT_EQ(draft.size(), pages == 4 ? 12 : 0);
     EXPECT_EQ(loop_->load().sessions, pages == 4 ? 1 : 0);
@@ -347,8 +347,8 @@ TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
 
 TEST_F(DeviceDraftTest, AChainThatFailsIsRefused) {
   Begin(true);
-  Push(Session(1, 8));
-  Push(Session(2, 8));
+  Push(Opening(1, 8));
+  Push(Opening(2, 8));
   loop_->Step();
   EXPECT_EQ(TokensSent(), 8u);
   model_->FailNextForward(Internal("lost"));
@@ -399,8 +399,8 @@ TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
       if (on_device) {
         model_->set_draft_device(std::make_shared<OtherTokens>(model_->draft_device(), depth));
       }
-      Push(Session(1, 4, {1, 2}));
-      Push(Session(2, 4, {3, 4}));
+      Push(Opening(1, 4, {1, 2}));
+      Push(Opening(2, 4, {3, 4}));
       StepToRest();
       std::map<uint64_t, std::vector<DraftPart>> parts;
       for (DraftPart& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
@@ -416,8 +416,8 @@ TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
 // A long prompt is read in parts, of which only the last one has a row.
 TEST_F(DeviceDraftTest, PartsOfPromptsHaveNoRows) {
   Begin(true, {.max_chunk_tokens = 4});
-  Push(Session(1, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-  Push(Session(2, 3, {1, 2, 3}));
+  Push(Opening(1, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  Push(Opening(2, 3, {1, 2, 3}));
   StepToRest();
   EXPECT_EQ(counts_.rows, 2 + 3);
 }
@@ -425,10 +425,10 @@ TEST_F(DeviceDraftTest, PartsOfPromptsHaveNoRows) {
 TEST_F(DeviceDraftTest, AFailedPassReadsNothing) {
   Begin(true);
   model_->FailNextForward(Internal("lost"));
-  Push(Session(1, 3));
+  Push(Opening(1, 3));
   StepToRest();
   EXPECT_EQ(counts_.rows, 0);
-  Push(Session(2, 3));
+  Push(Opening(2, 3));
   StepToRest();
   EXPECT_EQ(counts_.rows, 3);
 }

@@ -27,11 +27,11 @@ class DraftAheadTest : public LoopTest {
   // Sends the verdict and moves `session` along.
   void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
               const DraftPlan& plan) {
-    Push(RoundDecision{.session = session.session,
-                       .round = session.plan.round,
-                       .node = node,
-                       .next = {next},
-                       .plan = plan});
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = {next},
+                        .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.push_back(next);
@@ -53,7 +53,7 @@ TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax}) {
     for (int node = 0; node <= 3; ++node) {
       Start({}, kAhead);
-      SessionOpening session = Of(kind, Session(1, 3));
+      SessionOpening session = Of(kind, Opening(1, 3));
       Push(session);
       const DraftTree draft = TheDraft();
       const size_t passes = model_->batches().size();
@@ -76,7 +76,7 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
     Start({}, kAhead);
     for (TokenId next = 0; next < kVocab; ++next) {
       for (int node = 0; node <= 3; ++node) {
-        SessionOpening session = Of(kind, Session(1, 3));
+        SessionOpening session = Of(kind, Opening(1, 3));
         Push(session);
         const DraftTree draft = TheDraft();
         Decide(session, draft, node, next, {.round = 2, .shape = Sequences(1, 3)});
@@ -121,7 +121,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     Start(model, options);
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &observer);
     link_ = Connect(kConnection);
-    SessionOpening session = Of(kKinds[run % 3], Session(1, shapes[below(6)]));
+    SessionOpening session = Of(kKinds[run % 3], Opening(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
     session.plan.stop = stops[below(5)];
@@ -155,7 +155,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
 TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
   for (const int length : {1, 2, 3, 6}) {
     Start({}, kAhead);
-    SessionOpening session = Session(1, 4);
+    SessionOpening session = Opening(1, 4);
     Push(session);
     const DraftTree draft = TheDraft();
     Decide(session, draft, 0, LikelyBehind(session, draft, 0),
@@ -185,7 +185,7 @@ TEST_F(DraftAheadTest, NoMoreTokensAreFedThanTheBudgetSays) {
   size_t most = 0;
   for (const int budget : {0, 1, 7, 13}) {
     Start({}, {.ahead_tokens = budget, .max_ahead_rows = 4});
-    Push(Session(1, 4));
+    Push(Opening(1, 4));
     StepToRest();
     const size_t without = 5 + 3;
     EXPECT_LE(fed(), without + static_cast<size_t>(budget));
@@ -199,9 +199,9 @@ TEST_F(DraftAheadTest, NoMoreTokensAreFedThanTheBudgetSays) {
 
 TEST_F(DraftAheadTest, WorkThatIsDueComesFirst) {
   Start({}, kAhead);
-  Push(Session(1, 4));
+  Push(Opening(1, 4));
   for (int i = 0; i < 5; ++i) loop_->Step();  // in the midst of working ahead
-  Push(Session(2, 4, {9, 8, 7}));
+  Push(Opening(2, 4, {9, 8, 7}));
   for (int i = 0; i < 4; ++i) {
     loop_->Step();
     const auto& batch = model_->batches().back();
@@ -213,11 +213,11 @@ TEST_F(DraftAheadTest, WorkThatIsDueComesFirst) {
 TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
   // Pages of 4 tokens: a session of 6 and its draft of 4 take 3, its guesses the rest.
   Start({.page_tokens = 4, .total_pages = 8}, kAhead);
-  Push(Session(1, 4, {1, 2, 3, 4, 5, 6}));
+  Push(Opening(1, 4, {1, 2, 3, 4, 5, 6}));
   StepToRest();
   EXPECT_LT(model_->free_pages(), 3);
   (void)link_->TakeDrafts();
-  const SessionOpening other = Session(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
+  const SessionOpening other = Opening(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
   Push(other);
   StepToRest();
   const std::vector<DraftPart> parts = link_->TakeDrafts();
@@ -231,7 +231,7 @@ TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
 
 TEST_F(DraftAheadTest, SessionsTakeTurns) {
   Start({}, {.ahead_tokens = 64, .max_ahead_rows = 4});
-  for (uint64_t id = 1; id <= 4; ++id) Push(Session(id, 2, {static_cast<TokenId>(id), 2, 3}));
+  for (uint64_t id = 1; id <= 4; ++id) Push(Opening(id, 2, {static_cast<TokenId>(id), 2, 3}));
   while (link_->TakeDrafts().size() < 4) loop_->Step();
   loop_->Step();
   const auto& batch = model_->batches().back();

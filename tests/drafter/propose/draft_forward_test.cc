@@ -35,7 +35,7 @@ class DraftForwardTest : public PartsTest {
 TEST_F(DraftForwardTest, EachShareGetsTheRowsOfItsOwnTokens) {
   Build({.chunk_depths = 8});
   VerifierConnection& connection = Connect(1);
-  Hold(connection, Request(1, Sequences(3, 3), {5, 6}));
+  Hold(connection, Opening(1, Sequences(3, 3), {5, 6}));
   RunPass();
   Hold(connection, 2, 2, {1, 2, 3, 4, 5, 6});
   Hold(connection, 3, 2, {7, 8});
@@ -61,7 +61,7 @@ TEST_F(DraftForwardTest, StatesComeWhereSomebodyWantsThem) {
   Build();
   VerifierConnection& connection = Connect(1);
   Hold(connection, 1, 2, {5, 6});
-  SessionOpening trained = Request(2, Sequences(1, 2), {7, 8});
+  SessionOpening trained = Opening(2, Sequences(1, 2), {7, 8});
   trained.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
   Hold(connection, trained).prompt = 1;
   const std::vector<PassShare> shares = PlanPass(parts_->sessions, {});

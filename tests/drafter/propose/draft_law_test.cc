@@ -90,7 +90,7 @@ class DraftLawTest : public LoopTest {
   void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit,
              const StopRule& stop = {}) {
     Start({.vocab_size = 12, .order = 1}, {}, 12);
-    SessionOpening session = Session(1, shape);
+    SessionOpening session = Opening(1, shape);
     session.sampling = {.temperature = 0.8f, .top_k = 9, .top_p = 0.95f};
     session.plan.stop = stop;
     Push(session);
@@ -111,11 +111,11 @@ class DraftLawTest : public LoopTest {
       }
       visit(depths);
       if (HasFailure()) return;
-      Push(RoundDecision{.session = 1,
-                         .round = round,
-                         .node = 0,
-                         .next = {},
-                         .plan = {.round = round + 1, .shape = shape, .stop = stop}});
+      Push(SessionVerdict{.session = 1,
+                          .round = round,
+                          .node = 0,
+                          .next = {},
+                          .plan = {.round = round + 1, .shape = shape, .stop = stop}});
     }
   }
 };
@@ -226,7 +226,7 @@ TEST_F(DraftLawTest, RowsKeepTheVerifiersLimits) {
   limits_ = {.mass = 1.f, .max_entries = 3};
   Start();
   for (const int count : {1, 4}) {
-    Push(Session(1, Sequences(count, 8)));
+    Push(Opening(1, Sequences(count, 8)));
     const DraftTree draft = TheDraft();
     EXPECT_TRUE(Validate(draft, Sequences(count, 8), /*with_distributions=*/true, kVocab).ok());
     for (int node = 0; node <= draft.size(); ++node) {

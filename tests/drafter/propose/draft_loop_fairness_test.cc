@@ -30,7 +30,7 @@ class DraftLoopFairness : public LoopTest {
     for (const DrafterLoad& load : link.TakeLoads()) limits.push_back(load.session_limit.value());
     return limits;
   }
-  static RoundDecision Verdict(uint64_t session) {
+  static SessionVerdict Verdict(uint64_t session) {
     return {.session = session,
             .round = 1,
             .node = 0,
@@ -41,7 +41,7 @@ class DraftLoopFairness : public LoopTest {
 
 TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
   Start({}, {.max_sessions = 4});
-  for (uint64_t s = 1; s <= 4; ++s) Push(Session(s, 2));
+  for (uint64_t s = 1; s <= 4; ++s) Push(Opening(s, 2));
   StepToRest();
   EXPECT_THAT(Refused(*link_), IsEmpty()) << "alone it has them all";
   Limits(*link_);
@@ -49,9 +49,9 @@ TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
   const auto other = Connect(kOther);
   StepToRest();
   EXPECT_THAT(Limits(*other), ElementsAre(2)) << "half of four, though all are taken";
-  Push(Session(1, 2), kOther);
-  Push(Session(2, 2), kOther);
-  Push(Session(3, 2), kOther);
+  Push(Opening(1, 2), kOther);
+  Push(Opening(2, 2), kOther);
+  Push(Opening(3, 2), kOther);
   StepToRest();
   EXPECT_THAT(Refused(*other), ElementsAre(3)) << "more than its part would be another's";
   EXPECT_EQ(loop_->load().sessions, 4);
@@ -71,33 +71,33 @@ TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
 TEST_F(DraftLoopFairness, ASessionThatGivesWayInTheMiddleOfItsDraftIsAnswered) {
   Start({}, {.max_sessions = 2});
   const auto other = Connect(kOther);
-  Push(DepthByDepth(Session(1, 4)));
-  Push(DepthByDepth(Session(2, 4)));
+  Push(DepthByDepth(Opening(1, 4)));
+  Push(DepthByDepth(Opening(2, 4)));
   loop_->Step();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty()) << "still drafting";
-  Push(Session(5, 4), kOther);
+  Push(Opening(5, 4), kOther);
   StepToRest();
   EXPECT_THAT(Refused(*link_), ElementsAre(2));
-  ExpectSameDraft(Assemble(other->TakeDrafts()), Oracle(Session(5, 4)));
+  ExpectSameDraft(Assemble(other->TakeDrafts()), Oracle(Opening(5, 4)));
 }
 
 TEST_F(DraftLoopFairness, PagesAreSharedToo) {
   // 28 pages of 4 tokens. One verifier's four sessions take 7 pages each, with their drafts.
   Start({.total_pages = 28});
   const std::vector<TokenId> prompt(24, 3);
-  for (uint64_t s = 1; s <= 4; ++s) Push(Session(s, 2, prompt));
+  for (uint64_t s = 1; s <= 4; ++s) Push(Opening(s, 2, prompt));
   StepToRest();
   EXPECT_THAT(Refused(*link_), IsEmpty());
   const auto other = Connect(kOther);
-  Push(Session(1, 2, prompt), kOther);
+  Push(Opening(1, 2, prompt), kOther);
   StepToRest();
-  ExpectSameDraft(Assemble(other->TakeDrafts()), Oracle(Session(1, 2, prompt)));
+  ExpectSameDraft(Assemble(other->TakeDrafts()), Oracle(Opening(1, 2, prompt)));
   EXPECT_EQ(loop_->load().sessions, 4) << "one gave way";
   for (uint64_t s = 1; s <= 4; ++s) Push(Verdict(s));
   StepToRest();
   EXPECT_THAT(Refused(*link_), ElementsAre(4));
   // The larger one cannot take them back.
-  Push(Session(9, 2, prompt));
+  Push(Opening(9, 2, prompt));
   StepToRest();
   EXPECT_THAT(Refused(*link_), ElementsAre(9));
   EXPECT_EQ(loop_->load().sessions, 4);
@@ -107,12 +107,12 @@ TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
   // A pass has room for four sessions' drafts.
   Start({}, {.chunk_depths = 1, .max_step_tokens = 4});
   const auto other = Connect(kOther);
-  for (uint64_t s = 1; s <= 12; ++s) Push(Session(s, 8, {3}));
+  for (uint64_t s = 1; s <= 12; ++s) Push(Opening(s, 8, {3}));
   loop_->Step();
   link_->TakeDrafts();
   // Behind twelve plans that are older, two of another verifier.
-  Push(Session(1, 8, {3}), kOther);
-  Push(Session(2, 8, {3}), kOther);
+  Push(Opening(1, 8, {3}), kOther);
+  Push(Opening(2, 8, {3}), kOther);
   loop_->Step();
   std::set<uint64_t> answered;
   for (const DraftPart& draft : other->TakeDrafts()) answered.insert(draft.session);
@@ -124,8 +124,8 @@ TEST_F(DraftLoopFairness, APromptOfOneDoesNotWaitForAllPromptsOfAnother) {
   Start({.total_pages = 1024}, {.max_step_tokens = 32, .max_chunk_tokens = 16});
   const auto other = Connect(kOther);
   const std::vector<TokenId> prompt(160, 3);
-  for (uint64_t s = 1; s <= 8; ++s) Push(Session(s, 1, prompt));
-  Push(Session(1, 1, prompt), kOther);
+  for (uint64_t s = 1; s <= 8; ++s) Push(Opening(s, 1, prompt));
+  Push(Opening(1, 1, prompt), kOther);
   int steps = 0;
   std::vector<DraftPart> drafts;
   while (drafts.empty() && steps < 1000) {
@@ -139,7 +139,7 @@ TEST_F(DraftLoopFairness, APromptOfOneDoesNotWaitForAllPromptsOfAnother) {
 TEST_F(DraftLoopFairness, AVerifierThatIsNotWantedFinishesItsSessionsAndIsClosed) {
   Start({}, {.max_sessions = 4});
   const auto other = Connect(kOther);
-  Push(Session(1, 2));
+  Push(Opening(1, 2));
   StepToRest();
   Limits(*link_);
   Push(WantedEvent{false});
@@ -160,7 +160,7 @@ TEST_F(DraftLoopFairness, AVerifierThatIsNotWantedFinishesItsSessionsAndIsClosed
 
 TEST_F(DraftLoopFairness, AVerifierThatIsWantedAgainIsKept) {
   Start({}, {.max_sessions = 4});
-  Push(Session(1, 2));
+  Push(Opening(1, 2));
   Push(WantedEvent{false});
   StepToRest();
   Push(WantedEvent{true});

@@ -28,16 +28,16 @@ class DraftLoopLimits : public LoopTest {
   }
 
   // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
-  void ExpectNonsense(RoundDecision verdict) {
+  void ExpectNonsense(SessionVerdict verdict) {
     Start();
-    Push(Session(1, 3));
+    Push(Opening(1, 3));
     ASSERT_FALSE(TheDraft().empty());
     verdict.session = 1;
     Push(verdict);
     ExpectRefused(1, verdict.plan.round);
     ExpectEverythingBack();
     // It is served again once it is opened again.
-    Push(Session(1, 3));
+    Push(Opening(1, 3));
     EXPECT_FALSE(TheDraft().empty());
   }
 };
@@ -64,14 +64,14 @@ TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
 
 TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   Start();
-  Push(DepthByDepth(Session(1, 5)));
+  Push(DepthByDepth(Opening(1, 5)));
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(1, 2);
 }
 
@@ -83,27 +83,27 @@ TEST_F(DraftLoopLimits, TokensOutsideOfTheVocabularyEndTheMirror) {
 
 TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
   Start();
-  Push(Session(1, 3));
+  Push(Opening(1, 3));
   (void)TheDraft();
-  const RoundDecision verdict{.session = 1,
-                              .round = 1,
-                              .node = 3,
-                              .next = {1},
-                              .plan = {.round = 2, .shape = Sequences(1, 2)}};
-  Push(std::vector<RoundDecision>{verdict, verdict});
+  const SessionVerdict verdict{.session = 1,
+                               .round = 1,
+                               .node = 3,
+                               .next = {1},
+                               .plan = {.round = 2, .shape = Sequences(1, 2)}};
+  Push(std::vector<SessionVerdict>{verdict, verdict});
   ExpectRefused(1, 2);
   ExpectEverythingBack();
 }
 
 TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
   Start();
-  Push(RoundDecision{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(44, 2);
 }
 
 TEST_F(DraftLoopLimits, SessionsThatCannotBeAreRefused) {
   Start();
-  std::vector<SessionOpening> impossible(6, Session(1, 3));
+  std::vector<SessionOpening> impossible(6, Opening(1, 3));
   impossible[0].tokens.clear();
   impossible[0].prompt_tokens = 0;
   impossible[1].prompt_tokens = 6;
@@ -120,59 +120,59 @@ TEST_F(DraftLoopLimits, SessionsThatCannotBeAreRefused) {
 
 TEST_F(DraftLoopLimits, NoVocabularyInCommonIsRefused) {
   Start({}, {}, /*vocab_limit=*/0);
-  Push(Session(1, 3));
+  Push(Opening(1, 3));
   ExpectRefused(1, 1);
 }
 
 TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
   Start({}, {.max_sessions = 2});
-  Push(Session(1, 1));
-  Push(Session(2, 1));
+  Push(Opening(1, 1));
+  Push(Opening(2, 1));
   StepToRest();
   (void)link_->TakeDrafts();
-  Push(Session(3, 1));
+  Push(Opening(3, 1));
   ExpectRefused(3, 1);
-  Push(Session(2, 1));  // replacing is no new session
+  Push(Opening(2, 1));  // replacing is no new session
   EXPECT_FALSE(TheDraft().empty());
   Push(CloseEvent{1});
-  Push(Session(3, 1));
+  Push(Opening(3, 1));
   EXPECT_FALSE(TheDraft().empty());
 }
 
 TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   Start({.page_tokens = 4, .total_pages = 3});
-  Push(Session(1, 4));  // 5 tokens and 3 to come: 2 pages
+  Push(Opening(1, 4));  // 5 tokens and 3 to come: 2 pages
   EXPECT_FALSE(TheDraft().empty());
-  Push(Session(2, 4));
+  Push(Opening(2, 4));
   ExpectRefused(2, 1);
   // The first one takes the last page with its next plan, and finds none with the one after.
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 4,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 3)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 3)}});
   EXPECT_FALSE(TheDraft().empty());
   EXPECT_EQ(model_->free_pages(), 0);
-  Push(RoundDecision{.session = 1,
-                     .round = 2,
-                     .node = 3,
-                     .next = {1},
-                     .plan = {.round = 3, .shape = Sequences(1, 3)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 2,
+                      .node = 3,
+                      .next = {1},
+                      .plan = {.round = 3, .shape = Sequences(1, 3)}});
   ExpectRefused(1, 3);
   ExpectEverythingBack();
 }
 
 TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
   Start({.page_tokens = 4, .total_pages = 4});
-  Push(Session(1, 2));
+  Push(Opening(1, 2));
   EXPECT_FALSE(TheDraft().empty());
-  Push(Session(2, 4));
+  Push(Opening(2, 4));
   loop_->Step();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {1, 2, 3, 4},
-                     .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {1, 2, 3, 4},
+                      .plan = {.round = 2, .shape = Sequences(1, 4)}});
   StepToRest();
   const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(2));
@@ -184,7 +184,7 @@ TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
 
 TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
   Start();
-  Push(Session(1, 3));
+  Push(Opening(1, 3));
   model_->FailNextForward(Internal("broken"));
   ExpectRefused(1, 1);
   ExpectEverythingBack();
@@ -192,19 +192,19 @@ TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
 
 TEST_F(DraftLoopLimits, PlansAreCutToTheLongestDraft) {
   Start({}, {.max_draft_length = 4});
-  Push(Session(1, 1 << 30));
+  Push(Opening(1, 1 << 30));
   EXPECT_EQ(TheDraft().size(), 4);
   Push(CloseEvent{1});
-  Push(Session(2, -3));
+  Push(Opening(2, -3));
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
 }
 
 TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
   Start({}, {.max_draft_length = 4, .max_draft_tokens = 12});
-  Push(Session(1, Sequences(3, 4)));
+  Push(Opening(1, Sequences(3, 4)));
   EXPECT_EQ(TheDraft().total_draws(), 12);
-  Push(Session(2, Sequences(3, 1 << 30)));  // cut to the longest draft first
+  Push(Opening(2, Sequences(3, 1 << 30)));  // cut to the longest draft first
   EXPECT_EQ(TheDraft().total_draws(), 12);
   constexpr int kMost = std::numeric_limits<int>::max();
   const std::vector<DraftShape> impossible = {Sequences(4, 4),
@@ -216,15 +216,15 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
                                               Sequences(-1, 2),
                                               {.length = 4, .branching = {kMost, kMost, kMost}}};
   for (const DraftShape& shape : impossible) {
-    Push(Session(3, shape));
+    Push(Opening(3, shape));
     ExpectRefused(3, 1);
   }
   // And with a verdict.
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
   ExpectRefused(1, 2);
   Push(CloseEvent{2});
   StepToRest();
@@ -233,37 +233,37 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
 
 TEST_F(DraftLoopLimits, ADepthThatNoForwardPassHoldsIsRefused) {
   Start({.max_batch_tokens = 6});
-  Push(Session(1, Sequences(6, 3)));
+  Push(Opening(1, Sequences(6, 3)));
   EXPECT_EQ(TheDraft().total_draws(), 18);
-  Push(Session(2, Sequences(7, 3)));
+  Push(Opening(2, Sequences(7, 3)));
   ExpectRefused(2, 1);
 }
 
 TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
   Start({}, {.max_step_tokens = 8});
-  for (uint64_t id = 1; id <= 4; ++id) Push(Session(id, Sequences(5, 4), {1, 2}));
-  Push(Session(5, 4, {1, 2}));
+  for (uint64_t id = 1; id <= 4; ++id) Push(Opening(id, Sequences(5, 4), {1, 2}));
+  Push(Opening(5, 4, {1, 2}));
   StepToRest();
   std::map<uint64_t, std::vector<DraftPart>> drafts;
   for (DraftPart& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
   EXPECT_THAT(drafts, SizeIs(5));
   for (auto& [id, parts] : drafts) {
     ExpectSameDraft(Assemble(std::move(parts)),
-                    Oracle(Session(id, Sequences(id < 5 ? 5 : 1, 4), {1, 2})));
+                    Oracle(Opening(id, Sequences(id < 5 ? 5 : 1, 4), {1, 2})));
   }
 }
 
 TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   Start({.max_position_embeddings = 8});
-  const SessionOpening session = Session(1, 10);
+  const SessionOpening session = Opening(1, 10);
   Push(session);
   // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
   ExpectSameDraft(TheDraft(), Oracle(session, {.round = 1, .shape = Sequences(1, 4)}));
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 4,
-                     .next = {},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 4,
+                      .next = {},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   ExpectRefused(1, 2);
 }
 
@@ -281,10 +281,10 @@ TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
 
 TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
   Start({.max_batch_tokens = 64}, {.max_step_tokens = 40, .max_chunk_tokens = 36});
-  Push(Session(1, 100, std::vector<TokenId>(200, 5)));
+  Push(Opening(1, 100, std::vector<TokenId>(200, 5)));
   loop_->Step();
-  Push(Session(2, 100, std::vector<TokenId>(200, 6)));
-  Push(Session(3, 2, {1, 2, 3}));
+  Push(Opening(2, 100, std::vector<TokenId>(200, 6)));
+  Push(Opening(3, 2, {1, 2, 3}));
   loop_->Step();
   const auto& batch = model_->batches().back();
   // The oldest, then the short one, then what is left for the other prompt.
@@ -299,8 +299,8 @@ TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
 
 TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
   Start({}, {.max_step_tokens = 4, .max_chunk_tokens = 4});
-  Push(Session(99, 1, std::vector<TokenId>(100, 5)));
-  for (uint64_t id = 2; id < 20; ++id) Push(Session(id, 16, {1}));
+  Push(Opening(99, 1, std::vector<TokenId>(100, 5)));
+  for (uint64_t id = 2; id < 20; ++id) Push(Opening(id, 16, {1}));
   for (int i = 0; i < 25; ++i) loop_->Step();  // 100 tokens, 4 a step
   const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(1));
@@ -309,7 +309,7 @@ TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
 
 TEST_F(DraftLoopLimits, ABatchNeverExceedsTheModelsLimit) {
   Start({.max_batch_tokens = 16});
-  for (uint64_t id = 0; id < 40; ++id) Push(Session(id, 4));
+  for (uint64_t id = 0; id < 40; ++id) Push(Opening(id, 4));
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), SizeIs(40));
 }
@@ -323,7 +323,7 @@ class BrokenDraftLogits : public DraftLoopLimits {
     });
   }
   static SessionOpening Of(DraftKind kind, int length) {
-    SessionOpening open = Session(1, length);
+    SessionOpening open = Opening(1, length);
     open.kind = kind;
     if (kind == DraftKind::kArgmax) open.sampling.temperature = 0;
     return open;

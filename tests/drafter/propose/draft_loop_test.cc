@@ -18,7 +18,7 @@ class DraftLoopTest : public LoopTest {};
 
 TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
   Start();
-  const SessionOpening session = Session(1, 6);
+  const SessionOpening session = Opening(1, 6);
   Push(session);
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session));
@@ -27,7 +27,7 @@ TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
 
 TEST_F(DraftLoopTest, AGreedyDraftIsTheArgmaxWithoutRows) {
   Start();
-  SessionOpening session = Session(1, 5);
+  SessionOpening session = Opening(1, 5);
   session.sampling.temperature = 0.f;
   session.kind = DraftKind::kArgmax;
   Push(session);
@@ -49,7 +49,7 @@ TEST_F(DraftLoopTest, AnEndOfSequenceIsKeptAsTheLastToken) {
   Start(options);
   int ended = 0;
   for (uint64_t id = 0; id < 50; ++id) {
-    const SessionOpening session = Session(id, 8);
+    const SessionOpening session = Opening(id, 8);
     Push(session);
     const DraftTree draft = TheDraft();
     const std::vector<TokenId> tokens = Tokens(draft);
@@ -69,7 +69,7 @@ TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
     Start({}, {}, kLimit);
     std::set<TokenId> drafted;
     for (uint64_t id = 0; id < 40; ++id) {
-      SessionOpening session = Session(id, 10, {static_cast<TokenId>(id % kVocab), 4});
+      SessionOpening session = Opening(id, 10, {static_cast<TokenId>(id % kVocab), 4});
       session.kind = kind;
       Push(session);
       const DraftTree draft = TheDraft();
@@ -86,14 +86,14 @@ TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
 
 TEST_F(DraftLoopTest, IdsWithoutTokenAreNeverDrafted) {
   Start({}, {.tokenizer_vocab = 5});
-  Push(Session(1, 16));
+  Push(Opening(1, 16));
   const DraftTree draft = TheDraft();
   for (const TokenId token : Tokens(draft)) EXPECT_LT(token, 5);
 }
 
 TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
   Start();
-  SessionOpening session = Session(1, 16);
+  SessionOpening session = Opening(1, 16);
   session.sampling = {.temperature = 0.f, .presence_penalty = 2.f};
   session.kind = DraftKind::kArgmax;
   Push(session);
@@ -106,10 +106,10 @@ TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
 
 TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareAForwardPass) {
   Start();
-  Push(DepthByDepth(Session(1, 8, {1, 2, 3})));
+  Push(DepthByDepth(Opening(1, 8, {1, 2, 3})));
   loop_->Step();
   loop_->Step();
-  Push(Session(2, 8, {9, 8, 7, 6}));
+  Push(Opening(2, 8, {9, 8, 7, 6}));
   loop_->Step();
   const auto& batch = model_->batches().back();
   ASSERT_THAT(batch, SizeIs(2));
@@ -122,9 +122,9 @@ TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareAForwardPass) {
 
 TEST_F(DraftLoopTest, DraftsOfOneStepGoInOneBatch) {
   Start();
-  Push(Session(1, 3, {1, 2}));
-  Push(Session(2, 3, {3, 4, 5}));
-  Push(Session(3, 4, {6}));
+  Push(Opening(1, 3, {1, 2}));
+  Push(Opening(2, 3, {3, 4, 5}));
+  Push(Opening(3, 4, {6}));
   StepToRest();
   const auto batches = link_->TakeBatches();
   ASSERT_THAT(batches, SizeIs(2));
@@ -134,13 +134,13 @@ TEST_F(DraftLoopTest, DraftsOfOneStepGoInOneBatch) {
 
 TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed) {
   Start();
-  Push(Session(1, 3));
+  Push(Opening(1, 3));
   const std::vector<TokenId> drafted = Tokens(TheDraft());
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 3,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 3,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);  // the last draft token had never been fed
@@ -149,13 +149,13 @@ TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed)
 
 TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
   Start();
-  Push(Session(1, 5));
+  Push(Opening(1, 5));
   (void)TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 2,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 2,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5 + 2);
@@ -164,13 +164,13 @@ TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
 
 TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
   Start();
-  Push(Session(1, 5));
+  Push(Opening(1, 5));
   (void)TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {17, 18},
-                     .plan = {.round = 2, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {17, 18},
+                      .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
   EXPECT_EQ(share.context, 5);
@@ -179,23 +179,23 @@ TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
 
 TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
   Start();
-  SessionOpening session = Session(1, 2);
+  SessionOpening session = Opening(1, 2);
   Push(session);
   (void)TheDraft();
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {}, .plan = plan});
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session, plan));
 }
 
 TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
   Start();
-  SessionOpening session = DepthByDepth(Session(1, 8));
+  SessionOpening session = DepthByDepth(Opening(1, 8));
   Push(session);
   loop_->Step();
   loop_->Step();  // two tokens drafted, none sent
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 4)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.push_back(11);
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -203,13 +203,13 @@ TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
 
 TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
   Start();
-  SessionOpening session = Session(1, 0);
+  SessionOpening session = Opening(1, 0);
   Push(session);
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
   EXPECT_THAT(model_->batches(), IsEmpty());
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
-  Push(RoundDecision{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
+  Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {2, 7, 1}, .plan = plan});
   const DraftTree draft = TheDraft();
   session.tokens.insert(session.tokens.end(), {2, 7, 1});
   ExpectSameDraft(draft, Oracle(session, plan));
@@ -217,9 +217,9 @@ TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
 
 TEST_F(DraftLoopTest, OpenReplacesASession) {
   Start();
-  Push(DepthByDepth(Session(1, 4)));
+  Push(DepthByDepth(Opening(1, 4)));
   loop_->Step();
-  SessionOpening again = Session(1, 4, {8, 8, 8});
+  SessionOpening again = Opening(1, 4, {8, 8, 8});
   again.plan.round = 9;
   Push(again);
   const DraftTree draft = TheDraft();
@@ -230,8 +230,8 @@ TEST_F(DraftLoopTest, OpenReplacesASession) {
 TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
   Start();
   const std::shared_ptr<PuppetVerifierLink> other = Connect(8);
-  Push(Session(1, 3, {1, 1}));
-  Push(Session(1, 3, {2, 2}), 8);
+  Push(Opening(1, 3, {1, 1}));
+  Push(Opening(1, 3, {2, 2}), 8);
   StepToRest();
   const std::vector<DraftPart> here = link_->TakeDrafts();
   const std::vector<DraftPart> there = other->TakeDrafts();
@@ -245,14 +245,14 @@ TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
 
 TEST_F(DraftLoopTest, ADisconnectFreesAllPagesAtOnce) {
   Start();
-  for (uint64_t id = 0; id < 10; ++id) Push(Session(id, 4));
+  for (uint64_t id = 0; id < 10; ++id) Push(Opening(id, 4));
   loop_->Step();
   EXPECT_LT(model_->free_pages(), model_->total_pages());
   Push(DisconnectedEvent{});
   loop_->Step();
   ExpectEverythingBack();
   (void)link_->TakeDrafts();
-  Push(Session(1, 4));  // late, of the same connection: nobody to serve
+  Push(Opening(1, 4));  // late, of the same connection: nobody to serve
   StepToRest();
   ExpectEverythingBack();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
@@ -260,13 +260,13 @@ TEST_F(DraftLoopTest, ADisconnectFreesAllPagesAtOnce) {
 
 TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
   Start();
-  Push(Session(1, 2));
+  Push(Opening(1, 2));
   StepToRest();
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = 0,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 16)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 16)}});
   StepToRest();  // takes pages, which is not told
   Push(CloseEvent{1});
   Push(CloseEvent{1});
@@ -280,7 +280,7 @@ TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
 
 TEST_F(DraftLoopTest, GivesEverythingBackWhenItDies) {
   Start();
-  Push(Session(1, 4));
+  Push(Opening(1, 4));
   loop_->Step();
   loop_.reset();
   EXPECT_EQ(model_->sequences(), 0);
@@ -290,18 +290,18 @@ TEST_F(DraftLoopTest, GivesEverythingBackWhenItDies) {
 TEST_F(DraftLoopTest, RunsOnItsThreadUntilStopped) {
   Start();
   std::thread owner([this] { loop_->Run(); });
-  const SessionOpening session = Session(1, 4);
+  const SessionOpening session = Opening(1, 4);
   Push(session);
   const Time deadline = clock_.Now() + std::chrono::seconds(60);
   for (uint32_t round = 1; round <= 100; ++round) {
     const std::vector<DraftPart> drafts = link_->WaitForDrafts(deadline);
     ASSERT_THAT(drafts, SizeIs(1));
     ASSERT_EQ(drafts[0].round, round);
-    Push(RoundDecision{.session = 1,
-                       .round = round,
-                       .node = 0,
-                       .next = {static_cast<TokenId>(round % kVocab)},
-                       .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    Push(SessionVerdict{.session = 1,
+                        .round = round,
+                        .node = 0,
+                        .next = {static_cast<TokenId>(round % kVocab)},
+                        .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
   }
   loop_->Stop();
   owner.join();

@@ -7,6 +7,7 @@
 
 #include "drafter/propose/draft_loop.h"
 #include "tests/common/model/model_testing.h"
+#include "tests/drafter/propose/session_opening.h"
 #include "tests/support/puppet_verifier_link.h"
 
 namespace outrider {
@@ -40,16 +41,6 @@ class DraftRealModel : public ::testing::Test {
     return tree;
   }
 
-  static SessionOpening Session(uint64_t id, std::vector<TokenId> tokens, const DraftShape& shape) {
-    SessionOpening open;
-    open.session = id;
-    open.prompt_tokens = static_cast<int>(tokens.size());
-    open.tokens = std::move(tokens);
-    open.seed = id;
-    open.plan = {.round = 1, .shape = shape};
-    return open;
-  }
-
   // Weights differ by rounding at most: a batch of another make-up sums in another order.
   static void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
     std::map<TokenId, int> difference;
@@ -75,20 +66,20 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
     for (const int steps : {2, 3, 1000}) {       // in the middle of a draft, and behind it
       for (int node = 0;; node += 3) {
         std::vector<TokenId> tokens = RandomTokens(prompt, kVocab, static_cast<uint64_t>(prompt));
-        Push(Session(1, tokens, shape));
+        Push(Opening(1, shape, tokens));
         const DraftTree draft = Drafted(steps);
         ASSERT_FALSE(draft.empty());
         if (node > draft.size()) break;
-        Push(std::vector<RoundDecision>{{.session = 1,
-                                         .round = 1,
-                                         .node = node,
-                                         .next = {7},
-                                         .plan = {.round = 2, .shape = kOneToken}}});
+        Push(std::vector<SessionVerdict>{{.session = 1,
+                                          .round = 1,
+                                          .node = node,
+                                          .next = {7},
+                                          .plan = {.round = 2, .shape = kOneToken}}});
         const DraftTree mirrored = Drafted();
         const std::vector<TokenId> path = draft.Path(node);
         tokens.insert(tokens.end(), path.begin(), path.end());
         tokens.push_back(7);
-        Push(Session(2, tokens, kOneToken));
+        Push(Opening(2, kOneToken, tokens));
         ExpectSameLaw(mirrored.distribution(DraftTree::kRoot),
                       Drafted().distribution(DraftTree::kRoot));
         ASSERT_FALSE(HasFailure()) << "prompt " << prompt << " steps " << steps << " node " << node;

@@ -20,11 +20,11 @@ class DraftRoundsTest : public LoopTest {
   void ExpectDraftBehind(SessionOpening session, const DraftTree& draft, int node,
                          std::vector<TokenId> next) {
     const DraftPlan plan{.round = session.plan.round + 1, .shape = Sequences(3, 4)};
-    Push(RoundDecision{.session = session.session,
-                       .round = session.plan.round,
-                       .node = node,
-                       .next = next,
-                       .plan = plan});
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = next,
+                        .plan = plan});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.insert(session.tokens.end(), next.begin(), next.end());
@@ -34,7 +34,7 @@ class DraftRoundsTest : public LoopTest {
 
 TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
   Start({.sharpness = 8.f});
-  const SessionOpening session = Session(1, Sequences(6, 5));
+  const SessionOpening session = Opening(1, Sequences(6, 5));
   Push(session);
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session));
@@ -56,7 +56,7 @@ TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
 
 TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   Start({}, {.chunk_depths = 2});
-  const SessionOpening session = Session(1, Sequences(3, 5));
+  const SessionOpening session = Opening(1, Sequences(3, 5));
   Push(session);
   StepToRest();
   std::vector<DraftPart> parts = link_->TakeDrafts();
@@ -66,7 +66,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   EXPECT_THAT(parts[2].chunk.tokens, SizeIs(3));
   ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
   // A draft that ends with a part has no empty one behind it.
-  Push(Session(2, Sequences(2, 4)));
+  Push(Opening(2, Sequences(2, 4)));
   StepToRest();
   parts = link_->TakeDrafts();
   ASSERT_THAT(parts, SizeIs(2));
@@ -75,7 +75,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
 
 TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
   Start();
-  const SessionOpening session = Session(1, {.length = 4, .branching = {2, 3}});
+  const SessionOpening session = Opening(1, {.length = 4, .branching = {2, 3}});
   Push(session);
   const int nodes = TheDraft().size();
   for (int node = 0; node <= nodes; ++node) {
@@ -92,7 +92,7 @@ TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
 
 TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
   Start();
-  Push(Session(1, Sequences(4, 4)));
+  Push(Opening(1, Sequences(4, 4)));
   const DraftTree draft = TheDraft();
   const auto node_at = [&draft](int depth) {
     for (int node = draft.size(); node > 0; --node) {
@@ -101,11 +101,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
     return 0;
   };
   const int node = node_at(3);
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = node,
-                     .next = {17},
-                     .plan = {.round = 2, .shape = Sequences(4, 4)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = node,
+                      .next = {17},
+                      .plan = {.round = 2, .shape = Sequences(4, 4)}});
   loop_->Step();
   const auto& batch = model_->batches().back();
   ASSERT_THAT(batch, SizeIs(1));
@@ -113,11 +113,11 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
   EXPECT_THAT(batch[0].tokens, SizeIs(1));
   // The last depth has not been fed.
   const DraftTree second = TheDraft();
-  Push(RoundDecision{.session = 1,
-                     .round = 2,
-                     .node = second.size(),
-                     .next = {17},
-                     .plan = {.round = 3, .shape = Sequences(1, 1)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 2,
+                      .node = second.size(),
+                      .next = {17},
+                      .plan = {.round = 3, .shape = Sequences(1, 1)}});
   loop_->Step();
   const auto& next = model_->batches().back();
   EXPECT_EQ(next[0].context, 5 + 4 + 3);
@@ -128,7 +128,7 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
   for (int node = 0; node <= 6; ++node) {
     for (int steps = 2; steps <= 4; ++steps) {  // as the first part goes out, then further on
       Start({}, {.chunk_depths = 2});
-      SessionOpening session = Session(1, Sequences(3, 6));
+      SessionOpening session = Opening(1, Sequences(3, 6));
       Push(session);
       for (int i = 0; i < steps; ++i) loop_->Step();
       std::vector<DraftPart> parts = link_->TakeDrafts();
@@ -148,15 +148,15 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
 
 TEST_F(DraftRoundsTest, WhatIsDrawnButNotSentCannotStand) {
   Start({}, {.chunk_depths = 2});
-  Push(Session(1, Sequences(3, 6)));
+  Push(Opening(1, Sequences(3, 6)));
   for (int i = 0; i < 3; ++i) loop_->Step();
   DraftTree sent;
   for (DraftPart& part : link_->TakeDrafts()) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
-  Push(RoundDecision{.session = 1,
-                     .round = 1,
-                     .node = sent.size() + 1,
-                     .next = {1},
-                     .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = sent.size() + 1,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
   EXPECT_TRUE(TheDraft().empty());  // refused
   ExpectEverythingBack();
 }
@@ -164,7 +164,7 @@ TEST_F(DraftRoundsTest, WhatIsDrawnButNotSentCannotStand) {
 TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
   const auto start = [this](int steps) {
     Start({}, {.chunk_depths = 1});
-    Push(Session(1, Sequences(4, 5)));
+    Push(Opening(1, Sequences(4, 5)));
     for (int i = 0; i < steps; ++i) loop_->Step();
     if (steps > 1) {
       EXPECT_GT(model_->sequences(), 1);
@@ -180,7 +180,7 @@ TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
     StepToRest();
     ExpectEverythingBack();
     start(steps);
-    Push(Session(1, Sequences(-1, 5)));  // replaces it, and is refused
+    Push(Opening(1, Sequences(-1, 5)));  // replaces it, and is refused
     StepToRest();
     ExpectEverythingBack();
     start(steps);
@@ -197,19 +197,19 @@ TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
 TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
   // 5 tokens and 3 more to feed: 2 pages, and one each for three forks.
   Start({.page_tokens = 4, .total_pages = 4});
-  Push(Session(1, Sequences(4, 4)));
+  Push(Opening(1, Sequences(4, 4)));
   EXPECT_TRUE(TheDraft().empty());
   EXPECT_THAT(model_->batches(), IsEmpty());
   ExpectEverythingBack();
-  Push(Session(1, Sequences(3, 4)));
+  Push(Opening(1, Sequences(3, 4)));
   EXPECT_EQ(TheDraft().total_draws(), 12);
 }
 
 TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
   Start({.page_tokens = 4, .total_pages = 6});
-  const SessionOpening first = Session(1, Sequences(4, 4));
+  const SessionOpening first = Opening(1, Sequences(4, 4));
   Push(first);                                      // 2 pages, 3 promised
-  Push(Session(2, 1, std::vector<TokenId>(8, 2)));  // 2 pages, 1 is left
+  Push(Opening(2, 1, std::vector<TokenId>(8, 2)));  // 2 pages, 1 is left
   StepToRest();
   std::map<uint64_t, std::vector<DraftPart>> drafts;
   for (DraftPart& draft : link_->TakeDrafts()) drafts[draft.session].push_back(std::move(draft));
@@ -219,7 +219,7 @@ TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
 
 TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
   Start();
-  SessionOpening session = Session(1, 6);
+  SessionOpening session = Opening(1, 6);
   session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.01f};
   Push(session);
   EXPECT_EQ(TheDraft().max_depth(), 6);
@@ -231,7 +231,7 @@ TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
 // Predictions and what verdicts say of them meet: labels of 0 teach the head to stop earlier.
 TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
   Start({}, {.head = &Head()});
-  SessionOpening session = Session(1, 8);
+  SessionOpening session = Opening(1, 8);
   session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.7f};
   Push(session);
   const auto depths = [&](int rounds, char label) {
@@ -240,12 +240,12 @@ TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
       const DraftTree draft = TheDraft();
       sum += draft.max_depth();
       session.plan.round += 1;
-      Push(RoundDecision{.session = 1,
-                         .round = session.plan.round - 1,
-                         .node = 0,
-                         .next = {},
-                         .plan = session.plan,
-                         .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
+      Push(SessionVerdict{.session = 1,
+                          .round = session.plan.round - 1,
+                          .node = 0,
+                          .next = {},
+                          .plan = session.plan,
+                          .acceptance = std::string(static_cast<size_t>(draft.size()), label)});
     }
     return sum;
   };
@@ -299,7 +299,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
   };
   std::map<uint64_t, Mirror> mirrors;
   const auto open = [&](uint64_t id, uint32_t round) {
-    SessionOpening session = Session(id, some_shape(), some_tokens(1 + below(40)));
+    SessionOpening session = Opening(id, some_shape(), some_tokens(1 + below(40)));
     session.prompt_tokens = 1 + below(static_cast<int>(session.tokens.size()));
     session.plan.round = round;
     session.plan.stop = some_stop();
@@ -345,7 +345,7 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
       open(id, session.plan.round + 1);
       continue;
     }
-    RoundDecision verdict;
+    SessionVerdict verdict;
     verdict.session = id;
     verdict.round = session.plan.round;
     verdict.node = below(mirror.sent.size() + 1);

@@ -27,7 +27,7 @@ class DraftSessionTest : public ::testing::Test {
 
   // Feeds what is missing and draws a depth at which `tokens` are the most likely, falling.
   static void Draw(DraftSession& session, const std::vector<TokenId>& tokens) {
-    session.Fed(static_cast<int>(session.Missing().size()));
+    session.MarkFed(static_cast<int>(session.Missing().size()));
     std::vector<float> rows(8 * session.frontier().size(), 0.f);
     for (size_t row = 0; row < session.frontier().size(); ++row) {
       float logit = 10.f;
@@ -36,7 +36,7 @@ class DraftSessionTest : public ::testing::Test {
     session.DrawDepth(testing::RowPicker().Pick(session, rows), {});
   }
 
-  static RoundDecision Decision(int node, std::vector<TokenId> next) {
+  static SessionVerdict Decision(int node, std::vector<TokenId> next) {
     return {.session = 0,
             .round = 4,
             .node = node,
@@ -51,13 +51,13 @@ class DraftSessionTest : public ::testing::Test {
                       .max_draft_tokens = 100,
                       .max_sequences = 10,
                       .eos_token_ids = {7},
-                      .law_limits = {}};
+                      .distribution_limits = {}};
 };
 
 TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
   DraftSession session = Make(Sequences(2, 2));
   EXPECT_THAT(session.Missing(), ElementsAre(1, 2, 3));
-  session.Fed(2);
+  session.MarkFed(2);
   EXPECT_THAT(session.Missing(), ElementsAre(3));
   Draw(session, {5, 6});
   EXPECT_THAT(session.Missing(), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
   (void)session.TakeChunk();
   ASSERT_EQ(session.draft().size(), 6);
   EXPECT_EQ(*session.Apply(Decision(6, {0})), 2);  // behind node 2: 4 is node 5, 3 is node 6
-  session.Fed(0);
+  session.MarkFed(0);
   EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was fed, its child was not
 }
 
@@ -115,7 +115,7 @@ TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
   Draw(session, {5});
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(4, 5));
   EXPECT_EQ(session.Apply(Decision(2, {1, 8})).status().code(), Code::kInvalidArgument);
-  RoundDecision large = Decision(2, {1});
+  SessionVerdict large = Decision(2, {1});
   large.plan.shape = Sequences(11, 1);
   EXPECT_EQ(session.Apply(large).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(session.length(), 3);

@@ -76,7 +76,7 @@ TEST_F(DraftSessionsTest, PagesGoToTheVerifierWithFewerTokens) {
   EXPECT_THAT(ends_.heard, ElementsAre("refused 2", "closed 2"));
   // It holds as many tokens as the other now, and can take nothing.
   Result<DraftSession> session =
-      DraftSession::Create(Request(2, Sequences(1, 1), prompt), &small.bounds);
+      DraftSession::Create(Opening(2, Sequences(1, 1), prompt), &small.bounds);
   HeldSession& held = parts_->sessions.Add(small, 2, std::move(session).value());
   EXPECT_EQ(parts_->sessions.SecurePages(held).code(), Code::kResourceExhausted);
 }

@@ -26,7 +26,7 @@ class DraftTracesTest : public PartsTest {
     Build({}, {}, traces_.get());
   }
   static SessionOpening Traced(uint64_t id, const std::string& flags) {
-    SessionOpening open = Request(id, Sequences(1, 2));
+    SessionOpening open = Opening(id, Sequences(1, 2));
     open.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-" + flags;
     return open;
   }
@@ -79,7 +79,7 @@ TEST_F(DraftTracesTest, RefusalIsTheSpansError) {
 TEST_F(DraftTracesTest, RequestsThatAreNotTracedLeaveNothing) {
   VerifierConnection& connection = Connect(1);
   Open(connection, Traced(1, "00"));
-  Open(connection, Request(2, Sequences(1, 2)));
+  Open(connection, Opening(2, Sequences(1, 2)));
   RunPass();
   RunPass();
   parts_->sessions.Disconnect(1);

@@ -65,7 +65,7 @@ TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
     for (uint32_t depth = 0; depth < 4; ++depth) {
       std::vector<float> row = Logits(path);
       MakeDistribution(sampling, row, path);
-      path.push_back(SampleDraftDistribution(MakeDraftDistribution(row, task.law_limits),
+      path.push_back(SampleDraftDistribution(MakeDraftDistribution(row, task.distribution_limits),
                                              Coin(9, 3, depth, Purpose::kDraftToken, sequence)));
       EXPECT_EQ(grown.chunks[depth].tokens.at(sequence), path.back());
     }
@@ -80,7 +80,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   DraftTreeBuilder builder({.shape = Sequences(kDraws, 1),
                             .seed = 4,
                             .round = 1,
-                            .law_limits = {.mass = 1.f, .max_entries = kWide}});
+                            .distribution_limits = {.mass = 1.f, .max_entries = kWide}});
   SequenceSampling sampling({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
   builder.DrawDepth(RowPicker().Pick(builder, sampling, row), {});
@@ -98,8 +98,10 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
 
 // And not from what the limits cut off: 500 draws of two tokens of six.
 TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
-  const Grown grown =
-      Grow({.shape = Sequences(500, 1), .seed = 4, .round = 1, .law_limits = {.max_entries = 2}});
+  const Grown grown = Grow({.shape = Sequences(500, 1),
+                            .seed = 4,
+                            .round = 1,
+                            .distribution_limits = {.max_entries = 2}});
   const DraftDistribution& law = grown.chunks.at(0).distributions.at(0);
   ASSERT_THAT(law.ids, SizeIs(2));
   for (const TokenId token : grown.chunks[0].tokens) ASSERT_GT(Probability(law, token), 0);

@@ -32,13 +32,13 @@ class HeadLearnerTest : public PartsTest {
   // A session whose draft of four tokens was drawn under the head's rule, stopping nowhere.
   HeldSession& Drafted(const AcceptanceHead* head) {
     Build({.chunk_depths = 8, .head = head}, {}, &heard_);
-    SessionOpening open = Request(1, Sequences(1, 4));
+    SessionOpening open = Opening(1, Sequences(1, 4));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.9999f};
     HeldSession& held = Hold(Connect(1), open);
     while (held.mirror->session.drafting()) RunPass();
     return held;
   }
-  static RoundDecision Verdict(uint32_t round, std::string acceptance) {
+  static SessionVerdict Verdict(uint32_t round, std::string acceptance) {
     return {.session = 1,
             .round = round,
             .node = 2,
@@ -72,7 +72,7 @@ TEST_F(HeadLearnerTest, VerdictsOfOtherRoundsSayNothing) {
 TEST_F(HeadLearnerTest, ThresholdFollowsTheSpeedOfRoundsAndPasses) {
   const auto threshold = [this](int accepted, double pass_seconds) {
     HeldSession& held = Drafted(&Head());
-    RoundDecision verdict = Verdict(1, std::string(4, '\xc0'));
+    SessionVerdict verdict = Verdict(1, std::string(4, '\xc0'));
     verdict.node = accepted;
     for (int i = 0; i < 100; ++i) {
       parts_->head.OnVerdict(held, verdict, clock_.Now());

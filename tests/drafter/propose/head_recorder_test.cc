@@ -44,7 +44,7 @@ class HeadRecorderTest : public LoopTest {
   }
 
   static SessionOpening Trained(uint64_t id, DraftShape shape) {
-    SessionOpening session = Session(id, std::move(shape));
+    SessionOpening session = Opening(id, std::move(shape));
     session.plan.stop = kForTraining;
     return session;
   }
@@ -57,12 +57,12 @@ class HeadRecorderTest : public LoopTest {
     for (int i = 1; i <= labelled; ++i) acceptance += static_cast<char>(Label(session, i));
     const DraftPlan plan{
         .round = session.plan.round + 1, .shape = session.plan.shape, .stop = session.plan.stop};
-    Push(RoundDecision{.session = session.session,
-                       .round = session.plan.round,
-                       .node = node,
-                       .next = {next},
-                       .plan = plan,
-                       .acceptance = acceptance});
+    Push(SessionVerdict{.session = session.session,
+                        .round = session.plan.round,
+                        .node = node,
+                        .next = {next},
+                        .plan = plan,
+                        .acceptance = acceptance});
     const std::vector<TokenId> path = draft.Path(node);
     session.tokens.insert(session.tokens.end(), path.begin(), path.end());
     session.tokens.push_back(next);
@@ -144,7 +144,8 @@ TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
       const HeadData data = Recorded();
       EXPECT_GT(data.size(), 100u);
       EXPECT_EQ(data.header.model, kModel);
-      EXPECT_EQ(data.header.transforms, (HeadTransforms{.sampling = {}, .law_limits = limits_}));
+      EXPECT_EQ(data.header.transforms,
+                (HeadTransforms{.sampling = {}, .distribution_limits = limits_}));
       ExpectRecorded(data);
     }
   }
@@ -190,7 +191,7 @@ TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
 TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
   StartRecording();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF, 0.5f}) {
-    recorder_->Takes({.sampling = {}, .law_limits = limits_});
+    recorder_->Takes({.sampling = {}, .distribution_limits = limits_});
     recorder_->Add({{.prompt = 1, .label = 0.5f, .hidden = {1, 2, bad, 4}}});
   }
   const HeadData data = Recorded();

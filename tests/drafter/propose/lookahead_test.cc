@@ -23,7 +23,7 @@ class LookaheadTest : public PartsTest {
   };
 
   // The verdict that the draft is rejected from its first token on.
-  static RoundDecision Rejection(const HeldSession& held, TokenId next) {
+  static SessionVerdict Rejection(const HeldSession& held, TokenId next) {
     const uint32_t round = held.mirror->session.round();
     return {.session = held.id,
             .round = round,
@@ -100,7 +100,7 @@ TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
   EXPECT_FALSE(held.drafted.has_value());
   parts_->lookahead.OnDraftComplete(held, clock_.Now());
   EXPECT_EQ(held.drafted, clock_.Now());
-  RoundDecision verdict = Rejection(held, 7);
+  SessionVerdict verdict = Rejection(held, 7);
   (void)parts_->lookahead.Take(held, verdict);
   EXPECT_TRUE(held.drafted.has_value());
   verdict.plan.round = 5;  // rounds 2 to 4 had no draft of this drafter's

@@ -10,6 +10,7 @@
 #include "drafter/propose/draft_loop.h"
 #include "tests/drafter/propose/draft_oracle.h"
 #include "tests/drafter/propose/loop_device.h"
+#include "tests/drafter/propose/session_opening.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_verifier_link.h"
 
@@ -32,7 +33,8 @@ class LoopTest : public ::testing::Test {
 
   std::shared_ptr<PuppetVerifierLink> Connect(uint64_t connection, int vocab_limit = kVocab) {
     auto link = std::make_shared<PuppetVerifierLink>();
-    Push(WelcomeEvent{.link = link, .welcome = {.vocab_limit = vocab_limit, .law_limits = limits_}},
+    Push(WelcomeEvent{.link = link,
+                      .welcome = {.vocab_limit = vocab_limit, .distribution_limits = limits_}},
          connection);
     return link;
   }
@@ -42,7 +44,7 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(loop_->Push({connection, std::move(event)}));
   }
 
-  void Push(RoundDecision decision) { Push(std::vector<RoundDecision>{std::move(decision)}); }
+  void Push(SessionVerdict decision) { Push(std::vector<SessionVerdict>{std::move(decision)}); }
 
   // Steps until there is nothing left to do.
   void StepToRest() {
@@ -69,21 +71,6 @@ class LoopTest : public ::testing::Test {
   DraftTree TheDraft() {
     StepToRest();
     return Assemble(link_->TakeDrafts());
-  }
-
-  static SessionOpening Session(uint64_t id, DraftShape shape,
-                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    SessionOpening open;
-    open.session = id;
-    open.prompt_tokens = static_cast<int>(tokens.size());
-    open.tokens = std::move(tokens);
-    open.seed = 1000 + id;
-    open.plan = {.round = 1, .shape = std::move(shape)};
-    return open;
-  }
-  static SessionOpening Session(uint64_t id, int length,
-                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    return Session(id, Sequences(1, length), std::move(tokens));
   }
 
   // With a stop rule that stops nothing, so that a device does not run several depths in a step.

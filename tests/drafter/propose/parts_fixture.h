@@ -15,6 +15,7 @@
 #include "drafter/propose/head_learner.h"
 #include "drafter/propose/lookahead.h"
 #include "drafter/propose/pass_plan.h"
+#include "tests/drafter/propose/session_opening.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_verifier_link.h"
@@ -72,24 +73,13 @@ class PartsTest : public ::testing::Test {
                                              .max_draft_tokens = 64,
                                              .max_sequences = 16,
                                              .eos_token_ids = config.eos_token_ids,
-                                             .law_limits = {},
+                                             .distribution_limits = {},
                                              .head = parts_->head.state()}});
     return *parts_->sessions.Find(id);
   }
 
   static PuppetVerifierLink& LinkOf(VerifierConnection& connection) {
     return static_cast<PuppetVerifierLink&>(*connection.link);
-  }
-
-  static SessionOpening Request(uint64_t id, DraftShape shape,
-                                std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    SessionOpening open;
-    open.session = id;
-    open.prompt_tokens = static_cast<int>(tokens.size());
-    open.tokens = std::move(tokens);
-    open.seed = 1000 + id;
-    open.plan = {.round = 1, .shape = std::move(shape)};
-    return open;
   }
 
   // Holds the session, with its plan's pages.
@@ -103,7 +93,7 @@ class PartsTest : public ::testing::Test {
   }
   HeldSession& Hold(VerifierConnection& connection, uint64_t id, int length,
                     std::vector<TokenId> tokens = {3, 1, 4, 1, 5}) {
-    return Hold(connection, Request(id, Sequences(1, length), std::move(tokens)));
+    return Hold(connection, Opening(id, Sequences(1, length), std::move(tokens)));
   }
 
   // One pass over everything that waits.

@@ -58,7 +58,7 @@ TEST_F(PassPlanTest, DepthIsTakenWholeOrNotAtAll) {
   Build({.chunk_depths = 8});
   VerifierConnection& connection = Connect(1);
   Hold(connection, 1, 3, {1, 2});
-  Hold(connection, Request(2, Sequences(4, 3), {5, 6}));
+  Hold(connection, Opening(2, Sequences(4, 3), {5, 6}));
   Hold(connection, 3, 3, {7, 8});
   RunPass();  // from here on they draw from their frontiers
   const int width = static_cast<int>(connection.sessions.at(2).mirror->session.frontier().size());

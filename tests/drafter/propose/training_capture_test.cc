@@ -26,7 +26,7 @@ class TrainingCaptureTest : public PartsTest {
   }
 
   static SessionOpening Trained(uint64_t id) {
-    SessionOpening open = Request(id, Sequences(1, 4));
+    SessionOpening open = Opening(id, Sequences(1, 4));
     open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
     return open;
   }
@@ -47,7 +47,7 @@ TEST_F(TrainingCaptureTest, RecordsSessionsThatAreForTraining) {
   const SessionOpening open = Trained(1);
   EXPECT_EQ(Prompt(open, recorder_.get()), PromptId(open.tokens));
   EXPECT_EQ(Prompt(open, nullptr), std::nullopt);
-  EXPECT_EQ(Prompt(Request(1, Sequences(1, 4)), recorder_.get()), std::nullopt);
+  EXPECT_EQ(Prompt(Opening(1, Sequences(1, 4)), recorder_.get()), std::nullopt);
   SessionOpening otherwise = open;
   otherwise.sampling.temperature = 0.5f;
   EXPECT_EQ(Prompt(otherwise, recorder_.get()), std::nullopt) << "the file is of another sampling";
@@ -59,7 +59,7 @@ TEST_F(TrainingCaptureTest, LabelsTheStatesOfTokensThatWereComputed) {
   HeldSession& held = Hold(Connect(1), open);
   held.prompt = Prompt(open, recorder_.get());
   while (held.mirror->session.drafting()) RunPass();
-  RoundDecision verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
+  SessionVerdict verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
   capture.OnVerdict(held, verdict);  // of another round: nothing
   verdict.round = 1;
   capture.OnVerdict(held, verdict);

@@ -43,7 +43,7 @@ TEST(LinkMessageTest, ClampsWhatNoIntCanHold) {
   const auto message = ToLinkMessage(Welcome(1.f, 1u << 31, 0xffffffffu));
   ASSERT_TRUE(message.ok());
   const DrafterWelcome& welcome = std::get<WelcomeEvent>(**message).welcome;
-  EXPECT_EQ(welcome.law_limits.max_entries, 65536);
+  EXPECT_EQ(welcome.distribution_limits.max_entries, 65536);
   EXPECT_EQ(welcome.vocab_limit, std::numeric_limits<int>::max());
 
   v1::FromVerifier wire;
@@ -53,7 +53,7 @@ TEST(LinkMessageTest, ClampsWhatNoIntCanHold) {
   verdict->mutable_plan()->add_branching(0xffffffffu);
   const auto verdicts = ToLinkMessage(wire);
   ASSERT_TRUE(verdicts.ok());
-  const RoundDecision& clamped = std::get<std::vector<RoundDecision>>(**verdicts).at(0);
+  const SessionVerdict& clamped = std::get<std::vector<SessionVerdict>>(**verdicts).at(0);
   EXPECT_GT(clamped.node, 0);
   EXPECT_GT(clamped.plan.shape.length, 0);
   EXPECT_GT(clamped.plan.shape.branching.at(0), 0);

@@ -66,8 +66,8 @@ TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
   const LinkEvent event = events_.Await<WelcomeEvent>();
   const DrafterWelcome& welcome = std::get<WelcomeEvent>(event.message).welcome;
   EXPECT_EQ(welcome.vocab_limit, 30);
-  EXPECT_EQ(welcome.law_limits.mass, 0.99f);
-  EXPECT_EQ(welcome.law_limits.max_entries, 8);
+  EXPECT_EQ(welcome.distribution_limits.mass, 0.99f);
+  EXPECT_EQ(welcome.distribution_limits.max_entries, 8);
   ASSERT_THAT(server.received(), SizeIs(1));
   const v1::Hello hello = server.received()[0].hello();
   EXPECT_EQ(static_cast<int>(hello.protocol_version()), kDraftingProtocolVersion);
@@ -151,8 +151,8 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   EXPECT_EQ(session.plan.shape, (DraftShape{.length = 4, .branching = {2, 3}}));
   EXPECT_EQ(session.plan.stop, (StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f}));
   EXPECT_EQ(session.kind, DraftKind::kRace);
-  const LinkEvent decided = events_.Await<std::vector<RoundDecision>>();
-  const auto& decisions = std::get<std::vector<RoundDecision>>(decided.message);
+  const LinkEvent decided = events_.Await<std::vector<SessionVerdict>>();
+  const auto& decisions = std::get<std::vector<SessionVerdict>>(decided.message);
   ASSERT_THAT(decisions, SizeIs(1));
   EXPECT_EQ(decisions[0].session, 5u);
   EXPECT_EQ(decisions[0].round, 3u);
@@ -235,13 +235,13 @@ TEST_F(VerifierLinkTest, RepliesMayOvertakeTheEndOfTheWrite) {
     if (auto* welcome = std::get_if<WelcomeEvent>(&event.message)) {
       stream = welcome->link;
       stream->SendDrafts({MakeDraft(1, 1)});
-    } else if (auto* decisions = std::get_if<std::vector<RoundDecision>>(&event.message)) {
+    } else if (auto* decisions = std::get_if<std::vector<SessionVerdict>>(&event.message)) {
       const uint32_t round = decisions->at(0).plan.round;
       if (round <= kRounds) stream->SendDrafts({MakeDraft(1, round)});
     }
   };
   const auto link = Link(server.address());
-  (void)events_.Await<std::vector<RoundDecision>>(kRounds);
+  (void)events_.Await<std::vector<SessionVerdict>>(kRounds);
   const std::vector<v1::FromDrafter> received = server.received();
   ASSERT_EQ(Drafts(received), static_cast<int>(kRounds));
   for (uint32_t i = 0; i < kRounds; ++i) {

@@ -55,7 +55,7 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   drafting_.UseOwnDraft(Chain({9}));
   EXPECT_TRUE(drafting_.is_local());
   drafting_.EndRound(1, std::vector<TokenId>{9, 10}, "");
-  const RoundDecision decision = drafting_.Decision(3, Plan(4));
+  const SessionVerdict decision = drafting_.Decision(3, Plan(4));
   EXPECT_EQ(decision.session, 3u);
   EXPECT_EQ(decision.round, 1u) << "of the last plan sent";
   EXPECT_EQ(decision.node, 1);
@@ -72,7 +72,7 @@ TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
   drafting_.EndRound(1, std::vector<TokenId>{5, 7}, "ab");
   drafting_.MarkLost(2);
   Ask(2);  // another drafter was opened with the whole text
-  const RoundDecision decision = drafting_.Decision(3, Plan(3));
+  const SessionVerdict decision = drafting_.Decision(3, Plan(3));
   EXPECT_EQ(decision.node, 0);
   EXPECT_THAT(decision.next, IsEmpty());
   EXPECT_EQ(decision.acceptance, "");

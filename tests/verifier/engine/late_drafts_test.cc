@@ -50,8 +50,8 @@ class PlayedDrafter final : public DrafterLink {
     kinds_[opening.session] = opening.kind;
     Ask(opening.session, opening.plan);
   }
-  void SendDecisions(std::vector<RoundDecision> decisions) override {
-    for (const RoundDecision& d : decisions) Ask(d.session, d.plan);
+  void SendVerdicts(std::vector<SessionVerdict> decisions) override {
+    for (const SessionVerdict& d : decisions) Ask(d.session, d.plan);
   }
   void SendClose(uint64_t) override {}
   void SendDrain() override {}

@@ -20,18 +20,18 @@ const Share* Find(const std::vector<Share>& shares, int index) {
 }
 
 TEST(Scheduler, TakesEveryDecodeStepThatFits) {
-  const auto shares = PickShares({{.index = 0, .pending = 1, .draft = 4, .arrival = 1},
-                                  {.index = 1, .pending = 1, .draft = 0, .arrival = 2},
-                                  {.index = 2, .pending = 2, .draft = 8, .arrival = 3}},
-                                 kOptions);
+  const auto shares = ChooseShares({{.index = 0, .pending = 1, .draft = 4, .arrival = 1},
+                                    {.index = 1, .pending = 1, .draft = 0, .arrival = 2},
+                                    {.index = 2, .pending = 2, .draft = 8, .arrival = 3}},
+                                   kOptions);
   ASSERT_EQ(shares.size(), 3u);
   for (const Share& s : shares) EXPECT_TRUE(s.last);
 }
 
 TEST(Scheduler, PrefillGoesInChunksBesideDecoding) {
-  const auto shares = PickShares({{.index = 0, .pending = 100, .arrival = 1},
-                                  {.index = 1, .pending = 1, .draft = 4, .arrival = 2}},
-                                 kOptions);
+  const auto shares = ChooseShares({{.index = 0, .pending = 100, .arrival = 1},
+                                    {.index = 1, .pending = 1, .draft = 4, .arrival = 2}},
+                                   kOptions);
   ASSERT_EQ(shares.size(), 2u);
   const Share* prompt = Find(shares, 0);
   ASSERT_NE(prompt, nullptr);
@@ -41,8 +41,8 @@ TEST(Scheduler, PrefillGoesInChunksBesideDecoding) {
 }
 
 TEST(Scheduler, LastPromptTokenWaitsForRoomForItsDraft) {
-  const auto shares = PickShares({{.index = 0, .pending = 10, .draft = 8, .arrival = 1}},
-                                 {.token_budget = 16, .prefill_chunk = 16});
+  const auto shares = ChooseShares({{.index = 0, .pending = 10, .draft = 8, .arrival = 1}},
+                                   {.token_budget = 16, .prefill_chunk = 16});
   ASSERT_EQ(shares.size(), 1u);
   EXPECT_EQ(shares[0].pending, 9);
   EXPECT_FALSE(shares[0].last);
@@ -57,7 +57,7 @@ TEST(Scheduler, LeastRecentlyServedGoesFirstWhenTheBudgetIsShort) {
                           .served = static_cast<uint64_t>(10 - i),
                           .arrival = static_cast<uint64_t>(i)});
   }
-  const auto shares = PickShares(candidates, kOptions);
+  const auto shares = ChooseShares(candidates, kOptions);
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_EQ(shares[0].index, 9);
   EXPECT_EQ(shares[3].index, 6);
@@ -90,7 +90,7 @@ TEST(Scheduler, KeepsItsPromisesOnARandomWalk) {
                             .served = job.served,
                             .arrival = id});
     }
-    const auto shares = PickShares(candidates, kOptions);
+    const auto shares = ChooseShares(candidates, kOptions);
     ASSERT_EQ(shares.empty(), jobs.empty());
     int rows = 0;
     std::vector<int> seen;

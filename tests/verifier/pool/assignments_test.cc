@@ -83,7 +83,7 @@ TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
   ASSERT_TRUE(assignment.TakePart(part(7, false), kVocab).ok());
   EXPECT_EQ(assignment.PartsToCome(), 0u);
   const Status after = assignment.TakePart(part(8, false), kVocab);
-  EXPECT_EQ(after.message(), "a part behind the last one");
+  EXPECT_EQ(after.message(), "a part after the last one");
 }
 
 TEST(AssignmentTest, RemembersThePlanThatWasOverdue) {

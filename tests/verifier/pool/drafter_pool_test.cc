@@ -23,9 +23,9 @@ class RecordingLink final : public DrafterLink {
     opened.push_back(s.session);
     plans[s.session] = s.plan;
   }
-  void SendDecisions(std::vector<RoundDecision> decisions) override {
+  void SendVerdicts(std::vector<SessionVerdict> decisions) override {
     ++batches;
-    for (const RoundDecision& d : decisions) {
+    for (const SessionVerdict& d : decisions) {
       next[d.session] = d.next;
       plans[d.session] = d.plan;
     }
@@ -143,7 +143,7 @@ class Pool : public ::testing::Test {
 TEST_F(Pool, WelcomesAPairWhoseLogitsArePaddedDifferently) {
   const auto link = Join(1, Hello("d"));
   EXPECT_EQ(link->welcome.vocab_limit, kVocab);
-  EXPECT_EQ(link->welcome.law_limits.max_entries, 32);
+  EXPECT_EQ(link->welcome.distribution_limits.max_entries, 32);
 }
 
 TEST_F(Pool, RefusesAnotherTokenizerWithWordsThatSayWhatDiffers) {
@@ -442,7 +442,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {.tokens = {5, 5, 5, 5, 5}, .distributions = std::vector(5, Law({5}, {65536}))}},
         BadDraft{"2 draws, asked for 1",
                  {.tokens = {5, 5}, .parents = {0, 0}, .distributions = {Law({5}, {65536})}}},
-        BadDraft{"behind node 9",
+        BadDraft{"after node 9",
                  {.tokens = {5}, .parents = {9}, .distributions = {Law({5}, {65536})}}},
         BadDraft{"1 parents for 2",
                  {.tokens = {5, 5}, .parents = {0}, .distributions = {Law({5}, {65536})}}}));

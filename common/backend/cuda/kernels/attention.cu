@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   float* const scores = shared + layout.scores();
   float* const lanes = shared + layout.lanes();
 
-  const AttentionUnit unit = call.units[blockIdx.x];
+  const AttentionTile unit = call.units[blockIdx.x];
   const int thread = static_cast<int>(threadIdx.x);
   const int group = shape.num_heads / shape.num_kv_heads;
   Tile tile;

@@ -22,7 +22,7 @@ struct AttentionCall {
   const int32_t* path_begin = nullptr;  // [rows]; not read when no sequence is a tree
   const int32_t* paths = nullptr;
   const int32_t* passes = nullptr;
-  const AttentionUnit* units = nullptr;
+  const AttentionTile* units = nullptr;
   const AttentionMerge* merges = nullptr;
   // Of units and of merges, where the grids have more blocks than that; null: they have not.
   const int32_t* counts = nullptr;

@@ -47,7 +47,7 @@ struct Place {
 template <int kStep>
 class Walk {
  public:
-  __device__ Walk(const AttentionCall& call, const AttentionUnit& unit)
+  __device__ Walk(const AttentionCall& call, const AttentionTile& unit)
       : positions_(call.positions),
         passes_(call.passes),
         unit_(unit),
@@ -92,7 +92,7 @@ class Walk {
 
   const int32_t* const positions_;
   const int32_t* const passes_;
-  const AttentionUnit& unit_;
+  const AttentionTile& unit_;
   const int tail_;  // the first step that is not the same for all rows
 };
 
@@ -107,7 +107,7 @@ struct Query {
   __device__ bool Sees(int position) const { return position >= begin && position < end; }
 };
 
-__device__ inline Query FindQuery(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
+__device__ inline Query FindQuery(const AttentionCall& call, const AttentionTile& unit, int kv_head,
                                   int index) {
   Query q;
   if (index >= unit.queries) return q;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
 
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
-  const AttentionUnit unit = call.units[blockIdx.x];
+  const AttentionTile unit = call.units[blockIdx.x];
   const int kv_head = static_cast<int>(blockIdx.y);
   const int warps = static_cast<int>(blockDim.x) / kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;

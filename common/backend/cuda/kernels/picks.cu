@@ -5,7 +5,7 @@
 #include "common/backend/cuda/kernels/row_race.h"
 #include "common/backend/cuda/kernels/row_sampling.h"
 #include "common/math/coins.h"
-#include "common/math/law_rounding.h"
+#include "common/math/weight_rounding.h"
 
 namespace outrider {
 namespace {
@@ -17,11 +17,12 @@ struct PickShared {
 };
 
 // A step of the whole block.
-template <class Law>
-__device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of_warp) {
+template <class Distribution>
+__device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure measure,
+                           double* of_warp) {
   if (measure == RowMeasure::kNone) return 0.f;
   double part = 0;
-  ForLaw(law, n, [&](float probability, int) {
+  ForProbabilities(distribution, n, [&](float probability, int) {
     const auto p = static_cast<double>(probability);
     if (measure == RowMeasure::kLargest) {
       part = Largest()(part, p);
@@ -33,7 +34,7 @@ __device__ float MeasureOf(const Law& law, int n, RowMeasure measure, double* of
                                                             : BlockReduce(part, of_warp, Plus()));
 }
 
-// The largest entry behind `last` in the order of RowBest; 0 if there is none.
+// The largest entry after `last` in the order of RowBest; 0 if there is none.
 __device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
   Bits best = 0;
   ForEntries(row, n, [&](float x, int i) {
@@ -75,8 +76,8 @@ __device__ int PickWinners(const Entry& entry, const Weight& weight, const Batch
   return found;
 }
 
-// A law that stands in the row.
-struct RowLaw {
+// A distribution that the row holds.
+struct StoredRow {
   const float* row;
   __device__ float operator()(int i) const { return row[i]; }
   __device__ const float* entries() const { return row; }
@@ -87,7 +88,7 @@ struct RowLaw {
 __device__ int PickLargest(const float* row, int n, int count, PickShared& shared, RowEntry* out) {
   RowCut cut = KeepAll();
   if (count < n) {
-    cut = ShortestPrefix(RowLaw{row}, cut, n, CountOne(), static_cast<Bits>(count),
+    cut = ShortestPrefix(StoredRow{row}, cut, n, CountOne(), static_cast<Bits>(count),
                          shared.sampling.cut);
   }
   if (threadIdx.x == 0) shared.count = 0;
@@ -99,8 +100,50 @@ __device__ int PickLargest(const float* row, int n, int count, PickShared& share
   return shared.count;
 }
 
-// The rows of kRace or all others; apart, for the race's noise takes registers that laws would
-// spill.
+// Penalties and biases of the row, in place.
+__device__ void Adjust(const PickArrays& a, const BatchedPick& row, float* logits) {
+  AdjustLogits({.sampling = row.spec.sampling,
+                .seen = a.seen + row.first_seen,
+                .seen_count = row.seen,
+                .biases = a.biases + row.first_bias,
+                .bias_count = row.biases,
+                .suppressed = nullptr,
+                .suppressed_count = 0,
+                .parents = a.path_parents,
+                .tokens = a.path_tokens + row.path,
+                .node = row.depth,
+                .depth = row.depth},
+               row.spec.allowed, logits);
+}
+
+// The winners of the row's race, and its measure; `best`: as RowBest has it. Returns how many.
+__device__ int PickRace(const BatchedPick& row, const float* logits, Bits best, double* bounds,
+                        PickShared& shared, RowEntry* out, float* measure) {
+  const PickSpec& spec = row.spec;
+  const RowSampling& sampling = spec.sampling;
+  const int n = spec.allowed;
+  const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
+  // As RaceOrder has it: a row of probabilities has no probabilities below those of floats.
+  const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
+  if (!of_logits || spec.measure != RowMeasure::kNone) {
+    const SoftmaxRow softmax(logits, n, sampling.temperature, best, shared.sampling.sum);
+    const SampledRow probability(softmax, sampling, n, shared.sampling);
+    *measure = MeasureOf(probability, n, spec.measure, shared.sampling.sum);
+    if (!of_logits) {
+      return PickWinners(
+          probability, [](float p) { return static_cast<double>(p); }, row, bounds, shared.race,
+          out);
+    }
+  }
+  const auto top = static_cast<double>(max);
+  const double inverse = 1 / static_cast<double>(sampling.temperature);
+  return PickWinners([&](int i) { return logits[i]; },
+                     [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, row,
+                     bounds, shared.race, out);
+}
+
+// The rows of kRace or all others; apart, as the race's noise takes registers that distributions
+// would spill.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   __shared__ PickShared shared;
@@ -121,22 +164,11 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   };
 
   if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {
-    const SoftmaxRow law(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.sampling.best),
-                         sums);
-    measure = MeasureOf(law, a.vocab, spec.measure, sums);
+    const SoftmaxRow softmax(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.sampling.best),
+                             sums);
+    measure = MeasureOf(softmax, a.vocab, spec.measure, sums);
   }
-  AdjustLogits({.sampling = sampling,
-                .seen = a.seen + row.first_seen,
-                .seen_count = row.seen,
-                .biases = a.biases + row.first_bias,
-                .bias_count = row.biases,
-                .suppressed = nullptr,
-                .suppressed_count = 0,
-                .parents = a.path_parents,
-                .tokens = a.path_tokens + row.path,
-                .node = row.depth,
-                .depth = row.depth},
-               n, logits);
+  Adjust(a, row, logits);
   const Bits best = RowBest(logits, n, shared.sampling.best);
   if (spec.pick == RowPick::kTop) {
     finish(PickTop(logits, n, spec.count, best, shared.sampling.best, out));
@@ -148,37 +180,18 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
     finish(1);
     return;
   }
-
   if constexpr (kIsRace) {
-    const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
-    // As RaceOrder has it: a row of probabilities has no probabilities below those of floats.
-    const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
-    if (!of_logits || spec.measure != RowMeasure::kNone) {
-      const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
-      const SampledRow probability(law, sampling, n, shared.sampling);
-      measure = MeasureOf(probability, n, spec.measure, sums);
-      if (!of_logits) {
-        finish(PickWinners(
-            probability, [](float p) { return static_cast<double>(p); }, row, bounds, shared.race,
-            out));
-        return;
-      }
-    }
-    const auto top = static_cast<double>(max);
-    const double inverse = 1 / static_cast<double>(sampling.temperature);
-    finish(PickWinners([&](int i) { return logits[i]; },
-                       [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, row,
-                       bounds, shared.race, out));
+    finish(PickRace(row, logits, best, bounds, shared, out, &measure));
   } else {
-    const SoftmaxRow law(logits, n, sampling.temperature, best, sums);
-    const SampledRow probability(law, sampling, n, shared.sampling);
-    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
+    const SoftmaxRow softmax(logits, n, sampling.temperature, best, sums);
+    const SampledRow probability(softmax, sampling, n, shared.sampling);
+    ForProbabilities(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();
     finish(PickLargest(logits, n, spec.count, shared, out));
   }
 }
 
-struct DrawShared {
+struct EntriesShared {
   double fractions[kMaxChainEntries];
   float values[kMaxChainEntries];
   TokenId ids[kMaxChainEntries];
@@ -191,7 +204,7 @@ struct DrawShared {
 // MakeDraftDistribution of the `n` entries, and the token at `coin` of it, in thread 0. Weights of
 // 0, which stand at the end, are never reached. A step of the whole block.
 __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, double coin,
-                                   DrawShared& shared) {
+                                   EntriesShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int i = thread; i < n; i += threads) {
     const RowEntry entry = entries[i];
@@ -205,13 +218,13 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
   }
   __syncthreads();
   if (thread == 0) {
-    shared.kept = KeptOfLaw([&](int i) { return shared.values[i]; }, n, mass, &shared.mass);
+    shared.kept = KeptEntries([&](int i) { return shared.values[i]; }, n, mass, &shared.mass);
   }
   __syncthreads();
   const int kept = shared.kept;
   uint32_t given = 0;
   for (int i = thread; i < kept; i += threads) {
-    const LawShare share = ShareOfLaw(shared.values[i], shared.mass);
+    const WeightShare share = ShareOf(shared.values[i], shared.mass);
     shared.weights[i] = share.weight;
     shared.fractions[i] = share.fraction;
     given += share.weight;
@@ -227,11 +240,11 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
   }
   __syncthreads();
   if (thread != 0) return -1;
-  return shared.ids[LawEntryAt([&](int i) { return shared.weights[i]; }, kept, coin)];
+  return shared.ids[EntryAt([&](int i) { return shared.weights[i]; }, kept, coin)];
 }
 
 __global__ void DrawRowsKernel(PickArrays a) {
-  __shared__ DrawShared shared;
+  __shared__ EntriesShared shared;
   const BatchedPick& row = a.rows[blockIdx.x];
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;

@@ -1,5 +1,5 @@
-// Where top-k, top-p and min-p cut a law, without sorting it: the bits of the entries, of the same
-// order as the entries, are searched ten at a time. Included by .cu only.
+// Where top-k, top-p and min-p cut a distribution, without sorting it: the bits of the entries, of
+// the same order as the entries, are searched ten at a time. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -80,13 +80,13 @@ __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
 }
 
 // The id of the `nth` (from 1) token of value `value`; there are as many.
-template <class Law>
-__device__ int FindEqual(const Law& law, const RowCut& before, int n, float value, int nth,
-                         CutShared& shared) {
+template <class Distribution>
+__device__ int FindEqual(const Distribution& distribution, const RowCut& before, int n, float value,
+                         int nth, CutShared& shared) {
   const Range mine = PartOf({0, n}, Warp());
   int count = 0;
   for (int i = mine.begin + Lane(); i < mine.end; i += kWarpSize) {
-    const float p = law(i);
+    const float p = distribution(i);
     count += p == value && before.Keeps(p, i);
   }
   ReduceWarps(count, shared.equals, Plus());
@@ -96,7 +96,7 @@ __device__ int FindEqual(const Law& law, const RowCut& before, int n, float valu
   if (Warp() == part) {
     for (int begin = mine.begin; begin < mine.end; begin += kWarpSize) {
       const int i = begin + Lane();
-      const float p = i < mine.end ? law(i) : -1.f;
+      const float p = i < mine.end ? distribution(i) : -1.f;
       unsigned equal = __ballot_sync(kFullWarp, p == value && before.Keeps(p, i));
       if (__popc(equal) < left) {
         left -= __popc(equal);
@@ -114,9 +114,9 @@ __device__ int FindEqual(const Law& law, const RowCut& before, int n, float valu
 // The last token of the shortest prefix of what `before` keeps, in falling order (ties by rising
 // id), whose weights reach `goal` > 0; `before` where all of them fall short. A step of the whole
 // block.
-template <class Law, class Weight>
-__device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, Weight weight,
-                                 Bits goal, CutShared& shared) {
+template <class Distribution, class Weight>
+__device__ RowCut ShortestPrefix(const Distribution& distribution, const RowCut& before, int n,
+                                 Weight weight, Bits goal, CutShared& shared) {
   unsigned prefix = 0;  // the bits found so far; sign and the highest exponent bit are 0
   Bits above = 0;
   for (int shift = 2 * kCutBits; shift >= 0; shift -= kCutBits) {
@@ -125,7 +125,7 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
       shared.low[b] = shared.high[b] = 0;
     }
     __syncthreads();
-    ForLaw(law, n, [&](float p, int i) {
+    ForProbabilities(distribution, n, [&](float p, int i) {
       const unsigned bits = __float_as_uint(p);
       if (!(p > 0.f) || !before.Keeps(p, i) || bits >> shift >> kCutBits != prefix) return;
       AddToBin(shared, bits >> shift & (kCutBins - 1), weight(p));
@@ -144,7 +144,7 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
   const Bits wanted = (goal - above + each - 1) / each;
   const Bits equal = WeightOfBin(shared, shared.bin) / each;
   if (wanted < equal) {
-    cut.id = FindEqual(law, before, n, cut.value, static_cast<int>(wanted), shared);
+    cut.id = FindEqual(distribution, before, n, cut.value, static_cast<int>(wanted), shared);
   } else if (before.value == cut.value) {
     cut.id = before.id;
   }
@@ -152,10 +152,11 @@ __device__ RowCut ShortestPrefix(const Law& law, const RowCut& before, int n, We
 }
 
 // The probability that `cut` leaves. A step of the whole block.
-template <class Law>
-__device__ double KeptMass(const Law& law, const RowCut& cut, int n, double* of_warp) {
+template <class Distribution>
+__device__ double KeptMass(const Distribution& distribution, const RowCut& cut, int n,
+                           double* of_warp) {
   double sum = 0;
-  ForLaw(law, n, [&](float p, int i) {
+  ForProbabilities(distribution, n, [&](float p, int i) {
     if (cut.Keeps(p, i)) sum += static_cast<double>(p);
   });
   return BlockReduce(sum, of_warp, Plus());

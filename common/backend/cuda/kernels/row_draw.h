@@ -1,5 +1,5 @@
-// A token from what a draft's law leaves of a target row (ResidualRow of common/math/accept.h), by
-// the inverse of its cumulative weights. Included by .cu only.
+// A token from what a draft's distribution leaves of a target row (ResidualRow of
+// common/math/accept.h), by the inverse of its cumulative weights. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -69,25 +69,27 @@ __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, Draw
   return shared.drawn;
 }
 
-// The same of max(scale * row - law, 0); of the row itself where nothing is left. The row is
-// changed meanwhile; `saved` has room for the law's entries. A step of the whole block.
+// The same of max(scale * row - distribution, 0); of the row itself where nothing is left. The row
+// is changed meanwhile; `saved` has room for the distribution's entries. A step of the whole block.
 __device__ inline TokenId DrawFromResidual(float* row, int n, double scale,
-                                           const SparseRow<double>& law, double coin, float* saved,
-                                           DrawShared& shared) {
-  for (int i = static_cast<int>(threadIdx.x); i < law.size; i += static_cast<int>(blockDim.x)) {
-    float& entry = row[law.ids[i]];
+                                           const SparseRow<double>& distribution, double coin,
+                                           float* saved, DrawShared& shared) {
+  for (int i = static_cast<int>(threadIdx.x); i < distribution.size;
+       i += static_cast<int>(blockDim.x)) {
+    float& entry = row[distribution.ids[i]];
     saved[i] = entry;
-    const double rest = scale * static_cast<double>(entry) - law.Probability(i);
+    const double rest = scale * static_cast<double>(entry) - distribution.Probability(i);
     entry = rest > 0 ? static_cast<float>(rest / scale) : 0.f;
   }
   __syncthreads();
   TokenId drawn = DrawFromRow(row, n, coin, shared);
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < law.size; i += static_cast<int>(blockDim.x)) {
-    row[law.ids[i]] = saved[i];
+  for (int i = static_cast<int>(threadIdx.x); i < distribution.size;
+       i += static_cast<int>(blockDim.x)) {
+    row[distribution.ids[i]] = saved[i];
   }
   __syncthreads();
-  if (drawn < 0 && law.size > 0) drawn = DrawFromRow(row, n, coin, shared);
+  if (drawn < 0 && distribution.size > 0) drawn = DrawFromRow(row, n, coin, shared);
   return drawn;
 }
 

@@ -18,7 +18,7 @@ struct RaceShared {
   int id[kMaxWarps];
 };
 
-struct Arrival {
+struct RaceArrival {
   double time;
   TokenId token;  // -1: nobody
 };
@@ -28,7 +28,7 @@ struct Everybody {
   __device__ bool operator()(double, int) const { return true; }
 };
 struct Behind {
-  Arrival last;
+  RaceArrival last;
   __device__ bool operator()(double time, int id) const {
     return time > last.time || (time == last.time && id > last.token);
   }
@@ -39,9 +39,9 @@ struct Behind {
 // whole block: first a bound of each tile and the least arrival of two tokens a tile, then the
 // tiles that may beat it.
 template <class Entry, class Weight, class Runs>
-__device__ Arrival FirstArrival(const Entry& entry, const Weight& weight, int n, uint64_t seed,
-                                uint32_t position, const Runs& runs, double* bounds,
-                                RaceShared& shared) {
+__device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, int n, uint64_t seed,
+                                    uint32_t position, const Runs& runs, double* bounds,
+                                    RaceShared& shared) {
   constexpr int kTile = TileNoise::kTile;
   double limit = INFINITY;
   const auto arrival = [&](const TileNoise& noise, double least, int i) {

@@ -97,43 +97,44 @@ struct SamplingShared {
 };
 
 // Where top-k, top-p and min-p cut.
-__device__ inline RowCut FindCut(const SoftmaxRow& law, const RowSampling& sampling, int n,
+__device__ inline RowCut FindCut(const SoftmaxRow& distribution, const RowSampling& sampling, int n,
                                  SamplingShared& shared) {
   RowCut cut = KeepAll();
   double mass = 1;
   if (sampling.top_k > 0 && sampling.top_k < n) {
-    cut = ShortestPrefix(law, cut, n, CountOne(), static_cast<Bits>(sampling.top_k), shared.cut);
-    if (sampling.top_p < 1.f) mass = KeptMass(law, cut, n, shared.sum);
+    cut = ShortestPrefix(distribution, cut, n, CountOne(), static_cast<Bits>(sampling.top_k),
+                         shared.cut);
+    if (sampling.top_p < 1.f) mass = KeptMass(distribution, cut, n, shared.sum);
   }
   if (sampling.top_p < 1.f) {
     const double goal = static_cast<double>(sampling.top_p) * mass;
-    cut =
-        ShortestPrefix(law, cut, n, Mass(), static_cast<Bits>(ceil(goal * Mass::kOne)), shared.cut);
+    cut = ShortestPrefix(distribution, cut, n, Mass(), static_cast<Bits>(ceil(goal * Mass::kOne)),
+                         shared.cut);
   }
-  if (sampling.min_p > 0.f) cut.floor = __fmul_rn(sampling.min_p, law.top());
+  if (sampling.min_p > 0.f) cut.floor = __fmul_rn(sampling.min_p, distribution.top());
   return cut;
 }
 
 // The probabilities that the row is sampled by, computed again for every token that is asked for.
 class SampledRow {
  public:
-  // `law`: of the adjusted logits; outlives this. A step of the whole block.
-  __device__ SampledRow(const SoftmaxRow& law, const RowSampling& sampling, int n,
+  // `distribution`: of the adjusted logits; outlives this. A step of the whole block.
+  __device__ SampledRow(const SoftmaxRow& distribution, const RowSampling& sampling, int n,
                         SamplingShared& shared)
-      : law_(law), cut_(KeepAll()), scale_(1.f) {
+      : distribution_(distribution), cut_(KeepAll()), scale_(1.f) {
     if (!sampling.truncates(n)) return;
-    cut_ = FindCut(law, sampling, n, shared);
-    scale_ = static_cast<float>(1.0 / KeptMass(law, cut_, n, shared.sum));
+    cut_ = FindCut(distribution, sampling, n, shared);
+    scale_ = static_cast<float>(1.0 / KeptMass(distribution, cut_, n, shared.sum));
   }
   __device__ float operator()(int i) const { return Of(entries()[i], i); }
-  __device__ const float* entries() const { return law_.entries(); }
+  __device__ const float* entries() const { return distribution_.entries(); }
   __device__ float Of(float logit, int i) const {
-    const float p = law_.Of(logit, i);
+    const float p = distribution_.Of(logit, i);
     return cut_.Keeps(p, i) ? __fmul_rn(p, scale_) : 0.f;
   }
 
  private:
-  const SoftmaxRow& law_;
+  const SoftmaxRow& distribution_;
   RowCut cut_;
   float scale_;
 };

@@ -42,15 +42,15 @@ template <class F>
 __device__ void ForEntries(const float* row, int n, const F& f) {
   ForEntries(row, static_cast<int>(threadIdx.x), n, static_cast<int>(blockDim.x), f);
 }
-// f(law(i), i) for this thread's share of a law, which may say what it is worked out from: law(i)
-// is law.Of(law.entries()[i], i).
-template <class Law, class F>
-__device__ void ForLaw(const Law& law, int n, const F& f) {
-  if constexpr (requires { law.entries(); }) {
-    ForEntries(law.entries(), n, [&](float x, int i) { f(law.Of(x, i), i); });
+// f(distribution(i), i) for this thread's share of a distribution, which may say what it is worked
+// out from: distribution(i) is distribution.Of(distribution.entries()[i], i).
+template <class Distribution, class F>
+__device__ void ForProbabilities(const Distribution& distribution, int n, const F& f) {
+  if constexpr (requires { distribution.entries(); }) {
+    ForEntries(distribution.entries(), n, [&](float x, int i) { f(distribution.Of(x, i), i); });
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-      f(law(i), i);
+      f(distribution(i), i);
     }
   }
 }

@@ -8,9 +8,27 @@
 namespace outrider {
 namespace {
 
-// The rows of kRace or all others; apart, for the race's noise takes registers that laws would
-// spill. Two blocks of the widest rows' 512 threads on a multiprocessor: its memory is what is
-// waited for.
+// Penalties, biases and suppressed tokens of row `row` of the batch's nodes, in place.
+__device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
+  const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];
+  const int depth = a.batch.depths[row];
+  AdjustLogits({.sampling = round.sampling,
+                .seen = a.batch.seen + round.first_seen,
+                .seen_count = round.seen,
+                .biases = a.batch.biases + round.first_bias,
+                .bias_count = round.biases,
+                .suppressed = a.batch.suppressed + round.first_suppressed,
+                .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
+                .parents = a.batch.parents + round.first_node,
+                .tokens = a.batch.tokens + round.first_node,
+                .node = row - round.first_node,
+                .depth = depth},
+               a.allowed, logits);
+}
+
+// The rows of kRace or all others; apart, as the race's noise takes registers that distributions
+// would spill. Two blocks of the widest rows' 512 threads on a multiprocessor, as the kernel waits
+// for its memory.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) {
   __shared__ struct {
@@ -29,18 +47,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   const bool broken = IsBroken(logits, n, shared.sampling.best);
   if (thread == 0) a.broken[row] = broken ? 1 : 0;
   const int depth = a.batch.depths[row];
-  AdjustLogits({.sampling = sampling,
-                .seen = a.batch.seen + round.first_seen,
-                .seen_count = round.seen,
-                .biases = a.batch.biases + round.first_bias,
-                .bias_count = round.biases,
-                .suppressed = a.batch.suppressed + round.first_suppressed,
-                .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
-                .parents = a.batch.parents + round.first_node,
-                .tokens = a.batch.tokens + round.first_node,
-                .node = row - round.first_node,
-                .depth = depth},
-               n, logits);
+  Adjust(a, row, logits);
 
   const Bits best = RowBest(logits, n, shared.sampling.best);
   if (round.kind() == DraftKind::kArgmax) {
@@ -62,15 +69,15 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
     }
   }
 
-  const SoftmaxRow law(logits, n, sampling.temperature, best, shared.sampling.sum);
-  const SampledRow probability(law, sampling, n, shared.sampling);
+  const SoftmaxRow softmax(logits, n, sampling.temperature, best, shared.sampling.sum);
+  const SampledRow probability(softmax, sampling, n, shared.sampling);
   if constexpr (kIsRace) {
     const TokenId winner = RaceWinner(
         probability, [](float p) { return static_cast<double>(p); }, n, round.spec.seed, position,
         bounds, shared.race);
     if (thread == 0) a.matches[row] = winner;
   } else {
-    ForLaw(probability, n, [&](float p, int i) { logits[i] = p; });
+    ForProbabilities(probability, n, [&](float p, int i) { logits[i] = p; });
     for (int i = n + thread; i < a.vocab; i += threads) logits[i] = 0.f;
   }
 }

@@ -276,8 +276,8 @@ TEST(CudaBackend, PlansAPassForEachWindow) {
   CudaBatch batch(&stream);
   const AttentionLimits limits = {.blocks = 1, .max_partials = 100, .tile_queries = 8};
   batch.BeginPasses({&layout, 1}, all, limits, /*round_up=*/true);
-  const AttentionUnit* of_all = batch.Attention(layout, all, limits).call.units;
-  const AttentionUnit* of_some = batch.Attention(layout, some, limits).call.units;
+  const AttentionTile* of_all = batch.Attention(layout, all, limits).call.units;
+  const AttentionTile* of_some = batch.Attention(layout, some, limits).call.units;
   stream.Wait();
   EXPECT_EQ(of_all->begin, 0);
   EXPECT_EQ(of_some->begin, 401);

@@ -73,7 +73,7 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
     logits.insert(logits.end(), row.logits.begin(), row.logits.end());
     bytes += 16 + 8 * static_cast<size_t>(std::min(row.count, allowed));
   }
-  auto memory = CudaBuffer::Allocate(Place::kDevice, logits.size() * sizeof(float));
+  auto memory = CudaBuffer::Allocate(MemoryKind::kDevice, logits.size() * sizeof(float));
   EXPECT_TRUE(memory.ok());
   auto* const device = static_cast<float*>(memory.value()->data());
   std::copy(logits.begin(), logits.end(), device);
@@ -336,7 +336,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
                    row.path, {depths, chain.round, chain.first_depth, chain.mass});
   }
   const auto width = static_cast<size_t>(vocab);
-  auto memory = CudaBuffer::Allocate(Place::kDevice, chains.size() * width * sizeof(float));
+  auto memory = CudaBuffer::Allocate(MemoryKind::kDevice, chains.size() * width * sizeof(float));
   auto* const device = static_cast<float*>(memory.value()->data());
   std::vector<std::vector<float>> left;  // by depth, then by chain
   std::vector<TokenId> drawn;            // likewise

@@ -45,7 +45,7 @@ class GraphCacheTest : public testing::Test {
 
   Stream stream_;
   const std::unique_ptr<CudaBuffer> buffer_ =
-      CudaBuffer::Allocate(Place::kDevice, sizeof(int)).value();
+      CudaBuffer::Allocate(MemoryKind::kDevice, sizeof(int)).value();
   int* const number_ = static_cast<int*>(buffer_->data());
   std::vector<std::string> warnings_;
   std::unique_ptr<GraphCache> cache_;
@@ -83,7 +83,7 @@ TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
   Make();
   for (int i = 0; i < 4; ++i) Use(1);
   EXPECT_EQ(calls_, 3);
-  auto other = CudaBuffer::Allocate(Place::kDevice, 8).value();
+  auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
   Use(1);  // captured anew: it has been run as it is before
   EXPECT_EQ(calls_, 4);
   EXPECT_EQ(captures(), 2);
@@ -94,7 +94,7 @@ TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
   EXPECT_EQ(calls_, 5);
   EXPECT_EQ(cache_->size(), 1);
   // Graphs name no pinned memory.
-  const auto pinned = CudaBuffer::Allocate(Place::kPinnedHost, 8).value();
+  const auto pinned = CudaBuffer::Allocate(MemoryKind::kPinnedHost, 8).value();
   Use(1);
   EXPECT_EQ(calls_, 5);
 }

@@ -1,6 +1,6 @@
-// The arithmetic of a draft law (common/spec/draft_distribution.h), shared by host and device so
-// that both make the same integers of the same entries: where it is cut, what each entry gets,
-// which entry a coin names.
+// The arithmetic of a draft distribution (common/spec/draft_distribution.h), shared by host and
+// device so that both make the same integers of the same entries: where it is cut, what each entry
+// gets, which entry a coin names.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr uint32_t kDraftWeightTotal = 65536;
 // How many of the `n` entries, in falling order, are kept until they hold `limit`; `mass`: what
 // they hold. value(i): entry i.
 template <class Value>
-OUTRIDER_HD int KeptOfLaw(const Value& value, int n, float limit, double* mass) {
+OUTRIDER_HD int KeptEntries(const Value& value, int n, float limit, double* mass) {
   int kept = 0;
   *mass = 0;
   while (kept < n && *mass < static_cast<double>(limit))
@@ -24,11 +24,11 @@ OUTRIDER_HD int KeptOfLaw(const Value& value, int n, float limit, double* mass) 
 
 // An entry's share, rounded down. What is left of the total goes to the largest fractions, one
 // each, the earlier entry first where two are equal.
-struct LawShare {
+struct WeightShare {
   uint32_t weight;
   double fraction;
 };
-OUTRIDER_HD inline LawShare ShareOfLaw(float value, double mass) {
+OUTRIDER_HD inline WeightShare ShareOf(float value, double mass) {
   const double exact = static_cast<double>(value) / mass * kDraftWeightTotal;
   const auto weight = static_cast<uint32_t>(exact);
   return {weight, exact - weight};
@@ -36,7 +36,7 @@ OUTRIDER_HD inline LawShare ShareOfLaw(float value, double mass) {
 
 // The entry at `coin` in [0, 1) of the cumulative weights. weight(i): of entry i, n of them.
 template <class Weight>
-OUTRIDER_HD int LawEntryAt(const Weight& weight, int n, double coin) {
+OUTRIDER_HD int EntryAt(const Weight& weight, int n, double coin) {
   const auto goal = static_cast<uint32_t>(coin * kDraftWeightTotal);
   uint32_t reached = 0;
   int i = 0;

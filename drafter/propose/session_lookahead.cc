@@ -1,4 +1,4 @@
-#include "drafter/propose/work_ahead.h"
+#include "drafter/propose/session_lookahead.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ constexpr int kNextOfTree = 2;
 
 }  // namespace
 
-int WorkAhead::Guess::wants() const {
+int SessionLookahead::Guess::wants() const {
   if (failed) return 0;
   if (mirror == nullptr) return 1;
   const DraftSession& session = mirror->session;
@@ -24,23 +24,24 @@ int WorkAhead::Guess::wants() const {
   return next.has_value() ? static_cast<int>(session.frontier().size()) : 0;
 }
 
-int WorkAhead::Guess::logit_rows(int tokens) const {
+int SessionLookahead::Guess::logit_rows(int tokens) const {
   const auto missing = static_cast<int>(mirror->session.Missing().size());
   if (missing == 0) return tokens;
   return tokens == missing ? 1 : 0;
 }
 
-WorkAhead::WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int tokens)
+SessionLookahead::SessionLookahead(const Mirror* now, Model* model, PageBudget* budget, int tokens)
     : now_(now), model_(model), pages_(budget), tokens_left_(tokens) {
   std::vector<int32_t> leaves = now->session.Leaves();
   leaves.resize(std::min(leaves.size(), kMaxLeaves));
   for (const int32_t leaf : leaves) guesses_.push_back({.node = leaf, .next = std::nullopt});
   for (const RoundEnd& stop : now->session.LikelyStops()) {
-    if (!now->session.Ends(stop.next)) guesses_.push_back({.node = stop.node, .next = stop.next});
+    if (!now->session.IsEndOfSequence(stop.next))
+      guesses_.push_back({.node = stop.node, .next = stop.next});
   }
 }
 
-void WorkAhead::Start(Guess& guess) {
+void SessionLookahead::Start(Guess& guess) {
   guess.failed = true;
   std::array<TokenId, 1> next{};
   if (guess.next.has_value()) next[0] = *guess.next;
@@ -50,7 +51,7 @@ void WorkAhead::Start(Guess& guess) {
   if (!session.ok() || (guess.next.has_value() && !session->drafting())) return;
   const DraftKv& from = guess.stem == nullptr ? now_->kv : guess.stem->mirror->kv;
   // The stem has fed the node itself.
-  if (guess.stem != nullptr) session->Fed(1);
+  if (guess.stem != nullptr) session->MarkFed(1);
   const Result<SequenceId> trunk =
       from.Fork(guess.stem == nullptr ? fed : DraftTree::kRoot, session->kv_length());
   if (!trunk.ok()) return;
@@ -62,7 +63,7 @@ void WorkAhead::Start(Guess& guess) {
   guess.failed = false;
 }
 
-WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
+SessionLookahead::Guess* SessionLookahead::Next(const Guess* last, int rows) {
   bool behind = last == nullptr;
   for (Guess& guess : guesses_) {
     if (!behind) {
@@ -79,11 +80,11 @@ WorkAhead::Guess* WorkAhead::Next(const Guess* last, int rows) {
   return nullptr;
 }
 
-int WorkAhead::next_tokens() const {
+int SessionLookahead::next_tokens() const {
   return now_->session.draft().is_chain() ? kNextOfChain : kNextOfTree;
 }
 
-void WorkAhead::AddRows(const Guess& guess, PickBatch* batch) const {
+void SessionLookahead::AddRows(const Guess& guess, PickBatch* batch) const {
   if (guess.next.has_value()) {
     guess.mirror->session.AddRows(batch);
   } else {
@@ -91,10 +92,10 @@ void WorkAhead::AddRows(const Guess& guess, PickBatch* batch) const {
   }
 }
 
-int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
-                   std::span<const float> accepted, std::span<const float> states) {
+int SessionLookahead::Advance(Guess* guess, int tokens, std::span<const PickedRow> rows,
+                              std::span<const float> accepted, std::span<const float> states) {
   DraftSession& session = guess->mirror->session;
-  if (!session.Missing().empty()) session.Fed(tokens);
+  if (!session.Missing().empty()) session.MarkFed(tokens);
   if (rows.empty()) return 0;
   if (guess->next.has_value()) {
     const int before = session.draft().size();
@@ -105,13 +106,13 @@ int WorkAhead::Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
     return g.next.has_value() && g.stem == nullptr;
   });
   for (const TokenId next : TokensOf(rows[0])) {
-    if (session.Ends(next)) continue;
+    if (session.IsEndOfSequence(next)) continue;
     guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
   }
   return 0;
 }
 
-std::unique_ptr<Mirror> WorkAhead::Take(const RoundDecision& verdict) {
+std::unique_ptr<Mirror> SessionLookahead::Take(const SessionVerdict& verdict) {
   std::unique_ptr<Mirror> taken;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
     for (Guess& guess : guesses_) {

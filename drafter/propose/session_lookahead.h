@@ -1,6 +1,6 @@
 // Drafts ahead for one session while the verdict on its draft is under way: for each likely end of
 // the round the session as it would be then, drafting its next round. A verdict that names one of
-// them is answered with what is there; the others go unseen.
+// them is answered with the draft that is there; the others are discarded unseen.
 //
 // It is lossless. Which ends are guessed follows from the draft model's distributions, from what
 // was drawn and from the verdict's delay; the next round's draws follow from that round's random
@@ -25,53 +25,53 @@
 
 namespace outrider {
 
-class WorkAhead {
+class SessionLookahead {
  public:
   struct Guess {
     int32_t node = 0;             // accepted up to here
     std::optional<TokenId> next;  // not set: first to be guessed itself, from the logits there
     const Guess* stem = nullptr;  // whose KV holds the tokens up to `node`; nullptr: the session's
-    bool failed = false;          // no pages, no context: nothing to be done
+    bool failed = false;          // no pages or no context left for it
     std::unique_ptr<Mirror> mirror = nullptr;  // once there is a token to feed
 
-    // Tokens that it wants to feed; 0: it has done what it can.
+    // Tokens that it has to feed next; 0: it is complete or has failed.
     int wants() const;
-    // Rows of logits that come of feeding `tokens` of them.
+    // Logits rows that feeding `tokens` of them gives.
     int logit_rows(int tokens) const;
   };
 
-  // Nothing is guessed.
-  WorkAhead() = default;
-  // Guesses at what becomes of the complete draft of `now`, feeding `budget` tokens in all.
-  // Everything outlives the work.
-  WorkAhead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
+  // No guesses.
+  SessionLookahead() = default;
+  // Guesses how the complete draft of `now` will be decided, feeding at most `tokens` tokens in
+  // all. All pointers must outlive it.
+  SessionLookahead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
 
   bool begun() const { return now_ != nullptr; }
-  // The likeliest guess behind `last` (nullptr: of all) that wants at most `rows` tokens, to be fed
-  // with all of them. nullptr: none.
+  // The most likely guess after `last` (nullptr: of all) that wants at most `rows` tokens, to be
+  // fed all of them. nullptr: none.
   Guess* Next(const Guess* last, int rows);
-  // Adds what is to be picked from the rows after the guess's tokens to a step's.
+  // Adds what is to be picked from the rows after the guess's tokens to a step's batch.
   void AddRows(const Guess& guess, PickBatch* batch) const;
   // `tokens` of a guess were fed, `rows` were picked after the last ones, `accepted` and `states`
   // are as for Mirror::DrawDepth. Returns the number of nodes drawn.
-  int Fed(Guess* guess, int tokens, std::span<const PickedRow> rows,
-          std::span<const float> accepted, std::span<const float> states);
+  int Advance(Guess* guess, int tokens, std::span<const PickedRow> rows,
+              std::span<const float> accepted, std::span<const float> states);
 
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
-  // the verdict's plan taken on; else nullptr. All the other guesses are over.
-  std::unique_ptr<Mirror> Take(const RoundDecision& verdict);
+  // the verdict's plan adopted; else nullptr. All other guesses are discarded.
+  std::unique_ptr<Mirror> Take(const SessionVerdict& verdict);
 
  private:
   // Forks the KV; sets `failed` when that cannot be.
   void Start(Guess& guess);
-  // Tokens that are guessed behind a draft that is accepted to its end.
+  // Tokens that are guessed after a draft that is accepted to its end.
   int next_tokens() const;
 
   const Mirror* now_ = nullptr;
   Model* model_ = nullptr;
   PageBudget* pages_ = nullptr;
   int tokens_left_ = 0;
-  std::list<Guess> guesses_;  // by falling likelihood
+  std::list<Guess> guesses_;  // most likely first
 };
 
 }  // namespace outrider

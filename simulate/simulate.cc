@@ -94,7 +94,7 @@ nlohmann::json KSeqOfFirstToken(const Simulation& simulation) {
     accepted.weights[i] = kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
   }
   std::vector<double> residual(pair.ids.size());
-  ResidualRow<double>{1, pair.target.Row(-1).data(), pair.vocab, accepted.row()}.Law(
+  ResidualRow<double>{1, pair.target.Row(-1).data(), pair.vocab, accepted.row()}.Distribution(
       residual.data());
   return {{"rho", kseq.rho}, {"beta", kseq.beta}, {"residual", residual}};
 }

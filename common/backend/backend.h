@@ -17,6 +17,7 @@
 #include <string>
 
 #include "common/backend/batch_layout.h"
+#include "common/backend/buffer.h"
 #include "common/backend/device_ops.h"
 #include "common/backend/packed_matrix.h"
 #include "common/backend/pick_batch.h"
@@ -33,7 +34,7 @@ class Backend {
   // "cpu (AVX3, 1 thread)"
   virtual std::string Describe() const = 0;
 
-  // nullptr: the host's memory is this backend's.
+  // nullptr when the backend computes in host memory (the CPU).
   virtual DeviceOps* device() { return nullptr; }
   // kUnimplemented for attention that it has no kernel for.
   virtual Status CheckShape(const AttentionShape& shape) const {
@@ -93,9 +94,10 @@ class Backend {
   // batch.nodes() rows; drafts are valid as common/spec/draft_tree.h has it.
   virtual Decisions Decide(const RoundBatch& batch, const LogitRows& rows) = 0;
 
-  // Picks what is drafted from: row i of `rows` by pick i, where the rows are (they are
-  // overwritten). Waits for that and all that was enqueued before. By row of the batch, until the
-  // next Draft. REQUIRES: no chains.
+  // Picks what draft tokens are sampled from: from row i of `rows` [batch.size(), vocab] by pick i,
+  // where the rows are (they are overwritten). Waits for that and all that was enqueued before.
+  // Element i of the result is of row i; valid until the next Draft. REQUIRES: no chains;
+  // 0 < count, 0 < allowed <= vocab of each pick; vocab <= kMaxVocabulary.
   virtual std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) = 0;
 };
 

@@ -41,7 +41,7 @@ struct AttentionShape {
 enum class Activation { kSilu, kGeluTanh };
 
 // The ragged batch as the kernels read it; host arrays, flattened by model/ragged_batch.h.
-// Rows of all sequences stand one behind another.
+// The rows of the sequences follow one another.
 struct BatchLayout {
   int rows = 0;
   int sequences = 0;

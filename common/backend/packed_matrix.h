@@ -1,4 +1,4 @@
-// What a backend keeps for its caller: plain memory and packed weights.
+// A weight matrix as a backend keeps it.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -20,15 +20,6 @@ class PackedMatrix {
   virtual int out_features() const = 0;
   virtual int in_features() const = 0;
   virtual size_t bytes() const = 0;
-};
-
-// Device memory; zero-filled when new.
-class Buffer {
- public:
-  virtual ~Buffer() = default;
-  virtual void* data() = 0;
-  virtual size_t bytes() const = 0;
-  float* floats() { return static_cast<float*>(data()); }
 };
 
 }  // namespace outrider

@@ -111,8 +111,10 @@ class Model {
   // result is valid until the next Decide. REQUIRES: drafts are valid as common/spec/draft_tree.h
   // has it.
   virtual Decisions Decide(const RoundBatch& batch, int allowed) = 0;
-  // Picks what is drafted from out of the logits of the last Forward, where they are: row by row,
-  // in its order. Waits for the device. By row of the batch, until the next Draft.
+  // Picks what draft tokens are sampled from out of the logits of the last Forward, where they are
+  // (they are overwritten): pick i from logit row i. Waits for the device. Element i of the result
+  // is of row i; valid until the next Draft. Once after each Forward, and not after Decide.
+  // REQUIRES: a pick for each logit row, no chains (DeviceModel::DraftChains).
   virtual std::span<const PickedRow> Draft(const PickBatch& batch) = 0;
   // nullptr: the logits are in the host's memory.
   virtual DeviceModel* device() { return nullptr; }

@@ -28,13 +28,13 @@ struct GreedyCarry {
 
 namespace greedy_block {
 
-// One row of the modified target along a path, and how the levels move over the token behind it.
+// One row of the modified target along a path, and how the levels move over the token after it.
 class CarriedRow {
  public:
   template <DraftRound Round>
   CarriedRow(Round& round, int node, std::span<const GreedyCarry::Level> levels)
       : target_(round.target(node), round.target(node) + round.vocab()) {
-    // Rows behind the last draft token are never modified: levels end before them.
+    // Rows after the last draft token are never modified: levels end before them.
     if (levels.empty() || round.draws(node).size() == 0) return;
     const auto draft = round.draft(node);
     for (const GreedyCarry::Level& level : levels) {
@@ -63,85 +63,105 @@ class CarriedRow {
   std::vector<std::vector<double>> before_;
 };
 
-}  // namespace greedy_block
+inline double Quotient(double a, double b) { return b > 0 ? a / b : INFINITY; }
 
-// One sequence: of a node's draws, the first. `carry`: of the rounds before, empty at first;
-// becomes what the next round needs. REQUIRES: the draft is at least as long as any level has left.
-template <DraftRound Round, RoundCoins Coins>
-Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
-  using Level = GreedyCarry::Level;
-  // Along the draft: the rows that this round really verifies against, and each level's ratio in
-  // front of each of them.
+// Along the draft, from the root: the rows that this round really verifies against, and each
+// level's ratio before each of them.
+struct Path {
   std::vector<int> nodes = {DraftTree::kRoot};
-  std::vector<greedy_block::CarriedRow> rows;
-  std::vector<std::vector<Level>> levels = {carry.levels};
-  rows.emplace_back(round, nodes[0], levels[0]);
+  std::vector<CarriedRow> rows;
+  std::vector<std::vector<GreedyCarry::Level>> levels;
   std::vector<double> ratio = {1};  // p~_i, not clipped
-  const auto quotient = [](double a, double b) { return b > 0 ? a / b : INFINITY; };
-  while (round.draws(nodes.back()).size() > 0) {
-    const int node = nodes.back();
+
+  size_t length() const { return nodes.size() - 1; }
+};
+
+template <DraftRound Round>
+Path Follow(Round& round, const GreedyCarry& carry) {
+  Path path;
+  path.levels.push_back(carry.levels);
+  path.rows.emplace_back(round, DraftTree::kRoot, carry.levels);
+  while (round.draws(path.nodes.back()).size() > 0) {
+    const int node = path.nodes.back();
     const int child = round.draws(node)[0];
     const TokenId token = round.token(child);
     const double q = round.draft(node).Of(token);
-    std::vector<Level> moved = levels.back();
+    std::vector<GreedyCarry::Level> moved = path.levels.back();
     for (size_t i = 0; i < moved.size(); ++i) {
       if (moved[i].left > round.depth(node)) {
-        moved[i].ratio *= quotient(rows.back().Before(i, token), q);
+        moved[i].ratio *= Quotient(path.rows.back().Before(i, token), q);
       }
     }
-    ratio.push_back(q > 0 ? ratio.back() * rows.back().data()[token] / q : 0);
-    nodes.push_back(child);
-    rows.emplace_back(round, child, moved);
-    levels.push_back(std::move(moved));
+    path.ratio.push_back(q > 0 ? path.ratio.back() * path.rows.back().data()[token] / q : 0);
+    path.nodes.push_back(child);
+    path.rows.emplace_back(round, child, moved);
+    path.levels.push_back(std::move(moved));
   }
+  return path;
+}
 
-  const size_t g = nodes.size() - 1;
-  size_t tau = 0;
-  for (size_t i = g; i > 0 && tau == 0; --i) {
-    double h = std::min(ratio[i], 1.0);
-    if (i < g) {
-      // Both sums over the vocabulary: this ratio is not clipped, so S and R differ by more than
-      // 1 - p.
-      const SparseRow<double> draft = round.draft(nodes[i]);
-      double overlap = 0, drawn = 0;
-      for (int x = 0; x < draft.size; ++x) {
-        const double q = draft.Probability(x);
-        overlap += std::min(ratio[i] * rows[i].data()[draft.ids[x]], q);
-        drawn += q;
-      }
-      const double s = ratio[i] - overlap, r = drawn - overlap;
-      h = r > 0 ? std::clamp(s / r, 0.0, 1.0) : 1.0;
-    }
-    if (coins.Flip(Purpose::kAccept, static_cast<int>(i) - 1, 0, h)) tau = i;
+// The probability of accepting up to node i < path.length(), given that nothing longer was.
+template <DraftRound Round>
+double Acceptance(Round& round, const Path& path, size_t i) {
+  // Both sums over the vocabulary: this ratio is not clipped, so S and R differ by more than
+  // 1 - p.
+  const SparseRow<double> draft = round.draft(path.nodes[i]);
+  double overlap = 0, drawn = 0;
+  for (int x = 0; x < draft.size; ++x) {
+    const double q = draft.Probability(x);
+    overlap += std::min(path.ratio[i] * path.rows[i].data()[draft.ids[x]], q);
+    drawn += q;
   }
+  const double s = path.ratio[i] - overlap, r = drawn - overlap;
+  return r > 0 ? std::clamp(s / r, 0.0, 1.0) : 1.0;
+}
 
-  const int node = nodes[tau];
-  const bool leaf = tau == g;
-  const SparseRow<double> minus = leaf ? SparseRow<double>{} : round.draft(node);
-  const ResidualRow<double> distribution{leaf ? 1 : ratio[tau], rows[tau].data(), round.vocab(),
-                                         minus};
-  const TokenId next = coins.Next(static_cast<int>(tau), distribution);
-  const int emitted = static_cast<int>(tau) + 1;
-
+// What the next round needs, `accepted` draft tokens and `next` having been emitted. `minus`: the
+// draft distribution after them; empty at a leaf.
+inline void Advance(const Path& path, size_t accepted, TokenId next, const SparseRow<double>& minus,
+                    GreedyCarry& carry) {
   carry.levels.clear();
-  if (next >= 0) {
-    for (size_t i = 0; i < levels[tau].size(); ++i) {
-      Level level = levels[tau][i];
-      if (level.left > static_cast<int>(tau)) {
-        level.ratio *= leaf ? 1 : quotient(rows[tau].Before(i, next), minus.Of(next));
-      }
-      level.left -= emitted;
-      if (level.left > 0 && std::isfinite(level.ratio)) carry.levels.push_back(level);
+  if (next < 0) return;
+  const bool leaf = accepted == path.length();
+  const auto depth = static_cast<int>(accepted);
+  for (size_t i = 0; i < path.levels[accepted].size(); ++i) {
+    GreedyCarry::Level level = path.levels[accepted][i];
+    if (level.left > depth) {
+      level.ratio *= leaf ? 1 : Quotient(path.rows[accepted].Before(i, next), minus.Of(next));
     }
-    if (tau + 1 < g) {
-      const double joint = ratio[tau] * quotient(rows[tau].data()[next], minus.Of(next));
-      // An infinite ratio modifies nothing: the drafter cannot have come here.
-      if (std::isfinite(joint)) {
-        carry.levels.push_back({.ratio = joint, .left = static_cast<int>(g - tau) - 1});
-      }
-    }
+    level.left -= depth + 1;
+    if (level.left > 0 && std::isfinite(level.ratio)) carry.levels.push_back(level);
   }
-  return {.node = node, .accepted = static_cast<int>(tau), .next = next};
+  if (accepted + 1 >= path.length()) return;
+  const double joint =
+      path.ratio[accepted] * Quotient(path.rows[accepted].data()[next], minus.Of(next));
+  // An infinite ratio modifies nothing: the drafter cannot have come here.
+  if (std::isfinite(joint)) {
+    carry.levels.push_back({.ratio = joint, .left = static_cast<int>(path.length()) - depth - 1});
+  }
+}
+
+}  // namespace greedy_block
+
+// One sequence: of a node's draft tokens, the first. `carry`: of the rounds before, empty at first;
+// becomes what the next round needs. REQUIRES: the draft is at least as long as any level has left.
+template <DraftRound Round, RoundCoins Coins>
+Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
+  const greedy_block::Path path = greedy_block::Follow(round, carry);
+  size_t accepted = 0;
+  for (size_t i = path.length(); i > 0 && accepted == 0; --i) {
+    const double h = i == path.length() ? std::min(path.ratio[i], 1.0)
+                                        : greedy_block::Acceptance(round, path, i);
+    if (coins.Flip(Purpose::kAccept, static_cast<int>(i) - 1, 0, h)) accepted = i;
+  }
+  const int node = path.nodes[accepted];
+  const bool leaf = accepted == path.length();
+  const SparseRow<double> minus = leaf ? SparseRow<double>{} : round.draft(node);
+  const ResidualRow<double> residual{leaf ? 1 : path.ratio[accepted], path.rows[accepted].data(),
+                                     round.vocab(), minus};
+  const TokenId next = coins.Next(static_cast<int>(accepted), residual);
+  greedy_block::Advance(path, accepted, next, minus, carry);
+  return {.node = node, .accepted = static_cast<int>(accepted), .next = next};
 }
 
 }  // namespace outrider

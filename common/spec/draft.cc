@@ -1,13 +1,18 @@
 #include "common/spec/draft.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+
+#include "common/base/check.h"
 
 namespace outrider {
 namespace {
 
 const RuleTraits& TraitsOf(Rule rule) {
-  return *std::ranges::find(kRuleTraits, rule, &RuleTraits::rule);
+  const auto* found = std::ranges::find(kRuleTraits, rule, &RuleTraits::rule);
+  OUTRIDER_CHECK(found != std::end(kRuleTraits));
+  return *found;
 }
 
 }  // namespace

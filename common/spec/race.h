@@ -1,7 +1,7 @@
 // The exponential race (Gumbel-max by another name): token x arrives at time E_x / p(x), E_x ~
 // Exp(1) independent; the first to arrive has distribution p exactly. The noise E is a function of
-// (seed, position, token) alone, so that whoever holds a distribution close to p, at whatever time,
-// most likely sees the same winner: two distributions p, q agree with probability at least
+// (seed, position, token) alone, so that any process that holds a distribution close to p, at any
+// time, most likely sees the same winner: two distributions p, q agree with probability at least
 // (1 - d) / (1 + d), d their total variation distance (Daliri et al. 2024, "Coupling without
 // Communication and Drafter-Invariant Speculative Decoding").
 #pragma once

@@ -53,7 +53,7 @@ RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
   return cut;
 }
 
-// Zeroes everything behind `cut`; returns the mass that stays.
+// Zeroes everything after `cut`; returns the mass that stays.
 double KeepPrefix(std::span<float> probs, const RowEntry& cut) {
   for (size_t i = static_cast<size_t>(cut.id) + 1; i < probs.size(); ++i) {
     if (probs[i] == cut.value) probs[i] = 0.f;

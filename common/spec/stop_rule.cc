@@ -2,30 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace outrider {
-namespace {
-
-// `entries`: numbers that make up `total`. An empty row has nothing to be sure of.
-template <class Number>
-bool StopsAt(const StopRule& rule, std::span<const Number> entries, double total) {
-  if (rule.kind == StopRule::Kind::kConfidence) {
-    const auto largest = std::max_element(entries.begin(), entries.end());
-    return largest == entries.end() ||
-           static_cast<double>(*largest) < static_cast<double>(rule.threshold) * total;
-  }
-  if (rule.kind != StopRule::Kind::kEntropy) return false;
-  double entropy = 0;
-  for (const Number entry : entries) {
-    const double p = static_cast<double>(entry) / total;
-    if (p > 0) entropy -= p * std::log(p);
-  }
-  return entropy > static_cast<double>(rule.threshold);
-}
-
-}  // namespace
-
 std::string_view StopRuleName(StopRule::Kind kind) {
   switch (kind) {
     case StopRule::Kind::kLength: return "length";
@@ -73,10 +54,21 @@ Status Validate(const StopRule& rule) {
 }
 
 bool Stops(const StopRule& rule, const DraftDistribution& distribution) {
-  return StopsAt(rule, std::span(distribution.weights), kDraftWeightTotal);
+  constexpr auto kTotal = static_cast<double>(kDraftWeightTotal);
+  const std::vector<uint32_t>& weights = distribution.weights;
+  if (rule.kind == StopRule::Kind::kConfidence) {
+    const auto largest = std::ranges::max_element(weights);
+    // An empty distribution has nothing to be sure of.
+    return largest == weights.end() || *largest < static_cast<double>(rule.threshold) * kTotal;
+  }
+  if (rule.kind != StopRule::Kind::kEntropy) return false;
+  double entropy = 0;
+  for (const uint32_t weight : weights) {
+    const double p = weight / kTotal;
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  return entropy > static_cast<double>(rule.threshold);
 }
-
-bool Stops(const StopRule& rule, std::span<const float> probs) { return StopsAt(rule, probs, 1); }
 
 bool StopsAtMeasure(const StopRule& rule, float measure) {
   if (rule.kind == StopRule::Kind::kConfidence) return measure < rule.threshold;

@@ -7,7 +7,6 @@
 // verification alone (SpecDec++, Algorithm 2, keeps it likewise).
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -44,9 +43,9 @@ inline constexpr float kFirstHeadThreshold = 0.35f;
 float DefaultThreshold(StopRule::Kind kind);
 
 // kHead's threshold at which going on stops to pay: one more depth costs `seconds`, in which the
-// session would have got R * seconds tokens, and brings one if the path, the draw that nobody has
-// looked at and the next one all stand (one-step look-ahead on SpecDec++'s rule, which scores all
-// tokens but the newest two):
+// session would have got R * seconds tokens, and brings one if the path, the draft token that the
+// head has not read yet and the next one are all accepted (one-step look-ahead on SpecDec++'s rule,
+// which scores all tokens but the newest two):
 //   h = 1 - R seconds / a^2
 // R: tokens a second, a: the mean acceptance of a token. In [0.05, 0.95].
 double PayingThreshold(double tokens_per_second, double seconds, double acceptance);
@@ -57,10 +56,9 @@ inline constexpr float kMaxEntropyThreshold = 32.f;
 // kMaxEntropyThreshold; length: other than 0).
 Status Validate(const StopRule& rule);
 
-// Whether a draw from this row is the last of its path, by kConfidence or kEntropy; false for other
-// rules. The row as it is drawn from and sent, or as probabilities [vocab].
+// Whether a token drawn from this distribution, as it is sent, is the last of its path, by
+// kConfidence or kEntropy; false for other rules.
 bool Stops(const StopRule& rule, const DraftDistribution& distribution);
-bool Stops(const StopRule& rule, std::span<const float> probs);
 // The same where the row's largest probability (kConfidence) or its entropy is known.
 bool StopsAtMeasure(const StopRule& rule, float measure);
 

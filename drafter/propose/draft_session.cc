@@ -204,9 +204,9 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   OUTRIDER_TRY(CheckTokens(verdict.next, bounds_->vocab_size));
   std::vector<TokenId> added = draft().Path(verdict.node);
   added.insert(added.end(), verdict.next.begin(), verdict.next.end());
-  const size_t stands = tokens_.size() + added.size();
-  OUTRIDER_TRY(CheckContext(stands, bounds_->max_context));
-  OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, stands, *bounds_));
+  const size_t committed = tokens_.size() + added.size();
+  OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
+  OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
 
   // A node was fed if it drew; its parent drew in any case.
   const int node = verdict.node;
@@ -215,7 +215,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   kv_length_ += draft().depth(fed);
   for (const TokenId token : added) sampling_.ObserveOutput(token);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
-  // The last token is fed anew in any case: its logits draw the next draft's first depth.
+  // The last token is fed again in any case: its logits draw the next draft's first depth.
   kv_length_ = std::min(kv_length_, length() - 1);
   Begin(verdict.plan, shape);
   return fed;

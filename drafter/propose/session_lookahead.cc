@@ -10,7 +10,7 @@ namespace outrider {
 namespace {
 
 constexpr size_t kMaxLeaves = 4;
-// Tokens guessed behind a draft that is accepted to its end: of a single sequence, of several.
+// Tokens guessed after a draft that is accepted to its end: of a single sequence, of several.
 constexpr int kNextOfChain = 3;
 constexpr int kNextOfTree = 2;
 
@@ -64,10 +64,10 @@ void SessionLookahead::Start(Guess& guess) {
 }
 
 SessionLookahead::Guess* SessionLookahead::Next(const Guess* last, int rows) {
-  bool behind = last == nullptr;
+  bool is_past_last = last == nullptr;
   for (Guess& guess : guesses_) {
-    if (!behind) {
-      behind = &guess == last;
+    if (!is_past_last) {
+      is_past_last = &guess == last;
       continue;
     }
     if (guess.wants() == 0) continue;

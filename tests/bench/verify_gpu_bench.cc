@@ -72,8 +72,8 @@ Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   std::vector<float> host;
   const RoundBatch batch = RandomBatch(spec, sampling, host);
   const size_t bytes = host.size() * sizeof(float);
-  const auto logits = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
-  const auto rows = Must(CudaBuffer::Allocate(Place::kDevice, bytes));
+  const auto logits = Must(CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
+  const auto rows = Must(CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
   const Stream stream;
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
   // Memory that is not pinned may be on its way still, and the stream does not wait for that.

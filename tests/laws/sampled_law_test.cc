@@ -15,6 +15,7 @@
 #include "common/spec/stop_rule.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
+#include "tests/support/stops.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
@@ -113,7 +114,7 @@ DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const 
     const Tokens tokens = Behind(context, tree, node);
     const std::vector<float>& probs = draft.At(tokens, static_cast<size_t>(depth));
     Tokens drawn;
-    bool stops = Stops(stop, probs);
+    bool stops = StopsAtRow(stop, probs);
     if (s.argmax_draft) {
       std::vector<float> left = probs;
       for (int i = 0; i < shape.draws(depth); ++i) {

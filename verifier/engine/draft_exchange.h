@@ -41,7 +41,7 @@ class DraftExchange final : public DraftConsumer {
   DraftExchange(const DraftExchange&) = delete;
   DraftExchange& operator=(const DraftExchange&) = delete;
 
-  // A new session, before it is planned; its request and speculation plan are set.
+  // A new session, before it is planned; its request and resolved speculation are set.
   void Open(Session& session);
   // Plans the round of a session that was just admitted, unless a draft is to be scored first.
   void PlanAdmitted(Session& session);

@@ -8,31 +8,26 @@
 namespace outrider {
 
 uint64_t Assignment::PartsToCome() const {
-  if (complete) return 0;
-  return static_cast<uint64_t>(std::max(plan.shape.length - parts, 0));
+  if (asked.complete) return 0;
+  return static_cast<uint64_t>(std::max(asked.plan.shape.length - asked.parts, 0));
 }
 
 Status Assignment::TakePart(DraftChunk part, int vocab_size) {
-  if (complete) return InvalidArgument("a part after the last one");
-  ++parts;
-  complete = !part.more;
-  OUTRIDER_TRY(draft.Append(std::move(part)));
+  if (asked.complete) return InvalidArgument("a part after the last one");
+  ++asked.parts;
+  asked.complete = !part.more;
+  OUTRIDER_TRY(asked.draft.Append(std::move(part)));
   // A request that matches tokens has no draft distributions and a sampled one needs them: a
   // sampled token called a point mass would bend the output's distribution.
-  return Validate(draft, plan.shape, kind == DraftKind::kSampled, vocab_size);
+  return Validate(asked.draft, asked.plan.shape, kind == DraftKind::kSampled, vocab_size);
 }
 
 void Assignment::BeginRound(const DraftPlan& next_plan, int accepted, int next, Time now) {
   tokens += accepted + next;
-  if (!complete && !reads) overdue = {.round = plan.round, .sent = sent};
+  if (!asked.complete && !reads) overdue = {.round = asked.plan.round, .sent = asked.sent};
   // What it read before a draft that has begun, it need not read before the next.
-  reads = reads && fresh && parts == 0;
-  plan = next_plan;
-  sent = now;
-  late = false;
-  draft = {};
-  complete = false;
-  parts = 0;
+  reads = reads && fresh && asked.parts == 0;
+  asked = {.plan = next_plan, .sent = now};
   if (next > kManyTokens) {
     reads = true;
     last_seconds = DraftTiming::kUnknown;

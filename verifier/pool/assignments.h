@@ -31,20 +31,25 @@ struct Assignment {
     Time sent;
   };
 
+  // The last plan sent, and what has come of its draft.
+  struct Asked {
+    DraftPlan plan;
+    Time sent;
+    bool late = false;  // its deadline has passed
+    DraftTree draft = {};
+    bool complete = false;  // nothing more will come
+    int parts = 0;          // that have come
+  };
+
   const uint64_t drafter = 0;
   int tokens = 0;  // that the drafter has been told of
-  DraftPlan plan;  // the last one sent
-  Time sent;
+  Asked asked;
   Time opened;
   bool trial = false;          // opened at a suspended drafter
   bool awaited_trial = false;  // whose drafts are waited for until one is late
   double worth = 0;            // of the draft, as DraftSource::SetTimeout was told; seconds
-  bool late = false;           // its deadline has passed
   Overdue overdue;
   DraftKind kind = DraftKind::kSampled;
-  DraftTree draft;                              // what of its draft has come
-  bool complete = false;                        // nothing more will come
-  int parts = 0;                                // that have come
   int late_in_a_row = 0;                        // drafts that did not come in time
   double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter says
   bool fresh = true;                            // no whole draft has come yet

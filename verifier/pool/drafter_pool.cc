@@ -143,15 +143,16 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   const auto tokens = part.chunk.tokens.size();
   Assignment* assignment = assignments_.Find(part.session);
   if (assignment != nullptr && assignment->drafter != id) assignment = nullptr;
-  if (assignment == nullptr || assignment->plan.round != part.round) {
+  if (assignment == nullptr || assignment->asked.plan.round != part.round) {
     OUTRIDER_TRY(TakeCrossing(drafter, assignment, part));
   } else if (tokens == 0) {
     TakeRefusal(part.session, drafter, *assignment);
   } else {
     OUTRIDER_TRY(assignment->TakePart(std::move(part.chunk), vocab_limit()));
     drafter.drafted_tokens += tokens;
-    if (assignment->complete) RecordDraft(drafter, *assignment, part.seconds);
-    consumer_->OnDraft(part.session, part.round, assignment->draft, assignment->complete);
+    if (assignment->asked.complete) RecordDraft(drafter, *assignment, part.seconds);
+    consumer_->OnDraft(part.session, part.round, assignment->asked.draft,
+                       assignment->asked.complete);
   }
   ReportSuspension(id, drafter, suspended);
   return Status();
@@ -160,14 +161,15 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
 void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
                               const Assignment& assignment) {
   const Time now = clock_->Now();
-  if (!assignment.late) drafter.punctuality.RecordRefusal(now, Seconds(now - assignment.sent));
+  if (!assignment.asked.late)
+    drafter.punctuality.RecordRefusal(now, Seconds(now - assignment.asked.sent));
   assignments_.Remove(session);
   consumer_->OnRefused(session);
 }
 
 Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment,
                                  const DraftPart& part) {
-  const bool future = assignment != nullptr && part.round > assignment->plan.round;
+  const bool future = assignment != nullptr && part.round > assignment->asked.plan.round;
   if (future || drafter.crossing_parts == 0) return InvalidArgument("a draft nobody asked for");
   --drafter.crossing_parts;
   if (metrics_ != nullptr) {
@@ -185,10 +187,11 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
 
 void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
                               double seconds_drafting) {
-  const double round_trip = Seconds(clock_->Now() - assignment.sent);
+  const double round_trip = Seconds(clock_->Now() - assignment.asked.sent);
   const bool suspended = drafter.punctuality.suspended();
   if (suspended || !assignment.reads) {
-    drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth, assignment.late);
+    drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth,
+                                    assignment.asked.late);
   }
   if (suspended && !drafter.punctuality.suspended()) {
     drafter.drafting = drafter.depth = {};
@@ -199,7 +202,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
   if (!assignment.reads) {
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
     drafter.drafting.Add(drafting);
-    drafter.depth.Add(drafting / assignment.draft.max_depth());
+    drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
     assignment.last_seconds = drafting;
     if (metrics_ != nullptr) {
       metrics_->draft_round_trip_seconds.Observe(round_trip);
@@ -208,7 +211,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
   }
   assignment.fresh = false;
   assignment.reads = false;
-  if (!assignment.late) assignment.late_in_a_row = 0;
+  if (!assignment.asked.late) assignment.late_in_a_row = 0;
 }
 
 void DrafterPool::OnLoad(uint64_t id, const DrafterLoad& load) {
@@ -274,8 +277,7 @@ void DrafterPool::Open(SessionOpening opening) {
   opening.plan = Bounded(std::move(opening.plan), drafter.hello);
   assignments_.Add(opening.session, {.drafter = *id,
                                      .tokens = tokens,
-                                     .plan = opening.plan,
-                                     .sent = now,
+                                     .asked = {.plan = opening.plan, .sent = now},
                                      .opened = now,
                                      .trial = trial,
                                      .awaited_trial = awaited_trial,
@@ -289,16 +291,16 @@ void DrafterPool::MarkLate(uint64_t session) {
   Assignment& assignment = *found;
   ConnectedDrafter& drafter = drafters_.at(assignment.drafter);
   const bool suspended = drafter.punctuality.suspended();
-  assignment.late = true;
+  assignment.asked.late = true;
   assignment.awaited_trial = false;
   ++assignment.late_in_a_row;
   // A long prompt takes its time; another drafter would have to read it too.
-  const bool may_read = assignment.fresh && assignment.parts == 0;
+  const bool may_read = assignment.fresh && assignment.asked.parts == 0;
   if (may_read && !suspended && assignment.late_in_a_row < kLateToMove) return;
-  const double taken = Seconds(clock_->Now() - assignment.sent);
-  const bool reads = assignment.reads && assignment.parts == 0;
+  const double taken = Seconds(clock_->Now() - assignment.asked.sent);
+  const bool reads = assignment.reads && assignment.asked.parts == 0;
   drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken,
-                               drafter.last_message <= assignment.sent);
+                               drafter.last_message <= assignment.asked.sent);
   ReportSuspension(assignment.drafter, drafter, suspended);
 }
 
@@ -313,7 +315,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   const double held = Seconds(clock_->Now() - assignment->opened);
   if (suspended && assignment->trial && held < Punctuality::kMaxTimeout) return false;
   const std::optional<uint64_t> to =
-      Choose(assignment->tokens + assignment->plan.shape.length, /*try_silent=*/false);
+      Choose(assignment->tokens + assignment->asked.plan.shape.length, /*try_silent=*/false);
   if (!to.has_value() || *to == from) return false;
   const auto expected = [this](uint64_t id) {
     return ExpectedSeconds(drafters_.at(id), assignments_.CountOf(id));
@@ -329,9 +331,9 @@ bool DrafterPool::ReassignSession(uint64_t session) {
 void DrafterPool::Decide(SessionVerdict decision) {
   Assignment* const assignment = assignments_.Find(decision.session);
   if (assignment == nullptr) return;
-  OUTRIDER_CHECK(decision.node <= assignment->draft.size());
+  OUTRIDER_CHECK(decision.node <= assignment->asked.draft.size());
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
-  const int accepted = assignment->draft.depth(decision.node);
+  const int accepted = assignment->asked.draft.depth(decision.node);
   drafter.accepted_tokens += static_cast<uint64_t>(accepted);
   drafter.crossing_parts += assignment->PartsToCome();
   BeginTrialIfDue(drafter);

@@ -9,7 +9,6 @@
 
 #include "common/backend/batch_layout.h"
 #include "common/backend/cpu/packed_panels.h"
-#include "common/backend/packed_matrix.h"
 
 namespace outrider {
 

@@ -247,8 +247,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     return picks_.Picked();
   }
 
-  // The first pass is one like others, for it takes in all tokens since the last draft; those
-  // behind it are alike, so they and all draws are one graph. Their arrays are planned while the
+  // The first pass is one like others, as it takes in all tokens since the last draft; those after
+  // it are alike, so they and all draws are one graph. Their arrays are planned while the
   // device runs the first pass.
   std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
                                        const AttentionShape& shape, Dtype kv,

@@ -17,8 +17,8 @@ bool Same(const AttentionShape& a, const AttentionShape& b) {
          a.sliding_window == b.sliding_window;
 }
 
-// Arrays one behind another, each with room for more than it has: where one stands depends on the
-// rooms before it alone.
+// Arrays one after another, each with room for more than it has: where one begins depends only on
+// the rooms before it.
 class Packing {
  public:
   // Where it will be.
@@ -50,7 +50,7 @@ class Packing {
   size_t bytes_ = 0;
 };
 
-// Where a pass's arrays stand in the block; pages and paths of all passes are one list.
+// Where a pass's arrays begin in the block; pages and paths of all passes are one list.
 struct Places {
   size_t counts, tokens, positions, slots, logit_rows, row_begin, context, page_begin, is_tree,
       path_begin, passes, units, merges, lists;
@@ -113,21 +113,68 @@ AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayou
           .shape = shape};
 }
 
+// Reserves the arrays of a part. `counts` [2]: its units and merges.
+Places PackPart(const BatchLayout& batch, const AttentionPlan& plan, const Grid& grid,
+                const std::array<int32_t, 2>& counts, Packing& packing) {
+  const auto rows = static_cast<size_t>(batch.rows);
+  const auto sequences = static_cast<size_t>(batch.sequences);
+  OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
+  // A tile has no more passes than rows, and a row that two tiles share counts twice.
+  const size_t row_passes = rows + grid.units;
+  OUTRIDER_CHECK(plan.passes.size() <= row_passes);
+  return {
+      .counts = packing.Add(counts.data(), 2, 2),
+      .tokens = packing.Add(batch.tokens, batch.tokens == nullptr ? 0 : rows, rows),
+      .positions = packing.Add(batch.positions, rows, rows),
+      .slots = packing.Add(batch.slots, rows, rows),
+      .logit_rows = packing.Add(batch.logit_rows, static_cast<size_t>(batch.logit_row_count), rows),
+      .row_begin = packing.Add(batch.row_begin, sequences + 1, rows + 1),
+      .context = packing.Add(batch.context, sequences, rows),
+      .page_begin = packing.Add(batch.page_begin, sequences + 1, rows + 1),
+      .is_tree = packing.Add(plan.is_tree, rows),
+      .path_begin = packing.Add(plan.path_begin, rows),
+      .passes = packing.Add(plan.passes, row_passes),
+      .units = packing.Add(plan.units, grid.units),
+      .merges = packing.Add(plan.merges, grid.merges),
+      .lists = 0};
+}
+
+// Lists one after another from `at_lists` of the staged bytes.
+class ListWriter {
+ public:
+  ListWriter(std::byte* staged, size_t at_lists)
+      : staged_(staged), lists_(reinterpret_cast<int32_t*>(staged + at_lists)), next_(lists_) {}
+
+  // Appends a list, and counts the `begins` numbers at `at_begins` from the first list instead of
+  // from its own beginning.
+  void Append(std::span<const int32_t> list, size_t at_begins, size_t begins) {
+    auto* const begin = reinterpret_cast<int32_t*>(staged_ + at_begins);
+    for (size_t j = 0; j < begins; ++j) begin[j] += static_cast<int32_t>(next_ - lists_);
+    next_ = std::ranges::copy(list, next_).out;
+  }
+
+ private:
+  std::byte* staged_;
+  int32_t* lists_;
+  int32_t* next_;
+};
+
 }  // namespace
 
-// First the arrays of all parts whose rooms follow from the key, then the pages and paths, whose
-// numbers change from pass to pass: they are counted from where the first of them stands.
+// First the arrays of all parts whose sizes follow from the key, then the pages and paths, whose
+// numbers change from pass to pass: they are counted from where the first of them is.
 GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
                           Scratch* block, std::vector<Pass>* passes) {
   constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it seldom grows
   passes->clear();
   if (parts.empty()) return {};
   plans_.resize(std::max(plans_.size(), parts.size()));
+  const auto plans = std::span(plans_).first(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     OUTRIDER_CHECK(parts[i].batch->sequences <= parts[i].batch->rows);
-    PlanAttention(*parts[i].batch, parts[i].shape, limits, &plans_[i]);
+    PlanAttention(*parts[i].batch, parts[i].shape, limits, &plans[i]);
   }
-  const Grid grid = GridOf(std::span(plans_).first(parts.size()), round_up);
+  const Grid grid = GridOf(plans, round_up);
   GraphKey key = {static_cast<int32_t>(grid.units), static_cast<int32_t>(grid.merges),
                   grid.tile_queries};
 
@@ -137,30 +184,10 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
   size_t listed = 0;  // pages and paths
   for (size_t i = 0; i < parts.size(); ++i) {
     const BatchLayout& batch = *parts[i].batch;
-    const AttentionPlan& plan = plans_[i];
-    const auto rows = static_cast<size_t>(batch.rows);
-    const auto sequences = static_cast<size_t>(batch.sequences);
-    OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
-    counts[i] = {static_cast<int32_t>(plan.units.size()), static_cast<int32_t>(plan.merges.size())};
-    listed += static_cast<size_t>(batch.page_begin[sequences]) + plan.paths.size();
-    // A tile has no more passes than rows, and a row that two tiles share counts twice.
-    const size_t row_passes = rows + grid.units;
-    OUTRIDER_CHECK(plan.passes.size() <= row_passes);
-    places.push_back({.counts = packing.Add(counts[i].data(), 2, 2),
-                      .tokens = packing.Add(batch.tokens, batch.tokens == nullptr ? 0 : rows, rows),
-                      .positions = packing.Add(batch.positions, rows, rows),
-                      .slots = packing.Add(batch.slots, rows, rows),
-                      .logit_rows = packing.Add(batch.logit_rows,
-                                                static_cast<size_t>(batch.logit_row_count), rows),
-                      .row_begin = packing.Add(batch.row_begin, sequences + 1, rows + 1),
-                      .context = packing.Add(batch.context, sequences, rows),
-                      .page_begin = packing.Add(batch.page_begin, sequences + 1, rows + 1),
-                      .is_tree = packing.Add(plan.is_tree, rows),
-                      .path_begin = packing.Add(plan.path_begin, rows),
-                      .passes = packing.Add(plan.passes, row_passes),
-                      .units = packing.Add(plan.units, grid.units),
-                      .merges = packing.Add(plan.merges, grid.merges),
-                      .lists = 0});
+    counts[i] = {static_cast<int32_t>(plans[i].units.size()),
+                 static_cast<int32_t>(plans[i].merges.size())};
+    listed += static_cast<size_t>(batch.page_begin[batch.sequences]) + plans[i].paths.size();
+    places.push_back(PackPart(batch, plans[i], grid, counts[i], packing));
     key.insert(key.end(), {batch.rows, batch.logit_row_count, batch.tokens != nullptr});
   }
   const size_t at_lists = packing.bytes();
@@ -174,25 +201,16 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
     return key;
   }
   packing.Write(staged);
-  auto* const lists = reinterpret_cast<int32_t*>(staged + at_lists);
-  int32_t* next = lists;
-  // Appends a list, and counts from `lists` what was counted from its own beginning.
-  const auto append = [&](const int32_t* list, size_t count, size_t at_begins, size_t begins) {
-    auto* const begin = reinterpret_cast<int32_t*>(staged + at_begins);
-    for (size_t j = 0; j < begins; ++j) begin[j] += static_cast<int32_t>(next - lists);
-    next = std::copy_n(list, count, next);
-  };
+  ListWriter lists(staged, at_lists);
   for (size_t i = 0; i < parts.size(); ++i) {
     const BatchLayout& batch = *parts[i].batch;
     const auto sequences = static_cast<size_t>(batch.sequences);
-    append(batch.pages, static_cast<size_t>(batch.page_begin[sequences]), places[i].page_begin,
-           sequences + 1);
-    append(plans_[i].paths.data(), plans_[i].paths.size(), places[i].path_begin,
-           plans_[i].path_begin.size());
+    lists.Append({batch.pages, static_cast<size_t>(batch.page_begin[sequences])},
+                 places[i].page_begin, sequences + 1);
+    lists.Append(plans[i].paths, places[i].path_begin, plans[i].path_begin.size());
   }
   MustSucceed(cudaMemcpyAsync(device, staged, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "copying to the device");
-
   for (size_t i = 0; i < parts.size(); ++i) {
     const BatchLayout placed = LayoutAt(device, places[i], *parts[i].batch);
     passes->push_back({.host = *parts[i].batch,
@@ -201,7 +219,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
                                      .units = static_cast<int>(grid.units),
                                      .merges = static_cast<int>(grid.merges),
                                      .tile_queries = grid.tile_queries,
-                                     .partials = plans_[i].partials},
+                                     .partials = plans[i].partials},
                        .tile_limit = limits.tile_queries});
   }
   return key;

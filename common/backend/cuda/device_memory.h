@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/backend/packed_matrix.h"
+#include "common/backend/buffer.h"
 #include "common/base/status.h"
 
 namespace outrider {

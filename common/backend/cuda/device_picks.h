@@ -25,9 +25,9 @@ class DevicePicks {
   // waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every row.
   void Pick(const PickBatch& batch, float* rows, int vocab);
 
-  // The same of chains, of which Draw, behind the pass that has made a depth's rows [chains,
-  // vocab], reads and draws that depth, the first one first, and CopyBack, behind the last one,
-  // copies what was read. With equal keys, Draw launches the same.
+  // The same for chains: Draw, after the pass that has made a depth's rows [chains, vocab], reads
+  // and draws that depth, the first one first; CopyBack, after the last one, copies what was read.
+  // With equal keys, Draw launches the same.
   void BeginChains(const PickBatch& batch, float* rows, int vocab);
   const GraphKey& key() const { return key_; }
   void Draw(int depth);

@@ -14,7 +14,7 @@ namespace outrider {
 struct Architecture {
   std::string_view name;  // "LlamaForCausalLM"
   // Describes all of config->layers. The sizes, and so the number of layers, are read before.
-  // kUnimplemented names an option that is not supported, kInvalidArgument a senseless field.
+  // kUnimplemented names an option that is not supported, kInvalidArgument a field out of range.
   Status (*describe)(const JsonValue& json, ModelConfig* config);
   int head_dim = 0;  // where config.json has none; 0: hidden_size / num_attention_heads
 };

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/math/coins.h"
@@ -303,6 +305,43 @@ TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
     EXPECT_NEAR(got.optimum, optimum[k - 1], 1e-6) << k;
   }
   EXPECT_EQ(AcceptanceOfFirstToken(DraftTree(), row).optimum, 0);
+}
+
+// Every array of the batch, and where its first round begins in them.
+std::vector<std::string> ContentsOf(const RoundBatch& batch) {
+  std::vector<std::string> contents;
+  (void)batch.Copy([&contents]<class T>(const std::vector<T>& array) {
+    if constexpr (!std::is_same_v<T, RoundHeader>) {
+      contents.emplace_back(reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T));
+    }
+    return array.data();
+  });
+  const RoundHeader& first = batch.round(0);
+  for (const int64_t begin :
+       {int64_t{first.first_node}, int64_t{first.first_seen}, int64_t{first.first_bias},
+        int64_t{first.first_suppressed}, first.scratch, batch.scratch_bytes()}) {
+    contents.push_back(std::to_string(begin));
+  }
+  return contents;
+}
+
+TEST(RoundBatch, HoldsNothingOfBeforeAfterClear) {
+  const std::vector<SeenToken> seen = {{.token = 1, .in_output = 2}};
+  const std::vector<TokenBias> biases = {{.token = 2, .bias = 1.f}};
+  const std::vector<TokenId> suppressed = {3};
+  const SamplingState state = {
+      .seen = seen, .biases = biases, .suppressed = suppressed, .suppressed_rows = 1};
+  const DraftDistribution halves{{1, 2}, {32768, 32768}};
+  const DraftTree draft = Chain({1, 2}, {halves, halves});
+  RoundBatch fresh;
+  fresh.Add({.rule = Rule::kBlock}, draft, state);
+  RoundBatch used;
+  for (int i = 0; i < 3; ++i) used.Add({.rule = Rule::kBlock}, draft, state);
+  used.Clear();
+  EXPECT_TRUE(used.empty());
+  EXPECT_EQ(used.nodes(), 0);
+  used.Add({.rule = Rule::kBlock}, draft, state);
+  EXPECT_EQ(ContentsOf(used), ContentsOf(fresh));
 }
 
 // Rounds over logits of 4 tokens, as an engine asks for them.

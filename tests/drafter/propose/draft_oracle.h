@@ -23,6 +23,7 @@
 #include "tests/drafter/propose/loop_device.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/sequence_rows.h"
+#include "tests/support/stops.h"
 
 namespace outrider {
 
@@ -90,7 +91,7 @@ class DraftOracle {
       for (const float logit : probs) sum += std::exp(static_cast<double>(logit));
       for (float& p : probs) p = static_cast<float>(std::exp(static_cast<double>(p)) / sum);
     }
-    return Stops(stop, probs);
+    return testing::StopsAtRow(stop, probs);
   }
 
   bool Ends(TokenId token) const {

@@ -1139,13 +1139,13 @@ TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
   EXPECT_TRUE(enters());
 }
 
-TEST(Door, CountsThoseOnTheirWay) {
+TEST(AdmissionGate, CountsThoseOnTheirWay) {
   AdmissionGate gate(3);
   gate.Publish(1, std::chrono::milliseconds(70));
   EXPECT_TRUE(gate.TryEnter());
   EXPECT_TRUE(gate.TryEnter());
   EXPECT_FALSE(gate.TryEnter());
-  EXPECT_FALSE(gate.TryEnter()) << "a refusal takes no place";
+  EXPECT_FALSE(gate.TryEnter()) << "a refusal takes no slot";
   gate.Leave();
   EXPECT_TRUE(gate.TryEnter());
   EXPECT_EQ(gate.retry_after(), std::chrono::milliseconds(70));

@@ -64,8 +64,7 @@ TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
   const Time sent{std::chrono::seconds(1)};
   Assignment assignment{.drafter = 1,
                         .tokens = 3,
-                        .plan = {.round = 1, .shape = Sequences(1, 4)},
-                        .sent = sent,
+                        .asked = {.plan = {.round = 1, .shape = Sequences(1, 4)}, .sent = sent},
                         .kind = DraftKind::kArgmax};
   EXPECT_EQ(assignment.PartsToCome(), 4u);
   const auto part = [](TokenId token, bool more) {
@@ -77,7 +76,7 @@ TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
   assignment.BeginRound({.round = 2, .shape = Sequences(1, 1)}, /*accepted=*/2, /*next=*/1,
                         sent + std::chrono::seconds(1));
   EXPECT_EQ(assignment.tokens, 6);
-  EXPECT_TRUE(assignment.draft.empty());
+  EXPECT_TRUE(assignment.asked.draft.empty());
   EXPECT_EQ(assignment.PartsToCome(), 1u);
   EXPECT_FALSE(assignment.reads) << "its draft had begun";
   ASSERT_TRUE(assignment.TakePart(part(7, false), kVocab).ok());
@@ -88,8 +87,9 @@ TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
 
 TEST(AssignmentTest, RemembersThePlanThatWasOverdue) {
   const Time sent{std::chrono::seconds(1)};
-  Assignment assignment{
-      .drafter = 1, .plan = {.round = 1, .shape = Sequences(1, 4)}, .sent = sent, .reads = false};
+  Assignment assignment{.drafter = 1,
+                        .asked = {.plan = {.round = 1, .shape = Sequences(1, 4)}, .sent = sent},
+                        .reads = false};
   assignment.BeginRound({.round = 2, .shape = Sequences(1, 4)}, 0, Assignment::kManyTokens + 1,
                         sent + std::chrono::seconds(1));
   EXPECT_EQ(assignment.overdue.round, 1u);

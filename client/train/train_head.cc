@@ -14,6 +14,7 @@
 #include "common/base/input_file.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/config.h"
+#include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"
 #include "common/training/head_data.h"
 
@@ -117,6 +118,7 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
       options.out.empty() ? (std::filesystem::path(options.drafter) / kAcceptanceHeadFile).string()
                           : options.out;
   const std::string state = file + ".state";
+  OUTRIDER_TRY(CheckModelDirectory(options.drafter));
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.drafter));
   OUTRIDER_ASSIGN(const uint64_t model, ModelFingerprint(options.drafter));
   OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model));

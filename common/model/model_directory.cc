@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kWanted[] =
-    "--model takes the folder of a model in Hugging Face's format: config.json, "
-    "*.safetensors, tokenizer.json";
+    "give the folder of a model in Hugging Face's format: config.json, *.safetensors, "
+    "tokenizer.json";
 
 bool Exists(const fs::path& path) {
   std::error_code ignored;
@@ -52,7 +52,7 @@ Status Missing(const fs::path& path) {
   return NotFound(text +
                   ": there is no such folder. If it is the name of a model on the Hugging Face "
                   "Hub, fetch it first, as nothing is downloaded here: hf download " +
-                  text + " --local-dir DIR, then --model DIR");
+                  text + " --local-dir DIR, then give DIR");
 }
 
 Status Gguf(const fs::path& path) {
@@ -89,7 +89,7 @@ Status NoConfig(const fs::path& folder) {
                          ": has params.json, the publisher's own format; fetch the model's "
                          "version for transformers, with config.json");
   }
-  return NotFound(folder.string() + ": no config.json. " + kWanted);
+  return NotFound(folder.string() + ": no config.json; " + kWanted);
 }
 
 // What is in a folder without safetensors that have the usual names.
@@ -132,7 +132,7 @@ Status CheckModelDirectory(const fs::path& path) {
   if (!Exists(path)) return Missing(path);
   if (!fs::is_directory(path, ignored)) {
     if (path.extension() == ".gguf") return Gguf(path);
-    return InvalidArgument(path.string() + ": is a file. " + kWanted);
+    return InvalidArgument(path.string() + ": is a file; " + kWanted);
   }
   if (!Exists(path / "config.json")) return NoConfig(path);
   OUTRIDER_TRY(LoadModelConfig(path).status());

@@ -54,10 +54,8 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
   EXPECT_THAT(Run({"outrider", "frobnicate"}, 2), HasSubstr("unknown command 'frobnicate'"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--drain-timeout", "nan"}, 2),
               HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
-  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-rule", "confidence",
-                   "--stop-threshold", "nan"},
-                  2),
-              HasSubstr("--stop-threshold"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-threshold", "nan"}, 2),
+              HasSubstr("--stop-threshold: stop rule length: threshold nan"));
   std::ofstream(dir_ / "flags") << "model=" << target << "\nmax-sesions=4\n";
   EXPECT_THAT(Run({"outrider-verifier", "--config", dir_ / "flags"}, 2),
               HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));
@@ -66,6 +64,8 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
 TEST_F(Startup, SaysWhatIsNoModel) {
   EXPECT_THAT(Run({"outrider-verifier", "--model", "org/name"}, 1), HasSubstr("hf download"));
   EXPECT_THAT(Run({"outrider-drafter", "--model", "org/name", "--verifier", "127.0.0.1:1"}, 1),
+              HasSubstr("hf download"));
+  EXPECT_THAT(Run({"outrider", "train-head", "--drafter", "org/name", "--data", dir_ / "x"}, 1),
               HasSubstr("hf download"));
   // The architecture, not the tokenizer, is what is told of.
   const std::string model = CopyModel();
@@ -87,7 +87,7 @@ TEST_F(Startup, NeverWaitsForAFifo) {
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   const std::string target = DefaultModel("target");
   for (const char* flag : {"--client-tokens", "--trace-file"}) {
-    Run({"outrider-verifier", "--model", target, flag, fifo}, 1);
+    EXPECT_THAT(Run({"outrider-verifier", "--model", target, flag, fifo}, 1), HasSubstr(fifo));
   }
   EXPECT_THAT(Run({"outrider-verifier", "--config", fifo}, 2), HasSubstr("is a FIFO"));
   EXPECT_THAT(

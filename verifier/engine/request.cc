@@ -91,7 +91,9 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
                              std::to_string(limits.max_draft_tokens) + " draft tokens a round");
     }
   }
-  if (asked.stop.has_value()) OUTRIDER_TRY(Validate(*asked.stop));
+  if (asked.stop.has_value()) {
+    OUTRIDER_TRY(Validate(*asked.stop).Annotate("speculation.stop.threshold"));
+  }
   return CheckRule(request, limits);
 }
 

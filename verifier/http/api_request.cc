@@ -211,8 +211,10 @@ Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
     logprobs += int64_t{api.choices} * MaxNewTokens(prompt, limits) * (1 + *prompt.logprobs);
   }
   if (api.stream || logprobs <= kMaxAnswerLogprobs) return Status();
-  return InvalidArgument("logprobs: up to " + std::to_string(logprobs) +
-                         " log probabilities, at most " + std::to_string(kMaxAnswerLogprobs) +
+  const bool alternatives = api.chat && api.prompts.front().logprobs > 0;
+  return InvalidArgument((alternatives ? "top_logprobs: up to " : "logprobs: up to ") +
+                         std::to_string(logprobs) + " log probabilities, at most " +
+                         std::to_string(kMaxAnswerLogprobs) +
                          " in an answer that is no stream; lower max_tokens, or stream");
 }
 

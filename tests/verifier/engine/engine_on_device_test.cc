@@ -1,11 +1,12 @@
 // The engine over a model that decides rounds on a device, against the engine over one that decides
 // them on the host: the same requests and drafts, the same texts.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@
 
 namespace outrider {
 namespace {
+
+using ::testing::AnyOfArray;
+using ::testing::Each;
+using ::testing::Not;
 
 constexpr int kVocab = 26;  // of rows of 32
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -245,7 +250,11 @@ TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
   int stopped = 0, accepted = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
-    EXPECT_GE(host.sinks[i]->tokens.size(), static_cast<size_t>(requests[i].min_tokens)) << i;
+    const auto min_tokens = static_cast<size_t>(requests[i].min_tokens);
+    ASSERT_GE(device.sinks[i]->tokens.size(), min_tokens) << i;
+    EXPECT_THAT(std::span(device.sinks[i]->tokens).first(min_tokens),
+                Each(Not(AnyOfArray(requests[i].stop_tokens))))
+        << i;
     stopped += host.sinks[i]->tokens.size() < 14 ? 1 : 0;
     accepted += host.sinks[i]->accepted;
   }

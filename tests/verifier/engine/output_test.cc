@@ -65,12 +65,13 @@ TEST_F(Output, StopStringAtTheLastTokenIsAStop) {
 TEST_F(Output, NothingEndsItBeforeMinTokens) {
   OutputStream output(
       *tokenizer_,
-      {.stop_strings = {"ab", "cd"}, .stop_tokens = {25}, .max_tokens = 10, .min_tokens = 3});
+      {.stop_strings = {"ab", "bcd"}, .stop_tokens = {25}, .max_tokens = 10, .min_tokens = 3});
   std::string text;
-  for (const TokenId t : {0, 1, 2}) EXPECT_EQ(output.Push(t, &text), std::nullopt);
-  EXPECT_EQ(text, "ab") << "c may begin a stop string that ends after min_tokens";
+  for (const TokenId t : {25, 0, 1}) EXPECT_EQ(output.Push(t, &text), std::nullopt);
+  EXPECT_EQ(output.Push(2, &text), std::nullopt);
+  EXPECT_EQ(text, "a") << "bc may begin a stop string that ends after min_tokens";
   EXPECT_EQ(output.Push(3, &text), FinishReason::kStop);
-  EXPECT_EQ(text, "ab");
+  EXPECT_EQ(text, "a");
 }
 
 }  // namespace

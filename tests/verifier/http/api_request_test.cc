@@ -272,6 +272,10 @@ TEST_F(ApiRequestTest, AnAnswerOfManyLogProbabilitiesHasToBeAStream) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("logprobs: up to 264600"));
   EXPECT_TRUE(Completion(fields + R"(63, "stream": true)").ok());
+  EXPECT_THAT(Chat(R"("max_tokens": 200, "logprobs": true, "top_logprobs": 20, "n": 63)")
+                  .status()
+                  .message(),
+              StartsWith("top_logprobs: up to 264600"));
 }
 
 TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
@@ -377,7 +381,8 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("speculation": {"stop": 1})", "speculation.stop"},
       {R"("speculation": {"stop": {"kind": "x"}})", "speculation.stop"},
       {R"("speculation": {"stop": {"x": 1}})", "speculation.stop.x is"},
-      {R"("speculation": {"stop": {"kind": "confidence", "threshold": 2}})", "threshold"},
+      {R"("speculation": {"stop": {"kind": "confidence", "threshold": 2}})",
+       "speculation.stop.threshold: "},
   };
   for (const BadField& c : kBoth) {
     for (const Result<ApiRequest>& parsed : {Completion(c.fields), Chat(c.fields)}) {

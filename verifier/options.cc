@@ -94,12 +94,12 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Speculation");
   EngineOptions& engine = o->engine;
   app.add_option("--draft-length", engine.speculation.draft_length,
-                 "Draft tokens per sequence and round under --policy fixed, unless the request "
-                 "says otherwise")
+                 "Draft tokens per sequence and round under --policy fixed, and of requests that "
+                 "name their paths alone")
       ->check(CLI::Range(1, 16));
   app.add_option("--paths", engine.speculation.paths,
-                 "Draft sequences per round under --policy fixed, unless the request says "
-                 "otherwise")
+                 "Draft sequences per round under --policy fixed, and of requests that name their "
+                 "draft length alone")
       ->check(CLI::Range(1, 64));
   app.add_option_function<std::string>(
          "--stop-rule",

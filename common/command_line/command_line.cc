@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 #include <ostream>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "common/base/input_file.h"
@@ -114,12 +116,35 @@ std::string ExplainUnknownWord(const CLI::App& app) {
          (nearest.empty() ? "there are " + Joined(commands) : "did you mean " + nearest + "?");
 }
 
+// What CLI11 would skip or shorten without a word.
+void CheckConfigLine(const std::string& line) {
+  const auto wrong = [&line](const std::string& what) {
+    throw CLI::ConfigError("--config: '" + Shown(line) + "': " + what);
+  };
+  const size_t begin = line.find_first_not_of(" \t\r");
+  if (begin == std::string::npos || line[begin] == '#' || line[begin] == ';') return;
+  const size_t equals = line.find('=');
+  const size_t end = line.find_last_not_of(" \t\r");
+  if (equals == begin || end - begin < 2) wrong("not of the form flag=value");
+  const size_t comment = line.find('#');
+  if (comment == std::string::npos || equals == std::string::npos || comment < equals) return;
+  const size_t quote = line.find_first_of("\"'");
+  if (quote < comment || (line[comment - 1] != ' ' && line[comment - 1] != '\t')) {
+    wrong("a value cannot hold '#', which begins a comment; give this flag on the command line");
+  }
+}
+
 class StrictConfig final : public CLI::ConfigTOML {
  public:
   explicit StrictConfig(const CLI::App* app) : app_(app) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(in);
+    std::stringstream lines;
+    for (std::string line; std::getline(in, line);) {
+      CheckConfigLine(line);
+      lines << line << '\n';
+    }
+    std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(lines);
     for (const CLI::ConfigItem& item : entries) {
       if (!item.parents.empty()) {
         throw CLI::ConfigError("--config: section [" + Shown(item.parents.front()) +

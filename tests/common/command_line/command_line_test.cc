@@ -116,6 +116,16 @@ TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {
   EXPECT_THAT(err_, HasSubstr("--port")) << err_;
   EXPECT_EQ(ParseFile("[run]\nprompt=a\n"), 2);
   EXPECT_THAT(err_, HasSubstr("no sections")) << err_;
+  EXPECT_EQ(ParseFile("port=6 # a comment\n\n; and one\n"), -1) << err_;
+  EXPECT_EQ(port_, 6);
+  for (const char* cut : {"prompt=a#b\n", "prompt=\"a # b\"\n"}) {
+    EXPECT_EQ(ParseFile(cut), 2) << cut;
+    EXPECT_THAT(err_, HasSubstr("cannot hold '#'")) << err_;
+  }
+  for (const char* skipped : {"=5\n", "=port\n", "p\n"}) {
+    EXPECT_EQ(ParseFile(skipped), 2) << skipped;
+    EXPECT_THAT(err_, HasSubstr("not of the form flag=value")) << err_;
+  }
   EXPECT_EQ(ParseFile("share=nan\n"), 2);
   EXPECT_THAT(err_, HasSubstr("is not a number of 0 to 1")) << err_;
   commands_required_ = false;

@@ -74,8 +74,8 @@ Session* Admission::AdmitNext(Time now) {
   session->sequence = sequence;
   session->computed = model_.length(sequence);
   ++running_;
-  const bool is_first = !std::exchange(session->was_admitted, true);
-  if (is_first) session->admitted = now;
+  const bool is_first = !session->times.admitted.has_value();
+  if (is_first) session->times.admitted = now;
   observers_.Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
   return session;
 }

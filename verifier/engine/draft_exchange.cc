@@ -121,7 +121,7 @@ float DraftExchange::HeadThreshold(const Session& session) const {
       std::isnan(timing->depth)) {
     return 0.f;
   }
-  const double seconds = Seconds(parts_.clock->Now() - session.first_token);
+  const double seconds = Seconds(parts_.clock->Now() - session.times.first_token);
   if (seconds <= 0) return 0.f;
   // As if five more had been drafted, of which three were accepted; every draft ends with one that
   // does not.

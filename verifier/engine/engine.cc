@@ -129,7 +129,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                                  .min_tokens = request.min_tokens});
   session->request = std::move(request);
   exchange_.Open(*session);
-  session->submitted = clock_->Now();
+  session->times.submitted = clock_->Now();
   observers_.Notify(&EngineObserver::OnSubmitted, *session);
   sessions_.emplace(id, std::move(session));
   PublishQueue();
@@ -373,11 +373,11 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   }
   const bool first = session.round == 1;
   if (first) {
-    session.first_token = now;
+    session.times.first_token = now;
     admission_.SharePrompt(session);
   }
   observers_.Notify(&EngineObserver::OnRound, session, chunk, now);
-  session.last_token = now;
+  session.times.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
         {.teaches = !first && !end.has_value() && !drafting.is_unawaited(),
@@ -406,10 +406,10 @@ void Engine::Finish(Session& session, FinishReason reason) {
   s.prompt_tokens = session.prompt_tokens;
   s.completion_tokens = session.output->tokens();
   s.seed = session.seed;
-  s.queue_seconds = Seconds(session.admitted - session.submitted);
-  s.prefill_seconds = Seconds(session.first_token - session.admitted);
-  s.decode_seconds = Seconds(now - session.first_token);
-  admission_.RecordRequest(Seconds(now - session.admitted));
+  s.queue_seconds = Seconds(*session.times.admitted - session.times.submitted);
+  s.prefill_seconds = Seconds(session.times.first_token - *session.times.admitted);
+  s.decode_seconds = Seconds(now - session.times.first_token);
+  admission_.RecordRequest(Seconds(now - *session.times.admitted));
   if (session.planner != nullptr) {
     session.planner->Summarize(&s);
     session.planner->Finish(

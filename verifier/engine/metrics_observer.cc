@@ -21,7 +21,8 @@ void MetricsObserver::OnAdmitted(const Session& session, int cached, bool is_fir
   metrics_.prefix_cache_hits_total.Increment(cached);
   if (!is_first) return;
   metrics_.prompt_tokens_total.Increment(session.prompt_tokens);
-  metrics_.request_queue_time_seconds.Observe(Seconds(session.admitted - session.submitted));
+  metrics_.request_queue_time_seconds.Observe(
+      Seconds(*session.times.admitted - session.times.submitted));
 }
 
 void MetricsObserver::OnPreempted(const Session& /*session*/) {
@@ -56,11 +57,11 @@ void MetricsObserver::OnRound(const Session& session, const Chunk& chunk, Time n
     metrics_.CountAcceptedPositions(chunk.accepted);
   }
   if (session.round == 1) {
-    metrics_.time_to_first_token_seconds.Observe(Seconds(now - session.submitted));
+    metrics_.time_to_first_token_seconds.Observe(Seconds(now - session.times.submitted));
     return;
   }
   // A round's tokens arrive together: each has its share of the wait.
-  const double waited = Seconds(now - session.last_token);
+  const double waited = Seconds(now - session.times.last_token);
   for (size_t i = 0; i < chunk.tokens.size(); ++i) {
     metrics_.inter_token_latency_seconds.Observe(waited / tokens);
   }
@@ -80,7 +81,7 @@ void MetricsObserver::OnEnded(const Session& session, const Status& status, Time
   (summary.reason == FinishReason::kStop ? metrics_.request_success_stop
                                          : metrics_.request_success_length)
       .Increment();
-  metrics_.e2e_request_latency_seconds.Observe(Seconds(now - session.submitted));
+  metrics_.e2e_request_latency_seconds.Observe(Seconds(now - session.times.submitted));
   metrics_.request_prefill_time_seconds.Observe(summary.prefill_seconds);
   metrics_.request_decode_time_seconds.Observe(summary.decode_seconds);
 }

@@ -159,9 +159,9 @@ std::string SessionPlanner::Pair() const {
 void SessionPlanner::Follow(std::string_view model) {
   if (model.empty() || model == model_) return;
   model_ = model;
-  earlier_switches_ += control_->switches();
+  switches_.earlier += control_->switches();
   control_ = planner_->controller_->Open(Pair(), client_);
-  plain_among_ = 0;
+  plain_.among = 0;
 }
 
 std::optional<int> SessionPlanner::Probe(ArmMask allowed, bool trial) {
@@ -202,9 +202,9 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
             .draft = {},
             .rule = rule_.value_or(arms.arm(*probe).rule)};
   }
-  const bool stays_plain = (allowed & ~plain_among_) == 0 && plain_left_ > 0;
+  const bool stays_plain = (allowed & ~plain_.among) == 0 && plain_.left > 0;
   if (stays_plain || (planner_->steps_ < kFirstSteps && planner_->learns_)) {
-    plain_left_ -= stays_plain ? 1 : 0;
+    plain_.left -= stays_plain ? 1 : 0;
     round_ = Round{.arm = arms.plain(), .choice = std::nullopt};
     ++rounds_[static_cast<size_t>(arms.plain())];
     return {.rule = rule_.value_or(Rule::kBlock)};
@@ -220,10 +220,10 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const bool plain = choice.arm == arms.plain();
   // Restricting the arms cannot raise the best arm's value, so that plain decoding stays best
   // among any part of those that it was best among.
-  plain_among_ = plain ? plain_among_ | allowed : 0;
-  plain_runs_ = plain ? plain_runs_ + 1 : 0;
+  plain_.among = plain ? plain_.among | allowed : 0;
+  plain_.runs = plain ? plain_.runs + 1 : 0;
   constexpr int kMostDoublings = 4;
-  plain_left_ = plain ? (1 << std::min(plain_runs_ - 1, kMostDoublings)) - 1 : 0;
+  plain_.left = plain ? (1 << std::min(plain_.runs - 1, kMostDoublings)) - 1 : 0;
   if (planner_->metrics_ != nullptr && choice.seconds > 0) {
     planner_->metrics_->arms[static_cast<size_t>(choice.arm)].expected_tokens_per_second.Set(
         choice.tokens / choice.seconds);
@@ -286,12 +286,12 @@ void SessionPlanner::Conclude(const RoundOutcome& result) {
       arm.tokens.Increment(result.emitted);
       arm.seconds.Increment(result.seconds);
     }
-    metrics->arm_switches_total.Increment(static_cast<double>(switches() - switches_));
+    metrics->arm_switches_total.Increment(static_cast<double>(switches() - switches_.counted));
     if (IsSeconds(result.seconds) && round.choice.has_value() && round.choice->best_speed > 0) {
       metrics->arm_regret_seconds.Add(result.seconds - result.emitted / round.choice->best_speed);
     }
   }
-  switches_ = switches();
+  switches_.counted = switches();
 }
 
 void SessionPlanner::OnDrafted(const DraftTree& draft, double total, double drafting) {

@@ -114,7 +114,20 @@ class SessionPlanner {
     std::optional<Choice> choice;  // nullopt: plain as the last ones, or a probe
   };
 
-  int64_t switches() const { return earlier_switches_ + control_->switches(); }
+  // Plain decoding that was chosen stays chosen for some rounds, longer each time: where drafts do
+  // not pay, choosing should cost nothing either.
+  struct PlainRun {
+    ArmMask among = 0;  // what it was chosen among
+    int runs = 0;       // times in a row
+    int left = 0;       // rounds that it still stays for
+  };
+  // Of arms.
+  struct Switches {
+    int64_t earlier = 0;  // of `control_`'s predecessors
+    int64_t counted = 0;  // that metrics were told of
+  };
+
+  int64_t switches() const { return switches_.earlier + control_->switches(); }
   // A round of `arm`, with its draft if the proposer is the verifier's own.
   NextRound RoundOf(const Arm& arm, const Situation& situation);
   // Arms of the source's proposal, if it has one.
@@ -141,15 +154,10 @@ class SessionPlanner {
   LocalProposer local_;
   size_t read_ = 0;
   std::optional<Round> round_;
-  // Plain decoding that was chosen stays chosen for some rounds, longer each time: where drafts do
-  // not pay, choosing should cost nothing either.
-  ArmMask plain_among_ = 0;       // what it was chosen among
-  int plain_runs_ = 0;            // times in a row
-  int plain_left_ = 0;            // rounds that it still stays for
-  int probes_ = 0;                // rounds to come that a drafter's time is measured by
-  std::vector<int> rounds_;       // by arm
-  int64_t earlier_switches_ = 0;  // of `control_`'s predecessors
-  int64_t switches_ = 0;          // that were counted
+  PlainRun plain_;
+  int probes_ = 0;           // rounds to come that a drafter's time is measured by
+  std::vector<int> rounds_;  // by arm
+  Switches switches_;
 };
 
 class Planner {

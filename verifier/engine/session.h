@@ -43,11 +43,13 @@ struct Session {
   std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says
   Time round_begun;                         // when the round under way was chosen
 
-  bool was_admitted = false;
-  Time submitted;
-  Time admitted;
-  Time first_token;
-  Time last_token;
+  struct Times {
+    Time submitted;
+    std::optional<Time> admitted;  // for the first time
+    Time first_token;
+    Time last_token;
+  };
+  Times times;
   Summary summary;
 
   bool is_running() const { return sequence != kNoSequence; }

@@ -17,11 +17,11 @@ void SessionTrace::OnRound(const Session& session, const Chunk& chunk, Time now)
   if (session.round == 1) return;  // the prompt's
   const bool kept = first_.size() < kRoundSpans;
   if (!kept && slowest_.has_value() &&
-      now - session.last_token <= slowest_->end - slowest_->begin) {
+      now - session.times.last_token <= slowest_->end - slowest_->begin) {
     return;
   }
   Round round{.round = session.round,
-              .begin = session.last_token,
+              .begin = session.times.last_token,
               .end = now,
               .tokens = static_cast<int>(chunk.tokens.size()),
               .drafted = chunk.drafted,
@@ -52,18 +52,18 @@ Span SessionTrace::Child(const SpanId& parent, std::string name, Time start, Tim
 void SessionTrace::End(const Session& session, Time now, const Status& status) {
   const SpanId& request = link_.context.span;
   const bool decoded = session.round > 1;
-  const Time admitted = session.was_admitted ? session.admitted : now;
+  const Time admitted = session.times.admitted.value_or(now);
   std::vector<Span> spans;
-  spans.push_back(Child(request, "queue", session.submitted, admitted));
-  if (session.was_admitted) {
+  spans.push_back(Child(request, "queue", session.times.submitted, admitted));
+  if (session.times.admitted.has_value()) {
     Span& prefill = spans.emplace_back(
-        Child(request, "prefill", admitted, decoded ? session.first_token : now));
+        Child(request, "prefill", admitted, decoded ? session.times.first_token : now));
     prefill.attributes = {{"gen_ai.usage.input_tokens", int64_t{session.prompt_tokens}}};
   }
   if (decoded) {
     const Summary& summary = session.summary;
     const size_t prompt = static_cast<size_t>(session.prompt_tokens);
-    Span& decode = spans.emplace_back(Child(request, "decode", session.first_token, now));
+    Span& decode = spans.emplace_back(Child(request, "decode", session.times.first_token, now));
     decode.attributes = {
         {"gen_ai.usage.output_tokens", static_cast<int64_t>(session.tokens.size() - prompt)},
         {"outrider.rounds", int64_t{summary.rounds}},

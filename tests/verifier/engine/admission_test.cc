@@ -122,11 +122,11 @@ TEST_F(AdmissionTest, PreemptsTheYoungest) {
   EXPECT_EQ(admission_->waiting(), 1);
   admission_->Release(oldest);
   sessions_.erase(1);
-  const Time first_admitted = youngest.admitted;
+  const std::optional<Time> first_admitted = youngest.times.admitted;
   AdmitAll();
   EXPECT_TRUE(youngest.is_running());
   EXPECT_TRUE(events_->again);
-  EXPECT_EQ(youngest.admitted, first_admitted) << "it waited in the queue only once";
+  EXPECT_EQ(youngest.times.admitted, first_admitted) << "it waited in the queue only once";
 }
 
 TEST_F(AdmissionTest, CachedPrefixesMakeRoomFirst) {

@@ -40,9 +40,9 @@ class MetricsObserverTest : public ObserversTest {
 TEST_F(MetricsObserverTest, CountsARequestsLife) {
   session_.tokens = {1, 2, 3, 4, 5};
   session_.prompt_tokens = 5;
-  session_.submitted = clock_.Now();
+  session_.times.submitted = clock_.Now();
   clock_.Advance(kSecond);
-  session_.admitted = clock_.Now();
+  session_.times.admitted = clock_.Now();
   observer_.OnAdmitted(session_, /*cached=*/4, /*is_first=*/true);
   EXPECT_EQ(metrics_.prompt_tokens_total.value(), 5);
   EXPECT_EQ(metrics_.prefix_cache_queries_total.value(), 5);
@@ -75,7 +75,7 @@ TEST_F(MetricsObserverTest, CancelledRequestsHaveNoTimes) {
 }
 
 TEST_F(MetricsObserverTest, CountsRounds) {
-  session_.submitted = clock_.Now();
+  session_.times.submitted = clock_.Now();
   clock_.Advance(2 * kSecond);
   observer_.OnRound(session_, {.tokens = {1}}, clock_.Now());
   EXPECT_EQ(metrics_.plain_rounds_total.value(), 1);
@@ -83,7 +83,7 @@ TEST_F(MetricsObserverTest, CountsRounds) {
   EXPECT_EQ(metrics_.inter_token_latency_seconds.count(), 0u);
 
   session_.round = 2;
-  session_.last_token = clock_.Now();
+  session_.times.last_token = clock_.Now();
   clock_.Advance(3 * kSecond);
   observer_.OnRound(session_, {.tokens = {1, 2, 3}, .accepted = 2, .drafted = 5}, clock_.Now());
   EXPECT_EQ(metrics_.rounds_total.value(), 2);

@@ -25,10 +25,13 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
 }
 
 void MappedFile::Forget(std::span<const std::byte> part) {
-  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  // Whole pages of it alone.
+  const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;
+  if (before >= part.size()) return;
+  const size_t bytes = (part.size() - before) / page * page;
+  if (bytes == 0) return;
+  (void)madvise(const_cast<std::byte*>(part.data()) + before, bytes, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -123,9 +124,15 @@ void CheckConfigLine(const std::string& line) {
   };
   const size_t begin = line.find_first_not_of(" \t\r");
   if (begin == std::string::npos || line[begin] == '#' || line[begin] == ';') return;
+  if (line[begin] == '[') wrong("the file has no sections, one flag=value a line");
   const size_t equals = line.find('=');
   const size_t end = line.find_last_not_of(" \t\r");
   if (equals == begin || end - begin < 2) wrong("not of the form flag=value");
+  const size_t value =
+      equals == std::string::npos ? equals : line.find_first_not_of(" \t", equals + 1);
+  if (value != std::string::npos && line[value] == '[') {
+    wrong("a value that begins with '[' has to be in quotes");
+  }
   const size_t comment = line.find('#');
   if (comment == std::string::npos || equals == std::string::npos || comment < equals) return;
   const size_t quote = line.find_first_of("\"'");
@@ -145,10 +152,10 @@ class StrictConfig final : public CLI::ConfigTOML {
       lines << line << '\n';
     }
     std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(lines);
+    std::set<std::string> names;
     for (const CLI::ConfigItem& item : entries) {
-      if (!item.parents.empty()) {
-        throw CLI::ConfigError("--config: section [" + Shown(item.parents.front()) +
-                               "]; the file has no sections, one flag=value a line");
+      if (!names.insert(item.name).second) {
+        throw CLI::ConfigError("--config: '" + Shown(item.name) + "' is there twice");
       }
       if (app_->get_option_no_throw("--" + item.name) == nullptr) {
         const std::string nearest = Nearest(item.name, FlagsOf(*app_));

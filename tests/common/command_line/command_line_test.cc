@@ -122,6 +122,12 @@ TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {
     EXPECT_EQ(ParseFile(cut), 2) << cut;
     EXPECT_THAT(err_, HasSubstr("cannot hold '#'")) << err_;
   }
+  EXPECT_EQ(ParseFile("port=4\nshare=0.5\nport=5\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("'port' is there twice")) << err_;
+  EXPECT_EQ(ParseFile("[default]\nport=4\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("no sections")) << err_;
+  EXPECT_EQ(ParseFile("share=[0.5\nport=4\n"), 2) << "as a list it would take the next lines";
+  EXPECT_THAT(err_, HasSubstr("in quotes")) << err_;
   for (const char* skipped : {"=5\n", "=port\n", "p\n"}) {
     EXPECT_EQ(ParseFile(skipped), 2) << skipped;
     EXPECT_THAT(err_, HasSubstr("not of the form flag=value")) << err_;

@@ -12,6 +12,7 @@
 
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
+#include "common/net/address.h"
 #include "common/rpc/plaintext.h"
 
 namespace outrider {
@@ -47,6 +48,7 @@ void AddConnection(CLI::App* command, ConnectionOptions* connection) {
       ->add_option("--verifier", connection->verifier,
                    "The verifier's address, host:port; requests go in turn to several behind "
                    "dns:///host:port or in ipv4:host:port,host:port")
+      ->check([](const std::string& address) { return CheckPort(address).message(); })
       ->envname("OUTRIDER_VERIFIER")
       ->capture_default_str();
   command

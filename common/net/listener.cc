@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/net/address.h"
 #include "common/net/network.h"
 
 namespace outrider {
@@ -24,6 +25,7 @@ Status Listener::Listen(const std::string& address, const std::string& flag) {
   const auto refuse = [&](const std::string& why) {
     return Unavailable("cannot listen on " + address + ": " + why + "; choose another " + flag);
   };
+  if (const Status port = CheckPort(address); !port.ok()) return refuse(port.message());
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon + 1 == address.size()) return refuse("not host:port");
   std::string host = address.substr(0, colon);

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "common/base/input_file.h"
+#include "common/net/address.h"
 
 namespace outrider {
 namespace {
@@ -49,7 +50,10 @@ Result<VerifierTarget> ParseVerifierTarget(const std::string& text) {
     return VerifierTarget{
         .kind = VerifierTarget::Kind::kFile, .text = text, .path = text.substr(5)};
   }
-  if (!view.starts_with("dns:")) return VerifierTarget{.text = text};
+  if (!view.starts_with("dns:")) {
+    OUTRIDER_TRY(CheckPort(text));
+    return VerifierTarget{.text = text};
+  }
   std::string name = text.substr(4);
   if (name.starts_with("//")) {
     if (!name.starts_with("///")) {

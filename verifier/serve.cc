@@ -209,7 +209,8 @@ class Services {
   }
 
   // Opens the ports.
-  Status Start(const StopOnSignal& signals);
+  // `kv_bytes`: that the target's cache may take of the host's memory.
+  Status Start(const StopOnSignal& signals, int64_t kv_bytes);
   // Waits for running requests as long as they may take, then ends the rest. False: a text is still
   // being tokenized. It holds a call, so that nothing can be destroyed any more.
   [[nodiscard]] bool Stop();
@@ -235,10 +236,10 @@ class Services {
   HttpApi api_;
 };
 
-Status Services::Start(const StopOnSignal& signals) {
+Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   if (!options_.embedded.service.model.empty()) {
-    OUTRIDER_ASSIGN(embedded_, EmbeddedDrafter::Start(options_.embedded, &pool_, &thread_, &clock_,
-                                                      signals.token()));
+    OUTRIDER_ASSIGN(embedded_, EmbeddedDrafter::Start(options_.embedded, kv_bytes, &pool_, &thread_,
+                                                      &clock_, signals.token()));
   }
   OUTRIDER_ASSIGN(server_, RpcServer::Start({.listen = options_.service.listen, .tls = access_.tls},
                                             {&generation_, &drafting_}));
@@ -297,7 +298,7 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
                                            options.vllm_metrics ? VllmAliases() : MetricAliases()));
   }
   Services services(options, access, loaded, registry, &metrics, exporter.get(), tracer.get());
-  OUTRIDER_TRY(services.Start(signals));
+  OUTRIDER_TRY(services.Start(signals, KvBytes(options.service, *loaded.model)));
   signals.Wait();
   if (!services.Stop()) {
     if (tracer != nullptr) tracer->Close();

@@ -37,14 +37,23 @@ std::optional<int64_t> Field(std::string_view text, std::string_view key) {
   return std::nullopt;
 }
 
-// Of a control group of version 2; no value where there is no limit.
-std::optional<int64_t> LeftOfGroup(const std::filesystem::path& group) {
-  const std::optional<int64_t> limit = Field(Read(group / "memory.max"), "");
-  const std::optional<int64_t> used = Field(Read(group / "memory.current"), "");
+// What a version of control groups calls its files, and in memory.stat the page cache.
+struct GroupFiles {
+  const char *limit, *used, *active, *inactive;
+};
+constexpr GroupFiles kFirstVersion = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                      "total_active_file ", "total_inactive_file "};
+constexpr GroupFiles kSecondVersion = {"memory.max", "memory.current", "active_file ",
+                                       "inactive_file "};
+
+// No value where there is no limit.
+std::optional<int64_t> LeftOfGroup(const std::filesystem::path& group, const GroupFiles& files) {
+  const std::optional<int64_t> limit = Field(Read(group / files.limit), "");
+  const std::optional<int64_t> used = Field(Read(group / files.used), "");
   if (!limit.has_value() || !used.has_value()) return std::nullopt;
   const std::string stat = Read(group / "memory.stat");
   const int64_t cache =
-      Field(stat, "active_file ").value_or(0) + Field(stat, "inactive_file ").value_or(0);
+      Field(stat, files.active).value_or(0) + Field(stat, files.inactive).value_or(0);
   return std::max<int64_t>(*limit - *used + cache, 0);
 }
 
@@ -56,14 +65,22 @@ int64_t AvailableMemory(const std::filesystem::path& root) {
   if (const auto kilobytes = Field(machine, "MemAvailable:"); kilobytes.has_value()) {
     left = (*kilobytes + Field(machine, "SwapFree:").value_or(0)) << 10;
   }
-  // Its own group and those that it is in, up to the root of what this process sees.
+  // Its own group and those that it is in, up to the root of what this process sees. A line is
+  // "number:controllers:/path"; version 2 names no controllers.
   std::istringstream groups(Read(root / "proc/self/cgroup"));
   std::string line;
   while (std::getline(groups, line)) {
-    if (!line.starts_with("0::/")) continue;
-    std::filesystem::path path = line.substr(4);
+    const size_t first = line.find(':'), second = line.find(":/", first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_second = controllers == ",,";
+    if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
+    const std::filesystem::path base =
+        root / (is_second ? "sys/fs/cgroup" : "sys/fs/cgroup/memory");
+    std::filesystem::path path = line.substr(second + 2);
     for (;; path = path.parent_path()) {
-      const std::optional<int64_t> of_group = LeftOfGroup(root / "sys/fs/cgroup" / path);
+      const std::optional<int64_t> of_group =
+          LeftOfGroup(base / path, is_second ? kSecondVersion : kFirstVersion);
       if (of_group.has_value()) left = std::min(left, *of_group);
       if (path.empty()) break;
     }

@@ -581,7 +581,7 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
   OUTRIDER_TRY(CheckOptions(options));
   OUTRIDER_ASSIGN(const int pages, PlanKvPages(config, options, MemoryOf(*backend)));
   if (backend->device() == nullptr) {
-    OUTRIDER_TRY(CheckKvFits(config, options, pages, AvailableMemory()));
+    OUTRIDER_TRY(CheckKvFits(config, options, pages, AvailableMemory() - options.promised_bytes));
   }
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
                                              std::move(weights), pages);

@@ -22,6 +22,8 @@ struct ModelOptions {
   double memory_fraction = 0;
   int64_t kv_bytes = int64_t{256} << 20;
   int kv_pages = 0;
+  // Of the host's memory: what other models of the process may still come to use of it.
+  int64_t promised_bytes = 0;
   int page_tokens = 16;
   // Rows of the largest batch. The workspace grows with it, by vocab_size floats a row above all.
   int max_batch_tokens = 512;

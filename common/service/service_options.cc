@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
+#include "common/model/memory_plan.h"
 #include "common/model/transformer.h"
 #include "common/model/warm_up.h"
 #include "common/rpc/plaintext.h"
@@ -145,7 +146,8 @@ Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options) {
 }
 
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
-                                               const std::stop_token& stop) {
+                                               const std::stop_token& stop,
+                                               int64_t promised_bytes) {
   const std::stop_callback at_once(stop, [] {
     Log(LogLevel::kInfo, "stopped before the model was loaded");
     std::_Exit(0);
@@ -176,6 +178,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
                              .kv = KvType(options),
                              .memory_fraction = options.memory_fraction,
                              .kv_pages = KvPages(options, config),
+                             .promised_bytes = promised_bytes,
                              .page_tokens = kPageTokens,
                              .max_batch_tokens = max_batch_tokens},
                             progress));
@@ -186,6 +189,11 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
        {"kv_tokens", model->total_pages() * model->page_tokens()}});
   return model;
+}
+
+int64_t KvBytes(const ServiceOptions& options, const Model& model) {
+  if (!OnCpu(options)) return 0;
+  return model.total_pages() * PageBytes(model.config(), model.page_tokens(), KvType(options));
 }
 
 }  // namespace outrider

@@ -55,7 +55,12 @@ Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 // Loads the model onto its device and says so in the log. On a CUDA device the cache is bf16, but
 // f32 beside f32 weights. Where `stop` is asked for meanwhile the process ends at once, with 0:
 // nothing is served yet that would have to end in order.
+// `promised_bytes`: as ModelOptions.
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
-                                               const std::stop_token& stop = {});
+                                               const std::stop_token& stop = {},
+                                               int64_t promised_bytes = 0);
+// Bytes of the host's memory that the cache of `model`, loaded with `options`, may take; 0 of one
+// on a GPU.
+int64_t KvBytes(const ServiceOptions& options, const Model& model);
 
 }  // namespace outrider

@@ -64,15 +64,16 @@ EmbeddedDrafter::~EmbeddedDrafter() {
 }
 
 Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
-    const EmbeddedDrafterOptions& options, DrafterPool* pool, EngineThread* thread,
-    const Clock* clock, const std::stop_token& stop) {
+    const EmbeddedDrafterOptions& options, int64_t promised_bytes, DrafterPool* pool,
+    EngineThread* thread, const Clock* clock, const std::stop_token& stop) {
   const std::string& directory = options.service.model;
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
   const DraftLoopOptions loop_options{.ahead_tokens = options.ahead_tokens,
                                       .tokenizer_vocab = tokenizer->vocab_size()};
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
-                  LoadServedModel(options.service, loop_options.max_step_tokens, stop));
+  OUTRIDER_ASSIGN(
+      std::unique_ptr<Model> model,
+      LoadServedModel(options.service, loop_options.max_step_tokens, stop, promised_bytes));
   OUTRIDER_ASSIGN(std::optional<AcceptanceHead> head,
                   AcceptanceHead::LoadBeside(directory, model->config().hidden_size));
   const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), loop_options, clock);

@@ -24,12 +24,12 @@ struct EmbeddedDrafterOptions {
 
 class EmbeddedDrafter {
  public:
-  // Loads the model and attaches it. `pool`, `thread` and `clock` must outlive it. `stop` ends the
-  // process while the model is loaded, as LoadServedModel. kFailedPrecondition: its tokenizer is
-  // not the target's.
+  // Loads the model, beside `promised_bytes` of the target's (as ModelOptions), and attaches it.
+  // `pool`, `thread` and `clock` must outlive it. `stop` ends the process while the model is
+  // loaded, as LoadServedModel. kFailedPrecondition: its tokenizer is not the target's.
   static Result<std::unique_ptr<EmbeddedDrafter>> Start(const EmbeddedDrafterOptions& options,
-                                                        DrafterPool* pool, EngineThread* thread,
-                                                        const Clock* clock,
+                                                        int64_t promised_bytes, DrafterPool* pool,
+                                                        EngineThread* thread, const Clock* clock,
                                                         const std::stop_token& stop);
   // Stops drafting. The pool may go on sending; nothing reads it.
   ~EmbeddedDrafter();

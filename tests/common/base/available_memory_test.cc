@@ -49,6 +49,15 @@ TEST_F(AvailableMemoryTest, IsWhatTheTightestGroupLeaves) {
   EXPECT_EQ(AvailableMemory(root()), 0);
 }
 
+TEST_F(AvailableMemoryTest, KnowsTheFirstVersionOfGroups) {
+  Write("proc/self/cgroup", "5:cpu,cpuacct:/pod\n4:memory:/pod\n0::/\n");
+  Write("sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "100000\n");
+  Write("sys/fs/cgroup/memory/pod/memory.usage_in_bytes", "70000\n");
+  Write("sys/fs/cgroup/memory/pod/memory.stat",
+        "active_file 1\ntotal_inactive_file 2000\ntotal_active_file 500\n");
+  EXPECT_EQ(AvailableMemory(root()), 32500);
+}
+
 TEST_F(AvailableMemoryTest, SaysSomethingOfThisMachine) { EXPECT_GT(AvailableMemory(), 1 << 20); }
 
 }  // namespace

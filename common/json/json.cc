@@ -164,6 +164,11 @@ struct JsonValue::Document {
       return InvalidArgument(prefix + name + " has " + std::to_string(text.size()) +
                              " bytes, at most " + std::to_string(limits.bytes) + " are read");
     }
+    // The library takes it for the end of the text.
+    if (const size_t nul = text.find('\0'); nul != text.npos) {
+      return InvalidArgument(prefix + name + " has a NUL at byte " + std::to_string(nul) +
+                             ", which JSON does not have");
+    }
     const auto document = std::make_shared<Document>(Document{name, prefix, nullptr});
     Builder builder(name, limits, &document->root);
     if (!Json::sax_parse(text, &builder)) return InvalidArgument(prefix + builder.error());

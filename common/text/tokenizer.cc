@@ -18,11 +18,14 @@
 namespace outrider {
 namespace {
 
-std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+std::string ReplaceAll(const std::string& text, std::string_view from, std::string_view to) {
+  std::string out;
+  size_t done = 0;
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, done)) {
+    out.append(text, done, at - done).append(to);
+    done = at + from.size();
   }
-  return text;
+  return out.append(text, done);
 }
 
 std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) {
@@ -31,7 +34,7 @@ std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) 
     if (is_added) return text;
     return CharactersToBytes(text).value_or(text);
   }
-  for (const auto& [from, to] : spec.replacements) text = ReplaceAll(std::move(text), from, to);
+  for (const auto& [from, to] : spec.replacements) text = ReplaceAll(text, from, to);
   if (spec.byte_fallback) {
     if (const auto byte = ParseByteTokenName(text)) return std::string(1, static_cast<char>(*byte));
   }

@@ -154,7 +154,10 @@ Result<std::string> ContentOf(const JsonValue& value, const ApiModel& model) {
   std::string content;
   for (size_t i = 0; i < value.size(); ++i) {
     const JsonValue text = value[i]["text"];
-    if (!text.is_string()) return value[i].Error("only parts of type text are served");
+    const JsonValue type = value[i]["type"];
+    if (!text.is_string() || (!type.absent() && !type.Is("text"))) {
+      return value[i].Error("only parts of type text are served");
+    }
     OUTRIDER_TRY(CheckFields(FieldsOf::kPart, value[i], model.ignore_unknown));
     content += text.text();
   }

@@ -39,6 +39,7 @@ TEST(Json, RefusesWhatIsNoObjectOfWellFormedJson) {
         << text;
   }
   EXPECT_EQ(Refusal("[1]"), "the body is not a JSON object but an array");
+  EXPECT_THAT(Refusal(std::string("{}\0{]", 5)), HasSubstr("a NUL at byte 2"));
   EXPECT_EQ(Refusal(R"("x")"), R"(the body is not a JSON object but "x")");
 }
 

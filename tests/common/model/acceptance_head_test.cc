@@ -55,6 +55,13 @@ TEST(AcceptanceHead, SurvivesTheWayToTheFileAndBack) {
   }
 }
 
+TEST(AcceptanceHead, AFileThatCannotBeFollowedIsAnError) {
+  const testing::TempDir dir;
+  EXPECT_FALSE(AcceptanceHead::LoadBeside(dir.path(), 4)->has_value());
+  std::filesystem::create_symlink(kAcceptanceHeadFile, dir / kAcceptanceHeadFile);
+  EXPECT_FALSE(AcceptanceHead::LoadBeside(dir.path(), 4).ok()) << "a link to itself";
+}
+
 TEST(AcceptanceHead, RefusesWhatIsNoHeadOfThisModel) {
   const auto error = [](const std::string& name, int width) {
     return AcceptanceHead::Load(File(name), width).status();

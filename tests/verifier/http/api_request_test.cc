@@ -420,6 +420,8 @@ TEST_F(ApiRequestTest, ChatsAreRenderedAndOddMessagesRefused) {
        {"null", "[]", "{}", "[1]", R"([{"content": "a"}])", R"([{"role": 1, "content": "a"}])",
         R"([{"role": "tool", "content": "a"}])", R"([{"role": "user", "content": 1}])",
         R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])",
+        R"([{"role": "user", "content": [{"type": "image_url", "text": "a"}]}])",
+        R"([{"role": "user", "content": [{"type": 5, "text": "a"}]}])",
         R"([{"role": "user", "content": ["a"]}])"}) {
     const auto parsed = chat(bad);
     ASSERT_FALSE(parsed.ok()) << bad;

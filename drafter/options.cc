@@ -38,7 +38,10 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
                  "Name that the verifiers' certificates must carry; empty: the host of --verifier");
   app.add_option("--token-file", o->token_file,
                  "File whose first token is sent to the verifiers; read at every dial");
-  app.add_option("--name", o->name, "Name in the verifiers' logs and status; empty: host:pid");
+  app.add_option("--name", o->name, "Name in the verifiers' logs and status; empty: host:pid")
+      ->check([](const std::string& name) {
+        return CheckAtMost("--name", std::ssize(name), kMaxNameBytes, "bytes").message();
+      });
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
                "Exit with code 3 when a verifier refuses this drafter (another tokenizer or "
                "protocol, or not authorized), instead of asking again every 10 seconds");

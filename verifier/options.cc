@@ -222,6 +222,11 @@ Status Complete(VerifierOptions* o) {
     OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
   }
   ServiceOptions& drafter = o->embedded.service;
+  const ServiceOptions without;
+  if (drafter.model.empty() && (drafter.device != without.device || !drafter.cores.empty() ||
+                                drafter.threads != without.threads)) {
+    return InvalidArgument("--draft-device, --draft-threads and --draft-cores need --draft-model");
+  }
   drafter.bf16_activations = o->service.bf16_activations;
   drafter.cuda_graphs = o->service.cuda_graphs;
   return CheckTransport(o->service);

@@ -56,6 +56,16 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
               HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-threshold", "nan"}, 2),
               HasSubstr("--stop-threshold: stop rule length: threshold nan"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--draft-threads", "2"}, 2),
+              HasSubstr("need --draft-model"));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:70000"}, 2),
+              HasSubstr("a port is at most 65535"));
+  EXPECT_THAT(Run({"outrider", "status", "--verifier", "127.0.0.1:70000"}, 2),
+              HasSubstr("a port is at most 65535"));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1", "--name",
+                   std::string(300, 'n')},
+                  2),
+              HasSubstr("--name"));
   std::ofstream(dir_ / "flags") << "model=" << target << "\nmax-sesions=4\n";
   EXPECT_THAT(Run({"outrider-verifier", "--config", dir_ / "flags"}, 2),
               HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));

@@ -6,52 +6,32 @@ time, in turns; the figures to trust are the ratios of turns that stand beside e
 Without torch or transformers (see --python), or without the device in torch, that half is skipped and said so.
 """
 import argparse
-import contextlib
 import json
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from bench_support import ROOT, command_line, progress, table
 from pair_cases import Case, add_pair_flags, cases_of, expect_counts, median_ratio, pair_flags
+from turn_process import TurnProcess
 
 
-class Half:
+class Half(TurnProcess):
     """One of the two programs."""
 
     def __init__(self, name: str, command: list[str], speculates):
-        self.name = name
-        self.command = command
+        super().__init__(name, command)
         self.speculates = speculates  # whether it can, with so many sessions
-        self.device = self.skipped = self.process = None
+        self.device = self.skipped = None
 
-    def reply(self) -> dict:
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
-        sys.exit(f"{self.name} ended with {self.process.wait()}")
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        reply = self.reply()
+    def start(self) -> dict:
+        reply = super().start()
         self.skipped, self.device = reply.get("skipped"), reply.get("device")
+        return reply
 
     def runs(self, case: Case) -> bool:
         return self.skipped is None and (case.draft == 0 or self.speculates(case.sessions))
-
-    def turn(self, case: Case) -> dict:
-        self.process.stdin.write(case.line() + "\n")
-        self.process.stdin.flush()
-        return self.reply()
-
-    def stop(self) -> None:
-        if self.process is None:
-            return
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.wait()
 
 
 class Comparison:
@@ -73,7 +53,7 @@ class Comparison:
             for case in self.cases:
                 for half in self.halves[::1 if repetition % 2 == 0 else -1]:
                     if half.runs(case):
-                        figures = half.turn(case)
+                        figures = half.turn(case.line())
                         expect_counts(half.name, case, figures, self.args.tokens, self.args.seed)
                         if repetition >= 0:
                             self.runs.setdefault((half.name, case), []).append(figures)

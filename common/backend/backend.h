@@ -58,6 +58,9 @@ class Backend {
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
   // kInvalidArgument for another shape, kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) = 0;
+  // The same of integers, which are kept as they are: `type` is kW8A16 or kW8A8. kUnimplemented
+  // where this backend has no product for them.
+  virtual Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix& weight, WeightType type) = 0;
 
   // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
   virtual void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) = 0;

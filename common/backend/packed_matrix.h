@@ -7,10 +7,11 @@
 
 namespace outrider {
 
-// The format that a weight matrix is kept in. kF16: on a GPU alone. kInt8: on the CPU alone;
-// symmetric, one scale per output row. Whatever depends on the format is a switch over all of them
-// without a default, so that the compiler names every place that a new format has to be added to.
-enum class WeightType { kBf16, kF16, kF32, kInt8 };
+// The format that a weight matrix is kept in. kF16: on a GPU alone. kW8A16 and kW8A8: on the CPU
+// alone; 8-bit integers with one scale per output, times activations in floats or in 8 bits (one
+// scale per row). Whatever depends on the format is a switch over all of them without a default, so
+// that the compiler names every place that a new format has to be added to.
+enum class WeightType { kBf16, kF16, kF32, kW8A16, kW8A8 };
 
 // A weight matrix packed once for this backend's product y[out] = W[out, in] x[in]: its values, the
 // scales that its format has, and the format.
@@ -20,6 +21,7 @@ class PackedMatrix {
   virtual int out_features() const = 0;
   virtual int in_features() const = 0;
   virtual size_t bytes() const = 0;
+  virtual WeightType type() const = 0;
 };
 
 }  // namespace outrider

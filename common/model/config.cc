@@ -27,10 +27,6 @@ Result<const Architecture*> ReadArchitecture(const JsonValue& names) {
 
 // What no architecture's file has to look at.
 Status RefuseUnsupported(const JsonValue& json) {
-  if (const JsonValue quantization = json["quantization_config"]; !quantization.is_null()) {
-    const JsonValue method = quantization["quant_method"];
-    return (method.absent() ? quantization : method).Unsupported();
-  }
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   return MustBe(json["partial_rotary_factor"], 1);
 }
@@ -90,6 +86,7 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
   OUTRIDER_TRY(RefuseUnsupported(json));
+  OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
   OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
   OUTRIDER_TRY(ReadPositive(json["rms_norm_eps"], 1.0, &config.rms_norm_eps));
   OUTRIDER_TRY(architecture->describe(json, &config));

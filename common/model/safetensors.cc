@@ -214,10 +214,15 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& directory) {
   return checkpoint;
 }
 
-Result<TensorView> Checkpoint::Find(const std::string& name) const {
+const SafetensorsEntry* Checkpoint::Entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) return NotFound(directory_.string() + ": no tensor " + name);
-  const SafetensorsEntry& entry = found->second;
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+Result<TensorView> Checkpoint::Find(const std::string& name) const {
+  const SafetensorsEntry* const found = Entry(name);
+  if (found == nullptr) return NotFound(directory_.string() + ": no tensor " + name);
+  const SafetensorsEntry& entry = *found;
   TensorView view;
   if (entry.dtype == "F32") {
     view.dtype = Dtype::kF32;

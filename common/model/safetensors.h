@@ -39,7 +39,9 @@ class Checkpoint {
  public:
   static Result<Checkpoint> Open(const std::filesystem::path& directory);
 
-  bool Has(std::string_view name) const { return entries_.contains(std::string(name)); }
+  bool Has(std::string_view name) const { return Entry(std::string(name)) != nullptr; }
+  // Of any element type; nullptr without such a tensor.
+  const SafetensorsEntry* Entry(const std::string& name) const;
   // A view into the mapped file, valid as long as this object. kNotFound without such a tensor,
   // kUnimplemented when its elements are not f32, f16 or bf16.
   Result<TensorView> Find(const std::string& name) const;

@@ -22,7 +22,8 @@ const char* WeightTypeName(WeightType type) {
     case WeightType::kBf16: return "bf16";
     case WeightType::kF16: return "f16";
     case WeightType::kF32: return "f32";
-    case WeightType::kInt8: return "int8";
+    case WeightType::kW8A16: return "w8a16";
+    case WeightType::kW8A8: return "w8a8";
   }
   return "unknown";
 }
@@ -33,7 +34,8 @@ float LimitOf(WeightType type) {
     case WeightType::kF16: return 65520.f;
     case WeightType::kBf16: return std::bit_cast<float>(0x7f7f8000u);
     case WeightType::kF32:
-    case WeightType::kInt8: break;
+    case WeightType::kW8A16:
+    case WeightType::kW8A8: break;
   }
   return std::numeric_limits<float>::infinity();
 }
@@ -44,20 +46,10 @@ const char* WiderThan(WeightType type) {
     case WeightType::kF16: return "bf16 or f32";
     case WeightType::kBf16:
     case WeightType::kF32:
-    case WeightType::kInt8: break;
+    case WeightType::kW8A16:
+    case WeightType::kW8A8: break;
   }
   return "f32";
-}
-
-// Whether whoever chooses it asks for rounding, which then needs no warning.
-bool IsApproximate(WeightType type) {
-  switch (type) {
-    case WeightType::kInt8: return true;
-    case WeightType::kBf16:
-    case WeightType::kF16:
-    case WeightType::kF32: break;
-  }
-  return false;
 }
 
 bool Rounds(Dtype stored, WeightType kept) {
@@ -65,7 +57,8 @@ bool Rounds(Dtype stored, WeightType kept) {
     case WeightType::kF32: return false;
     case WeightType::kBf16: return stored != Dtype::kBf16;
     case WeightType::kF16: return stored != Dtype::kF16;
-    case WeightType::kInt8: return true;
+    case WeightType::kW8A16:
+    case WeightType::kW8A8: return true;
   }
   return true;
 }
@@ -96,54 +89,42 @@ Status CheckFits(const std::string& name, const TensorView& view, WeightType kep
                          " can hold; use --weights " + WiderThan(kept));
 }
 
+// A part of a matrix: the tensor that holds its rows.
+struct Part {
+  std::string name;
+  int64_t rows = 0;
+};
+
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, WeightType type, float norm_gain_offset, Backend& backend,
+  Loader(const ModelConfig& config, const Checkpoint& checkpoint, WeightType type, Backend& backend,
          const LoadProgress& progress)
-      : checkpoint_(checkpoint),
+      : config_(config),
+        checkpoint_(checkpoint),
         type_(type),
-        norm_gain_offset_(norm_gain_offset),
         backend_(backend),
         progress_(progress),
         all_(checkpoint.bytes()) {}
 
-  Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, const Shape& shape) {
-    OUTRIDER_ASSIGN(const TensorView view, FindMatrix(name, shape));
-    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(view, name));
-    Forget(view);
-    return packed;
+  Result<std::unique_ptr<PackedMatrix>> Matrix(const std::string& name, int64_t rows,
+                                               int64_t columns) {
+    return Matrix({{name, rows}}, columns);
   }
 
-  // The matrices named, one on top of another. All have `columns` columns.
-  Result<std::unique_ptr<PackedMatrix>> Stacked(
-      const std::vector<std::pair<std::string, int64_t>>& names_and_rows, int64_t columns) {
-    std::vector<TensorView> parts;
-    TensorView stacked;
-    stacked.shape = {0, columns};
-    bool same_dtype = true;
-    for (const auto& [name, rows] : names_and_rows) {
-      OUTRIDER_ASSIGN(TensorView part, FindMatrix(name, {rows, columns}));
-      stacked.shape[0] += rows;
-      parts.push_back(std::move(part));
-      same_dtype = same_dtype && parts.back().dtype == parts.front().dtype;
+  // The parts, one on top of another. All have `columns` columns.
+  Result<std::unique_ptr<PackedMatrix>> Matrix(const std::vector<Part>& parts, int64_t columns) {
+    const auto quantized = std::count_if(parts.begin(), parts.end(), [&](const Part& part) {
+      return config_.quantization != Quantization::kNone && checkpoint_.Has(Scales(part));
+    });
+    const bool all = quantized == static_cast<ptrdiff_t>(parts.size());
+    if (quantized > 0 && !all) {
+      return Unimplemented(Listed(parts) + ": some are quantized, some are not");
     }
-    stacked.dtype = same_dtype ? parts.front().dtype : Dtype::kF32;
-
-    std::vector<std::byte> bytes(stacked.elements() * DtypeBytes(stacked.dtype));
-    std::byte* out = bytes.data();
-    for (const TensorView& part : parts) {
-      const size_t part_bytes = part.elements() * DtypeBytes(stacked.dtype);
-      if (same_dtype) {
-        std::memcpy(out, part.data, part_bytes);
-      } else {
-        const std::vector<float> widened = Widen(part);
-        std::memcpy(out, widened.data(), part_bytes);
-      }
-      out += part_bytes;
-      Forget(part);
-    }
-    stacked.data = bytes.data();
-    return Pack(stacked, names_and_rows.front().first + " and those it is stacked with");
+    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed,
+                    all ? PackIntegers(parts, columns) : PackFloats(parts, columns));
+    kept_.insert(WeightTypeName(packed->type()));
+    if (progress_) progress_(done_, all_);
+    return packed;
   }
 
   // The vectors named, one after another and `offset` more, as f32 on the device.
@@ -166,34 +147,126 @@ class Loader {
 
   // The gain of a norm.
   Result<std::unique_ptr<Buffer>> Norm(const std::string& name, int64_t size) {
-    return Vector({{name + ".weight", size}}, norm_gain_offset_);
+    return Vector({{name + ".weight", size}}, config_.norm_gain_offset);
   }
 
   // Says what the matrices are in the files and what they are kept as.
   void LogTypes() const {
-    std::string stored;
-    bool rounds = false;
-    for (const Dtype dtype : stored_) {
-      stored += (stored.empty() ? "" : ", ") + std::string(DtypeName(dtype));
-      rounds = rounds || Rounds(dtype, type_);
-    }
-    const bool asked = IsApproximate(type_);
+    const bool asked = type_ == WeightType::kW8A8;
     std::string message = "weights are kept as they are stored";
-    if (rounds) {
-      message = asked ? std::string("weights are rounded, as --weights ") + WeightTypeName(type_) +
-                            " asks"
+    if (rounds_) {
+      message = asked ? "weights are rounded, as --weights int8 asks"
                       : "weights are rounded; --weights f32 keeps them as they are stored";
     }
-    Log(rounds && !asked ? LogLevel::kWarning : LogLevel::kInfo, message,
-        {{"stored", stored}, {"kept", WeightTypeName(type_)}});
+    Log(rounds_ && !asked ? LogLevel::kWarning : LogLevel::kInfo, message,
+        {{"stored", Listed(stored_)}, {"kept", Listed(kept_)}});
   }
 
  private:
-  Result<TensorView> FindMatrix(const std::string& name, const Shape& shape) {
-    OUTRIDER_ASSIGN(TensorView view, Find(name, shape));
-    OUTRIDER_TRY(CheckFits(name, view, type_));
-    stored_.insert(view.dtype);
-    return view;
+  static std::string Scales(const Part& part) { return part.name + "_scale"; }
+
+  static std::string Listed(const std::set<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    return list;
+  }
+
+  // "q_proj.weight and those it is stacked with"
+  static std::string Listed(const std::vector<Part>& parts) {
+    return parts.front().name + (parts.size() > 1 ? " and those it is stacked with" : "");
+  }
+
+  // `values` may change when this returns.
+  template <class Values>
+  Result<std::unique_ptr<PackedMatrix>> Pack(const Values& values, WeightType type,
+                                             const std::vector<Part>& parts) {
+    Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(values, type);
+    if (!packed.ok()) return packed.status().Annotate(Listed(parts));
+    backend_.Wait();
+    return packed;
+  }
+
+  Result<std::unique_ptr<PackedMatrix>> PackFloats(const std::vector<Part>& parts,
+                                                   int64_t columns) {
+    std::vector<TensorView> views;
+    TensorView stacked;
+    stacked.shape = {0, columns};
+    bool same_dtype = true;
+    for (const Part& part : parts) {
+      OUTRIDER_ASSIGN(TensorView view, Find(part.name, {part.rows, columns}));
+      OUTRIDER_TRY(CheckFits(part.name, view, type_));
+      stored_.insert(DtypeName(view.dtype));
+      rounds_ = rounds_ || Rounds(view.dtype, type_);
+      stacked.shape[0] += part.rows;
+      views.push_back(std::move(view));
+      same_dtype = same_dtype && views.back().dtype == views.front().dtype;
+    }
+    if (views.size() == 1) {
+      OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type_, parts));
+      Forget(views.front());
+      return packed;
+    }
+    stacked.dtype = same_dtype ? views.front().dtype : Dtype::kF32;
+    std::vector<std::byte> bytes(stacked.elements() * DtypeBytes(stacked.dtype));
+    std::byte* out = bytes.data();
+    for (const TensorView& view : views) {
+      const size_t view_bytes = view.elements() * DtypeBytes(stacked.dtype);
+      if (same_dtype) {
+        std::memcpy(out, view.data, view_bytes);
+      } else {
+        std::memcpy(out, Widen(view).data(), view_bytes);
+      }
+      out += view_bytes;
+      Forget(view);
+    }
+    stacked.data = bytes.data();
+    return Pack(stacked, type_, parts);
+  }
+
+  // Kept as they are where the backend has a product for them, else as floats of the type asked
+  // for.
+  Result<std::unique_ptr<PackedMatrix>> PackIntegers(const std::vector<Part>& parts,
+                                                     int64_t columns) {
+    std::vector<int8_t> integers;
+    std::vector<float> scales;
+    for (const Part& part : parts) {
+      OUTRIDER_TRY(AppendIntegers(part, columns, &integers));
+      OUTRIDER_ASSIGN(const TensorView view, Find(Scales(part), {part.rows, 1}));
+      OUTRIDER_TRY(CheckFits(Scales(part), view, WeightType::kF32));
+      const std::vector<float> more = Widen(view);
+      scales.insert(scales.end(), more.begin(), more.end());
+    }
+    stored_.insert("int8");
+    const Int8Matrix matrix = {integers.data(), scales.data(), static_cast<int64_t>(scales.size()),
+                               columns};
+    const bool rounds_activations =
+        type_ == WeightType::kW8A8 || config_.quantization == Quantization::kW8A8;
+    const WeightType kept = rounds_activations ? WeightType::kW8A8 : WeightType::kW8A16;
+    Result<std::unique_ptr<PackedMatrix>> packed = Pack(matrix, kept, parts);
+    if (packed.status().code() != Code::kUnimplemented) return packed;
+    rounds_ = rounds_ || type_ != WeightType::kF32;
+    std::vector<float> values(integers.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(integers[i]) * scales[i / static_cast<size_t>(columns)];
+    }
+    const TensorView view = {values.data(), Dtype::kF32, {matrix.rows, columns}};
+    OUTRIDER_TRY(CheckFits(parts.front().name, view, type_));
+    return Pack(view, type_, parts);
+  }
+
+  Status AppendIntegers(const Part& part, int64_t columns, std::vector<int8_t>* integers) {
+    const SafetensorsEntry* const entry = checkpoint_.Entry(part.name);
+    if (entry == nullptr) return InvalidArgument("no tensor " + part.name);
+    if (entry->dtype != "I8" || entry->shape != Shape{part.rows, columns}) {
+      return InvalidArgument(part.name + " is not the [" + std::to_string(part.rows) + ", " +
+                             std::to_string(columns) +
+                             "] I8 that config.json and its weight_scale ask for");
+    }
+    const auto* const first = reinterpret_cast<const int8_t*>(entry->bytes.data());
+    integers->insert(integers->end(), first, first + entry->bytes.size());
+    done_ += static_cast<int64_t>(entry->bytes.size());
+    MappedFile::Forget(entry->bytes);
+    return Status();
   }
 
   Result<TensorView> Find(const std::string& name, const Shape& shape) {
@@ -213,14 +286,6 @@ class Loader {
     return view;
   }
 
-  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& view, const std::string& what) {
-    Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(view, type_);
-    if (!packed.ok()) return packed.status().Annotate(what);
-    backend_.Wait();
-    if (progress_) progress_(done_, all_);
-    return packed;
-  }
-
   // It is packed, so its part of the file need not stay in memory beside it.
   static void Forget(const TensorView& view) {
     MappedFile::Forget(
@@ -233,14 +298,16 @@ class Loader {
     return values;
   }
 
+  const ModelConfig& config_;
   const Checkpoint& checkpoint_;
   const WeightType type_;
-  const float norm_gain_offset_;
   Backend& backend_;
   const LoadProgress& progress_;
-  const int64_t all_;       // bytes of the files
-  int64_t done_ = 0;        // of those, found so far
-  std::set<Dtype> stored_;  // by the matrices
+  const int64_t all_;  // bytes of the files
+  int64_t done_ = 0;   // of those, found so far
+  // Of the matrices: types in the files and in memory, and whether one lost digits between them.
+  std::set<std::string> stored_, kept_;
+  bool rounds_ = false;
 };
 
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
@@ -258,10 +325,10 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
     OUTRIDER_ASSIGN(out.attention_norm_after,
                     load.Norm(layer + described.attention.norm_after, hidden));
   }
-  OUTRIDER_ASSIGN(out.qkv, load.Stacked({{attention + "q_proj.weight", q_rows},
-                                         {attention + "k_proj.weight", kv_rows},
-                                         {attention + "v_proj.weight", kv_rows}},
-                                        hidden));
+  OUTRIDER_ASSIGN(out.qkv, load.Matrix({{attention + "q_proj.weight", q_rows},
+                                        {attention + "k_proj.weight", kv_rows},
+                                        {attention + "v_proj.weight", kv_rows}},
+                                       hidden));
   if (described.attention.qkv_bias) {
     OUTRIDER_ASSIGN(out.qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
                                                {attention + "k_proj.bias", kv_rows},
@@ -271,15 +338,15 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
     OUTRIDER_ASSIGN(out.q_norm, load.Norm(attention + "q_norm", config.head_dim));
     OUTRIDER_ASSIGN(out.k_norm, load.Norm(attention + "k_norm", config.head_dim));
   }
-  OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", {hidden, q_rows}));
+  OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", hidden, q_rows));
   OUTRIDER_ASSIGN(out.mlp_norm, load.Norm(layer + described.mlp.norm, hidden));
   if (described.mlp.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out.mlp_norm_after, load.Norm(layer + described.mlp.norm_after, hidden));
   }
-  OUTRIDER_ASSIGN(out.gate_up, load.Stacked({{layer + "mlp.gate_proj.weight", intermediate},
-                                             {layer + "mlp.up_proj.weight", intermediate}},
-                                            hidden));
-  OUTRIDER_ASSIGN(out.down, load.Matrix(layer + "mlp.down_proj.weight", {hidden, intermediate}));
+  OUTRIDER_ASSIGN(out.gate_up, load.Matrix({{layer + "mlp.gate_proj.weight", intermediate},
+                                            {layer + "mlp.up_proj.weight", intermediate}},
+                                           hidden));
+  OUTRIDER_ASSIGN(out.down, load.Matrix(layer + "mlp.down_proj.weight", hidden, intermediate));
   return out;
 }
 
@@ -287,17 +354,18 @@ Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& loa
 
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                             WeightType type, Backend& backend, const LoadProgress& progress) {
-  Loader load(checkpoint, type, config.norm_gain_offset, backend, progress);
-  const Shape vocabulary = {config.vocab_size, config.hidden_size};
+  Loader load(config, checkpoint, type, backend, progress);
   Weights weights;
-  OUTRIDER_ASSIGN(weights.embedding, load.Matrix("model.embed_tokens.weight", vocabulary));
+  OUTRIDER_ASSIGN(weights.embedding,
+                  load.Matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size));
   for (int i = 0; i < config.num_layers(); ++i) {
     OUTRIDER_ASSIGN(LayerWeights layer, LoadLayer(config, i, load));
     weights.layers.push_back(std::move(layer));
   }
   OUTRIDER_ASSIGN(weights.final_norm, load.Norm("model.norm", config.hidden_size));
   if (!config.tied_embeddings) {
-    OUTRIDER_ASSIGN(weights.head, load.Matrix("lm_head.weight", vocabulary));
+    OUTRIDER_ASSIGN(weights.head,
+                    load.Matrix("lm_head.weight", config.vocab_size, config.hidden_size));
   }
   load.LogTypes();
   return weights;

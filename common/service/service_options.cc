@@ -41,7 +41,8 @@ Dtype KvType(const ServiceOptions& options) {
     case WeightType::kF32: return Dtype::kF32;
     case WeightType::kF16: return Dtype::kF16;
     case WeightType::kBf16: return Dtype::kBf16;
-    case WeightType::kInt8: break;  // refused when the first matrix is packed
+    case WeightType::kW8A16:        // no value of --weights
+    case WeightType::kW8A8: break;  // refused when the first matrix is packed
   }
   return Dtype::kBf16;
 }
@@ -50,7 +51,7 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
                                                        {"f32", WeightType::kF32},
-                                                       {"int8", WeightType::kInt8}};
+                                                       {"int8", WeightType::kW8A8}};
   app.option_defaults()->group("Model");
   app.add_option("--model", o->model,
                  "Directory of the model: config.json, *.safetensors, tokenizer.json")

@@ -296,7 +296,7 @@ void Register() {
   };
   for (const auto& [name, type, backend] :
        {Kind{"bf16", WeightType::kBf16, &Cpu()}, Kind{"f32", WeightType::kF32, &Cpu()},
-        Kind{"int8", WeightType::kInt8, &Cpu()},
+        Kind{"int8", WeightType::kW8A8, &Cpu()},
         Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)}}) {
     AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
     AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});

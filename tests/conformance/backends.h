@@ -20,7 +20,8 @@ struct BackendEntry {
   std::function<std::unique_ptr<Backend>()> create;
   // Relative error with which a product with bf16 weights may read its activations.
   double bf16_activation_error = 0;
-  std::vector<WeightType> weights = {WeightType::kBf16, WeightType::kF32, WeightType::kInt8};
+  std::vector<WeightType> weights = {WeightType::kBf16, WeightType::kF32, WeightType::kW8A16,
+                                     WeightType::kW8A8};
   // False where products of many rows are a library's, which promises no bits.
   bool batch_invariant_products = true;
 };

@@ -24,7 +24,8 @@ const char* Name(WeightType type) {
     case WeightType::kBf16: return "bf16";
     case WeightType::kF16: return "f16";
     case WeightType::kF32: return "f32";
-    case WeightType::kInt8: return "int8";
+    case WeightType::kW8A16: return "w8a16";
+    case WeightType::kW8A8: return "w8a8";
   }
   return "";
 }
@@ -62,10 +63,10 @@ Reference Product(WeightType type, const float* w, const float* x, int n, double
   if (type == WeightType::kBf16) tolerance += bf16_error * magnitude;
   // f16 has three bits more, but none below 2^-24.
   if (type == WeightType::kF16) tolerance += bf16_error / 8 * magnitude + std::ldexp(sum_w, -24);
-  if (type == WeightType::kInt8) {
-    // Half a step of either factor, and the product of both errors. Steps are max / 127.
+  if (type == WeightType::kW8A16 || type == WeightType::kW8A8) {
+    // Half a step of what is rounded, and the product of both errors. Steps are max / 127.
     const double step_w = MaxAbs(w, n) / 127 * 0.501;
-    const double step_x = MaxAbs(x, n) / 127 * 0.501;
+    const double step_x = type == WeightType::kW8A8 ? MaxAbs(x, n) / 127 * 0.501 : 0;
     tolerance += step_w * sum_x + step_x * sum_w + n * step_w * step_x;
   }
   return {sum, tolerance};
@@ -183,6 +184,50 @@ TEST_P(MatMulTest, PacksEveryStoredType) {
               product(from_half.data(), Dtype::kF32, type));
     EXPECT_EQ(product(bf16.data(), Dtype::kBf16, type),
               product(from_bf16.data(), Dtype::kF32, type));
+  }
+}
+
+// Of integers that are given: no rounding but that of floats.
+TEST_P(MatMulTest, KeepsIntegersAsTheyAre) {
+  std::mt19937 random(5);
+  for (const auto& [out, in] : {std::pair(35, 66), std::pair(32, 1), std::pair(1, 129)}) {
+    std::vector<int8_t> integers(out * in);
+    for (int8_t& integer : integers) integer = static_cast<int8_t>(random() % 256);
+    std::vector<float> scales(out), weights(out * in);
+    for (float& scale : scales) scale = 0.001f * static_cast<float>(1 + random() % 9);
+    for (int i = 0; i < out * in; ++i) {
+      weights[i] = static_cast<float>(integers[i]) * scales[i / in];
+    }
+    const Int8Matrix matrix = {integers.data(), scales.data(), out, in};
+    const auto packed = backend_->Pack(matrix, WeightType::kW8A16);
+    if (packed.status().code() == Code::kUnimplemented) GTEST_SKIP() << "no such product";
+    ASSERT_TRUE(packed.ok()) << packed.status().ToString();
+    EXPECT_EQ((*packed)->type(), WeightType::kW8A16);
+    constexpr int kRows = 9;
+    const std::vector<float> x = RandomValues(kRows * in, random);
+    float* y = Poisoned(kRows * out);
+    backend_->MatMul(**packed, Upload(x), kRows, nullptr, false, y);
+    const std::vector<float> got = Download(y, kRows * out);
+    for (int i = 0; i < kRows * out; ++i) {
+      const Reference want =
+          Product(WeightType::kF32, &weights[i % out * in], &x[i / out * in], in);
+      ASSERT_NEAR(got[i], want.value, 2 * want.tolerance) << "row " << i / out << " of " << out;
+    }
+    float* row = Poisoned(in);
+    const TokenId last = out - 1;
+    backend_->Embed(**packed, &last, 1, row);
+    EXPECT_EQ(Download(row, in), std::vector<float>(weights.end() - in, weights.end()));
+    // With activations in 8 bits the same integers, so half a step of the activations is all.
+    const auto rounded = backend_->Pack(matrix, WeightType::kW8A8);
+    ASSERT_TRUE(rounded.ok()) << rounded.status().ToString();
+    backend_->MatMul(**rounded, Upload(x), kRows, nullptr, false, y);
+    const std::vector<float> near = Download(y, kRows * out);
+    for (int i = 0; i < kRows * out; ++i) {
+      double sum = 0;
+      for (int k = 0; k < in; ++k) sum += std::fabs(weights[i % out * in + k]);
+      const double step = MaxAbs(&x[i / out * in], in) / 127 * 0.501;
+      ASSERT_NEAR(near[i], got[i], step * sum + 1e-5) << "row " << i / out << " of " << out;
+    }
   }
 }
 

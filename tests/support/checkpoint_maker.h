@@ -34,6 +34,8 @@ struct CheckpointOptions {
   // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
   bool rope_parameters = false;
   Dtype dtype = Dtype::kBf16;
+  // The layers' matrices in 8 bits with a scale an output, as compressed-tensors' W8A16.
+  bool int8_rows = false;
   int shards = 1;
   std::vector<TokenId> eos_token_ids = {1};
   uint64_t seed = 1;

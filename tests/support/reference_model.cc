@@ -19,7 +19,10 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+size_t BytesOf(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "I8" ? 1 : 2; }
+
 double Widen(const std::string& dtype, const char* bytes) {
+  if (dtype == "I8") return static_cast<signed char>(*bytes);
   if (dtype == "F32") {
     float value;
     std::memcpy(&value, bytes, 4);
@@ -139,7 +142,7 @@ void ReferenceModel::ReadWeights(const std::filesystem::path& path) {
     const size_t begin = entry["data_offsets"][0];
     const size_t end = entry["data_offsets"][1];
     Vector& weight = weights_[name];
-    for (size_t at = begin; at < end; at += dtype == "F32" ? 4 : 2) {
+    for (size_t at = begin; at < end; at += BytesOf(dtype)) {
       weight.push_back(Widen(dtype, data + at));
     }
   }
@@ -156,6 +159,9 @@ ReferenceModel::Vector ReferenceModel::Linear(const std::string& name, const Vec
   Vector y(weight.size() / x.size());
   for (size_t row = 0; row < y.size(); ++row) {
     for (size_t i = 0; i < x.size(); ++i) y[row] += weight[row * x.size() + i] * x[i];
+  }
+  if (const auto scale = weights_.find(name + ".weight_scale"); scale != weights_.end()) {
+    for (size_t row = 0; row < y.size(); ++row) y[row] *= scale->second[row];
   }
   if (const auto bias = weights_.find(name + ".bias"); bias != weights_.end()) {
     for (size_t row = 0; row < y.size(); ++row) y[row] += bias->second[row];

@@ -84,8 +84,7 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def quantize(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The layers' matrices in the layout of compressed-tensors' W8A16: int8, symmetric,
-    `weight_scale` [out, 1] for each output row. Embedding and norms stay in bfloat16."""
+    """The layers' matrices in the layout of compressed-tensors: int8, symmetric, `weight_scale` [out, 1] for each output row. Embedding and norms stay in bfloat16."""
     out: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         if tensor.dim() == 1 or "embed_tokens" in name:
@@ -98,7 +97,9 @@ def quantize(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return out
 
 
-# What compressed-tensors writes into config.json for `quantize`.
+INT8 = {"num_bits": 8, "type": "int", "symmetric": True, "group_size": None}
+# What compressed-tensors writes into config.json for `quantize`. W8A8: activations are rounded
+# as they come, each row with a scale of its own (`round_activations`).
 QUANTIZATION = {
     "quant_method": "compressed-tensors",
     "format": "int-quantized",
@@ -108,20 +109,9 @@ QUANTIZATION = {
     "config_groups": {
         "group_0": {
             "targets": ["Linear"],
-            "input_activations": None,
+            "input_activations": INT8 | {"strategy": "token", "dynamic": True},
             "output_activations": None,
-            "weights": {
-                "num_bits": 8,
-                "type": "int",
-                "symmetric": True,
-                "strategy": "channel",
-                "dynamic": False,
-                "group_size": None,
-                "block_structure": None,
-                "actorder": None,
-                "observer": "minmax",
-                "observer_kwargs": {},
-            },
+            "weights": INT8 | {"strategy": "channel", "dynamic": False, "observer": "minmax"},
         }
     },
 }
@@ -171,8 +161,15 @@ def load_checkpoint(path: Path) -> tuple[Llama, dict]:
     return model, saved
 
 
+def round_activations(_module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+    """What a layer's matrix is multiplied with under W8A8: rows of 8-bit integers, as floats."""
+    (x,) = inputs
+    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+    return ((x / scale).round() * scale,)
+
+
 def load_folder(folder: Path) -> Llama:
-    """The model of an exported folder, with its bfloat16 weights as float32."""
+    """The model of an exported folder, with its weights as float32."""
     config = json.loads((folder / "config.json").read_text())
     model = Llama(
         Config(
@@ -192,6 +189,10 @@ def load_folder(folder: Path) -> Llama:
     with torch.no_grad():
         for name, view in hf_tensors(model).items():
             view.copy_(stored[name])
+    if "quantization_config" in config:
+        for block in model.blocks:
+            for matrix in (block.attention.qkv, block.attention.out, block.gate_up, block.down):
+                matrix.register_forward_pre_hook(round_activations)
     return model.eval()
 
 
@@ -229,7 +230,7 @@ def main() -> None:
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="the layers' matrices in 8 bits (compressed-tensors W8A16)",
+        help="the layers' matrices and activations in 8 bits (compressed-tensors W8A8)",
     )
     args = parser.parse_args()
 

@@ -109,6 +109,12 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
+  Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix& weight, WeightType type) override {
+    OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
+                    PanelMatrix::Pack(weight, type, pool_->threads()));
+    return std::unique_ptr<PackedMatrix>(std::move(packed));
+  }
+
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     for (int r = 0; r < rows; ++r) {
       Panels(table).Unpack(tokens[r], out + static_cast<size_t>(r) * table.in_features());
@@ -127,8 +133,9 @@ class CpuBackend final : public Backend {
         kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;
         if (bf16_activations_) RoundToBf16(product);
         break;
-      case WeightType::kInt8:
-        kernel = kernels_.matmul_int8;
+      case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
+      case WeightType::kW8A8:
+        kernel = kernels_.matmul_w8a8;
         RoundToInt8(product);
         break;
     }

@@ -152,7 +152,7 @@ void MatMul(const Product& product, int begin, int end) {
 void ChooseDotMatMul(CpuKernels& kernels) {
   // Highway's mask counts too, so that a test of narrower machines does not meet AVX-512 here.
   if ((hwy::SupportedTargets() & HWY_AVX3) == 0) return;
-  if (__builtin_cpu_supports("avx512vnni")) kernels.matmul_int8 = &MatMul<Int8Dot>;
+  if (__builtin_cpu_supports("avx512vnni")) kernels.matmul_w8a8 = &MatMul<Int8Dot>;
   if (__builtin_cpu_supports("avx512bf16")) kernels.matmul_bf16_dot = &MatMul<Bf16Dot>;
 }
 

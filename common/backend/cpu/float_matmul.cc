@@ -1,6 +1,6 @@
-// The product with f32 and bf16 panels. Each (row, output) is one chain of multiply-adds over k in
-// ascending order, whatever the number of rows in the call and the panels beside it: that is what
-// makes rows bit-equal in any batch.
+// The product of f32 activations with f32, bf16 and 8-bit panels. Each (row, output) is one chain
+// of multiply-adds over k in ascending order, whatever the number of rows in the call and the
+// panels beside it: that is what makes rows bit-equal in any batch.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/float_matmul.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -83,7 +83,27 @@ struct Block {
     }
   }
 
-  // k = 2 * pair and the one behind it; `odd` is false for the last k of an odd number.
+  HWY_INLINE void StepInt8(size_t k) {
+    const DF df;
+    const hn::RebindToSigned<DF> di;
+    const hn::Rebind<int8_t, DF> d8;
+    VF w[kGroups][2];
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      const auto* p = reinterpret_cast<const int8_t*>(stream[g]) + k * kPanelOutputs;
+      if (k % 2 == 0) Prefetch(p);  // two steps share a cache line
+      w[g][0] = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, p)));
+      w[g][1] = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, p + kLanes)));
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const VF x_k = hn::Set(df, x[r * in + k]);
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+    }
+  }
+
+  // k = 2 * pair and the one after it; `odd` is false for the last k of an odd number.
   template <bool odd>
   HWY_INLINE void StepBf16(size_t pair) {
     const DF df;
@@ -130,11 +150,17 @@ struct Block {
 };
 
 // Writes one row's sums of the group of outputs that starts at `output`.
+template <WeightType kType>
 HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF sum1) {
   const DF df;
   const int out = product.weights->out_features();
   float* y = product.y + static_cast<size_t>(row) * out + output;
   const int count = out - output;
+  if constexpr (kType == WeightType::kW8A16) {
+    const float* scales = product.weights->scales() + output;  // of whole panels
+    sum0 = hn::Mul(sum0, hn::Load(df, scales));
+    sum1 = hn::Mul(sum1, hn::Load(df, scales + kLanes));
+  }
   if (HWY_LIKELY(count >= kGroupOutputs)) {
     if (product.bias != nullptr) {
       sum0 = hn::Add(sum0, hn::LoadU(df, product.bias + output));
@@ -157,37 +183,43 @@ HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF 
   }
 }
 
+template <WeightType kType>
 HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
+  constexpr int kBytes = kType == WeightType::kW8A16 ? 1 : 4;
   return w.panels() + group / kGroupsPerPanel * w.panel_bytes() +
-         group % kGroupsPerPanel * kGroupOutputs * 4;
+         group % kGroupsPerPanel * kGroupOutputs * kBytes;
 }
 
 template <WeightType kType, int kRows, int kGroups>
 void Groups(const Product& product, int row, int group) {
-  static_assert(kType == WeightType::kF32 || kType == WeightType::kBf16);
+  static_assert(kType == WeightType::kF32 || kType == WeightType::kBf16 ||
+                kType == WeightType::kW8A16);
   const PanelMatrix& w = *product.weights;
   Block<kRows, kGroups> block;
   block.in = w.in_features();
   block.x = product.x + row * block.in;
   for (int g = 0; g < kGroups; ++g) {
-    block.stream[g] = GroupStream(w, group + g);
+    block.stream[g] = GroupStream<kType>(w, group + g);
   }
   block.Clear();
-  // Whole words only: the last of an odd number of bf16 inputs comes behind.
-  const size_t words = kType == WeightType::kF32 ? block.in : block.in / 2;
-  for (size_t i = 0; i < words; ++i) {
+  // The last of an odd number of bf16 inputs has a word of its own.
+  const size_t steps = kType == WeightType::kBf16 ? block.in / 2 : block.in;
+  for (size_t i = 0; i < steps; ++i) {
     if constexpr (kType == WeightType::kF32) {
       block.StepF32(i);
+    } else if constexpr (kType == WeightType::kW8A16) {
+      block.StepInt8(i);
     } else {
       block.template StepBf16<true>(i);
     }
   }
-  if (kType == WeightType::kBf16 && block.in % 2 != 0) block.template StepBf16<false>(words);
+  if (kType == WeightType::kBf16 && block.in % 2 != 0) block.template StepBf16<false>(steps);
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g) {
-      Finish(product, row + r, (group + g) * kGroupOutputs, block.sum[r][g][0], block.sum[r][g][1]);
+      Finish<kType>(product, row + r, (group + g) * kGroupOutputs, block.sum[r][g][0],
+                    block.sum[r][g][1]);
     }
   }
 }
@@ -245,6 +277,10 @@ void MatMulBf16(const Product& product, int begin, int end) {
   Panels<WeightType::kBf16>(product, begin, end);
 }
 
+void MatMulW8A16(const Product& product, int begin, int end) {
+  Panels<WeightType::kW8A16>(product, begin, end);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace outrider
@@ -256,12 +292,14 @@ namespace {
 
 HWY_EXPORT(MatMulF32);
 HWY_EXPORT(MatMulBf16);
+HWY_EXPORT(MatMulW8A16);
 
 }  // namespace
 
 void ChooseFloatMatMul(CpuKernels& kernels) {
   kernels.matmul_f32 = &HWY_DYNAMIC_DISPATCH(MatMulF32);
   kernels.matmul_bf16 = &HWY_DYNAMIC_DISPATCH(MatMulBf16);
+  kernels.matmul_w8a16 = &HWY_DYNAMIC_DISPATCH(MatMulW8A16);
 }
 
 }  // namespace outrider

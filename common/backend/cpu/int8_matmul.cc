@@ -45,7 +45,7 @@ HWY_INLINE void Finish(const Product& product, int row, int panel, const int32_t
   }
 }
 
-void MatMulInt8(const Product& product, int begin, int end) {
+void MatMulW8A8(const Product& product, int begin, int end) {
   const DI di;
   const int lanes = static_cast<int>(hn::Lanes(di));
   const int words = product.weights->words();
@@ -110,13 +110,13 @@ HWY_AFTER_NAMESPACE();
 namespace outrider {
 namespace {
 
-HWY_EXPORT(MatMulInt8);
+HWY_EXPORT(MatMulW8A8);
 HWY_EXPORT(QuantizeRow);
 
 }  // namespace
 
 void ChooseInt8MatMul(CpuKernels& kernels) {
-  kernels.matmul_int8 = &HWY_DYNAMIC_DISPATCH(MatMulInt8);
+  kernels.matmul_w8a8 = &HWY_DYNAMIC_DISPATCH(MatMulW8A8);
   kernels.quantize_row = &HWY_DYNAMIC_DISPATCH(QuantizeRow);
 }
 

@@ -39,7 +39,8 @@ struct CpuKernels {
   // Panels [begin, end) of a product with weights of one type.
   void (*matmul_f32)(const Product& product, int begin, int end);
   void (*matmul_bf16)(const Product& product, int begin, int end);
-  void (*matmul_int8)(const Product& product, int begin, int end);
+  void (*matmul_w8a16)(const Product& product, int begin, int end);
+  void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr where the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
@@ -68,7 +69,7 @@ CpuKernels ChooseKernels();
 // What ChooseKernels gathers, one function per file.
 void ChooseFloatMatMul(CpuKernels& kernels);
 void ChooseInt8MatMul(CpuKernels& kernels);
-void ChooseDotMatMul(CpuKernels& kernels);  // after the others: replaces matmul_int8 where it can
+void ChooseDotMatMul(CpuKernels& kernels);  // after the others: replaces matmul_w8a8 where it can
 void ChooseRowKernels(CpuKernels& kernels);
 void ChooseRope(CpuKernels& kernels);
 void ChooseAttention(CpuKernels& kernels);

@@ -137,6 +137,10 @@ class CudaBackend final : public Backend, public DeviceOps {
     return std::unique_ptr<PackedMatrix>(std::move(matrix));
   }
 
+  Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix&, WeightType) override {
+    return Unimplemented("no product with 8-bit integers on CUDA");
+  }
+
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     if (rows == 0) return;
     EmbedIds(Matrix(table), batch_.Indices(tokens, rows), rows, out);

@@ -14,7 +14,8 @@ Result<Dtype> ElementsOf(WeightType type) {
     case WeightType::kF32: return Dtype::kF32;
     case WeightType::kF16: return Dtype::kF16;
     case WeightType::kBf16: return Dtype::kBf16;
-    case WeightType::kInt8: break;
+    case WeightType::kW8A16:
+    case WeightType::kW8A8: break;
   }
   return Unimplemented("int8 weights on CUDA: keep them as bf16, f16 or f32");
 }
@@ -66,8 +67,8 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
                      std::memset(piece + used_bytes, 0, row_bytes - used_bytes);
                    }
                  });
-  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), dtype, static_cast<int>(out),
-                                                    static_cast<int>(in),
+  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), type, dtype,
+                                                    static_cast<int>(out), static_cast<int>(in),
                                                     static_cast<int>(stride)));
 }
 

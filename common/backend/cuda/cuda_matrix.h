@@ -14,13 +14,14 @@ namespace outrider {
 
 class CudaMatrix final : public PackedMatrix {
  public:
-  // As Backend::Pack; kUnimplemented for int8.
+  // As Backend::Pack; kUnimplemented for 8-bit integers.
   static Result<std::unique_ptr<CudaMatrix>> Pack(const TensorView& weight, WeightType type,
                                                   StagedCopy* staging);
 
   int out_features() const override { return out_; }
   int in_features() const override { return in_; }
   size_t bytes() const override { return buffer_->bytes(); }
+  WeightType type() const override { return type_; }
   Dtype dtype() const { return dtype_; }
   // Elements from row to row, a multiple of 8.
   int stride() const { return stride_; }
@@ -30,10 +31,17 @@ class CudaMatrix final : public PackedMatrix {
   }
 
  private:
-  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, Dtype dtype, int out, int in, int stride)
-      : buffer_(std::move(buffer)), dtype_(dtype), out_(out), in_(in), stride_(stride) {}
+  CudaMatrix(std::unique_ptr<CudaBuffer> buffer, WeightType type, Dtype dtype, int out, int in,
+             int stride)
+      : buffer_(std::move(buffer)),
+        type_(type),
+        dtype_(dtype),
+        out_(out),
+        in_(in),
+        stride_(stride) {}
 
   const std::unique_ptr<CudaBuffer> buffer_;
+  const WeightType type_;
   const Dtype dtype_;
   const int out_, in_, stride_;
 };

@@ -184,7 +184,7 @@ TEST_F(WeightValues, OfNanOrInfinityAreRefusedByPlace) {
         Case{stacked, 0, -INFINITY, "[0, 0] is infinite"}, Case{norm, 63, NAN, "[63] is NaN"}}) {
     SetUp();
     Set(c.tensor, c.index, c.value);
-    for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kInt8}) {
+    for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kW8A8}) {
       const Status status = Load(Kept(type));
       EXPECT_EQ(status.code(), Code::kDataLoss);
       EXPECT_THAT(status.message(), HasSubstr(c.tensor + c.words));

@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
               .head_dim = 24}},
         Case{"LlamaF16", {.family = Family::kLlama, .dtype = Dtype::kF16}},
         Case{"LlamaF32", {.family = Family::kLlama, .dtype = Dtype::kF32}},
+        Case{"LlamaInt8Rows", {.family = Family::kLlama, .int8_rows = true}},
+        Case{"Qwen2Int8RowsSharded", {.family = Family::kQwen2, .int8_rows = true, .shards = 2}},
         Case{"LlamaSharded", {.family = Family::kLlama, .dtype = Dtype::kF32, .shards = 3}},
         Case{"Llama3", {.family = Family::kLlama3, .head_dim = 64}},
         Case{"Llama3RopeParameters",

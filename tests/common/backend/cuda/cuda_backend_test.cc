@@ -142,7 +142,7 @@ TEST(CudaBackend, MultipliesWhatTheLibraryHasNoWayFor) {
 
 TEST(CudaBackend, RefusesInt8WithWords) {
   const std::vector<float> w(64);
-  const auto packed = Emulated()->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kInt8);
+  const auto packed = Emulated()->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kW8A8);
   ASSERT_FALSE(packed.ok());
   EXPECT_EQ(packed.status().code(), Code::kUnimplemented);
 }

@@ -113,6 +113,10 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
     record.drafted_rounds = speculation.drafted_rounds();
     record.drafted_tokens = speculation.drafted_tokens();
     record.accepted_tokens = speculation.accepted_tokens();
+    for (const v1::ArmRounds& arm : speculation.arms()) {
+      // "draft-1x4": the proposer comes first.
+      record.rounds_by_proposer[arm.arm().substr(0, arm.arm().find('-'))] += arm.rounds();
+    }
   }
   return record;
 }

@@ -19,11 +19,12 @@ std::string Number(double value, int digits) {
 }
 
 std::string Row(const Percentiles& p) {
-  return Number(p.p50, 1) + " / " + Number(p.p95, 1) + " / " + Number(p.p99, 1);
+  return Number(p.mean, 1) + " / " + Number(p.p50, 1) + " / " + Number(p.p95, 1) + " / " +
+         Number(p.p99, 1);
 }
 
 nlohmann::ordered_json Json(const Percentiles& p) {
-  return {{"p50", p.p50}, {"p95", p.p95}, {"p99", p.p99}};
+  return {{"mean", p.mean}, {"p50", p.p50}, {"p95", p.p95}, {"p99", p.p99}};
 }
 
 }  // namespace
@@ -41,20 +42,24 @@ std::string BenchTable(const BenchReport& report) {
   }
   if (report.requests_refused > 0) {
     AddRow(&table, "  of these refused", std::to_string(report.requests_refused));
-    AddRow(&table, "  ms to refusal p50/95/99", Row(report.refusal_ms));
+    AddRow(&table, "  ms mean/p50/p95/p99", Row(report.refusal_ms));
   }
   AddRow(&table, "requests started per second", Number(report.started_per_second, 1));
   AddRow(&table, "seconds", Number(report.seconds, 2));
   AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
   AddRow(&table, "tokens per second", Number(report.tokens_per_second, 1));
-  AddRow(&table, "ms to first token p50/95/99", Row(report.ttft_ms));
-  AddRow(&table, "ms per token p50/95/99", Row(report.itl_ms));
+  AddRow(&table, "TTFT ms mean/p50/p95/p99", Row(report.ttft_ms));
+  AddRow(&table, "ITL ms mean/p50/p95/p99", Row(report.itl_ms));
   AddRow(&table, "rounds", std::to_string(report.rounds));
   AddRow(&table, "tokens drafted, accepted",
          std::to_string(report.drafted_tokens) + ", " + std::to_string(report.accepted_tokens));
   AddRow(&table, "accepted per drafted round", Number(report.accepted_per_round, 3));
   for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
     AddRow(&table, "  " + domain, Number(accepted, 3));
+  }
+  for (const auto& [proposer, rounds] : report.rounds_by_proposer) {
+    const double share = static_cast<double>(rounds) / static_cast<double>(report.rounds);
+    AddRow(&table, "rounds by " + proposer, Number(100 * share, 1) + " %");
   }
   return table;
 }
@@ -78,6 +83,7 @@ std::string BenchJson(const BenchReport& report) {
   json["drafted_tokens"] = report.drafted_tokens;
   json["accepted_tokens"] = report.accepted_tokens;
   json["accepted_per_round_by_domain"] = report.accepted_per_round_by_domain;
+  json["rounds_by_proposer"] = report.rounds_by_proposer;
   json["errors"] = report.errors;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace outrider {
 namespace {
@@ -42,7 +43,11 @@ void TokenTimes::OnChunk(Time now, int tokens) {
 Percentiles PercentilesOf(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  return {Percentile(values, 0.50), Percentile(values, 0.95), Percentile(values, 0.99)};
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {.mean = sum / static_cast<double>(values.size()),
+          .p50 = Percentile(values, 0.50),
+          .p95 = Percentile(values, 0.95),
+          .p99 = Percentile(values, 0.99)};
 }
 
 BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
@@ -71,6 +76,9 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
     report.accepted_tokens += record.accepted_tokens;
     if (record.ttft_ms.has_value()) ttft_ms.push_back(*record.ttft_ms);
     itl_ms.insert(itl_ms.end(), record.itl_ms.begin(), record.itl_ms.end());
+    for (const auto& [proposer, rounds] : record.rounds_by_proposer) {
+      report.rounds_by_proposer[proposer] += rounds;
+    }
     all.Add(record);
     if (!record.domain.empty()) by_domain[record.domain].Add(record);
   }

@@ -44,12 +44,16 @@ struct RequestRecord {
   uint64_t drafted_rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
+  // Where the server chose the plans; of what drafted: "plain", "draft" (a drafter), "lookup",
+  // "suffix".
+  std::map<std::string, uint64_t> rounds_by_proposer;
 
   // Turned away for want of room before it began.
   bool refused() const { return status.code() == Code::kResourceExhausted && !ttft_ms.has_value(); }
 };
 
 struct Percentiles {
+  double mean = 0;
   double p50 = 0;
   double p95 = 0;
   double p99 = 0;
@@ -80,6 +84,7 @@ struct BenchReport {
   // Accepted draft tokens over rounds that had a draft; 0 when none had.
   double accepted_per_round = 0;
   std::map<std::string, double> accepted_per_round_by_domain;
+  std::map<std::string, uint64_t> rounds_by_proposer;
   std::map<std::string, int> errors;  // by code name
 };
 

@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
-# A verifier and a drafter on this machine: builds them, streams a story, then measures the same
-# prompts with and without speculation. Ends with a verdict; leaves no process behind.
-#   scripts/demo.sh [--prompts N] [--max-tokens N] [--device cpu|cuda:N]
+# What the default pair is for, on this machine: builds it, streams three texts with their drafts
+# marked, measures held-out prompts of five domains with and without speculation, and kills the
+# drafter in the middle of a stream. Ends with a verdict; leaves no process behind.
+#   scripts/demo.sh [--prompts N] [--repetitions N] [--device cpu|cuda:N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/verdict.sh
 
-num_prompts=6
-max_tokens=200
+usage="usage: scripts/demo.sh [--prompts N] [--repetitions N] [--device cpu|cuda:N]"
+prompts=3 # of a domain
+repetitions=2
 device=cpu
 while (($#)); do
   case "$1" in
-    --prompts) num_prompts=$2; shift 2 ;;
-    --max-tokens) max_tokens=$2; shift 2 ;;
+    --prompts) prompts=$2; shift 2 ;;
+    --repetitions) repetitions=$2; shift 2 ;;
     --device) device=$2; shift 2 ;;
-    *) echo "usage: scripts/demo.sh [--prompts N] [--max-tokens N] [--device cpu|cuda:N]" >&2; exit 2 ;;
+    *) echo "$usage" >&2; exit 2 ;;
   esac
 done
 
+pair=models/default
 logs=$(mktemp -d)
 pids=()
 clean_up() {
@@ -40,10 +43,7 @@ await() {
   done
 }
 
-# number KEY < JSON
-number() { sed -nE "s/.*\"$1\":([0-9.eE+-]+).*/\1/p"; }
-
-echo "== Build"
+echo "== Build (the first time takes some minutes, most of it C++ that includes gRPC's headers)"
 scripts/setup.sh
 cmake --preset cpu >"$logs/configure.log"
 targets=(outrider outrider-verifier outrider-drafter)
@@ -51,79 +51,170 @@ targets=(outrider outrider-verifier outrider-drafter)
 run cmake --build --preset cpu --target "${targets[@]}"
 bin=build/cpu/bin
 
-echo
-echo "== Start a verifier (the large model) and a drafter (the small one)"
 verifier_flags=() drafter_flags=()
 mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
   while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
 if [[ $device != cpu ]]; then
-  # Both on one device: caches of a fixed size, or the first would take what the second needs.
+  # All on one device: caches of a fixed size, or the first would take what the others need.
   verifier_flags=(--device "$device" --kv-tokens 65536)
   drafter_flags=("${verifier_flags[@]}")
 elif ((${#cores[@]} >= 2)); then
   verifier_flags=(--cores "${cores[0]}")
   drafter_flags=(--cores "${cores[1]}")
-else
-  echo "only one core here: drafting and verifying take turns, so expect no gain"
 fi
 
-# Port 0: the system picks free ones; the log says which.
-"$bin/outrider-verifier" --model models/default/target --listen 127.0.0.1:0 \
-  --metrics 127.0.0.1:0 "${verifier_flags[@]}" 2>"$logs/verifier.log" &
-pids+=($!)
-await 60 grep -q ' serving ' "$logs/verifier.log" || fail "the verifier does not serve"
-port=$(sed -nE 's/.* serving .* port=([0-9]+).*/\1/p' "$logs/verifier.log")
-export OUTRIDER_VERIFIER=127.0.0.1:$port
-"$bin/outrider-drafter" --model models/default/drafter --verifier "$OUTRIDER_VERIFIER" \
-  --name demo --listen '' --metrics '' "${drafter_flags[@]}" 2>"$logs/drafter.log" &
-pids+=($!)
-attached() { "$bin/outrider" status --json 2>/dev/null | grep -q '"drafters":\[{'; }
-await 60 attached || fail "the drafter did not attach"
-"$bin/outrider" status
-
-echo
-echo "== A story, with drafts of four tokens whether they pay or not; accepted draft text is marked"
-"$bin/outrider" generate --prompt "Once upon a time, there was a little girl named Lily." \
-  --max-tokens "$max_tokens" --temperature 0.7 --draft-length 4 --show-drafts
-
-echo
-echo "== The same prompts without speculation, with four tokens a round, and as the controller chooses,"
-echo "   $max_tokens tokens each, greedy"
-head -n "$num_prompts" tests/bench/prompts.jsonl >"$logs/prompts.jsonl"
-measure() {
-  local prompt=$1
-  shift
-  sed -n "${prompt}p" "$logs/prompts.jsonl" >"$logs/prompt.jsonl"
-  "$bin/outrider" bench --prompts "$logs/prompt.jsonl" --max-tokens "$max_tokens" --temperature 0 \
-    --ignore-eos --json "$@"
+# start_verifier NAME FLAG...: sets `address`.
+start_verifier() {
+  local name=$1; shift
+  "$bin/outrider-verifier" --model $pair/target --listen 127.0.0.1:0 --metrics 127.0.0.1:0 \
+    "${verifier_flags[@]}" "$@" 2>"$logs/$name.log" &
+  pids+=($!)
+  await 60 grep -q ' serving ' "$logs/$name.log" || fail "the verifier does not serve"
+  address=127.0.0.1:$(sed -nE 's/.* serving .* port=([0-9]+).*/\1/p' "$logs/$name.log")
 }
-# Warms caches up, and lets the controller see what things cost and bring: some seconds, as it risks little at a time.
-echo "   (first the controller learns, from five times these texts)"
-for ((i = 0; i < 5 * num_prompts; ++i)); do measure $((i % num_prompts + 1)) >/dev/null; done
-tokens_on=0 seconds_on=0 tokens_off=0 seconds_off=0 tokens_four=0 seconds_four=0
-for ((i = 1; i <= num_prompts; ++i)); do
-  # Alternating, so that a change of the machine's speed touches all.
-  off=$(measure "$i" --speculation off)
-  four=$(measure "$i" --draft-length 4)
-  on=$(measure "$i")
-  printf 'prompt %d: %6.1f tokens/s without, %6.1f with four (%.2f accepted a round), %6.1f as chosen\n' \
-    "$i" "$(number tokens_per_second <<<"$off")" "$(number tokens_per_second <<<"$four")" \
-    "$(number accepted_per_round <<<"$four")" "$(number tokens_per_second <<<"$on")"
-  tokens_on=$((tokens_on + $(number completion_tokens <<<"$on")))
-  tokens_off=$((tokens_off + $(number completion_tokens <<<"$off")))
-  tokens_four=$((tokens_four + $(number completion_tokens <<<"$four")))
-  seconds_on=$(awk "BEGIN { print $seconds_on + $(number seconds <<<"$on") }")
-  seconds_off=$(awk "BEGIN { print $seconds_off + $(number seconds <<<"$off") }")
-  seconds_four=$(awk "BEGIN { print $seconds_four + $(number seconds <<<"$four") }")
+
+attached() { "$bin/outrider" status --verifier "$1" --json 2>/dev/null | grep -q '"drafters":\[{'; }
+start_drafter() {
+  "$bin/outrider-drafter" --model $pair/drafter --verifier "$verifier,$alone" --name demo \
+    --listen '' --metrics '' "${drafter_flags[@]}" 2>>"$logs/drafter.log" &
+  drafter=$!
+  pids+=("$drafter")
+  await 60 attached "$verifier" && await 60 attached "$alone" || fail "the drafter did not attach"
+}
+
+echo
+echo "== Start a verifier (the large model) and a drafter (the small one)"
+start_verifier verifier
+verifier=$address
+# For one column of the table: drafts from the drafter only, none found in the text itself.
+start_verifier alone --lookup-tokens 0 --suffix-tokens 0
+alone=$address
+start_drafter
+export OUTRIDER_VERIFIER=$verifier
+"$bin/outrider" status
+if [[ $device == cpu ]] && ((${#cores[@]} < 2)); then
+  echo "only one core here: drafting and verifying take turns, so expect little"
+fi
+
+# The prompts of a domain: the first ones are measured, the last two only warm up.
+domain_prompts() { grep "\"domain\": \"$1\"" $pair/prompts.jsonl; }
+prompt_text() {
+  domain_prompts "$1" | head -n 1 | sed -E 's/.*"prompt": "(.*)", "max_tokens".*/\1/'
+}
+domains=(stories maths functions records edits)
+
+echo
+echo "== Three texts at temperature 0.8, four tokens drafted at a time; what was drafted and accepted is marked"
+for domain in stories maths functions; do
+  printf '%b' "$(prompt_text $domain | sed 's/\\"/"/g')" >"$logs/prompt.txt"
+  echo
+  cat "$logs/prompt.txt"
+  "$bin/outrider" generate --prompt-file "$logs/prompt.txt" --max-tokens 200 --temperature 0.8 \
+    --seed 7 --draft-length 4 --show-drafts
 done
 
+# The ways that take turns: a name and what `outrider bench` is told.
+ways=(plain draft-2 draft-4 draft-6 chosen alone)
+flags_of() {
+  case $1 in
+    plain) echo --speculation off ;;
+    draft-*) echo --draft-length "${1#draft-}" ;;
+    chosen) ;;
+    alone) echo --verifier "$alone" ;;
+  esac
+}
+# measure PROMPTS WAY: leaves one line of JSON in $logs/figures.
+measure() {
+  # shellcheck disable=SC2046 # several words
+  "$bin/outrider" bench --prompts "$1" --temperature 0.8 --json $(flags_of "$2") \
+    >"$logs/figures" || fail "a request failed"
+}
+
 echo
-awk -v a="$tokens_on" -v b="$seconds_on" -v c="$tokens_off" -v d="$seconds_off" \
-  -v e="$tokens_four" -v f="$seconds_four" 'BEGIN {
-  on = a / b; off = c / d; four = e / f
-  if (four < off)
-    print "Always four tokens do not pay here: this model is so small that a core scores a draft of n tokens in " \
-      "nearly n times the time of one (docs/benchmarks.md). The controller finds that out."
-  printf "%.1f tokens/s with speculation, %.1f without: %.2f times as fast " \
-    "(four tokens a round: %.2f)\n", on, off, on / off, four / off
-}'
+echo "== The same held-out prompts without speculation, with fixed drafts, and as the controller chooses;"
+echo "   temperature 0.8, one request at a time, each text to its end"
+for domain in "${domains[@]}"; do
+  domain_prompts "$domain" | head -n "$prompts" >"$logs/$domain.jsonl"
+  domain_prompts "$domain" | tail -n 2 >>"$logs/warm-up.jsonl"
+done
+echo "   (two other prompts of each domain first, for caches and the controller)"
+for way in "${ways[@]}"; do measure "$logs/warm-up.jsonl" "$way"; done
+for ((turn = 1; turn <= repetitions; ++turn)); do
+  for domain in "${domains[@]}"; do
+    for way in "${ways[@]}"; do
+      measure "$logs/$domain.jsonl" "$way"
+      printf '%s %s %s\n' "$domain" "$way" "$(cat "$logs/figures")" >>"$logs/measured"
+    done
+  done
+done
+
+# Speeds are those of decoding, after the first token; the best fixed length is that of a domain.
+awk -v domains="${domains[*]}" -v means="$logs/means" '
+  function number(key) {
+    if (!match($0, "\"" key "\":[0-9.e+-]+")) return 0
+    return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+  }
+  function speed(domain, way) { return tokens[domain, way] / milliseconds[domain, way] * 1000 }
+  function share(domain, proposer) {
+    return sprintf("%.0f %%", 100 * rounds[domain, proposer] / rounds[domain, "all"])
+  }
+  {
+    sub(/"ttft_ms":{[^}]*}/, "")  # leaves one mean, that of itl_ms
+    tokens[$1, $2] += number("completion_tokens")
+    milliseconds[$1, $2] += number("completion_tokens") * number("mean")
+    accepted[$1, $2] += number("accepted_tokens")
+    all[$1, $2] += number("rounds")
+    if ($2 != "chosen") next
+    rounds[$1, "drafter"] += number("draft")
+    rounds[$1, "text"] += number("lookup") + number("suffix")
+    rounds[$1, "nobody"] += number("plain")
+    rounds[$1, "all"] += number("draft") + number("lookup") + number("suffix") + number("plain")
+  }
+  END {
+    print "             tokens/s  best fixed  accepted   as      drafter  rounds as chosen, drafted by"
+    print "  domain     plain     length      a round    chosen  alone    drafter  its text  nobody"
+    count = split(domains, list, " ")
+    split("draft-2 draft-4 draft-6", lengths, " ")
+    for (i = 1; i <= count; ++i) {
+      d = list[i]
+      best = lengths[1]
+      for (n in lengths) if (speed(d, lengths[n]) > speed(d, best)) best = lengths[n]
+      plain = speed(d, "plain")
+      fixed = speed(d, best) / plain
+      chosen = speed(d, "chosen") / plain
+      alone = speed(d, "alone") / plain
+      printf "  %-10s %-9.0f %s: x %-7.2f %-10.2f x %-5.2f x %-6.2f %-8s %-9s %s\n", d, plain,
+        substr(best, 7), fixed, accepted[d, best] / all[d, best], chosen, alone,
+        share(d, "drafter"), share(d, "text"), share(d, "nobody")
+      sum_fixed += fixed; sum_chosen += chosen; sum_alone += alone
+    }
+    printf "  %-20s    x %-18.2f x %-5.2f x %.2f\n", "mean", sum_fixed / count, sum_chosen / count, sum_alone / count
+    printf "%.2f %.2f\n", sum_chosen / count, sum_alone / count >means
+  }' "$logs/measured"
+
+echo
+echo "== The drafter is killed in the middle of a stream"
+"$bin/outrider" generate --prompt "Once upon a time" --max-tokens 900 --ignore-eos --temperature 0.8 \
+  --draft-length 4 >"$logs/stream.txt" 2>"$logs/stream.log" &
+stream=$!
+await 30 test -s "$logs/stream.txt" || fail "nothing was streamed"
+at=$(wc -c <"$logs/stream.txt")
+kill -9 "$drafter"
+{ wait "$drafter" || true; } 2>/dev/null
+unset 'pids[-1]'
+wait "$stream" || fail "the stream broke off"
+end=$(wc -c <"$logs/stream.txt")
+if ((end > at)); then
+  echo "killed after $at bytes of text; the stream went on without it to its end, at $end"
+else
+  echo "the stream of $end bytes was over before the drafter was gone"
+fi
+echo "a new drafter attaches:"
+start_drafter
+"$bin/outrider" status | sed -n '/drafter/Ip'
+
+echo
+read -r chosen alone_mean <"$logs/means"
+echo "As the controller chooses, this machine decodes $chosen times as fast as without speculation, $alone_mean times with"
+echo "drafts of the drafter alone (means over ${#domains[@]} domains, $prompts prompts each, temperature 0.8). The text's"
+echo "distribution is the same either way: docs/exactness.md."

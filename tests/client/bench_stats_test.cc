@@ -20,6 +20,7 @@ TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
   std::vector<double> values;
   for (int i = 100; i >= 0; --i) values.push_back(i);  // 0..100, unsorted
   const Percentiles p = PercentilesOf(values);
+  EXPECT_DOUBLE_EQ(p.mean, 50);
   EXPECT_DOUBLE_EQ(p.p50, 50);
   EXPECT_DOUBLE_EQ(p.p95, 95);
   EXPECT_DOUBLE_EQ(p.p99, 99);
@@ -30,6 +31,7 @@ TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
 TEST(Percentiles, OfOneValueAreThatValueAndOfNoneZero) {
   EXPECT_DOUBLE_EQ(PercentilesOf({7}).p50, 7);
   EXPECT_DOUBLE_EQ(PercentilesOf({7}).p99, 7);
+  EXPECT_DOUBLE_EQ(PercentilesOf({7, 8, 12}).mean, 9);
   EXPECT_DOUBLE_EQ(PercentilesOf({}).p99, 0);
 }
 

@@ -48,6 +48,11 @@ grpc::Status FourTokens(const v1::GenerateRequest& request, GenerateWriter* writ
   last.mutable_finished()->mutable_speculation()->set_drafted_rounds(1);
   last.mutable_finished()->mutable_speculation()->set_drafted_tokens(2);
   last.mutable_finished()->mutable_speculation()->set_accepted_tokens(accepted);
+  for (const auto& [arm, rounds] : {std::pair("draft-1x2", 1), std::pair("plain", 1)}) {
+    v1::ArmRounds* const entry = last.mutable_finished()->mutable_speculation()->add_arms();
+    entry->set_arm(arm);
+    entry->set_rounds(rounds);
+  }
   writer->Write(last);
   return grpc::Status::OK;
 }
@@ -67,6 +72,7 @@ TEST_F(Bench, JsonHasTheFiguresOfAllRequests) {
   EXPECT_DOUBLE_EQ(json["accepted_per_round"], 8.0 / 6);
   EXPECT_EQ(json["accepted_per_round_by_domain"],
             nlohmann::json({{"code", 2.0}, {"stories", 1.0}}));
+  EXPECT_EQ(json["rounds_by_proposer"], nlohmann::json({{"draft", 6}, {"plain", 6}}));
   EXPECT_EQ(json["errors"], nlohmann::json::object());
   EXPECT_GT(json["seconds"], 0);
   EXPECT_NEAR(json["tokens_per_second"].get<double>() * json["seconds"].get<double>(), 24, 1e-6);

@@ -14,6 +14,7 @@
 #include "common/metrics/exporter.h"
 #include "common/metrics/registry.h"
 #include "common/model/model_directory.h"
+#include "common/model/warm_up.h"
 #include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
@@ -115,6 +116,7 @@ struct Loaded {
   std::optional<ChatTemplate> chat_template;  // always there
   GenerationDefaults defaults;
   std::unique_ptr<Model> model;
+  std::vector<PassTime> passes;  // of the model
 
   const ModelConfig& config() const { return model->config(); }
 };
@@ -132,6 +134,10 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   OUTRIDER_ASSIGN(
       loaded.model,
       LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
+  // Drafts have some rows; of a model so slow that this is not enough, steps will tell.
+  constexpr int kMostRows = 16;
+  constexpr double kMostSeconds = 0.5;
+  OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
   LogModelRoles(loaded.config(), *loaded.tokenizer, *loaded.chat_template);
   return loaded;
 }
@@ -148,6 +154,7 @@ EngineOptions EngineOptionsOf(const VerifierOptions& options, const Loaded& load
   EngineOptions engine = options.engine;
   engine.tracer = tracer;
   engine.defaults = loaded.defaults;
+  if (engine.planner.has_value()) engine.planner->passes = loaded.passes;
   return engine;
 }
 

@@ -1,15 +1,27 @@
-// Passes that nobody waits for, before the first request: a device loads its kernels, libraries
-// choose their algorithms and working memory grows to what the largest batch takes. A device that
-// lacks the memory for that is found at start, and no request's time holds it.
+// Passes that nobody waits for, before the first request: memory is touched for the first time, a
+// device loads its kernels, libraries choose their algorithms and working memory grows to what the
+// largest batch takes. A device that lacks the memory for that is found at start, and no request's
+// time holds it.
 #pragma once
+
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/model/model.h"
 
 namespace outrider {
 
-// Runs one pass of max_batch_tokens() tokens, then passes of fewer and fewer down to one, of a
-// sequence that is released again; as far as positions and free pages go. Errors are Forward's.
-Status WarmUp(Model* model);
+// Runs one pass of `most_rows` tokens, then passes of fewer and fewer down to one, of a sequence
+// that is released again; as far as batches, positions and free pages go. Errors are Forward's.
+Status WarmUp(Model* model, int most_rows);
+
+struct PassTime {
+  int rows = 0;
+  double seconds = 0;
+};
+
+// Times passes of 1, 2, 4, .. `most_rows` tokens, twice over, until they have taken `most_seconds`
+// in all: what rows cost, before the first request. REQUIRES: it has been warmed up.
+Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds);
 
 }  // namespace outrider

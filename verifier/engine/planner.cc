@@ -20,7 +20,7 @@ int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
 }
 
 constexpr char kStrong[] = "strong";
-// Before them nothing is known of what a row costs.
+// Before them nothing is known of what a row costs, unless passes were timed at start.
 constexpr int64_t kFirstSteps = 8;
 // A proposal is there in no time.
 constexpr StreamEstimate kAtOnce{.round_trip = 1e-7, .draft_depth = 1e-7};
@@ -319,7 +319,12 @@ Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
       metrics_(metrics),
       learns_(options_.control.policy == "adaptive"),
       controller_(Controller::Create(options_.control, ServedArms(options_)).value()),
-      store_(options_.store) {}
+      store_(options_.store) {
+  for (const PassTime& pass : options_.passes) {
+    controller_->costs().ObserveStep(pass.rows, /*context=*/0, pass.seconds);
+    steps_ = kFirstSteps;
+  }
+}
 
 std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
                                               const ResolvedSpeculation& plan) {

@@ -22,6 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/types.h"
+#include "common/model/warm_up.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/stop_rule.h"
@@ -41,6 +42,8 @@ struct PlannerOptions {
   SuffixStoreOptions store;
   int max_draft_length = 16;
   int max_paths = 8;
+  // Of the model, before the first request: what rows cost. Without them the first steps are plain.
+  std::vector<PassTime> passes;
 };
 
 // The arms of a server: plain decoding, a drafter with one, two and four sequences of several

@@ -23,26 +23,48 @@ std::vector<int> Rows(const FakeModel& model) {
 
 TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
   FakeModel model({.max_batch_tokens = 100});
-  ASSERT_TRUE(WarmUp(&model).ok());
+  ASSERT_TRUE(WarmUp(&model, 100).ok());
   EXPECT_THAT(Rows(model), testing::ElementsAre(100, 64, 32, 16, 8, 4, 2, 1));
   EXPECT_EQ(model.sequences(), 0);
   EXPECT_EQ(model.free_pages(), model.total_pages());
 }
 
+TEST(WarmUpTest, RunsNoMoreRowsThanAsked) {
+  FakeModel model({.max_batch_tokens = 100});
+  ASSERT_TRUE(WarmUp(&model, 16).ok());
+  EXPECT_THAT(Rows(model), testing::ElementsAre(16, 8, 4, 2, 1));
+}
+
+TEST(WarmUpTest, TimesPassesTwiceUntilTheTimeIsOver) {
+  FakeModel model({.max_batch_tokens = 10});
+  const auto times = TimePasses(&model, 16, 1e9);
+  ASSERT_TRUE(times.ok());
+  EXPECT_THAT(Rows(model), testing::ElementsAre(1, 2, 4, 8, 1, 2, 4, 8));
+  ASSERT_EQ(times->size(), 8u);
+  for (size_t i = 0; i < times->size(); ++i) {
+    EXPECT_EQ((*times)[i].rows, Rows(model)[i]);
+    EXPECT_GT((*times)[i].seconds, 0);
+  }
+  EXPECT_EQ(model.sequences(), 0);
+  EXPECT_TRUE(TimePasses(&model, 16, 0)->empty());
+  model.FailNextForward(ResourceExhausted("memory"));
+  EXPECT_EQ(TimePasses(&model, 16, 1).status().code(), Code::kResourceExhausted);
+}
+
 TEST(WarmUpTest, KeepsToWhatASequenceCanHold) {
   FakeModel pages({.page_tokens = 4, .total_pages = 2, .max_batch_tokens = 100});
-  ASSERT_TRUE(WarmUp(&pages).ok());
+  ASSERT_TRUE(WarmUp(&pages, 100).ok());
   EXPECT_THAT(Rows(pages), testing::ElementsAre(8, 4, 2, 1));
 
   FakeModel positions({.max_batch_tokens = 100, .max_position_embeddings = 5});
-  ASSERT_TRUE(WarmUp(&positions).ok());
+  ASSERT_TRUE(WarmUp(&positions, 100).ok());
   EXPECT_THAT(Rows(positions), testing::ElementsAre(5, 4, 2, 1));
 }
 
 TEST(WarmUpTest, ReportsAFailureAndHoldsNothing) {
   FakeModel model({.max_batch_tokens = 16});
   model.FailNextForward(ResourceExhausted("memory"));
-  const Status status = WarmUp(&model);
+  const Status status = WarmUp(&model, 16);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(model.sequences(), 0);
 }

@@ -74,6 +74,17 @@ TEST_F(PlannerTest, LeavesSeededRequestsAloneButWhereNoDraftChangesTheText) {
   EXPECT_NE(Open("adaptive", request), nullptr);
 }
 
+TEST_F(PlannerTest, DraftsAtOnceWhereRowsWereTimedBefore) {
+  EXPECT_EQ(Open("adaptive")->Choose(kRoomy, 0).shape.length, 0);
+  PlannerOptions timed = WithPolicy("adaptive");
+  timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
+  Planner planner(timed, nullptr);
+  const GenerationRequest request{.prompt = {1}};
+  const auto session =
+      planner.Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+  EXPECT_GT(session->Choose(kRoomy, 0).shape.length, 0);
+}
+
 TEST_F(PlannerTest, GivesADrafterItsShape) {
   const auto session = Open("fixed:draft-4x2");
   const NextRound next = session->Choose(kRoomy, 0);

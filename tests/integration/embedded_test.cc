@@ -1,6 +1,7 @@
 // A drafter in the verifier's own process (--draft-model).
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -51,7 +52,9 @@ TEST_F(Embedded, DraftsWithoutChangingTheText) {
   const auto want = client.Generate(plain);
   ASSERT_TRUE(want.status.ok());
   uint32_t accepted = 0;
-  for (int i = 0; i < 20 && accepted == 0; ++i) {
+  // A drafter that is late, as on a busy machine, is tried again, but more and more rarely.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (accepted == 0 && std::chrono::steady_clock::now() < until) {
     const auto got = client.Generate(Request());
     ASSERT_TRUE(got.status.ok()) << got.status.error_message();
     EXPECT_EQ(got.tokens, want.tokens);

@@ -164,26 +164,32 @@ void SessionPlanner::Follow(std::string_view model) {
   plain_.among = 0;
 }
 
-std::optional<int> SessionPlanner::Probe(ArmMask allowed, bool trial) {
-  // Where nobody asks a drafter, nothing tells that it (or its network) has become fast. The first
-  // round reads the text, the others show the time.
-  constexpr double kAnew = 20;  // seconds of steps: three slow rounds are little of them
+std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
+  // Where nobody asks a drafter, nothing tells that it (or its network) is faster than it seems.
+  // The first round reads the text, the others show the time.
   constexpr int kProbes = 3;
+  // Probes may cost this share of the time, and come this often at least, in seconds of steps:
+  // three slow rounds are little of them.
+  constexpr double kShare = 0.01;
+  constexpr double kAnew = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
-  std::optional<double>& measured = planner_->measured_at_;
-  const bool due = trial || !measured.has_value() || planner_->step_seconds_ - *measured >= kAnew;
-  if (!due && probes_ == 0) return std::nullopt;
   const ArmSet& arms = planner_->arms();
   int shortest = 0;
   while (shortest < arms.size() && (arms.arm(shortest).proposer.kind != Proposer::Kind::kModel ||
-                                    (allowed & ArmSet::Bit(shortest)) == 0)) {
+                                    (context.allowed & ArmSet::Bit(shortest)) == 0)) {
     ++shortest;
   }
   if (shortest == arms.size()) return std::nullopt;
-  if (due) {
+  const CostModel& costs = planner_->controller_->costs();
+  const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
+  const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
+  const double after = std::min(kProbes * std::max(lost, plain / 10) / kShare, kAnew);
+  std::optional<double>& measured = planner_->measured_at_;
+  if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;
     probes_ = kProbes;
   }
+  if (probes_ == 0) return std::nullopt;
   --probes_;
   return shortest;
 }
@@ -194,8 +200,13 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const ArmSet& arms = planner_->arms();
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
+  const Context context = {.allowed = allowed,
+                           .step_sessions = planner_->step_sessions_,
+                           .step_context = planner_->step_context_,
+                           .remaining = situation.remaining,
+                           .streams = {streams.data(), static_cast<size_t>(arms.proposers())}};
   const bool trial = situation.drafter.has_value() && situation.drafter->trial;
-  if (const std::optional<int> probe = Probe(allowed, trial); probe.has_value()) {
+  if (const std::optional<int> probe = Probe(context, trial); probe.has_value()) {
     round_ = Round{.arm = *probe, .choice = std::nullopt};
     ++rounds_[static_cast<size_t>(*probe)];
     return {.shape = arms.arm(*probe).shape,
@@ -209,12 +220,7 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
     ++rounds_[static_cast<size_t>(arms.plain())];
     return {.rule = rule_.value_or(Rule::kBlock)};
   }
-  const Choice choice =
-      control_->Choose({.allowed = allowed,
-                        .step_sessions = planner_->step_sessions_,
-                        .step_context = planner_->step_context_,
-                        .remaining = situation.remaining,
-                        .streams = {streams.data(), static_cast<size_t>(arms.proposers())}});
+  const Choice choice = control_->Choose(context);
   round_ = Round{.arm = choice.arm, .choice = choice};
   ++rounds_[static_cast<size_t>(choice.arm)];
   const bool plain = choice.arm == arms.plain();

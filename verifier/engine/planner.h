@@ -141,7 +141,7 @@ class SessionPlanner {
   void Follow(std::string_view model);
   // The arm to measure a drafter's time by, if that is this session's turn to do; a suspended
   // drafter's (`trial`) always is, because no round waits for it.
-  std::optional<int> Probe(ArmMask allowed, bool trial);
+  std::optional<int> Probe(const Context& context, bool trial);
   // Arms that the situation allows, with what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,
                   std::span<StreamEstimate, kMaxArms> streams);

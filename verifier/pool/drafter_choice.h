@@ -17,6 +17,7 @@
 #include "verifier/pool/drafter_link.h"
 #include "verifier/pool/estimate.h"
 #include "verifier/pool/punctuality.h"
+#include "verifier/pool/recent_median.h"
 
 namespace outrider {
 
@@ -36,6 +37,7 @@ struct ConnectedDrafter {
   uint64_t crossing_parts = 0;
   Estimate drafting;                      // of punctuality's round trip, the drafter's own part
   Estimate depth;                         // of that, for one depth
+  RecentMedian network;                   // of a round trip, the rest
   std::vector<SessionVerdict> decisions;  // of this step, sent as one message
 };
 

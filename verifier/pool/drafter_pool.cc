@@ -179,7 +179,9 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
   if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return Status();
   const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
-  drafter.drafting.Add(std::clamp(part.seconds, 0.0, round_trip));
+  const double drafting = std::clamp(part.seconds, 0.0, round_trip);
+  drafter.drafting.Add(drafting);
+  drafter.network.Add(round_trip - drafting);
   assignment->overdue = {};
   assignment->fresh = false;
   return Status();
@@ -195,6 +197,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
   }
   if (suspended && !drafter.punctuality.suspended()) {
     drafter.drafting = drafter.depth = {};
+    drafter.network = {};
   } else if (suspended && assignment.fresh && assignment.tokens > Assignment::kManyTokens) {
     // It had a prompt to read; with the next draft it shows its time.
     drafter.punctuality.RepeatTrial(clock_->Now());
@@ -203,6 +206,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
     drafter.drafting.Add(drafting);
     drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
+    drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;
     if (metrics_ != nullptr) {
       metrics_->draft_round_trip_seconds.Observe(round_trip);
@@ -301,6 +305,7 @@ void DrafterPool::MarkLate(uint64_t session) {
   const bool reads = assignment.reads && assignment.asked.parts == 0;
   drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken,
                                drafter.last_message <= assignment.asked.sent);
+  if (!reads) drafter.network.AddAtLeast(taken - drafter.drafting.mean);
   ReportSuspension(assignment.drafter, drafter, suspended);
 }
 
@@ -390,8 +395,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
   if (timing.trial && !drafter.punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
   timing.acceptance_head = drafter.hello.acceptance_head;
   timing.model = drafter.hello.model;
-  const Estimate& round_trip = drafter.punctuality.round_trip();
-  if (round_trip.measured) timing.network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
+  timing.network = drafter.network.Get().value_or(DraftTiming::kUnknown);
   if (drafter.depth.measured) timing.depth = drafter.depth.mean;
   return timing;
 }

@@ -191,6 +191,35 @@ TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
   EXPECT_EQ(drafts_in(200, 0.005), 3) << "however many they are";
 }
 
+// A drafter that only seemed slow, as one that has just started may, is measured again once that
+// costs no more than a hundredth of the time.
+TEST_F(PlannerTest, ADrafterThatSeemedSlowIsMeasuredAgainSoon) {
+  const auto session = Open("adaptive");
+  const double drafting = 0.02;  // of a depth, in steps of 1 ms
+  const auto rounds_to_a_draft = [&](int most) {
+    int rounds = 0;
+    for (int length = 0; length == 0 && rounds < most; ++rounds) {
+      length =
+          session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0).shape.length;
+      if (length > 0) {
+        DraftTree draft;
+        for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
+        session->OnDrafted(draft, length * drafting + 1e-4, length * drafting);
+      }
+      const double seconds = 0.001 + length * drafting;
+      session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
+      planner_->OnStep(1, 1 + length, 10, 0.001);
+    }
+    return rounds;
+  };
+  EXPECT_EQ(rounds_to_a_draft(100), 9) << "nothing is known of the verifier before";
+  for (int probe = 1; probe < 3; ++probe) EXPECT_EQ(rounds_to_a_draft(100), 1);
+  // Three probes of 20 ms each: 6 seconds.
+  const int rounds = rounds_to_a_draft(19000);
+  EXPECT_GT(rounds, 5000);
+  EXPECT_LT(rounds, 7500);
+}
+
 // 1 - R (t_d + t_v) / a^2, a row costing 1 ms here.
 TEST_F(PlannerTest, TheHeadsThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");

@@ -1,6 +1,7 @@
 #include "verifier/control/adaptive.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "verifier/control/adaptive_session.h"
 #include "verifier/control/tuning.h"
@@ -61,18 +62,26 @@ void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted,
 
 void Adaptive::LearnSeconds(int index, double measured, double modelled) {
   Family& f = family(index);
+  const double faded = Faded(f);
   // One stall is not what the family takes.
-  f.measured =
-      kTuning.time_discount * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
-  f.modelled = kTuning.time_discount * f.modelled + modelled;
+  f.measured = faded * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
+  f.modelled = faded * f.modelled + modelled;
+  f.timed = rounds_;
+}
+
+double Adaptive::Faded(const Family& f) const {
+  return std::pow(kTuning.time_discount, static_cast<double>(rounds_ - f.timed));
 }
 
 double Adaptive::Correction(int index, double unit) const {
   const Family& f = family(index);
-  return (f.measured + kTuning.time_prior * unit) / (f.modelled + kTuning.time_prior * unit);
+  const double faded = Faded(f);
+  return (faded * f.measured + kTuning.time_prior * unit) /
+         (faded * f.modelled + kTuning.time_prior * unit);
 }
 
 void Adaptive::Account(double plain_rounds, int emitted) {
+  ++rounds_;
   deficit_ = kTuning.ledger_discount * deficit_ + plain_rounds - emitted;
   served_ = kTuning.ledger_discount * served_ + emitted;
 }

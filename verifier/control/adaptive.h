@@ -47,8 +47,9 @@ class Adaptive final : public Policy {
     Belief pooled = IgnorantBelief();  // all sessions taken for one
     Belief seen{};                     // mean of sessions' beliefs: how they differ
     double rounds = 0;                 // behind `seen`, bounded
-    double measured = 0;               // seconds of rounds, discounted
+    double measured = 0;               // seconds of rounds, discounted by all families' rounds
     double modelled = 0;               // of the same rounds
+    int64_t timed = 0;                 // the round of the policy that they are discounted up to
   };
   Family& family(int f) { return families_[static_cast<size_t>(f)]; }
   const Family& family(int f) const { return families_[static_cast<size_t>(f)]; }
@@ -60,6 +61,8 @@ class Adaptive final : public Policy {
   void LearnSeconds(int family, double measured, double modelled);
   // What measured times of this family are of the cost model's. `unit`: of its seconds.
   double Correction(int family, double unit) const;
+  // By what measured and modelled seconds have faded since they were last touched.
+  double Faded(const Family& family) const;
   // A round that took as long as so many plain ones.
   void Account(double plain_rounds, int emitted);
   // Plain rounds that may be lost by the end of a request that can emit so many tokens.
@@ -76,6 +79,7 @@ class Adaptive final : public Policy {
   double all_rounds_ = 0;
   double deficit_ = 0;
   double served_ = 0;  // tokens, faded like the deficit
+  int64_t rounds_ = 0;
   int64_t pending_ = 0;
   double pledged_ = 0;  // plain rounds that pending ones may lose
 };

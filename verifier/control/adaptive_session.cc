@@ -75,12 +75,12 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
       own.allowed = true;
       if (!own.touched) own.belief = shared_.Prior(facts.family);
       own.trials = TrialsBehind(own.belief);
+      own.correction = shared_.Correction(facts.family, plain_seconds);
     }
     Candidate c{.arm = i};
     c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
     c.catch_up = CatchUp(i, context);
-    c.seconds =
-        c.modelled * shared_.Correction(facts.family, plain_seconds) + c.catch_up / kTuning.stay;
+    c.seconds = c.modelled * own.correction + c.catch_up / kTuning.stay;
     c.tokens = MomentsOf(profile(i).TokensAt(facts.length), own.belief);
     const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
     c.tokens_now = last < facts.length ? profile(i).Tokens(own.belief, last) : c.tokens.mean;
@@ -261,8 +261,10 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
       shared_.LearnSeconds(facts.family, outcome.seconds, choice.seconds);
     }
     // The model lets all sessions of a step draft: what this one's rows cost the others is in it,
-    // and not in what was measured.
-    seconds = std::max(seconds, outcome.seconds);
+    // and not in what was measured. Stalls meet plain rounds as well, which count as what they
+    // usually take: what drafts usually take is in the correction.
+    const double usual = choice.seconds * shared_.Correction(facts.family, choice.plain_seconds);
+    seconds = std::max(seconds, std::min(outcome.seconds, kTuning.most_stall * usual));
   }
   shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.accepted + 1);
 }

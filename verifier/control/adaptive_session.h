@@ -17,8 +17,9 @@ class AdaptiveSession final : public PolicySession {
   struct Family {
     bool touched = false;  // drafted with in this session; until then it has the shared prior
     Belief belief;
-    bool allowed = false;  // an arm of it is, in this round
-    double trials = 0;     // draft tokens behind the belief
+    bool allowed = false;   // an arm of it is, in this round
+    double trials = 0;      // draft tokens behind the belief
+    double correction = 1;  // of the cost model's seconds, in this round
     // Of the family's arm with the best chances, against the fastest arm: tokens per second.
     double mean = 0;
     double deviation = 0;

@@ -43,10 +43,13 @@ struct AdaptiveTuning {
 
   // Measured over modelled seconds of a family: against noise.
   //
-  // Of a round: fifty are remembered.
-  double time_discount = 0.98;
+  // Of a round of any family: a hundred are remembered, so that a family that was slow while the
+  // machine was busy is not left out for good.
+  double time_discount = 0.99;
   // Plain rounds that took what the cost model says.
   double time_prior = 4;
+  // Of what a round usually takes: what one that stalls is charged at most.
+  double most_stall = 2;
 
   // What trying an arm is worth. Higher: more is tried, and more is lost by it.
   //

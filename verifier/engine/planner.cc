@@ -168,8 +168,8 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   // Where nobody asks a drafter, nothing tells that it (or its network) is faster than it seems.
   // The first round reads the text, the others show the time.
   constexpr int kProbes = 3;
-  // Probes may cost this share of the time, and come this often at least, in seconds of steps:
-  // three slow rounds are little of them.
+  // Of the time, what probes may cost. They come this often at least, in seconds of steps: three
+  // slow rounds are little of them.
   constexpr double kShare = 0.01;
   constexpr double kAnew = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
@@ -183,7 +183,8 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   const CostModel& costs = planner_->controller_->costs();
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
   const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
-  const double after = std::min(kProbes * std::max(lost, plain / 10) / kShare, kAnew);
+  // One that does not seem slow needs no second look: the policy asks it for drafts.
+  const double after = lost > plain ? std::min(kProbes * lost / kShare, kAnew) : kAnew;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;

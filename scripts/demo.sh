@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 source scripts/verdict.sh
 
 usage="usage: scripts/demo.sh [--prompts N] [--repetitions N] [--device cpu|cuda:N]"
-prompts=3 # of a domain
-repetitions=2
+prompts=4 # of a domain
+repetitions=3
 device=cpu
 while (($#)); do
   case "$1" in
@@ -69,7 +69,7 @@ start_verifier() {
   "$bin/outrider-verifier" --model $pair/target --listen 127.0.0.1:0 --metrics 127.0.0.1:0 \
     "${verifier_flags[@]}" "$@" 2>"$logs/$name.log" &
   pids+=($!)
-  await 60 grep -q ' serving ' "$logs/$name.log" || fail "the verifier does not serve"
+  await 60 grep -qs ' serving ' "$logs/$name.log" || fail "the verifier does not serve"
   address=127.0.0.1:$(sed -nE 's/.* serving .* port=([0-9]+).*/\1/p' "$logs/$name.log")
 }
 
@@ -194,10 +194,12 @@ awk -v domains="${domains[*]}" -v means="$logs/means" '
 
 echo
 echo "== The drafter is killed in the middle of a stream"
-"$bin/outrider" generate --prompt "Once upon a time" --max-tokens 900 --ignore-eos --temperature 0.8 \
+"$bin/outrider" generate --prompt "Once upon a time" --max-tokens 480 --ignore-eos --temperature 0.8 \
   --draft-length 4 >"$logs/stream.txt" 2>"$logs/stream.log" &
 stream=$!
-await 30 test -s "$logs/stream.txt" || fail "nothing was streamed"
+until [[ -s $logs/stream.txt ]]; do # no pause: the whole stream may take less than one
+  kill -0 "$stream" 2>/dev/null || fail "nothing was streamed"
+done
 at=$(wc -c <"$logs/stream.txt")
 kill -9 "$drafter"
 { wait "$drafter" || true; } 2>/dev/null

@@ -13,7 +13,7 @@ import re
 from . import DOMAINS, HELD_OUT, SPLITS, TRAIN, document
 
 # Domains whose prompts are plain text, and the most tokens that an answer of theirs takes.
-PROMPTED = {"stories": 320, "maths": 160, "functions": 140, "records": 220, "edits": 320}
+PROMPTED = {"stories": 240, "maths": 160, "functions": 140, "records": 220, "edits": 240}
 
 
 def prompt_line(domain: str, seed: int, index: int) -> str:

@@ -25,12 +25,6 @@ using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using VI = hn::Vec<DI>;
 
-// Byte `i` of each 32-bit lane, sign-extended.
-template <int i>
-HWY_INLINE VI SignedByte(VI quad) {
-  return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * i>(quad));
-}
-
 // Writes one row of one panel from the sums of (steps + 128) * weight steps.
 HWY_INLINE void Finish(const Product& product, int row, int panel, const int32_t* sums) {
   const PanelMatrix& w = *product.weights;
@@ -45,32 +39,88 @@ HWY_INLINE void Finish(const Product& product, int row, int panel, const int32_t
   }
 }
 
-void MatMulW8A8(const Product& product, int begin, int end) {
+#if HWY_TARGET == HWY_SCALAR
+
+template <int kRows>
+void Rows(const Product& product, int row, int panel) {
+  const int words = product.weights->words();
+  const auto* w = reinterpret_cast<const int8_t*>(product.weights->panels() +
+                                                  panel * product.weights->panel_bytes());
+  for (int r = row; r < row + kRows; ++r) {
+    const uint32_t* x = product.x_words + static_cast<size_t>(r) * words;
+    int32_t sums[kPanelOutputs] = {};
+    for (int i = 0; i < words; ++i) {
+      for (int output = 0; output < kPanelOutputs; ++output) {
+        const int8_t* const quad = w + (static_cast<size_t>(i) * kPanelOutputs + output) * 4;
+        for (int k = 0; k < 4; ++k) {
+          sums[output] += quad[k] * static_cast<int32_t>(x[i] >> 8 * k & 0xff);
+        }
+      }
+    }
+    Finish(product, r, panel, sums);
+  }
+}
+
+#else
+
+// kRows rows of one panel. Bytes become pairs of 16 bits, even and odd ones, which one instruction
+// multiplies and adds up to the 32 bits of their output.
+template <int kRows>
+void Rows(const Product& product, int row, int panel) {
   const DI di;
+  const hn::Repartition<int16_t, DI> d16;
+  using V16 = hn::Vec<decltype(d16)>;
+  constexpr int kVectors = 2;  // of outputs at a time: as many sums as AVX2 has registers for
   const int lanes = static_cast<int>(hn::Lanes(di));
   const int words = product.weights->words();
-  const VI low_byte = hn::Set(di, 0xff);
-  for (int panel = begin; panel < end; ++panel) {
-    const auto* quads = reinterpret_cast<const int32_t*>(product.weights->panels() +
-                                                         panel * product.weights->panel_bytes());
-    for (int row = 0; row < product.rows; ++row) {
-      const uint32_t* x = product.x_words + static_cast<size_t>(row) * words;
-      HWY_ALIGN int32_t sums[kPanelOutputs];
-      for (int lane = 0; lane < kPanelOutputs; lane += lanes) {
-        VI sum = hn::Zero(di);
-        for (int i = 0; i < words; ++i) {
-          const VI w = hn::Load(di, quads + static_cast<size_t>(i) * kPanelOutputs + lane);
-          const VI x_i = hn::Set(di, static_cast<int32_t>(x[i]));
-          const VI p0 = hn::Mul(SignedByte<0>(w), hn::And(x_i, low_byte));
-          const VI p1 = hn::Mul(SignedByte<1>(w), hn::And(hn::ShiftRight<8>(x_i), low_byte));
-          const VI p2 = hn::Mul(SignedByte<2>(w), hn::And(hn::ShiftRight<16>(x_i), low_byte));
-          const VI p3 = hn::Mul(SignedByte<3>(w), hn::And(hn::ShiftRight<24>(x_i), low_byte));
-          sum = hn::Add(sum, hn::Add(hn::Add(p0, p1), hn::Add(p2, p3)));
-        }
-        hn::Store(sum, di, sums + lane);
-      }
-      Finish(product, row, panel, sums);
+  const auto* quads = reinterpret_cast<const int32_t*>(product.weights->panels() +
+                                                       panel * product.weights->panel_bytes());
+  const uint32_t* x = product.x_words + static_cast<size_t>(row) * words;
+  const V16 low_byte = hn::Set(d16, 0xff);
+  HWY_ALIGN int32_t sums[kRows][kPanelOutputs];
+  for (int first = 0; first < kPanelOutputs; first += kVectors * lanes) {
+    VI sum[kRows][kVectors], rest[kRows][kVectors];
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = rest[r][v] = hn::Zero(di);
     }
+    for (int i = 0; i < words; ++i) {
+      V16 even[kVectors], odd[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
+        const int32_t* at = quads + static_cast<size_t>(i) * kPanelOutputs + first + v * lanes;
+        const V16 w = hn::BitCast(d16, hn::Load(di, at));
+        even[v] = hn::ShiftRight<8>(hn::ShiftLeft<8>(w));
+        odd[v] = hn::ShiftRight<8>(w);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        const auto word = static_cast<int32_t>(x[static_cast<size_t>(r) * words + i]);
+        const V16 steps = hn::BitCast(d16, hn::Set(di, word));
+        const V16 even_x = hn::And(steps, low_byte);
+        const V16 odd_x = hn::And(hn::ShiftRight<8>(steps), low_byte);
+        for (int v = 0; v < kVectors; ++v) {
+          sum[r][v] = hn::ReorderWidenMulAccumulate(di, even[v], even_x, sum[r][v], rest[r][v]);
+          sum[r][v] = hn::ReorderWidenMulAccumulate(di, odd[v], odd_x, sum[r][v], rest[r][v]);
+        }
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < kVectors; ++v) {
+        const VI pairs = hn::RearrangeToOddPlusEven(sum[r][v], rest[r][v]);
+        hn::Store(pairs, di, sums[r] + first + v * lanes);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) Finish(product, row + r, panel, sums[r]);
+}
+
+#endif
+
+void MatMulW8A8(const Product& product, int begin, int end) {
+  constexpr int kMost = 3;
+  for (int panel = begin; panel < end; ++panel) {
+    int row = 0;
+    for (; row + kMost <= product.rows; row += kMost) Rows<kMost>(product, row, panel);
+    if (product.rows - row == 2) Rows<2>(product, row, panel);
+    if (product.rows - row == 1) Rows<1>(product, row, panel);
   }
 }
 

@@ -45,10 +45,11 @@ struct RowEntry {
   float value = 0;
 };
 
-// The order of the largest first, ties by rising id.
-inline bool LargerFirst(const RowEntry& a, const RowEntry& b) {
+// The order of the largest first, ties by rising id. No function, which sorting would call by its
+// address.
+inline constexpr auto LargerFirst = [](const RowEntry& a, const RowEntry& b) {
   return a.value != b.value ? a.value > b.value : a.id < b.id;
-}
+};
 
 // The `count` largest positive entries (fewer if there are not as many) in the order of
 // LargerFirst. One vectorised scan against a rising threshold; few entries reach the sort.

@@ -20,7 +20,7 @@ import urllib.request
 import browser
 from processes import SKIPPED, Processes
 
-PATIENCE = 30  # seconds
+PATIENCE = 120  # seconds: beside other load drafts can be late for long
 # A drafter's name is what its owner likes.
 NAME = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
         "</td></table>&amp;\u202e")

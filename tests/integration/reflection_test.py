@@ -124,11 +124,18 @@ def check_generates(methods):
     speculation = finished.speculation
     planned = sum(arm.rounds for arm in speculation.arms)  # not where one token is left
     assert speculation.rounds - 1 <= planned <= speculation.rounds <= 24, speculation
-    asked = list(methods["Generate"](text="Once upon a time", stop={"maxTokens": 24, "ignoreEos": True},
-                                     sampling={"temperature": 0}, speculation={"draftLength": 3}))
+    asked = []
+
+    def has_drafts():
+        asked[:] = methods["Generate"](text="Once upon a time", stop={"maxTokens": 24, "ignoreEos": True},
+                                       sampling={"temperature": 0}, speculation={"draftLength": 3})
+        assert "".join(answer.chunk.text for answer in asked[:-1]) == text, "drafts change no greedy text"
+        return asked[-1].finished.speculation.drafted_tokens > 0
+
+    # On a busy machine they can all be late for a while.
+    await_true("drafts in time", has_drafts)
     drafted = asked[-1].finished.speculation
-    assert drafted.drafted_tokens > 0 and sum(drafted.accepted_per_position) == drafted.accepted_tokens, drafted
-    assert "".join(answer.chunk.text for answer in asked[:-1]) == text, "drafts change no greedy text"
+    assert sum(drafted.accepted_per_position) == drafted.accepted_tokens, drafted
     status = methods["GetStatus"]()
     assert [drafter.name for drafter in status.drafters] == ["reflected"], status
     assert status.drafters[0].drafted_tokens >= drafted.drafted_tokens, status

@@ -34,7 +34,9 @@ class AdaptiveTest : public testing::Test {
       arm = choice.arm;
       ++pulls_[static_cast<size_t>(arm)];
       const int stand = std::min(accepted(arm), arms_.facts(arm).length);
-      session.Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = SecondsOf(arm)});
+      const double slower = arms_.facts(arm).sequences > 0 ? slowness_ : 1;
+      session.Observe(
+          choice, {.accepted = stand, .emitted = stand + 1, .seconds = slower * SecondsOf(arm)});
     }
     return arm;
   }
@@ -46,6 +48,7 @@ class AdaptiveTest : public testing::Test {
   const StreamEstimate streams_[3] = {
       {.round_trip = 0.002, .draft_depth = 0.002}, {.round_trip = 0.002, .draft_depth = 0.002}, {}};
   int pulls_[5] = {};
+  double slowness_ = 1;  // of rounds with drafts
 };
 
 TEST_F(AdaptiveTest, TakesTheLongestWhereAllIsAccepted) {
@@ -159,6 +162,25 @@ TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
         {.accepted = stand, .emitted = stand + 1, .seconds = (plain ? 1 : 4) * SecondsOf(arm)});
   }
   EXPECT_EQ(arm, 4);
+}
+
+TEST_F(AdaptiveTest, AProposerThatWasSlowForAWhileIsAskedAgain) {
+  const auto session = policy_.Open();
+  const auto four = [](int arm) { return arm == 3 ? 0 : 4; };
+  ASSERT_NE(Play(*session, 40, four), 4);
+  slowness_ = 6;
+  ASSERT_EQ(Play(*session, 200, four), 4);
+  slowness_ = 1;
+  EXPECT_NE(Play(*session, 300, four), 4);
+}
+
+TEST_F(AdaptiveTest, AStallIsNotChargedToDrafts) {
+  const auto session = policy_.Open();
+  const Choice choice = session->Choose({.allowed = ArmSet::Bit(2), .streams = streams_});
+  ASSERT_EQ(choice.arm, 2);
+  session->Observe(choice, {.accepted = 8, .emitted = 9, .seconds = 100 * choice.seconds});
+  // The first round of its family: all that is known of what it usually takes is this one.
+  EXPECT_LT(policy_.deficit(), 5 * choice.seconds / choice.plain_seconds - 9);
 }
 
 TEST_F(AdaptiveTest, CutAndAbortedRoundsTeachNothing) {

@@ -46,7 +46,10 @@ class Lexer {
   }
 
  private:
-  std::string_view Rest(size_t from) const { return std::string_view(source_).substr(from); }
+  // "" behind the end.
+  std::string_view Rest(size_t from) const {
+    return std::string_view(source_).substr(std::min(from, source_.size()));
+  }
   bool Looks(size_t at, std::string_view text) const { return Rest(at).starts_with(text); }
 
   size_t SkipSpace(size_t at) const {

@@ -21,7 +21,7 @@ struct Arguments;
 
 struct RenderLimits {
   size_t steps = 10'000'000;       // expressions, statements and items walked
-  size_t value_bytes = 256 << 20;  // of all strings and lists that are made on the way
+  size_t value_bytes = 128 << 20;  // of all strings and lists that are made on the way
   size_t output_bytes = 16 << 20;  // of the rendered text
   std::time_t now = 0;             // what strftime_now says; 0: the clock
 };

@@ -157,7 +157,8 @@ Result<Value> Runtime::Item(const Value& object, const Value& key) {
 Result<Value> Runtime::ItemByPath(const Value& object, const Value& path, const Value* otherwise) {
   const auto item_or = [&](const Value& from, const Value& key) -> Result<Value> {
     OUTRIDER_ASSIGN(Value item, Item(from, key));
-    return item.is_undefined() && otherwise != nullptr ? *otherwise : std::move(item);
+    if (item.is_undefined() && otherwise != nullptr) return *otherwise;
+    return item;
   };
   if (!path.is_string()) return item_or(object, path);
   Value item = object;

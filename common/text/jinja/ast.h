@@ -80,6 +80,7 @@ struct MacroDefinition {
   std::string name;  // "" for a call block
   std::vector<Parameter> parameters;
   Body body;
+  std::vector<std::string> unset;  // names that are undefined where the body begins
   // Whether the body reads the names `caller`, `kwargs` and `varargs`.
   bool takes_caller = false;
   bool takes_keywords = false;
@@ -117,10 +118,19 @@ struct Statement {
   std::vector<Branch> branches;
   std::vector<std::pair<Target, ExpressionPtr>> assignments;
   Body body;
-  Body otherwise;
+  Body otherwise;  // kFor: `else`
+  // Names that are undefined where these two begin, each a scope of its own (name_scopes.h).
+  std::vector<std::string> unset;
+  std::vector<std::string> unset_otherwise;
   bool recursive = false;   // kFor
   bool reads_loop = false;  // kFor: its body reads the variable `loop`
   std::unique_ptr<MacroDefinition> macro;
+};
+
+// A whole template.
+struct Program {
+  Body body;
+  std::vector<std::string> unset;  // names that are undefined where it begins
 };
 
 }  // namespace outrider::jinja

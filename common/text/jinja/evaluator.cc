@@ -43,9 +43,18 @@ void Frame::Set(std::string_view name, Value value) {
   variables.emplace_back(name, std::move(value));
 }
 
-Result<MarkedText> Evaluator::Run(const Body& body) {
-  const auto frame = std::make_shared<Frame>();
-  const Result<Flow> flow = RunBody(body, frame);
+Evaluator::FramePtr Evaluator::NewFrame(const FramePtr& parent,
+                                        const std::vector<std::string>& unset) {
+  auto frame = std::make_shared<Frame>(Frame{{}, parent});
+  for (const std::string& name : unset) {
+    frame->Set(name, Value::Undefined(Quoted(name) + " is undefined"));
+  }
+  return frame;
+}
+
+Result<MarkedText> Evaluator::Run(const Program& program) {
+  const FramePtr frame = NewFrame(nullptr, program.unset);
+  const Result<Flow> flow = RunBody(program.body, frame);
   // Macros hold the frames that hold them.
   macros_.clear();
   loops_.clear();
@@ -143,7 +152,7 @@ Result<std::vector<Value>> Evaluator::Filtered(const Statement& statement, const
   if (statement.condition == nullptr) return items;
   std::vector<Value> kept;
   for (Value& item : items) {
-    const auto scope = std::make_shared<Frame>(Frame{{}, frame});
+    const FramePtr scope = NewFrame(frame);
     OUTRIDER_TRY(Assign(statement.target, item, scope));
     OUTRIDER_ASSIGN(const Value wanted, Evaluate(*statement.condition, scope));
     if (IsTrue(wanted)) kept.push_back(std::move(item));
@@ -162,7 +171,7 @@ Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement, const Fra
   }
   bool completed = false;  // an iteration came to its end: as in Jinja, then `else` does not run
   for (size_t i = 0; i < items.size(); ++i) {
-    const auto scope = std::make_shared<Frame>(Frame{{}, frame});
+    const FramePtr scope = NewFrame(frame, statement.unset);
     if (loop != nullptr) {
       loop->SetIndex(i);
       scope->Set("loop", Value::Of(loop));
@@ -174,7 +183,7 @@ Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement, const Fra
   }
   if (loop != nullptr) loop->Finish();
   if (completed || statement.otherwise.empty()) return Flow::kNext;
-  return RunBody(statement.otherwise, std::make_shared<Frame>(Frame{{}, frame}));
+  return RunBody(statement.otherwise, NewFrame(frame, statement.unset_otherwise));
 }
 
 template <class RunPart>
@@ -187,7 +196,7 @@ Result<MarkedText> Evaluator::Captured(RunPart run) {
 }
 
 Result<Evaluator::Flow> Evaluator::RunBlock(const Statement& statement, const FramePtr& frame) {
-  const auto scope = std::make_shared<Frame>(Frame{{}, frame});
+  const FramePtr scope = NewFrame(frame, statement.unset);
   if (statement.kind == Statement::Kind::kScope) return RunBody(statement.body, scope);
   Flow flow = Flow::kNext;
   OUTRIDER_ASSIGN(MarkedText text, Captured([&]() -> Status {
@@ -208,7 +217,7 @@ Result<Evaluator::Flow> Evaluator::RunBlock(const Statement& statement, const Fr
 }
 
 Result<Evaluator::Flow> Evaluator::RunWith(const Statement& statement, const FramePtr& frame) {
-  const auto scope = std::make_shared<Frame>(Frame{{}, frame});
+  const FramePtr scope = NewFrame(frame, statement.unset);
   for (const auto& [target, expression] : statement.assignments) {
     OUTRIDER_ASSIGN(Value value, Evaluate(*expression, frame));
     OUTRIDER_TRY(Assign(target, std::move(value), scope));
@@ -484,19 +493,23 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
     arguments.named.erase(at);
     return value;
   };
+  // All that is given, before defaults, which may read the parameters.
+  std::vector<const Parameter*> left_out;
   for (size_t i = 0; i < definition.parameters.size(); ++i) {
     const Parameter& parameter = definition.parameters[i];
-    std::optional<Value> value;
-    if (i < arguments.positional.size()) {
-      value = arguments.positional[i];
-    } else {
-      value = take_named(parameter.name);
+    std::optional<Value> value = i < arguments.positional.size()
+                                     ? std::optional(arguments.positional[i])
+                                     : take_named(parameter.name);
+    if (!value.has_value()) {
+      left_out.push_back(&parameter);
+      value = Value::Undefined("parameter " + Quoted(parameter.name) + " was not provided");
     }
-    if (!value.has_value() && parameter.default_value != nullptr) {
-      OUTRIDER_ASSIGN(value, Evaluate(*parameter.default_value, frame));
-    }
-    frame->Set(parameter.name, value.value_or(Value::Undefined(
-                                   "parameter " + Quoted(parameter.name) + " was not provided")));
+    frame->Set(parameter.name, std::move(*value));
+  }
+  for (const Parameter* parameter : left_out) {
+    if (parameter->default_value == nullptr) continue;
+    OUTRIDER_ASSIGN(Value value, Evaluate(*parameter->default_value, frame));
+    frame->Set(parameter->name, std::move(value));
   }
   if (definition.takes_caller) {
     frame->Set("caller", take_named("caller").value_or(Value::Undefined("no caller is defined")));
@@ -523,7 +536,7 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
 }
 
 Result<Value> Evaluator::CallMacro(const Macro& macro, Arguments arguments) {
-  const auto frame = std::make_shared<Frame>(Frame{{}, macro.frame});
+  const FramePtr frame = NewFrame(macro.frame, macro.definition->unset);
   OUTRIDER_TRY(BindMacro(macro, std::move(arguments), frame));
   OUTRIDER_ASSIGN(MarkedText text,
                   Captured([&] { return RunBody(macro.definition->body, frame).status(); }));

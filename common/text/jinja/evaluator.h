@@ -43,11 +43,14 @@ class Evaluator {
   Evaluator& operator=(const Evaluator&) = delete;
 
   // kInvalidArgument "line <n>: ...".
-  Result<MarkedText> Run(const Body& body);
+  Result<MarkedText> Run(const Program& program);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
   using FramePtr = std::shared_ptr<Frame>;
+
+  // A scope within `parent`, in which the names `unset` are undefined.
+  static FramePtr NewFrame(const FramePtr& parent, const std::vector<std::string>& unset = {});
 
   // --- statements ---
   Result<Flow> RunBody(const Body& body, const FramePtr& frame);

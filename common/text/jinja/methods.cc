@@ -38,6 +38,7 @@ Status CountParts(Runtime& runtime, size_t separators, int64_t most) {
 
 Result<Value> ListOfTexts(Runtime& runtime, std::vector<MarkedText> parts) {
   std::vector<Value> items;
+  items.reserve(parts.size());
   for (MarkedText& part : parts) items.push_back(Value::Text(std::move(part)));
   return runtime.NewItems(Flavor::kList, std::move(items));
 }

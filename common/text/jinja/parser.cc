@@ -8,6 +8,7 @@
 #include "common/base/printable.h"
 #include "common/text/jinja/builtins.h"
 #include "common/text/jinja/lexer.h"
+#include "common/text/jinja/name_scopes.h"
 
 namespace outrider::jinja {
 namespace {
@@ -39,10 +40,12 @@ class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  Result<Body> Run() {
+  Result<Program> Run() {
     OUTRIDER_ASSIGN(Body body, ParseBody({}, ""));
     if (!unknown_.empty()) return InvalidArgument(unknown_.front());
-    return body;
+    Program program{.body = std::move(body)};
+    program.unset = FindUnsetNames(&program.body);
+    return program;
   }
 
  private:
@@ -317,7 +320,7 @@ class Parser {
   Status ParseWithin(MacroDefinition* macro, Parse parse) {
     macro_stack_.push_back(macro);
     const Scope outer = std::exchange(scope_, {});
-    const Status status = parse();
+    Status status = parse();
     scope_ = outer;
     macro_stack_.pop_back();
     return status;
@@ -905,7 +908,7 @@ class Parser {
 
 }  // namespace
 
-Result<Body> ParseTemplate(std::string_view source) {
+Result<Program> ParseTemplate(std::string_view source) {
   OUTRIDER_ASSIGN(std::vector<Token> tokens, Tokenize(source));
   return Parser(std::move(tokens)).Run();
 }

@@ -17,6 +17,6 @@ inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxExpressionDepth = 200;
 
 // REQUIRES: well-formed UTF-8. Time: linear. kInvalidArgument "line <n>: ...".
-Result<Body> ParseTemplate(std::string_view source);
+Result<Program> ParseTemplate(std::string_view source);
 
 }  // namespace outrider::jinja

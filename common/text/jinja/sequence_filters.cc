@@ -122,6 +122,7 @@ Result<Value> ItemsFilter(Runtime& runtime, const Value& self, const Bound& /*bo
 Result<std::vector<Value>> InOrder(const std::vector<Value>& items,
                                    const std::vector<size_t>& order) {
   std::vector<Value> sorted;
+  sorted.reserve(order.size());
   for (const size_t i : order) sorted.push_back(items[i]);
   return sorted;
 }

@@ -18,12 +18,12 @@ Result<Template> Template::Parse(std::string_view source) {
   if (const std::optional<size_t> at = FindInvalidUtf8(source)) {
     return InvalidArgument("the template is not UTF-8 at byte " + std::to_string(*at));
   }
-  OUTRIDER_ASSIGN(Body body, ParseTemplate(source));
-  return Template(std::move(body));
+  OUTRIDER_ASSIGN(Program program, ParseTemplate(source));
+  return Template(std::move(program));
 }
 
 Result<MarkedText> Template::Render(const Dict& variables, const RenderLimits& limits) const {
-  return Evaluator(variables, limits).Run(*body_);
+  return Evaluator(variables, limits).Run(*program_);
 }
 
 }  // namespace outrider::jinja

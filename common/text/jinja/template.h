@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/text/jinja/ast.h"
@@ -40,12 +41,13 @@ class Template {
   // for, or a limit.
   Result<MarkedText> Render(const Dict& variables, const RenderLimits& limits) const;
 
-  const Body& body() const { return *body_; }
+  const Body& body() const { return program_->body; }
 
  private:
-  explicit Template(Body body) : body_(std::make_shared<const Body>(std::move(body))) {}
+  explicit Template(Program program)
+      : program_(std::make_shared<const Program>(std::move(program))) {}
 
-  std::shared_ptr<const Body> body_;
+  std::shared_ptr<const Program> program_;
 };
 
 }  // namespace outrider::jinja

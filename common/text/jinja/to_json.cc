@@ -166,6 +166,7 @@ class Writer {
     for (const Dict::Entry* entry : *entries) keys.push_back(entry->key);
     OUTRIDER_ASSIGN(const std::vector<size_t> order, SortedOrder(runtime_, keys, false));
     std::vector<const Dict::Entry*> sorted;
+    sorted.reserve(order.size());
     for (const size_t i : order) sorted.push_back((*entries)[i]);
     *entries = std::move(sorted);
     return Status();

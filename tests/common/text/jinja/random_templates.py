@@ -72,7 +72,7 @@ def statement(rng, depth):
         other = f"{begin}else{end}{body()}" if rng.random() < 0.3 else ""
         return f"{begin}for x in {over}{where}{end}{inside}{leave}{body()}{other}{begin}endfor{end}"
     if kind in (4, 5):
-        return f"{begin}set {rng.choice(['x', 'y'])} = {expression(rng)}{end}"
+        return f"{begin}set {rng.choice(['x', 'y', 'n', 's'])} = {expression(rng)}{end}"
     if kind == 6:
         return f"{begin}set y{rng.choice(['', ' | upper', ' | trim'])}{end}{body()}{begin}endset{end}"
     if kind == 7:

@@ -639,6 +639,19 @@ true > false
 
 # Whole templates.
 TEMPLATES = [
+    "{% for x in l %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
+    "{% for x in l %}{{ n }}{% endfor %}{% if t %}{% set n = 1 %}{% endif %}{{ n }}",
+    "{% for x in l %}{{ n }}{% endfor %}{% set n = n + 1 %}{{ n }}",
+    "{% macro m() %}{{ n }}{% endmacro %}{{ m() }}{% set n = 1 %}{{ m() }}",
+    "{% for x in l %}{% if t %}{{ n }}{% endif %}{% set n = x %}{{ n }}{% endfor %}{{ n }}",
+    "{% for x in l %}{% with y = 1 %}{{ n }}{% endwith %}{% set n = x %}{{ n }}{% endfor %}",
+    "{% for x in l %}{% with y = 1 %}{{ n }}{% endwith %}{% set n = x %}{% endfor %}{{ n }}",
+    "{% if t %}{% for x in l %}{{ n }}{% endfor %}{% set n = 1 %}{% endif %}{{ n }}",
+    "{% for x in l %}{{ m }}{% endfor %}{% macro m() %}{% endmacro %}",
+    "{% set n %}{{ n }}{% endset %}{{ n }}",
+    "{% set n | default(n) %}x{% endset %}{{ n }}",
+    "{% macro m(a, b=a, c=d, d=4) %}{{ a }}{{ b }}{{ c }}{{ d }}{% endmacro %}{{ m(1) }}{{ m(1, d=5) }}",
+    "{% macro m(n=n) %}{{ n }}{% endmacro %}{{ m() }}",
     "{% if t %}a{% endif %}\nb",
     "  {% if t %}\n  a\n  {% endif %}\nb\n",
     "x {% if t %} a {% endif %} y\n",

@@ -12,12 +12,6 @@
 namespace outrider {
 namespace {
 
-std::set<std::string> ChatFamilyNames() {
-  std::set<std::string> names;
-  for (const ChatFamily family : kAllChatFamilies) names.emplace(ChatFamilyName(family));
-  return names;
-}
-
 void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Batching");
   EngineOptions& engine = o->engine;
@@ -160,12 +154,9 @@ void AddPromptFlags(CLI::App& app, VerifierOptions* o) {
          "generation_config.json) or none (temperature 1, all else off)")
       ->default_str("auto")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "none"}));
-  app.add_option_function<std::string>(
-         "--chat-template",
-         [o](const std::string& name) { o->chat_template = ParseChatFamily(name).value(); },
-         "Format of chats in place of the checkpoint's own: plain, chatml, llama2, llama3, mistral "
-         "or zephyr")
-      ->check(CLI::IsMember(ChatFamilyNames()));
+  app.add_option("--chat-template", o->chat_template,
+                 "Chat template in place of the checkpoint's own: a file in Jinja, or chatml for a "
+                 "checkpoint that has none");
 }
 
 void AddHttpFlags(CLI::App& app, VerifierOptions* o) {

@@ -7,7 +7,6 @@
 
 #include "common/service/service_options.h"
 #include "common/spec/draft_distribution.h"
-#include "common/text/chat_template.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 
@@ -24,13 +23,13 @@ struct VerifierOptions {
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
   std::vector<std::string> drafter_names;
-  EmbeddedDrafterOptions embedded;          // its model ""; no drafter in this process
-  int pad_responses = 0;                    // bytes; 0: none
-  std::string http;                         // host:port of the OpenAI-compatible front; empty: none
-  std::string http_model;                   // its name of the model; empty: the checkpoint's
-  bool http_ignore_unknown = false;         // fields that it does not know
-  std::optional<ChatFamily> chat_template;  // in place of the checkpoint's
-  bool generation_config = true;  // requests' defaults are those of generation_config.json
+  EmbeddedDrafterOptions embedded;   // its model ""; no drafter in this process
+  int pad_responses = 0;             // bytes; 0: none
+  std::string http;                  // host:port of the OpenAI-compatible front; empty: none
+  std::string http_model;            // its name of the model; empty: the checkpoint's
+  bool http_ignore_unknown = false;  // fields that it does not know
+  std::string chat_template;         // file or "chatml"; empty: the checkpoint's own
+  bool generation_config = true;     // requests' defaults are those of generation_config.json
   bool vllm_metrics = false;
   double trace_sample_ratio = 1;
 };

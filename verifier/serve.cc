@@ -67,12 +67,6 @@ void WarnOfReadableTokens(const VerifierOptions& options) {
       {{"listen", options.service.listen}, {"http", options.http}});
 }
 
-Result<ChatTemplate> LoadChatTemplate(const VerifierOptions& options) {
-  if (options.chat_template.has_value()) return ChatTemplate::FromFamily(*options.chat_template);
-  OUTRIDER_ASSIGN(const std::string text, ChatTemplate::ReadText(options.service.model));
-  return ChatTemplate::FromText(text);
-}
-
 // How prompts begin and texts end, which the texts themselves do not show.
 void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
                    const ChatTemplate& chat_template) {
@@ -84,9 +78,9 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
     }
     return text.empty() ? "none" : text;
   };
-  const std::optional<ChatFamily> family = chat_template.family();
+  const Status& chats = chat_template.status();
   Log(LogLevel::kInfo, "model's conventions",
-      {{"chat_template", family.has_value() ? ChatFamilyName(*family) : "unknown, chats refused"},
+      {{"chat_template", chats.ok() ? "read" : "none, chats are refused: " + chats.message()},
        {"before_prompts", named(tokenizer.prompt_prefix())},
        {"ends_texts", named(config.eos_token_ids)}});
 }
@@ -113,7 +107,7 @@ Result<Access> OpenAccess(const VerifierOptions& options) {
 // What is read from the model's directory.
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;  // always there
+  ChatTemplate chat_template;
   GenerationDefaults defaults;
   std::unique_ptr<Model> model;
   std::vector<PassTime> passes;  // of the model
@@ -127,7 +121,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
-  OUTRIDER_ASSIGN(loaded.chat_template, LoadChatTemplate(options));
+  OUTRIDER_ASSIGN(loaded.chat_template, ChatTemplate::Load(directory, options.chat_template));
   if (options.generation_config) {
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }
@@ -138,7 +132,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   constexpr int kMostRows = 16;
   constexpr double kMostSeconds = 0.5;
   OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
-  LogModelRoles(loaded.config(), *loaded.tokenizer, *loaded.chat_template);
+  LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template);
   return loaded;
 }
 
@@ -196,7 +190,7 @@ class Services {
         api_({.model = {.name =
                             options.http_model.empty() ? loaded.config().name : options.http_model,
                         .tokenizer = loaded.tokenizer.get(),
-                        .chat_template = *loaded.chat_template,
+                        .chat_template = loaded.chat_template,
                         .limits = engine_.limits(),
                         .ignore_unknown = options.http_ignore_unknown},
               .tokens = access.clients.get(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unordered_map>
 #include <vector>
 
 #include "common/base/input_file.h"
@@ -69,11 +70,15 @@ Status Store(Result<T> value, Out* out) {
   return Status();
 }
 
+// Names of objects whose members are not in the order of their names, as the text has them. The
+// objects and the names are those of the parsed value.
+using MemberOrders = std::unordered_map<const Json::object_t*, std::vector<const std::string*>>;
+
 // Builds the value as the parser goes, and stops the parser at a limit.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Builder(const std::string& name, const JsonLimits& limits, Json* root)
-      : name_(name), limits_(limits), root_(root) {}
+  Builder(const std::string& name, const JsonLimits& limits, Json* root, MemberOrders* orders)
+      : name_(name), limits_(limits), root_(root), orders_(orders) {}
 
   const std::string& error() const { return error_; }
 
@@ -88,12 +93,16 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool binary(Json::binary_t& /*value*/) override { return false; }
   bool start_object(size_t /*size*/) override { return Open(Json::object()); }
   bool start_array(size_t /*size*/) override { return Open(Json::array()); }
-  bool end_object() override { return Close(); }
+  bool end_object() override {
+    if (limits_.text_order) KeepOrder();
+    return Close();
+  }
   bool end_array() override { return Close(); }
   bool key(std::string& name) override {
     if (!Count(0, 1)) return false;
     const auto [at, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
     member_ = &at->second;
+    if (limits_.text_order && is_new) names_.back().push_back(&at->first);
     if (is_new || limits_.repeated_members) return true;
     error_ = WithoutDot(StepsTo(open_.back(), *root_).value_or("") + Step(name)) +
              " is given twice; give it once";
@@ -135,9 +144,19 @@ class Builder final : public nlohmann::json_sax<Json> {
     Json* const added = Add(std::move(empty), 1);
     if (added == nullptr) return false;
     open_.push_back(added);
+    names_.emplace_back();
     return true;
   }
+  void KeepOrder() {
+    std::vector<const std::string*>& names = names_.back();
+    const bool by_name = std::is_sorted(names.begin(), names.end(),
+                                        [](const auto* a, const auto* b) { return *a < *b; });
+    if (!by_name) {
+      orders_->emplace(open_.back()->get_ptr<const Json::object_t*>(), std::move(names));
+    }
+  }
   bool Close() {
+    names_.pop_back();
     open_.pop_back();
     return true;
   }
@@ -145,8 +164,10 @@ class Builder final : public nlohmann::json_sax<Json> {
   const std::string& name_;
   const JsonLimits& limits_;
   Json* const root_;
-  std::vector<Json*> open_;  // from the root to where the parser is
-  Json* member_ = nullptr;   // of the innermost object: the one whose value comes next
+  MemberOrders* const orders_;
+  std::vector<Json*> open_;                             // from the root to where the parser is
+  std::vector<std::vector<const std::string*>> names_;  // of each of these, as the text has them
+  Json* member_ = nullptr;  // of the innermost object: the one whose value comes next
   size_t values_ = 0, large_values_ = 0;
   std::string error_;
 };
@@ -157,6 +178,7 @@ struct JsonValue::Document {
   std::string name;    // of the whole text
   std::string prefix;  // of every message: "<file>: " or nothing
   Json root;
+  MemberOrders orders;
 
   static Result<JsonValue> Parse(std::string_view text, const std::string& name,
                                  const std::string& prefix, const JsonLimits& limits) {
@@ -169,8 +191,8 @@ struct JsonValue::Document {
       return InvalidArgument(prefix + name + " has a NUL at byte " + std::to_string(nul) +
                              ", which JSON does not have");
     }
-    const auto document = std::make_shared<Document>(Document{name, prefix, nullptr});
-    Builder builder(name, limits, &document->root);
+    const auto document = std::make_shared<Document>(Document{name, prefix, nullptr, {}});
+    Builder builder(name, limits, &document->root, &document->orders);
     if (!Json::sax_parse(text, &builder)) return InvalidArgument(prefix + builder.error());
     if (!document->root.is_object()) {
       return InvalidArgument(prefix + name + " is not a JSON object but " +
@@ -217,7 +239,14 @@ size_t JsonValue::size() const { return json().is_structured() ? json_->size() :
 Status JsonValue::ForEachMember(
     const std::function<Status(const std::string&, const JsonValue&)>& visit) const {
   if (!is_object()) return Status();
-  for (const auto& [name, value] : json_->get_ref<const Json::object_t&>()) {
+  const auto& members = json_->get_ref<const Json::object_t&>();
+  if (const auto order = document_->orders.find(&members); order != document_->orders.end()) {
+    for (const std::string* name : order->second) {
+      OUTRIDER_TRY(visit(*name, {document_, &members.at(*name)}));
+    }
+    return Status();
+  }
+  for (const auto& [name, value] : members) {
     OUTRIDER_TRY(visit(name, {document_, &value}));
   }
   return Status();
@@ -235,6 +264,9 @@ Status JsonValue::AllowOnly(std::initializer_list<std::string_view> names) const
 }
 
 bool JsonValue::is_null() const { return json().is_null(); }
+bool JsonValue::is_bool() const { return json().is_boolean(); }
+bool JsonValue::is_integer() const { return json().is_number_integer(); }
+bool JsonValue::is_number() const { return json().is_number(); }
 bool JsonValue::is_string() const { return json().is_string(); }
 bool JsonValue::is_array() const { return json().is_array(); }
 bool JsonValue::is_object() const { return json().is_object(); }

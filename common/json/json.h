@@ -41,6 +41,9 @@ struct JsonLimits {
   // Whether an object may name a member twice, and the last one counts. Readers differ in which one
   // they believe, so it is refused where no file in use needs it.
   bool repeated_members = false;
+  // Whether objects are walked in the order of the text, and not in that of the names: for what is
+  // shown to a model, where a client's order counts.
+  bool text_order = false;
 };
 
 class JsonValue {
@@ -53,7 +56,8 @@ class JsonValue {
   JsonValue operator[](size_t index) const;
   // Items of an array, members of an object; else 0.
   size_t size() const;
-  // In the order of the names. Stops at the first error and returns it.
+  // In the order of the names, or of the text if JsonLimits::text_order asked for it. Stops at the
+  // first error and returns it.
   Status ForEachMember(
       const std::function<Status(const std::string& name, const JsonValue& value)>& visit) const;
   // kInvalidArgument unless it is an object that has no other members than these.
@@ -61,6 +65,9 @@ class JsonValue {
 
   bool absent() const { return !missing_.empty(); }
   bool is_null() const;  // or absent, which means the same to most readers
+  bool is_bool() const;
+  bool is_integer() const;
+  bool is_number() const;  // integers too
   bool is_string() const;
   bool is_array() const;
   bool is_object() const;

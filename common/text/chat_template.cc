@@ -9,286 +9,287 @@
 namespace outrider {
 namespace {
 
-using Role = ChatMessage::Role;
-using Pieces = std::vector<ChatTemplate::Piece>;
-
-// What Llama 3.1's template says where its caller names no date: a fixed one, so that the same chat
-// gives the same prompt every day.
-constexpr char kDates[] = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
-
-bool Has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kSystem: return "system";
-    case Role::kUser: return "user";
-    case Role::kAssistant: return "assistant";
-  }
-  return "";
-}
+using jinja::Expression;
+using jinja::MarkedText;
+using jinja::Statement;
+using jinja::Value;
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;  // tokenizer_config.json lists added tokens
 
-// The system message that Qwen's templates put where the chat has none, a string literal in them.
-std::string DefaultSystem(std::string_view jinja) {
-  constexpr std::string_view kBegin = "<|im_start|>system\\n", kEnd = "<|im_end|>";
-  for (size_t at = jinja.find(kBegin); at != std::string_view::npos;
-       at = jinja.find(kBegin, at + 1)) {
-    const std::string_view rest = jinja.substr(at + kBegin.size());
-    const std::string_view words = rest.substr(0, std::min(rest.find(kEnd), rest.find('\\')));
-    if (!words.empty() && words.find_first_of("'\"{}\n") == std::string_view::npos &&
-        rest.substr(words.size()).starts_with(kEnd)) {
-      return std::string(words);
-    }
-  }
-  return "";
+constexpr std::string_view kChatMlText =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+// Ends of messages that older checkpoints leave out of their lists of EOS tokens.
+constexpr std::string_view kEndMarkers[] = {"<|im_end|>", "<|eot_id|>"};
+
+Status Refusal(const std::string& why) {
+  return FailedPrecondition(why +
+                            "; start the server with --chat-template FILE or --chat-template "
+                            "chatml, or send a prompt to /v1/completions");
 }
 
-class Writer {
- public:
-  void Template(std::string_view text) { pieces_.push_back({std::string(text), true}); }
-  void Message(std::string text) { pieces_.push_back({std::move(text), false}); }
-  Pieces Take() { return std::move(pieces_); }
-
- private:
-  Pieces pieces_;
-};
-
-Pieces Plain(std::vector<ChatMessage> messages) {
-  Writer out;
-  for (ChatMessage& m : messages) {
-    out.Template(std::string(RoleName(m.role)) + ": ");
-    out.Message(std::move(m.content));
-    out.Template("\n");
-  }
-  out.Template("assistant:");
-  return out.Take();
-}
-
-Pieces ChatMl(std::vector<ChatMessage> messages, const std::string& default_system) {
-  Writer out;
-  if (!default_system.empty() && messages.front().role != Role::kSystem) {
-    out.Template("<|im_start|>system\n" + default_system + "<|im_end|>\n");
-  }
-  for (ChatMessage& m : messages) {
-    out.Template("<|im_start|>" + std::string(RoleName(m.role)) + "\n");
-    out.Message(std::move(m.content));
-    out.Template("<|im_end|>\n");
-  }
-  out.Template("<|im_start|>assistant\n");
-  return out.Take();
-}
-
-std::string Trimmed(const std::string& text) {
-  constexpr char kSpace[] = " \t\r\n\f\v";
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string::npos ? ""
-                                    : text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
-Pieces Llama3(std::vector<ChatMessage> messages, bool dates) {
-  Writer out;
-  const auto header = [](std::string_view role) {
-    return "<|start_header_id|>" + std::string(role) + "<|end_header_id|>\n\n";
+// Whether `iterable` is something called content: x.content, x['content'], content, or what a
+// filter, a slice or a condition makes of one.
+bool IsContent(const Expression& iterable) {
+  const auto operand = [&](size_t i) {
+    return i < iterable.operands.size() && iterable.operands[i] != nullptr &&
+           IsContent(*iterable.operands[i]);
   };
-  if (dates && messages.front().role != Role::kSystem) {
-    messages.insert(messages.begin(), {Role::kSystem, ""});
-  }
-  for (size_t i = 0; i < messages.size(); ++i) {
-    out.Template(header(RoleName(messages[i].role)) + (dates && i == 0 ? kDates : ""));
-    out.Message(Trimmed(messages[i].content));
-    out.Template("<|eot_id|>");
-  }
-  out.Template(header("assistant"));
-  return out.Take();
-}
-
-Pieces Zephyr(std::vector<ChatMessage> messages) {
-  Writer out;
-  for (ChatMessage& m : messages) {
-    out.Template("<|" + std::string(RoleName(m.role)) + "|>\n");
-    out.Message(std::move(m.content));
-    out.Template("</s>\n");
-  }
-  out.Template("<|assistant|>\n");
-  return out.Take();
-}
-
-// Llama 2 and Mistral: system words stand in the first user message. `system_begin`, `system_end`:
-// around them; `turn_begin`: before every turn but the first, whose BOS the prompt brings.
-struct InstFormat {
-  std::string_view system_begin;
-  std::string_view system_end;
-  std::string_view end;         // of an instruction
-  std::string_view answer_end;  // of an assistant's message
-  std::string_view turn_begin;
-};
-
-Pieces Inst(const std::vector<ChatMessage>& messages, const InstFormat& format) {
-  Writer out;
-  std::optional<std::string> system;
-  bool first_turn = true;
-  for (const ChatMessage& m : messages) {
-    if (m.role == Role::kSystem) {
-      system = system.has_value() ? *system + "\n\n" + m.content : m.content;
-      continue;
+  switch (iterable.kind) {
+    case Expression::Kind::kName:
+    case Expression::Kind::kAttribute: return iterable.name == "content";
+    case Expression::Kind::kItem: {
+      const Expression& key = *iterable.operands[1];
+      return key.kind == Expression::Kind::kConstant && key.constant.is_string() &&
+             key.constant.text() == "content";
     }
-    if (m.role == Role::kAssistant) {
-      out.Template(" ");
-      out.Message(Trimmed(m.content));
-      out.Template(format.answer_end);
-      continue;
+    case Expression::Kind::kFilter:
+    case Expression::Kind::kSlice: return operand(0);
+    case Expression::Kind::kConditional: return operand(1) || operand(2);
+    default: return false;
+  }
+}
+
+bool WalksOverContent(const jinja::Body& body) {
+  return std::any_of(body.begin(), body.end(), [](const Statement& statement) {
+    const bool walks = statement.kind == Statement::Kind::kFor && IsContent(*statement.expression);
+    return walks || WalksOverContent(statement.body) || WalksOverContent(statement.otherwise) ||
+           (statement.macro != nullptr && WalksOverContent(statement.macro->body)) ||
+           std::any_of(statement.branches.begin(), statement.branches.end(),
+                       [](const jinja::Branch& branch) { return WalksOverContent(branch.body); });
+  });
+}
+
+// A token of the checkpoint's files: its text, or an object that holds it.
+std::string TokenText(const JsonValue& value) {
+  return value.is_object() ? value["content"].text() : value.text();
+}
+
+Result<JsonValue> ReadConfig(const std::filesystem::path& file) {
+  return ReadJsonObject(file, {.bytes = kMaxFileBytes, .repeated_members = true});
+}
+
+// From tokenizer_config.json, and where that does not say, from special_tokens_map.json.
+Result<ChatTemplate::SpecialTokens> ReadSpecialTokens(const std::filesystem::path& model_dir) {
+  constexpr const char* kVariables[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+  ChatTemplate::SpecialTokens tokens;
+  for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const Result<JsonValue> config = ReadConfig(model_dir / file);
+    if (config.status().code() == Code::kNotFound) continue;
+    if (!config.ok()) return config.status();
+    for (const char* variable : kVariables) {
+      std::string token = TokenText((*config)[variable]);
+      const bool known = std::any_of(tokens.begin(), tokens.end(),
+                                     [&](const auto& entry) { return entry.first == variable; });
+      if (!known && !token.empty()) tokens.emplace_back(variable, std::move(token));
     }
-    out.Template(std::string(first_turn ? "" : format.turn_begin) + "[INST] ");
-    first_turn = false;
-    if (system.has_value()) {
-      out.Template(format.system_begin);
-      out.Message(*std::exchange(system, std::nullopt));
-      out.Template(format.system_end);
-    }
-    out.Message(Trimmed(m.content));
-    out.Template(format.end);
   }
-  return out.Take();
+  return tokens;
 }
 
-constexpr InstFormat kLlama2Format{"<<SYS>>\n", "\n<</SYS>>\n\n", " [/INST]", " </s>", "<s>"};
-
-}  // namespace
-
-std::string_view ChatFamilyName(ChatFamily family) {
-  switch (family) {
-    case ChatFamily::kPlain: return "plain";
-    case ChatFamily::kChatMl: return "chatml";
-    case ChatFamily::kLlama2: return "llama2";
-    case ChatFamily::kLlama3: return "llama3";
-    case ChatFamily::kMistral: return "mistral";
-    case ChatFamily::kZephyr: return "zephyr";
-  }
-  return "";
-}
-
-Result<ChatFamily> ParseChatFamily(std::string_view name) {
-  std::string names;
-  for (const ChatFamily family : kAllChatFamilies) {
-    if (ChatFamilyName(family) == name) return family;
-    names += (names.empty() ? "" : ", ") + std::string(ChatFamilyName(family));
-  }
-  return InvalidArgument("chat template \"" + std::string(name) + "\" is none of " + names);
-}
-
-ChatTemplate ChatTemplate::FromFamily(ChatFamily family) {
-  ChatTemplate out;
-  out.family_ = family;
-  return out;
-}
-
-ChatTemplate ChatTemplate::FromText(std::string_view jinja) {
-  ChatTemplate out;
-  if (jinja.empty()) return out;
-  out.begins_with_bos_ = Has(jinja, "bos_token") || Has(jinja, "<|begin_of_text|>");
-  if (Has(jinja, "<|im_start|>")) {
-    out.family_ = ChatFamily::kChatMl;
-    out.default_system_ = DefaultSystem(jinja);
-  } else if (Has(jinja, "<|start_header_id|>")) {
-    out.family_ = ChatFamily::kLlama3;
-    out.dates_ = Has(jinja, "Cutting Knowledge Date");
-  } else if (Has(jinja, "[INST]")) {
-    out.family_ = Has(jinja, "<<SYS>>") ? ChatFamily::kLlama2 : ChatFamily::kMistral;
-    out.space_before_end_ = Has(jinja, " [/INST]");
-  } else if (Has(jinja, "<|user|>") && Has(jinja, "<|assistant|>") && !Has(jinja, "<|end|>")) {
-    out.family_ = ChatFamily::kZephyr;
-  } else {
-    out.family_ = std::nullopt;
-  }
-  return out;
-}
-
-Result<std::string> ChatTemplate::ReadText(const std::filesystem::path& model_dir) {
-  Result<std::string> own = ReadFile(model_dir / "chat_template.jinja", kMaxFileBytes);
-  if (own.status().code() != Code::kNotFound) return own;
-  const Result<JsonValue> config = ReadJsonObject(
-      model_dir / "tokenizer_config.json", {.bytes = kMaxFileBytes, .repeated_members = true});
-  if (config.status().code() == Code::kNotFound) return std::string();
+// The text of the checkpoint's own template; nullopt where it has none.
+Result<std::optional<std::string>> ReadOwnText(const std::filesystem::path& model_dir) {
+  const Result<std::string> own =
+      ReadFile(model_dir / "chat_template.jinja", jinja::kMaxTemplateBytes);
+  if (own.ok()) return std::optional(*own);
+  if (own.status().code() != Code::kNotFound) return own.status();
+  const Result<JsonValue> config = ReadConfig(model_dir / "tokenizer_config.json");
+  if (config.status().code() == Code::kNotFound) return std::optional<std::string>();
   if (!config.ok()) return config.status();
   const JsonValue found = (*config)["chat_template"];
-  if (found.is_null() || found.is_string()) return found.text();
+  if (found.is_null()) return std::optional<std::string>();
+  if (found.is_string()) return std::optional(found.text());
   for (size_t i = 0; found.is_array() && i < found.size(); ++i) {  // a list of named ones
     const JsonValue text = found[i]["template"];
-    if (found[i]["name"].Is("default") && text.is_string()) return text.text();
+    if (found[i]["name"].Is("default") && text.is_string()) return std::optional(text.text());
   }
   return found.Wrong("a template, or a list of which one is named default");
 }
 
-Pieces ChatTemplate::Render(std::vector<ChatMessage> messages) const {
-  switch (family_.value_or(ChatFamily::kPlain)) {
-    case ChatFamily::kPlain: return Plain(std::move(messages));
-    case ChatFamily::kChatMl: return ChatMl(std::move(messages), default_system_);
-    case ChatFamily::kLlama2: return Inst(messages, kLlama2Format);
-    case ChatFamily::kLlama3: return Llama3(std::move(messages), dates_);
-    case ChatFamily::kMistral:
-      return Inst(messages, {"", "\n\n", space_before_end_ ? " [/INST]" : "[/INST]", "</s>", ""});
-    case ChatFamily::kZephyr: return Zephyr(std::move(messages));
+std::string_view Stripped(std::string_view text, bool left_only) {
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  if (left_only) return text;
+  return text.substr(0, text.find_last_not_of(kSpace) + 1);
+}
+
+// `text` up to the end of the last message's content, as transformers cuts it: with the space that
+// the content ends with where the template has kept it.
+Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) {
+  const std::string content = last.parts.empty() ? "" : last.parts.back();
+  const std::string_view stripped = Stripped(content, /*left_only=*/false);
+  const std::string_view longer = Stripped(content, /*left_only=*/true);
+  const size_t at = text.text().rfind(stripped);
+  if (at == std::string::npos) {
+    return InvalidArgument(
+        "continue_final_message: the chat template does not show the last message as it is");
   }
-  return {};
+  const bool kept = std::string_view(text.text()).substr(at).starts_with(longer);
+  return text.Slice({0, at + (kept ? longer.size() : stripped.size())});
+}
+
+// Calls visit(part, from_request) for the parts of `text`, up to the first error, which it returns.
+template <class Visit>
+Status ForEachPart(const MarkedText& text, Visit visit) {
+  Status status;
+  text.ForEachPart([&](std::string_view part, bool from_request) {
+    if (status.ok()) status = visit(part, from_request);
+  });
+  return status;
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate() : status_(Refusal("the checkpoint has no chat template")) {}
+
+ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens special_tokens) {
+  ChatTemplate out;
+  Result<jinja::Template> parsed = jinja::Template::Parse(jinja);
+  out.status_ =
+      parsed.ok()
+          ? Status()
+          : Refusal("the checkpoint's chat template cannot be used, " + parsed.status().message());
+  if (!parsed.ok()) return out;
+  out.takes_parts_ = WalksOverContent(parsed->body());
+  out.template_ = std::move(*parsed);
+  out.special_tokens_ = std::move(special_tokens);
+  out.knows_developer_ = jinja.find("developer") != jinja.npos;
+  for (const std::string_view marker : kEndMarkers) {
+    if (jinja.find(marker) != jinja.npos) out.end_markers_.emplace_back(marker);
+  }
+  return out;
+}
+
+ChatTemplate ChatTemplate::ChatMl() {
+  ChatTemplate out = FromText(kChatMlText);
+  out.adds_prompt_prefix_ = true;
+  return out;
+}
+
+Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir,
+                                        const std::string& choice) {
+  if (choice == kChatMl) return ChatMl();
+  OUTRIDER_ASSIGN(SpecialTokens tokens, ReadSpecialTokens(model_dir));
+  if (!choice.empty()) {
+    OUTRIDER_ASSIGN(const std::string text, ReadFile(choice, jinja::kMaxTemplateBytes));
+    const Status parsed = jinja::Template::Parse(text).status();
+    if (!parsed.ok()) return parsed.Annotate(choice);
+    return FromText(text, std::move(tokens));
+  }
+  OUTRIDER_ASSIGN(const std::optional<std::string> text, ReadOwnText(model_dir));
+  return text.has_value() ? FromText(*text, std::move(tokens)) : ChatTemplate();
+}
+
+bool ChatTemplate::IsReserved(std::string_view name) {
+  constexpr std::string_view kReserved[] = {"messages",
+                                            "tools",
+                                            "bos_token",
+                                            "eos_token",
+                                            "add_generation_prompt",
+                                            "continue_final_message"};
+  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
+}
+
+Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
+  jinja::Dict dict;
+  const bool is_developer = message.role == "developer";
+  dict.Set(Value::Text("role"),
+           Value::Text(is_developer && !knows_developer_ ? "system" : message.role));
+  Value content;
+  if (message.is_array && takes_parts_) {
+    std::vector<Value> parts;
+    for (const std::string& text : message.parts) {
+      jinja::Dict part;
+      part.Set(Value::Text("type"), Value::Text("text"));
+      part.Set(Value::Text("text"), Value::Text(text, /*from_request=*/true));
+      OUTRIDER_ASSIGN(parts.emplace_back(), jinja::NewDict(std::move(part)));
+    }
+    OUTRIDER_ASSIGN(content, jinja::NewList(std::move(parts)));
+  } else {
+    std::string text;
+    for (const std::string& part : message.parts) {
+      if (&part != &message.parts.front()) text += "\n";
+      text += part;
+    }
+    content = Value::Text(std::move(text), /*from_request=*/true);
+  }
+  dict.Set(Value::Text("content"), std::move(content));
+  if (!message.name.empty()) {
+    dict.Set(Value::Text("name"), Value::Text(message.name, /*from_request=*/true));
+  }
+  return jinja::NewDict(std::move(dict));
+}
+
+Result<MarkedText> ChatTemplate::Render(const std::vector<ChatMessage>& messages,
+                                        const ChatOptions& options) const {
+  OUTRIDER_TRY(status_);
+  if (messages.empty()) return InvalidArgument("a chat needs a message");
+  jinja::Dict variables;
+  for (const auto& [name, token] : special_tokens_) {
+    variables.Set(Value::Text(name), Value::Text(token));
+  }
+  // What transformers gives where a caller has none.
+  for (const char* absent : {"tools", "documents"}) variables.Set(Value::Text(absent), Value());
+  for (const auto& [name, value] : options.variables) variables.Set(Value::Text(name), value);
+  std::vector<Value> list;
+  for (const ChatMessage& message : messages) {
+    OUTRIDER_ASSIGN(list.emplace_back(), MessageOf(message));
+  }
+  OUTRIDER_ASSIGN(Value chat, jinja::NewList(std::move(list)));
+  variables.Set(Value::Text("messages"), std::move(chat));
+  variables.Set(Value::Text("add_generation_prompt"), Value::Bool(options.add_generation_prompt));
+  OUTRIDER_ASSIGN(MarkedText text,
+                  template_->Render(variables, {.output_bytes = options.max_bytes}));
+  if (options.continue_final_message) return UpToContent(text, messages.back());
+  return text;
 }
 
 Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
                                                   const std::vector<ChatMessage>& messages,
-                                                  size_t max_bytes) const {
-  if (!family_.has_value()) {
-    return FailedPrecondition(
-        "the checkpoint's chat template is of no family that this server knows; start it with "
-        "--chat-template FAMILY to choose one (see --help), or send a prompt to /v1/completions");
-  }
-  if (messages.empty()) return InvalidArgument("a chat needs a message");
-  const Pieces pieces = Render(messages);
-  size_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.text.size();
-  if (bytes > max_bytes) {
-    return InvalidArgument(std::to_string(bytes) +
-                           " bytes of text, and the context holds at most " +
-                           std::to_string(max_bytes) + "; shorten the messages");
-  }
+                                                  const ChatOptions& options) const {
+  OUTRIDER_ASSIGN(const MarkedText text, Render(messages, options));
   std::vector<TokenId> prompt;
-  if (begins_with_bos_.value_or(true)) prompt = tokenizer.prompt_prefix();
+  if (adds_prompt_prefix_) prompt = tokenizer.prompt_prefix();
 
-  // As one text, so that words merge over the pieces' borders as they did in training.
+  // As one text, so that words merge over the borders of its parts as they did in training.
   const auto specials_of = [&](const std::vector<TokenId>& ids) {
     std::vector<TokenId> specials;
     std::copy_if(ids.begin(), ids.end(), std::back_inserter(specials),
                  [&](TokenId id) { return tokenizer.IsSpecial(id); });
     return specials;
   };
-  std::string whole;
-  std::vector<TokenId> ours;
-  for (const Piece& piece : pieces) {
-    whole += piece.text;
-    if (!piece.from_template) continue;
-    OUTRIDER_ASSIGN(const auto ids, tokenizer.Encode(piece.text, /*parse_special=*/true));
+  std::vector<TokenId> ours;  // the special tokens of the template's own parts
+  OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
+    if (from_request) return Status();
+    OUTRIDER_ASSIGN(const auto ids, tokenizer.Encode(part, /*parse_special=*/true));
     const std::vector<TokenId> specials = specials_of(ids);
     ours.insert(ours.end(), specials.begin(), specials.end());
-  }
-  OUTRIDER_ASSIGN(std::vector<TokenId> ids, tokenizer.Encode(whole, /*parse_special=*/true));
+    return Status();
+  }));
+  OUTRIDER_ASSIGN(std::vector<TokenId> ids, tokenizer.Encode(text.text(), /*parse_special=*/true));
   if (specials_of(ids) != ours) {  // somebody wrote one into a message
     ids.clear();
-    for (const Piece& piece : pieces) {
-      OUTRIDER_ASSIGN(const auto part, tokenizer.Encode(piece.text, piece.from_template));
-      ids.insert(ids.end(), part.begin(), part.end());
-    }
+    OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
+      OUTRIDER_ASSIGN(const auto some, tokenizer.Encode(part, /*parse_special=*/!from_request));
+      ids.insert(ids.end(), some.begin(), some.end());
+      return Status();
+    }));
   }
   prompt.insert(prompt.end(), ids.begin(), ids.end());
   return prompt;
 }
 
 std::vector<TokenId> ChatTemplate::EndTokens(const Tokenizer& tokenizer) const {
-  std::string_view end;
-  if (family_ == ChatFamily::kChatMl) end = "<|im_end|>";
-  if (family_ == ChatFamily::kLlama3) end = "<|eot_id|>";
-  const std::optional<TokenId> id = end.empty() ? std::nullopt : tokenizer.TokenToId(end);
-  return id.has_value() ? std::vector<TokenId>{*id} : std::vector<TokenId>{};
+  std::vector<TokenId> ids;
+  for (const std::string& marker : end_markers_) {
+    const std::optional<TokenId> id = tokenizer.TokenToId(marker);
+    if (id.has_value()) ids.push_back(*id);
+  }
+  return ids;
 }
 
 }  // namespace outrider

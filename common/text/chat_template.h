@@ -1,6 +1,5 @@
-// Turns the messages of a chat into the prompt that a model was trained on. Checkpoints bring their
-// format as a Jinja program (tokenizer_config.json, chat_template.jinja); the families in wide use
-// are recognised by their markers and written by hand here, other programs are refused.
+// Turns the messages of a chat into the prompt that a model was trained on, by the checkpoint's own
+// template, a Jinja program (common/text/jinja).
 //
 // Thread: any (immutable).
 #pragma once
@@ -10,74 +9,83 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/text/jinja/template.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {
 
-enum class ChatFamily {
-  kPlain,    // "user: ...\n" lines: checkpoints without a template
-  kChatMl,   // Qwen and many others: <|im_start|>user\n...<|im_end|>\n
-  kLlama2,   // [INST] <<SYS>>\n...\n<</SYS>>\n\n... [/INST]
-  kLlama3,   // <|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>
-  kMistral,  // [INST] ... [/INST]
-  kZephyr,   // <|user|>\n...</s>\n
+struct ChatMessage {
+  // "system", "developer", "user" or "assistant": one of our words, never text of the request, for
+  // a template may make a special token of it.
+  std::string role;
+  // The texts of the content: one for a string, any number for an array of parts.
+  std::vector<std::string> parts;
+  bool is_array = false;  // the content came as an array
+  std::string name = "";  // "": none
 };
 
-inline constexpr ChatFamily kAllChatFamilies[] = {ChatFamily::kPlain,   ChatFamily::kChatMl,
-                                                  ChatFamily::kLlama2,  ChatFamily::kLlama3,
-                                                  ChatFamily::kMistral, ChatFamily::kZephyr};
-
-// "plain", "chatml", "llama2", "llama3", "mistral", "zephyr".
-std::string_view ChatFamilyName(ChatFamily family);
-// kInvalidArgument lists the names.
-Result<ChatFamily> ParseChatFamily(std::string_view name);
-
-struct ChatMessage {
-  enum class Role { kSystem, kUser, kAssistant };
-  Role role = Role::kUser;
-  std::string content;
+// What a request may say beside its messages.
+struct ChatOptions {
+  bool add_generation_prompt = true;    // the prompt ends where the assistant's answer begins
+  bool continue_final_message = false;  // the prompt ends within the last message, which goes on
+  // More variables of the template; not those that ChatTemplate sets itself, see IsReserved.
+  std::vector<std::pair<std::string, jinja::Value>> variables = {};
+  size_t max_bytes = Tokenizer::kMaxTextBytes;  // of the rendered text
 };
 
 class ChatTemplate {
  public:
-  // From the text of a template, or one of our families where it is to be used whatever the
-  // checkpoint says. Empty text: plain. An unknown template gives an object that refuses.
-  static ChatTemplate FromText(std::string_view jinja);
-  static ChatTemplate FromFamily(ChatFamily family);
-  // From the files of a model's directory; "" where it has none. kInvalidArgument: a malformed
-  // file.
-  static Result<std::string> ReadText(const std::filesystem::path& model_dir);
+  // Variables of templates that say which tokens are special, and the tokens: "bos_token", "<s>".
+  using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
-  // nullopt: a template that no family fits.
-  std::optional<ChatFamily> family() const { return family_; }
+  // The name of the one template that is built in, for checkpoints that bring none.
+  static constexpr std::string_view kChatMl = "chatml";
 
-  // The prompt, up to where the assistant's next message begins. Special tokens are those of the
-  // template alone: what messages hold is plain text, whatever it looks like.
-  // kFailedPrecondition: an unknown template, with the words to do about it. kInvalidArgument: no
-  // message, more than `max_bytes` of rendered text, or what Tokenizer::Encode refuses.
+  // No template: refuses every chat.
+  ChatTemplate();
+  // A template that cannot be parsed gives an object that refuses every chat and says why.
+  static ChatTemplate FromText(std::string_view jinja, SpecialTokens special_tokens = {});
+  static ChatTemplate ChatMl();
+  // `choice`: kChatMl, a template's file, or "" for the checkpoint's own: chat_template.jinja, else
+  // chat_template in tokenizer_config.json (a string, or the one named default of a list).
+  // kInvalidArgument: a malformed file of the checkpoint, or a chosen file that is no template;
+  // also the errors of common/base/input_file.h.
+  static Result<ChatTemplate> Load(const std::filesystem::path& model_dir,
+                                   const std::string& choice);
+
+  // OK, or why every chat is refused (kFailedPrecondition, with what to do).
+  const Status& status() const { return status_; }
+  // Whether `name` is a variable that only ChatTemplate sets.
+  static bool IsReserved(std::string_view name);
+
+  // The prompt. Special tokens are those of the template alone: what messages and variables hold is
+  // plain text, whatever it looks like.
+  // kFailedPrecondition: status(). kInvalidArgument: no message, what the template refuses or
+  // cannot be rendered with ("line <n>: ..."), a text of more than max_bytes, what
+  // Tokenizer::Encode refuses.
   Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer,
                                       const std::vector<ChatMessage>& messages,
-                                      size_t max_bytes = Tokenizer::kMaxTextBytes) const;
+                                      const ChatOptions& options) const;
+  // The text of the prompt, as for Encode.
+  Result<jinja::MarkedText> Render(const std::vector<ChatMessage>& messages,
+                                   const ChatOptions& options) const;
   // Tokens that end a message in this format, beside the model's own ends of sequence.
   std::vector<TokenId> EndTokens(const Tokenizer& tokenizer) const;
 
-  // What Encode turns into tokens: pieces of the template in turn with messages' words.
-  struct Piece {
-    std::string text;
-    bool from_template = true;
-  };
-  std::vector<Piece> Render(std::vector<ChatMessage> messages) const;
-
  private:
-  std::optional<ChatFamily> family_ = ChatFamily::kPlain;
-  // What templates of one family differ in.
-  std::optional<bool> begins_with_bos_;  // nullopt: as the tokenizer does with any text
-  std::string default_system_;           // ChatML: for chats without a system message
-  bool dates_ = false;                   // Llama 3.1 and later: a block of dates for the system
-  bool space_before_end_ = true;         // Mistral: "[INST] x [/INST]" or "[INST] x[/INST]"
+  Result<jinja::Value> MessageOf(const ChatMessage& message) const;
+
+  Status status_;
+  std::optional<jinja::Template> template_;
+  SpecialTokens special_tokens_;
+  bool adds_prompt_prefix_ = false;  // the tokenizer's BOS, which the template does not write
+  bool takes_parts_ = false;         // the template walks over the parts of a content
+  bool knows_developer_ = false;     // the template names the role "developer"
+  std::vector<std::string> end_markers_;
 };
 
 }  // namespace outrider

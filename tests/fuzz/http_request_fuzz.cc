@@ -1,5 +1,5 @@
-// Bodies of HTTP requests (the first byte: completion or chat, and the chat's family). What passes
-// is valid for the engine, and every refusal names why in JSON.
+// Bodies of HTTP requests (the first byte: completion or chat, and the chat's template). What
+// passes is valid for the engine, and every refusal names why in JSON.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,6 +22,13 @@ const outrider::Tokenizer& Tokens() {
   return *tokenizer;
 }
 
+// Shows everything that a request can hand to a template.
+outrider::ChatTemplate VariablesTemplate() {
+  return outrider::ChatTemplate::FromText(
+      "{% for m in messages %}{{ m | tojson }}{% for part in m.content %}{{ part }}{% endfor %}"
+      "{% endfor %}{{ x | default(y) | string }}{{ documents }}");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -29,8 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int kind = in.Byte();
   outrider::ApiModel model{.name = "m",
                            .tokenizer = &Tokens(),
-                           .chat_template = outrider::ChatTemplate::FromFamily(
-                               outrider::kAllChatFamilies[(kind >> 1) % 6]),
+                           .chat_template = (kind >> 1) % 2 == 0 ? outrider::ChatTemplate::ChatMl()
+                                                                 : VariablesTemplate(),
                            .limits = {.vocab_size = kVocab,
                                       .max_context = 256,
                                       .kv_tokens = 256,

@@ -384,6 +384,7 @@ const Cases kLogCases = {
 // HTTP.
 
 constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
+constexpr char kTemplateTest[] = "tests/common/text/jinja/limits_test.cc";
 constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
 using Json = nlohmann::json;
@@ -546,6 +547,13 @@ const Cases kHttpCases = {
      })}},
     {"steps of a match of the tokenizer's expressions",
      HeldBy{"tests/common/text/pattern_test.cc", "AMatchThatBacktracksWithoutBoundIsAnError"}},
+    {"a chat template's file", HeldBy{kTemplateTest, "NestingOfTemplatesHasALimit"}},
+    {"steps of a chat template", HeldBy{kTemplateTest, "StepsEndWhateverRepeats"}},
+    {"bytes of strings and lists that a chat template makes",
+     HeldBy{kTemplateTest, "BytesAreCountedBeforeTheyAreMade"}},
+    {"bytes that a chat template renders", HeldBy{kTemplateTest, "OutputHasALimit"}},
+    {"calls of a chat template in each other",
+     HeldBy{kTemplateTest, "RecursionOfMacrosAndLoopsHasALimit"}},
     {"a text that is being tokenized when the server stops",
      HeldBy{"tests/verifier/engine/text_workers_test.cc", "StopReturnsWhileATextRuns"}},
 };

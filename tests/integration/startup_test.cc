@@ -127,7 +127,7 @@ TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
   EXPECT_EQ(greedy[0].size(), 5u);
   EXPECT_EQ(greedy[0], greedy[1]);
   EXPECT_THAT(log_, AllOf(HasSubstr("max_new_tokens=5"), HasSubstr("--weights f32 keeps them"),
-                          HasSubstr("chat_template=plain"), HasSubstr("ends_texts=1:</s>")));
+                          HasSubstr("chat_template=\"none, chats are refused: "), HasSubstr("ends_texts=1:</s>")));
   request.mutable_stop()->set_max_tokens(40);
   const auto sampled = texts({"--generation-config", "none"});
   EXPECT_EQ(sampled[0].size(), 40u);

@@ -1,10 +1,13 @@
 #include "verifier/http/api_request.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/json/json.h"
+#include "common/text/template_value.h"
 #include "verifier/engine/logprobs.h"
 #include "verifier/http/request_fields.h"
 #include "verifier/http/request_values.h"
@@ -147,11 +150,14 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value, cons
   return prompts;
 }
 
-// A string, or the text parts of which OpenAI's clients make it.
-Result<std::string> ContentOf(const JsonValue& value, const ApiModel& model) {
-  if (value.is_null() || value.is_string()) return value.text();
+// A string, or the text parts of which OpenAI's clients make it; null is an empty string.
+Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* message) {
+  if (value.is_null() || value.is_string()) {
+    message->parts = {value.text()};
+    return Status();
+  }
   if (!value.is_array()) return value.Wrong("a string or an array of text parts");
-  std::string content;
+  message->is_array = true;
   for (size_t i = 0; i < value.size(); ++i) {
     const JsonValue text = value[i]["text"];
     const JsonValue type = value[i]["type"];
@@ -159,25 +165,21 @@ Result<std::string> ContentOf(const JsonValue& value, const ApiModel& model) {
       return value[i].Error("only parts of type text are served");
     }
     OUTRIDER_TRY(CheckFields(FieldsOf::kPart, value[i], model.ignore_unknown));
-    content += text.text();
+    message->parts.push_back(text.text());
   }
-  return content;
+  return Status();
 }
 
 Result<ChatMessage> MessageOf(const JsonValue& value, const ApiModel& model) {
   OUTRIDER_TRY(CheckFields(FieldsOf::kMessage, value, model.ignore_unknown));
+  constexpr const char* kRoles[] = {"system", "developer", "user", "assistant"};
   const JsonValue role = value["role"];
-  ChatMessage message;
-  if (role.Is("system") || role.Is("developer")) {
-    message.role = ChatMessage::Role::kSystem;
-  } else if (role.Is("user")) {
-    message.role = ChatMessage::Role::kUser;
-  } else if (role.Is("assistant")) {
-    message.role = ChatMessage::Role::kAssistant;
-  } else {
-    return role.Wrong("system, developer, user or assistant");
-  }
-  OUTRIDER_ASSIGN(message.content, ContentOf(value["content"], model));
+  const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
+                                  [&](const char* name) { return role.Is(name); });
+  if (known == std::end(kRoles)) return role.Wrong("system, developer, user or assistant");
+  ChatMessage message{.role = *known};
+  OUTRIDER_TRY(ReadContent(value["content"], model, &message));
+  OUTRIDER_TRY(value["name"].Read(&message.name));
   return message;
 }
 
@@ -190,6 +192,31 @@ Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiMod
     OUTRIDER_ASSIGN(messages.emplace_back(), MessageOf(value[i], model));
   }
   return messages;
+}
+
+Result<ChatOptions> ChatOptionsOf(const JsonValue& body, const ApiModel& model) {
+  ChatOptions options{.max_bytes = model.limits.max_prompt_bytes};
+  OUTRIDER_TRY(body["add_generation_prompt"].Read(&options.add_generation_prompt));
+  OUTRIDER_TRY(body["continue_final_message"].Read(&options.continue_final_message));
+  if (options.continue_final_message && options.add_generation_prompt) {
+    return InvalidArgument(
+        "continue_final_message: needs add_generation_prompt: false, for the last message is "
+        "either "
+        "continued or answered");
+  }
+  const JsonValue variables = body["chat_template_kwargs"];
+  if (variables.is_null()) return options;
+  OUTRIDER_TRY(variables.MustBeObject());
+  OUTRIDER_TRY(
+      variables.ForEachMember([&](const std::string& name, const JsonValue& member) -> Status {
+        if (ChatTemplate::IsReserved(name)) {
+          return member.Error("is set by the server; use the request's own field, or leave it out");
+        }
+        OUTRIDER_ASSIGN(jinja::Value value, TemplateValueOf(member));
+        options.variables.emplace_back(name, std::move(value));
+        return Status();
+      }));
+  return options;
 }
 
 // Of a chat: whether alternatives are told, and how many.
@@ -260,8 +287,8 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
   OUTRIDER_TRY(ReadChatLogprobs(json, &request));
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
-  auto prompt =
-      model.chat_template.Encode(*model.tokenizer, messages, model.limits.max_prompt_bytes);
+  OUTRIDER_ASSIGN(const ChatOptions options, ChatOptionsOf(json, model));
+  auto prompt = model.chat_template.Encode(*model.tokenizer, messages, options);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);

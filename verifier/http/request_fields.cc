@@ -102,11 +102,11 @@ constexpr Field kChat[] = {
     {"top_logprobs"},
     // What a chat template writes is all there is of special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
-    {"add_generation_prompt", Use::kNotServed, "[true]"},
-    {"continue_final_message", Use::kNotServed, "[false]"},
-    {"chat_template", Use::kNotServed, "[]", ": --chat-template chooses among those that are"},
-    {"chat_template_kwargs", Use::kNotServed, "[{}]"},
-    {"documents", Use::kNotServed, "[[]]"},
+    {"add_generation_prompt"},
+    {"continue_final_message"},
+    {"chat_template_kwargs"},
+    {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
+    {"documents", Use::kNotServed, "[[]]", ": chat_template_kwargs takes them"},
     {"mm_processor_kwargs", Use::kNotServed, "[{}]"},
 };
 constexpr Field kStreamOptions[] = {
@@ -117,7 +117,7 @@ constexpr Field kStreamOptions[] = {
 constexpr Field kMessage[] = {
     {"role"},
     {"content"},
-    {"name", Use::kIgnored},  // no family of chat templates shows it
+    {"name"},
     {"type", Use::kIgnored},  // lm-eval's
     // Of an assistant's message that comes back as it was sent.
     {"refusal", Use::kNotServed, R"([""])"},

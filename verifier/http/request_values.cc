@@ -13,6 +13,7 @@ constexpr JsonLimits kBodyLimits = {
     .values = 1 << 20,
     // A chat of 6000 messages has as many.
     .large_values = 1 << 16,
+    .text_order = true,  // chat_template_kwargs are shown to the model
 };
 
 Status CheckSize(const JsonValue& field, int max_items) {

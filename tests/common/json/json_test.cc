@@ -171,6 +171,23 @@ TEST(Json, VisitsMembersUntilTheFirstError) {
   EXPECT_EQ(json["a"].size(), 0U);
 }
 
+TEST(Json, WalksMembersInTheOrderOfTheTextIfAsked) {
+  const auto order = [](const JsonLimits& limits) {
+    const auto json = ParseJsonObject(
+        R"({"b": {"z": 1, "y": 2, "x": 3}, "a": {}, "c": [{"q": 0}]})", "it", limits);
+    std::string names;
+    const std::function<Status(const std::string&, const JsonValue&)> visit =
+        [&](const std::string& name, const JsonValue& value) {
+          names += name;
+          return value.ForEachMember(visit);
+        };
+    EXPECT_TRUE(json->ForEachMember(visit).ok());
+    return names;
+  };
+  EXPECT_EQ(order({}), "abxyzc");
+  EXPECT_EQ(order({.text_order = true}), "bzyxac");
+}
+
 TEST(Json, AValueKeepsItsDocument) {
   const JsonValue inner = Parsed(R"({"a": {"b": "text"}})")["a"]["b"];
   EXPECT_EQ(inner.text(), "text");

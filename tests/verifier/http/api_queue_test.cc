@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/held_workers.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api.h"
 
@@ -107,7 +108,7 @@ class ApiQueueTest : public ::testing::Test {
   HeldWorkers held_{{.max_waiting = 4}, &clock_, &metrics_};
   HttpApi api_{{.model = {.name = "m",
                           .tokenizer = tokenizer_.get(),
-                          .chat_template = ChatTemplate(),
+                          .chat_template = testing::PlainChatTemplate(),
                           .limits = engine_.limits()},
                 .tokens = &tokens_},
                &intake_,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/support/allocation_watch.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api_request.h"
 
@@ -66,7 +67,7 @@ class WorstBodies : public ::testing::Test {
   WorstBodies() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
     model_ = {.name = "m",
               .tokenizer = tokenizer_.get(),
-              .chat_template = ChatTemplate(),
+              .chat_template = testing::PlainChatTemplate(),
               .limits = {.vocab_size = testing::kAsciiTokens,
                          .max_context = 1 << 17,
                          .kv_tokens = 1 << 17,

@@ -1,0 +1,59 @@
+// A string of a chat template's rendering that knows which of its bytes came from the request. The
+// tokenizer may find special tokens in the template's own bytes only (docs/security.md), so every
+// operation that makes a string of others keeps the marks.
+//
+// Thread: any for a const object.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace outrider::jinja {
+
+// Bytes [begin, end) of a text.
+struct ByteRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+class MarkedText {
+ public:
+  MarkedText() = default;
+  explicit MarkedText(std::string text, bool from_request = false);
+
+  const std::string& text() const { return text_; }
+  size_t size() const { return text_.size(); }
+  bool empty() const { return text_.empty(); }
+  // Ascending, not empty, never touching each other.
+  const std::vector<ByteRange>& from_request() const { return from_request_; }
+  bool HasRequestText() const { return !from_request_.empty(); }
+
+  void Append(std::string_view text, bool from_request = false);
+  void Append(const MarkedText& other) { Append(other, {0, other.size()}); }
+  // Part of `other`. Time: the bytes, and the logarithm of the marks before them.
+  void Append(const MarkedText& other, ByteRange bytes);
+  MarkedText Slice(ByteRange bytes) const;
+  // Calls visit(part, from_request) for the parts of one origin, in order.
+  template <class Visit>
+  void ForEachPart(Visit visit) const {
+    const std::string_view whole = text_;
+    size_t at = 0;
+    for (const ByteRange& marked : from_request_) {
+      if (at < marked.begin) visit(whole.substr(at, marked.begin - at), false);
+      visit(whole.substr(marked.begin, marked.end - marked.begin), true);
+      at = marked.end;
+    }
+    if (at < whole.size()) visit(whole.substr(at), false);
+  }
+
+ private:
+  void Mark(ByteRange bytes);
+
+  std::string text_;
+  std::vector<ByteRange> from_request_;
+};
+
+}  // namespace outrider::jinja

@@ -1,0 +1,19 @@
+// Which names are undefined where a scope begins. Jinja compiles a template, and a name that a
+// scope assigns before it reads it is a variable of that scope from its beginning, also for the
+// scopes within it: in
+//
+//   {% for m in messages %}{{ tools }}{% endfor %}{% set tools = 1 %}
+//
+// the loop does not see the variable `tools` that the template was given.
+//
+// Thread: any.
+#pragma once
+
+#include "common/text/jinja/ast.h"
+
+namespace outrider::jinja {
+
+// Fills the `unset` of every scope below `body`. Returns that of the template itself.
+std::vector<std::string> FindUnsetNames(Body* body);
+
+}  // namespace outrider::jinja

@@ -1,0 +1,22 @@
+// Parses a template as Jinja 3.1 with the extensions of transformers does: loop controls and
+// `generation` blocks. Template inheritance, imports and includes are refused.
+//
+// Thread: any.
+#pragma once
+
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/text/jinja/ast.h"
+
+namespace outrider::jinja {
+
+// Levels of statements and brackets in each other, and of operators in an expression: what the
+// parser and the evaluator call themselves for.
+inline constexpr int kMaxNesting = 64;
+inline constexpr int kMaxExpressionDepth = 200;
+
+// REQUIRES: well-formed UTF-8. Time: linear. kInvalidArgument "line <n>: ...".
+Result<Program> ParseTemplate(std::string_view source);
+
+}  // namespace outrider::jinja

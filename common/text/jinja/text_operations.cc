@@ -1,0 +1,166 @@
+#include "common/text/jinja/text_operations.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/text/jinja/python_text.h"
+#include "common/text/utf8.h"
+
+namespace outrider::jinja {
+namespace {
+
+std::string_view ViewOf(const MarkedText& text, ByteRange bytes) {
+  return std::string_view(text.text()).substr(bytes.begin, bytes.end - bytes.begin);
+}
+
+// Calls `is_in(code)` for the characters at the ends of `bytes`, which become what is left.
+template <class IsIn>
+ByteRange Stripped(const MarkedText& text, ByteRange bytes, Side side, IsIn is_in) {
+  while (side != Side::kRight && bytes.begin < bytes.end) {
+    const Utf8Character first = FirstCharacter(ViewOf(text, bytes));
+    if (!is_in(first.code)) break;
+    bytes.begin += first.size;
+  }
+  while (side != Side::kLeft && bytes.begin < bytes.end) {
+    const Utf8Character last = LastCharacter(ViewOf(text, bytes));
+    if (!is_in(last.code)) break;
+    bytes.end -= last.size;
+  }
+  return bytes;
+}
+
+// A word at one end of `bytes`, which loses it.
+ByteRange TakeWord(const MarkedText& text, Side side, ByteRange* bytes) {
+  const auto is_word = [](char32_t code) { return !IsSpace(code); };
+  const ByteRange rest = Stripped(text, *bytes, side, is_word);
+  const ByteRange word =
+      side == Side::kLeft ? ByteRange{bytes->begin, rest.begin} : ByteRange{rest.end, bytes->end};
+  *bytes = Stripped(text, rest, side, IsSpace);
+  return word;
+}
+
+size_t Limit(int64_t most) {
+  return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
+}
+
+}  // namespace
+
+MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, Side side) {
+  std::u32string set;
+  for (std::string_view rest = chars.value_or(""); !rest.empty();) {
+    const Utf8Character character = FirstCharacter(rest);
+    set += character.code;
+    rest.remove_prefix(character.size);
+  }
+  std::sort(set.begin(), set.end());
+  const auto is_in = [&](char32_t code) {
+    return chars.has_value() ? std::binary_search(set.begin(), set.end(), code) : IsSpace(code);
+  };
+  return text.Slice(Stripped(text, {0, text.size()}, side, is_in));
+}
+
+std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side side) {
+  std::vector<MarkedText> parts;
+  ByteRange rest = Stripped(text, {0, text.size()}, side, IsSpace);
+  while (rest.begin < rest.end && parts.size() < Limit(most)) {
+    parts.push_back(text.Slice(TakeWord(text, side, &rest)));
+  }
+  // What is left once `most` is reached keeps the space at its other end.
+  if (rest.begin < rest.end) parts.push_back(text.Slice(rest));
+  if (side == Side::kRight) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator, int64_t most,
+                                Side side) {
+  std::vector<MarkedText> parts;
+  const std::string_view whole = text.text();
+  ByteRange rest{0, text.size()};
+  while (parts.size() < Limit(most)) {
+    if (side == Side::kLeft) {
+      const size_t at = whole.find(separator, rest.begin);
+      if (at == whole.npos) break;
+      parts.push_back(text.Slice({rest.begin, at}));
+      rest.begin = at + separator.size();
+    } else {
+      if (rest.end < separator.size()) break;
+      const size_t at = whole.rfind(separator, rest.end - separator.size());
+      if (at == whole.npos) break;
+      parts.push_back(text.Slice({at + separator.size(), rest.end}));
+      rest.end = at;
+    }
+  }
+  parts.push_back(text.Slice(rest));
+  if (side == Side::kRight) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+size_t CountOf(std::string_view text, std::string_view part) {
+  if (part.empty()) return CountCharacters(text) + 1;
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+    ++count;
+  }
+  return count;
+}
+
+size_t CountSpaces(std::string_view text) {
+  size_t count = 0;
+  while (!text.empty()) {
+    const Utf8Character character = FirstCharacter(text);
+    count += IsSpace(character.code) ? 1 : 0;
+    text.remove_prefix(character.size);
+  }
+  return count;
+}
+
+size_t BytesAfterReplace(const MarkedText& text, std::string_view from, const MarkedText& to,
+                         int64_t most) {
+  const size_t count = std::min(CountOf(text.text(), from), Limit(most));
+  size_t added = 0;
+  if (__builtin_mul_overflow(count, to.size(), &added)) added = SIZE_MAX / 2;
+  return text.size() + added;
+}
+
+MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedText& to,
+                   int64_t most) {
+  MarkedText out;
+  const std::string_view whole = text.text();
+  size_t at = 0, count = 0;
+  while (count < Limit(most)) {
+    if (from.empty()) {
+      if (count > 0) {
+        if (at == whole.size()) break;
+        const size_t size = FirstCharacter(whole.substr(at)).size;
+        out.Append(text, {at, at + size});
+        at += size;
+      }
+    } else {
+      const size_t found = whole.find(from, at);
+      if (found == whole.npos) break;
+      out.Append(text, {at, found});
+      at = found + from.size();
+    }
+    out.Append(to);
+    ++count;
+  }
+  out.Append(text, {at, whole.size()});
+  return out;
+}
+
+MarkedText Changed(const MarkedText& text, std::string changed) {
+  return MarkedText(std::move(changed), text.HasRequestText());
+}
+
+MarkedText Concatenated(const std::vector<MarkedText>& parts, const MarkedText& between) {
+  MarkedText out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) out.Append(between);
+    out.Append(parts[i]);
+  }
+  return out;
+}
+
+}  // namespace outrider::jinja

@@ -1,0 +1,38 @@
+// What Python's methods of str do with one text, for methods and filters alike. Parts that are kept
+// keep their marks; a text whose characters change is the request's as a whole if any of it was.
+//
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/text/jinja/marked_text.h"
+
+namespace outrider::jinja {
+
+enum class Side { kLeft, kRight, kBoth };
+
+// Without characters of `chars` (nullopt: space) at its ends.
+MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, Side side);
+// str.split and str.rsplit: at runs of space, at most `most` times (negative: any number), from
+// `side`, kLeft or kRight.
+std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side side);
+// The same at `separator`. REQUIRES: it is not empty.
+std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator, int64_t most,
+                                Side side);
+// How often `part` is in `text`, without overlaps; an empty one is around every character.
+size_t CountOf(std::string_view text, std::string_view part);
+size_t CountSpaces(std::string_view text);
+// `most`: replacements; negative: any number. An empty `from` is found around every character.
+size_t BytesAfterReplace(const MarkedText& text, std::string_view from, const MarkedText& to,
+                         int64_t most);
+MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedText& to,
+                   int64_t most);
+// `text` changed to `changed`.
+MarkedText Changed(const MarkedText& text, std::string changed);
+MarkedText Concatenated(const std::vector<MarkedText>& parts, const MarkedText& between);
+
+}  // namespace outrider::jinja

@@ -1,0 +1,197 @@
+// The values of a template: Python's, as far as templates see them. Strings, sequences and
+// dictionaries never change once they are made, as in Jinja's immutable sandbox; copies share them.
+//
+// Thread: a value is used by one thread at a time, but for strings, which any may share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/text/jinja/marked_text.h"
+
+namespace outrider::jinja {
+
+struct String;
+struct Sequence;
+class Dict;
+struct Namespace;
+struct Macro;
+class Loop;
+struct Function;
+
+// How large a value is when it is walked: what it holds twice counts twice.
+struct Extent {
+  int depth = 0;      // levels of sequences and dictionaries in each other
+  size_t weight = 1;  // values, and one more for 64 bytes of text
+};
+inline constexpr Extent kMaxExtent = {64, size_t{1} << 22};
+
+class Value {
+ public:
+  enum class Kind {  // in the order of `Variant`
+    kUndefined,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kSequence,
+    kDict,
+    kNamespace,
+    kMacro,
+    kLoop,
+    kFunction,
+  };
+
+  Value() : Value(None{}) {}
+  // `why`: what an error about its use says ("'x' is undefined").
+  static Value Undefined(std::string why);
+  static Value Bool(bool value) { return Value(value); }
+  static Value Int(int64_t value) { return Value(value); }
+  static Value Float(double value) { return Value(value); }
+  // REQUIRES: well-formed UTF-8.
+  static Value Text(std::string text, bool from_request = false);
+  static Value Text(MarkedText text);
+  static Value Of(std::shared_ptr<const String> string) { return Value(std::move(string)); }
+  static Value Of(std::shared_ptr<Sequence> sequence) { return Value(std::move(sequence)); }
+  static Value Of(std::shared_ptr<const Dict> dict) { return Value(std::move(dict)); }
+  static Value Of(std::shared_ptr<const Function> function) { return Value(std::move(function)); }
+  // Owned by the rendering; they die with it.
+  static Value Of(Namespace* space) { return Value(space); }
+  static Value Of(Macro* macro) { return Value(macro); }
+  static Value Of(Loop* loop) { return Value(loop); }
+
+  Kind kind() const { return static_cast<Kind>(data_.index()); }
+  bool Is(Kind kind) const { return this->kind() == kind; }
+  bool is_none() const { return Is(Kind::kNone); }
+  bool is_undefined() const { return Is(Kind::kUndefined); }
+  bool is_string() const { return Is(Kind::kString); }
+
+  // REQUIRES: the kind.
+  const std::string& undefined_reason() const { return *std::get<UndefinedReason>(data_); }
+  bool boolean() const { return std::get<bool>(data_); }
+  int64_t integer() const { return std::get<int64_t>(data_); }
+  double real() const { return std::get<double>(data_); }
+  const String& string() const { return *std::get<std::shared_ptr<const String>>(data_); }
+  const MarkedText& marked() const;
+  const std::string& text() const { return marked().text(); }
+  Sequence& sequence() const { return *std::get<std::shared_ptr<Sequence>>(data_); }
+  const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
+  Namespace* space() const { return std::get<Namespace*>(data_); }
+  Macro* macro() const { return std::get<Macro*>(data_); }
+  Loop* loop() const { return std::get<Loop*>(data_); }
+  const Function& function() const { return *std::get<std::shared_ptr<const Function>>(data_); }
+
+  // An integer, or a boolean as 0 or 1, as Python takes one for the other.
+  std::optional<int64_t> AsInt() const;
+  // The same and floats.
+  std::optional<double> AsNumber() const;
+  // Whether both are one object: Python's `is`.
+  bool IsSameObject(const Value& other) const { return data_ == other.data_; }
+  Extent extent() const;
+
+ private:
+  struct None {
+    bool operator==(const None&) const = default;
+  };
+  using UndefinedReason = std::shared_ptr<const std::string>;
+  using Variant =
+      std::variant<UndefinedReason, None, bool, int64_t, double, std::shared_ptr<const String>,
+                   std::shared_ptr<Sequence>, std::shared_ptr<const Dict>, Namespace*, Macro*,
+                   Loop*, std::shared_ptr<const Function>>;
+
+  template <class T>
+  explicit Value(T data) : data_(std::move(data)) {}
+
+  Variant data_;
+};
+
+struct String {
+  MarkedText marked;
+  // Made by `safe` or `escape`: Jinja escapes what is added to it.
+  bool markup = false;
+};
+
+// All that Python has between a list and an iterator.
+struct Sequence {
+  enum class Flavor {
+    kList,
+    kTuple,
+    kGroup,  // of groupby: a tuple that is also .grouper and .list
+    kRange,
+    kKeys,
+    kValues,
+    kItems,      // these three: a dictionary's
+    kGenerator,  // gives each item once, has no length
+  };
+  Flavor flavor = Flavor::kList;
+  std::vector<Value> items;
+  size_t next = 0;  // kGenerator: the first item not given yet
+  Extent extent;
+
+  bool HasLength() const { return flavor != Flavor::kGenerator; }
+  // Can be subscripted by position.
+  bool IsIndexed() const { return flavor <= Flavor::kRange; }
+};
+
+// Keys in the order in which they came, found in constant time.
+class Dict {
+ public:
+  struct Entry {
+    Value key;
+    Value value;
+  };
+
+  // REQUIRES: IsHashable(key). Replaces the value of a key that is there already.
+  void Set(Value key, Value value);
+  // nullptr where there is none. REQUIRES: IsHashable(key).
+  const Value* Find(const Value& key) const;
+  const Value* Find(std::string_view key) const;
+  const std::vector<Entry>& entries() const { return entries_; }
+  size_t size() const { return entries_.size(); }
+  const Extent& extent() const { return extent_; }
+
+ private:
+  std::optional<size_t> IndexOf(const Value& key) const;
+
+  std::vector<Entry> entries_;
+  std::unordered_multimap<size_t, size_t>
+      index_;  // hash of a key to its entry; once there are many
+  Extent extent_ = {1, 1};
+};
+
+// What a template's own objects are; the rendering owns them.
+struct Namespace {
+  std::vector<std::pair<std::string, Value>> attributes;
+
+  const Value* Find(std::string_view name) const;
+  void Set(std::string_view name, Value value);
+};
+
+// kInvalidArgument for what is beyond kMaxExtent.
+Result<Value> NewSequence(Sequence::Flavor flavor, std::vector<Value> items);
+Result<Value> NewList(std::vector<Value> items);
+Result<Value> NewTuple(std::vector<Value> items);
+Result<Value> NewGenerator(std::vector<Value> items);
+Result<Value> NewDict(Dict dict);
+
+bool IsTrue(const Value& value);
+bool IsHashable(const Value& value);
+// Of values that are equal it is equal. REQUIRES: hashable.
+size_t HashOf(const Value& value);
+// Python's ==.
+bool IsEqual(const Value& a, const Value& b);
+// Python's <. kInvalidArgument for kinds that have no order.
+Result<bool> IsLess(const Value& a, const Value& b);
+// "int", "str", "list": the type's name in Python.
+std::string_view TypeName(const Value& value);
+
+}  // namespace outrider::jinja

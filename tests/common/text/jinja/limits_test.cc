@@ -1,0 +1,144 @@
+// A template that asks for too much is refused before the work is done, and leaves nothing behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/text/jinja/evaluator.h"
+#include "common/text/jinja/parser.h"
+#include "tests/common/text/jinja/rendering.h"
+#include "tests/support/allocation_watch.h"
+
+namespace outrider::jinja {
+namespace {
+
+using outrider::testing::AllocationWatch;
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+
+std::string Repeated(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+TEST(Limits, StepsEndWhateverRepeats) {
+  const RenderLimits limits{.steps = 10'000};
+  for (const char* source : {
+           "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}",
+           "{% for a in range(99999) %}{{ 1 + 1 }}{% endfor %}",
+           "{{ range(99999) | map('string') | list | length }}",
+           "{{ range(99999) | select('odd') | sum }}",
+           "{% set x = range(9999) | list %}{{ x == (range(9999) | list) }}{{ 5 in x }}",
+           "{% set x = 'a' * 100000 %}{{ x is upper }}{{ x is lower }}{{ x is upper }}",
+           "{{ range(9999) | map('abs') | sort | first }}",
+       }) {
+    EXPECT_THAT(ErrorOf(source, "", limits), HasSubstr("more than 10000 steps")) << source;
+  }
+  EXPECT_EQ(ErrorOf("{% for a in range(1000) %}{{ a }}{% endfor %}", "", limits), "");
+}
+
+TEST(Limits, BytesAreCountedBeforeTheyAreMade) {
+  const RenderLimits limits{.value_bytes = 1 << 20};
+  for (const char* source : {
+           "{{ ('a' * 10 ** 12) | length }}",
+           "{{ ('a' * 9223372036854775807) | length }}",
+           "{{ ([1] * 10 ** 12) | length }}",
+           "{{ 'a'.center(10 ** 12) }}",
+           "{{ 'a'.ljust(9223372036854775807) }}",
+           "{{ 'a'.zfill(10 ** 12) }}",
+           "{{ 'a\nb' | indent(10 ** 12) }}",
+           "{{ ('a' * 20000).replace('a', 'b' * 20000) }}",
+           "{{ ('a' * 20000) | replace('', 'b' * 20000) }}",
+           "{{ ('a' * 20000) | join('b' * 20000) }}",
+           "{{ ('b' * 20000).join('a' * 20000) }}",
+           "{{ [1] | batch(10 ** 12, 'x') | list | length }}",
+           "{{ [1] | slice(10 ** 12) | list | length }}",
+           "{{ ('a ' * 100000).split() | length }}",
+           "{{ ('a,' * 100000).split(',') | length }}",
+           "{{ ('a' * 200000) | list | length }}",
+           "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
+           "endfor %}",
+           "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
+           "endfor %}",
+           "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = [ns.x] | tojson ~ "
+           "ns.x %}{% endfor %}",
+           "{% for i in range(90000) %}{% macro m() %}{% endmacro %}{% endfor %}",
+           "{% for i in range(90000) %}{% set x = namespace(a=i) %}{% endfor %}",
+       }) {
+    const AllocationWatch watch;
+    EXPECT_THAT(ErrorOf(source, "", limits), HasSubstr("more than 1048576 bytes")) << source;
+    if (AllocationWatch::kCounts) {
+      EXPECT_LT(watch.peak(), 32 << 20) << source;
+      EXPECT_LT(watch.held(), 1 << 20) << source;
+    }
+  }
+}
+
+TEST(Limits, OutputHasALimit) {
+  const std::string user(1000, 'x');
+  const RenderLimits limits{.output_bytes = 2000};
+  EXPECT_EQ(ErrorOf("{{ user }}{{ user }}", user, limits), "");
+  EXPECT_THAT(ErrorOf("{{ user }}{{ user }}.", user, limits), HasSubstr("more than 2000 bytes"));
+}
+
+TEST(Limits, NestingOfTemplatesHasALimit) {
+  EXPECT_THAT(Template::Parse(std::string(kMaxTemplateBytes + 1, 'a')).status().message(),
+              HasSubstr("1048577 bytes, at most 1048576"));
+  const int kMany = 100'000;
+  for (const std::string& source : {
+           "{{ " + std::string(kMany, '(') + "1" + std::string(kMany, ')') + " }}",
+           "{{ " + std::string(kMany, '[') + std::string(kMany, ']') + " }}",
+           "{{ " + Repeated("not ", kMany) + "1 }}",
+           "{{ " + Repeated("- ", kMany) + "1 }}",
+           "{{ " + Repeated("1 if 1 else ", kMany / 2) + "1 }}",
+           Repeated("{% if 1 %}", kMany / 2),
+           "{% set " + std::string(kMany, '(') + "a" + std::string(kMany, ')') + " %}",
+       }) {
+    EXPECT_THAT(ErrorOf(source), HasSubstr("nested deeper than 64 levels")) << source.substr(0, 40);
+  }
+  for (const std::string& source :
+       {"{{ 1" + Repeated(" + 1", kMany) + " }}", "{{ x" + Repeated(".x", kMany) + " }}",
+        "{{ x" + Repeated("|abs", kMany) + " }}"}) {
+    EXPECT_THAT(ErrorOf(source), HasSubstr("more than 200 levels")) << source.substr(0, 40);
+  }
+}
+
+TEST(Limits, RecursionOfMacrosAndLoopsHasALimit) {
+  for (const char* source : {
+           "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+           "{% macro m() %}{% if 1 %}{% call m() %}{% endcall %}{% endif %}{{ caller }}{% endmacro "
+           "%}{{ m() }}",
+           "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+       }) {
+    EXPECT_THAT(ErrorOf(source), HasSubstr("deeper than 600 levels")) << source;
+  }
+}
+
+TEST(Limits, ValuesInEachOtherHaveALimit) {
+  EXPECT_THAT(ErrorOf("{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] "
+                      "%}{% endfor %}"),
+              HasSubstr("nested deeper than 64 levels"));
+  // A list that holds another one twice, 60 times over, is small and has 2^60 values.
+  for (const char* pair : {"[ns.x, ns.x]", "(ns.x, ns.x)", "{'a': ns.x, 'b': ns.x}"}) {
+    EXPECT_THAT(ErrorOf("{% set ns = namespace(x=1) %}{% for i in range(60) %}{% set ns.x = " +
+                        std::string(pair) + " %}{% endfor %}"),
+                HasSubstr("more than 4194304 values"));
+  }
+}
+
+TEST(Limits, ObjectsThatHoldEachOtherAreFreed) {
+  const AllocationWatch watch;
+  EXPECT_EQ(
+      ErrorOf("{% set ns = namespace() %}{% set ns.self = ns %}{% set ns.list = [ns] %}"
+              "{% macro m() %}{{ m }}{% endmacro %}{% set ns.m = m %}"
+              "{% for i in [1] %}{% set ns.loop = loop %}{{ loop.changed(loop) }}{% endfor %}"),
+      "");
+  if (AllocationWatch::kCounts) {
+    EXPECT_EQ(watch.held(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace outrider::jinja

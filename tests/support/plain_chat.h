@@ -1,0 +1,14 @@
+// A chat template for tests of what is not the template: a line a message.
+#pragma once
+
+#include "common/text/chat_template.h"
+
+namespace outrider::testing {
+
+inline ChatTemplate PlainChatTemplate() {
+  return ChatTemplate::FromText(
+      "{% for message in messages %}{{ message.role + ': ' + message.content + '\n' }}{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}");
+}
+
+}  // namespace outrider::testing

@@ -112,6 +112,7 @@ TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
   ASSERT_TRUE(
       MakeCheckpoint(model, {.vocab_size = 300, .dtype = Dtype::kF32, .tokenizer = true}).ok());
   std::ofstream(model + "/generation_config.json") << R"({"temperature": 0, "max_new_tokens": 5})";
+  std::ofstream(model + "/chat_template.jinja") << "\n{% new %}";  // refuses chats, not the start
   v1::GenerateRequest request;
   request.set_text("abc");
   request.mutable_stop()->set_ignore_eos(true);
@@ -127,7 +128,8 @@ TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
   EXPECT_EQ(greedy[0].size(), 5u);
   EXPECT_EQ(greedy[0], greedy[1]);
   EXPECT_THAT(log_, AllOf(HasSubstr("max_new_tokens=5"), HasSubstr("--weights f32 keeps them"),
-                          HasSubstr("chat_template=\"none, chats are refused: "), HasSubstr("ends_texts=1:</s>")));
+                          HasSubstr("chats are refused: "), HasSubstr("line 2: '{% new %}'"),
+                          HasSubstr("ends_texts=1:</s>")));
   request.mutable_stop()->set_max_tokens(40);
   const auto sampled = texts({"--generation-config", "none"});
   EXPECT_EQ(sampled[0].size(), 40u);

@@ -42,7 +42,7 @@ std::string BenchTable(const BenchReport& report) {
   }
   if (report.requests_refused > 0) {
     AddRow(&table, "  of these refused", std::to_string(report.requests_refused));
-    AddRow(&table, "  ms mean/p50/p95/p99", Row(report.refusal_ms));
+    AddRow(&table, "  ms to it mean/p50/p95/p99", Row(report.refusal_ms));
   }
   AddRow(&table, "requests started per second", Number(report.started_per_second, 1));
   AddRow(&table, "seconds", Number(report.seconds, 2));

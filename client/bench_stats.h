@@ -44,8 +44,8 @@ struct RequestRecord {
   uint64_t drafted_rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
-  // Where the server chose the plans; of what drafted: "plain", "draft" (a drafter), "lookup",
-  // "suffix".
+  // By what drafted them, where the server chose the plans: "plain" (nobody), "draft" (a drafter),
+  // "lookup", "suffix".
   std::map<std::string, uint64_t> rounds_by_proposer;
 
   // Turned away for want of room before it began.

@@ -20,10 +20,15 @@ while (($#)); do
   esac
 done
 
+[[ $prompts =~ ^[1-8]$ ]] || { echo "demo: --prompts is 1 to 8" >&2; exit 2; }
+[[ $repetitions =~ ^[1-9][0-9]?$ ]] || { echo "demo: --repetitions is 1 to 99" >&2; exit 2; }
+
 pair=models/default
 logs=$(mktemp -d)
 pids=()
+stream=
 clean_up() {
+  if [[ -n $stream ]]; then kill "$stream" 2>/dev/null || true; fi
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
   if (($1 != 0)) && [[ -z $verdict_signal ]]; then tail -n 5 "$logs"/*.log >&2 2>/dev/null || true; fi
@@ -97,9 +102,10 @@ if [[ $device == cpu ]] && ((${#cores[@]} < 2)); then
 fi
 
 # The prompts of a domain: the first ones are measured, the last two only warm up.
-domain_prompts() { grep "\"domain\": \"$1\"" $pair/prompts.jsonl; }
+domain_prompts() { grep "\"domain\": \"$1\"" $pair/prompts.jsonl >"$logs/prompts"; }
 prompt_text() {
-  domain_prompts "$1" | head -n 1 | sed -E 's/.*"prompt": "(.*)", "max_tokens".*/\1/'
+  domain_prompts "$1"
+  head -n 1 "$logs/prompts" | sed -E 's/.*"prompt": "(.*)", "max_tokens".*/\1/'
 }
 domains=(stories maths functions records edits)
 
@@ -134,8 +140,9 @@ echo
 echo "== The same held-out prompts without speculation, with fixed drafts, and as the controller chooses;"
 echo "   temperature 0.8, one request at a time, each text to its end"
 for domain in "${domains[@]}"; do
-  domain_prompts "$domain" | head -n "$prompts" >"$logs/$domain.jsonl"
-  domain_prompts "$domain" | tail -n 2 >>"$logs/warm-up.jsonl"
+  domain_prompts "$domain"
+  head -n "$prompts" "$logs/prompts" >"$logs/$domain.jsonl"
+  tail -n 2 "$logs/prompts" >>"$logs/warm-up.jsonl"
 done
 echo "   (two other prompts of each domain first, for caches and the controller)"
 for way in "${ways[@]}"; do measure "$logs/warm-up.jsonl" "$way"; done
@@ -200,11 +207,12 @@ stream=$!
 until [[ -s $logs/stream.txt ]]; do # no pause: the whole stream may take less than one
   kill -0 "$stream" 2>/dev/null || fail "nothing was streamed"
 done
-at=$(wc -c <"$logs/stream.txt")
 kill -9 "$drafter"
 { wait "$drafter" || true; } 2>/dev/null
+at=$(wc -c <"$logs/stream.txt")
 unset 'pids[-1]'
 wait "$stream" || fail "the stream broke off"
+stream=
 end=$(wc -c <"$logs/stream.txt")
 if ((end > at)); then
   echo "killed after $at bytes of text; the stream went on without it to its end, at $end"

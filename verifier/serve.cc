@@ -131,7 +131,9 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   // Drafts have some rows; of a model so slow that this is not enough, steps will tell.
   constexpr int kMostRows = 16;
   constexpr double kMostSeconds = 0.5;
-  OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
+  if (options.policy == "adaptive") {
+    OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
+  }
   LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template);
   return loaded;
 }

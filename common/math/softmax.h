@@ -45,8 +45,7 @@ struct RowEntry {
   float value = 0;
 };
 
-// The order of the largest first, ties by rising id. No function, which sorting would call by its
-// address.
+// The order of the largest first, ties by rising id. A function object, so that sorting inlines it.
 inline constexpr auto LargerFirst = [](const RowEntry& a, const RowEntry& b) {
   return a.value != b.value ? a.value > b.value : a.id < b.id;
 };

@@ -71,7 +71,12 @@ Result<Quantization> ReadQuantization(const JsonValue& field) {
   const JsonValue method = field["quant_method"];
   if (!method.Is("compressed-tensors")) return (method.absent() ? field : method).Unsupported();
   OUTRIDER_TRY(MustSay(field["format"], std::string_view("int-quantized")));
-  OUTRIDER_TRY(MustBe(field["quantization_status"], "compressed"));
+  // Some files of compressed weights say "frozen".
+  if (!field["quantization_status"].Is("frozen")) {
+    OUTRIDER_TRY(MustBe(field["quantization_status"], "compressed"));
+  }
+  const JsonValue transforms = field["transform_config"];
+  if (!transforms.is_null() && transforms.size() > 0) return transforms.Unsupported();
   OUTRIDER_TRY(MustBeNull(field["kv_cache_scheme"]));
   OUTRIDER_TRY(MustBe(field["sparsity_config"]["format"], "dense"));
   const JsonValue groups = field["config_groups"];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -9,12 +10,13 @@
 namespace outrider {
 namespace {
 
-Status RunPass(Model* model, int rows) {
+// A pass of a new sequence's first `rows` tokens; computes the logits of the last `logit_rows`.
+Status RunPass(Model* model, int rows, int logit_rows) {
   const std::vector<TokenId> tokens(static_cast<size_t>(rows), 0);
-  const int32_t last_row = rows - 1;
+  std::vector<int32_t> last(static_cast<size_t>(logit_rows));
+  std::iota(last.begin(), last.end(), rows - logit_rows);
   const SequenceId sequence = model->NewSequence();
-  const ForwardSequence share = {
-      .sequence = sequence, .tokens = tokens, .logit_rows = {&last_row, 1}};
+  const ForwardSequence share = {.sequence = sequence, .tokens = tokens, .logit_rows = last};
   ForwardOutput output;
   Status ran = model->Forward({&share, 1}, /*want_hidden=*/false, &output);
   model->Release(sequence);
@@ -32,7 +34,7 @@ int MostRows(const Model& model) {
 Status WarmUp(Model* model, int most_rows) {
   int rows = std::min(most_rows, MostRows(*model));
   while (rows > 0) {
-    OUTRIDER_TRY(RunPass(model, rows));
+    OUTRIDER_TRY(RunPass(model, rows, /*logit_rows=*/1));
     // Algorithms are chosen for powers of two.
     rows = static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
   }
@@ -44,12 +46,17 @@ Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double mos
   const SteadyClock clock;
   const Time begin = clock.Now();
   std::vector<PassTime> times;
-  for (int repetition = 0; repetition < 2; ++repetition) {
-    for (int rows = 1; rows <= most; rows *= 2) {
+  // A device that runs passes as graphs makes them of the second pass of a kind.
+  constexpr int kRepetitions = 3;
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    size_t at = 0;
+    for (int rows = 1; rows <= most; rows *= 2, ++at) {
       const Time start = clock.Now();
       if (Seconds(start - begin) >= most_seconds) return times;
-      OUTRIDER_TRY(RunPass(model, rows));
-      times.push_back({rows, Seconds(clock.Now() - start)});
+      OUTRIDER_TRY(RunPass(model, rows, /*logit_rows=*/rows));
+      const double seconds = Seconds(clock.Now() - start);
+      if (at == times.size()) times.push_back({rows, seconds});
+      times[at].seconds = std::min(times[at].seconds, seconds);
     }
   }
   return times;

@@ -20,8 +20,8 @@ struct PassTime {
   double seconds = 0;
 };
 
-// Times passes of 1, 2, 4, .. `most_rows` tokens, twice over, until they have taken `most_seconds`
-// in all: what rows cost, before the first request. REQUIRES: it has been warmed up.
+// What passes of 1, 2, 4, .. `most_rows` tokens cost that are all scored, as a draft's are: the
+// fastest of three each, as far as `most_seconds` go. REQUIRES: it has been warmed up.
 Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds);
 
 }  // namespace outrider

@@ -229,6 +229,12 @@ class Loader {
                                                      int64_t columns) {
     std::vector<int8_t> integers;
     std::vector<float> scales;
+    size_t bytes = 0;
+    for (const Part& part : parts) {
+      const SafetensorsEntry* const entry = checkpoint_.Entry(part.name);
+      if (entry != nullptr) bytes += entry->bytes.size();
+    }
+    integers.reserve(bytes);
     for (const Part& part : parts) {
       OUTRIDER_TRY(AppendIntegers(part, columns, &integers));
       OUTRIDER_ASSIGN(const TensorView view, Find(Scales(part), {part.rows, 1}));
@@ -250,7 +256,7 @@ class Loader {
       values[i] = static_cast<float>(integers[i]) * scales[i / static_cast<size_t>(columns)];
     }
     const TensorView view = {values.data(), Dtype::kF32, {matrix.rows, columns}};
-    OUTRIDER_TRY(CheckFits(parts.front().name, view, type_));
+    OUTRIDER_TRY(CheckFits(Listed(parts), view, type_));
     return Pack(view, type_, parts);
   }
 

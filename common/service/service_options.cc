@@ -183,9 +183,8 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
                              .page_tokens = kPageTokens,
                              .max_batch_tokens = max_batch_tokens},
                             progress));
-  // A CPU has memory to touch, of which few rows touch most; more would take it seconds.
-  constexpr int kCpuRows = 16;
-  OUTRIDER_TRY(WarmUp(model.get(), OnCpu(options) ? kCpuRows : max_batch_tokens));
+  // A CPU has memory to touch, of which one row touches most.
+  OUTRIDER_TRY(WarmUp(model.get(), OnCpu(options) ? 1 : max_batch_tokens));
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},

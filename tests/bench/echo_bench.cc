@@ -8,6 +8,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,7 +100,12 @@ int Main(int argc, char** argv) {
   // Before this process has threads.
   const pid_t server = fork();
   if (server < 0) return 1;
-  if (server == 0) Serve(ends[1], server_core);
+  if (server == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[0]);
+    Serve(ends[1], server_core);
+  }
+  close(ends[1]);
   if (client_core >= 0) Pin(client_core);
   int port = 0;
   const bool told = read(ends[0], &port, sizeof port) == sizeof port;

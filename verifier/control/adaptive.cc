@@ -80,10 +80,17 @@ double Adaptive::Correction(int index, double unit) const {
          (faded * f.modelled + kTuning.time_prior * unit);
 }
 
+double Adaptive::Forgive(double plain_rounds) {
+  const double forgiven = std::clamp(kTuning.most_forgiven - forgiven_, 0.0, plain_rounds);
+  forgiven_ += forgiven;
+  return forgiven;
+}
+
 void Adaptive::Account(double plain_rounds, int emitted) {
   ++rounds_;
   deficit_ = kTuning.ledger_discount * deficit_ + plain_rounds - emitted;
   served_ = kTuning.ledger_discount * served_ + emitted;
+  forgiven_ *= kTuning.ledger_discount;
 }
 
 double Adaptive::Budget(double remaining) const {

@@ -47,7 +47,7 @@ class Adaptive final : public Policy {
     Belief pooled = IgnorantBelief();  // all sessions taken for one
     Belief seen{};                     // mean of sessions' beliefs: how they differ
     double rounds = 0;                 // behind `seen`, bounded
-    double measured = 0;               // seconds of rounds, discounted by all families' rounds
+    double measured = 0;               // seconds of rounds, discounted by every chosen round
     double modelled = 0;               // of the same rounds
     int64_t timed = 0;                 // the round of the policy that they are discounted up to
   };
@@ -63,6 +63,9 @@ class Adaptive final : public Policy {
   double Correction(int family, double unit) const;
   // By what measured and modelled seconds have faded since they were last touched.
   double Faded(const Family& family) const;
+  // A round with a draft stalled for as long as so many plain ones take: how many of them are not
+  // charged to drafting.
+  double Forgive(double plain_rounds);
   // A round that took as long as so many plain ones.
   void Account(double plain_rounds, int emitted);
   // Plain rounds that may be lost by the end of a request that can emit so many tokens.
@@ -78,8 +81,9 @@ class Adaptive final : public Policy {
   Belief all_seen_{};  // sum over families of rounds * seen
   double all_rounds_ = 0;
   double deficit_ = 0;
-  double served_ = 0;  // tokens, faded like the deficit
-  int64_t rounds_ = 0;
+  double served_ = 0;    // tokens, faded like the deficit
+  double forgiven_ = 0;  // plain rounds, faded likewise
+  int64_t rounds_ = 0;   // that were chosen
   int64_t pending_ = 0;
   double pledged_ = 0;  // plain rounds that pending ones may lose
 };

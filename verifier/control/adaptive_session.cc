@@ -262,9 +262,13 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
     }
     // The model lets all sessions of a step draft: what this one's rows cost the others is in it,
     // and not in what was measured. Stalls meet plain rounds as well, which count as what they
-    // usually take: what drafts usually take is in the correction.
+    // usually take.
     const double usual = choice.seconds * shared_.Correction(facts.family, choice.plain_seconds);
-    seconds = std::max(seconds, std::min(outcome.seconds, kTuning.most_stall * usual));
+    const double stalled = outcome.seconds - kTuning.stall * usual;
+    seconds = std::max(seconds, outcome.seconds);
+    if (drafts && stalled > 0) {
+      seconds -= choice.plain_seconds * shared_.Forgive(stalled / choice.plain_seconds);
+    }
   }
   shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.accepted + 1);
 }

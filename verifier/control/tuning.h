@@ -43,13 +43,16 @@ struct AdaptiveTuning {
 
   // Measured over modelled seconds of a family: against noise.
   //
-  // Of a round of any family: a hundred are remembered, so that a family that was slow while the
-  // machine was busy is not left out for good.
+  // Of a chosen round, of whatever family: a hundred are remembered, so that a family that was slow
+  // while the machine was busy is not left out for good.
   double time_discount = 0.99;
   // Plain rounds that took what the cost model says.
   double time_prior = 4;
-  // Of what a round usually takes: what one that stalls is charged at most.
-  double most_stall = 2;
+  // Of what a round usually takes: what is beyond is a stall.
+  double stall = 2;
+  // Plain rounds that stalls may cost without being charged, as many fade as the ledger forgets. A
+  // single one must not keep drafts away for a thousand tokens, nor may they hide what drafts cost.
+  double most_forgiven = 32;
 
   // What trying an arm is worth. Higher: more is tried, and more is lost by it.
   //

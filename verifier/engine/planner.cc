@@ -329,7 +329,8 @@ Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
       store_(options_.store) {
   for (const PassTime& pass : options_.passes) {
     controller_->costs().ObserveStep(pass.rows, /*context=*/0, pass.seconds);
-    steps_ = kFirstSteps;
+    // A row alone does not tell what more of them cost.
+    if (pass.rows > 1) steps_ = kFirstSteps;
   }
 }
 

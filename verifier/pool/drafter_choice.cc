@@ -25,6 +25,13 @@ bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens, Time now
 
 }  // namespace
 
+std::optional<double> ConnectedDrafter::NetworkSeconds() const {
+  constexpr uint64_t kEnough = 16;
+  const std::optional<double> median = network.Get();
+  if (network.count() < kEnough) return median;
+  return std::max({*median, punctuality.round_trip().mean - drafting.mean, 0.0});
+}
+
 double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions) {
   const Estimate& round_trip = drafter.punctuality.round_trip();
   // A new drafter shows with one session what it can do, before it gets more than others.

@@ -35,9 +35,12 @@ struct ConnectedDrafter {
   Punctuality punctuality;
   // Parts that may still come for plans that were closed or went on without their draft.
   uint64_t crossing_parts = 0;
-  Estimate drafting;                      // of punctuality's round trip, the drafter's own part
-  Estimate depth;                         // of that, for one depth
-  RecentMedian network;                   // of a round trip, the rest
+  Estimate drafting;     // of punctuality's round trip, the drafter's own part
+  Estimate depth;        // of that, for one depth
+  RecentMedian network;  // of a round trip, the rest
+  // The network's part of a round trip, as far as it is known: the smoothed mean, which a stall
+  // among the first measurements moves for long, once there are enough of them.
+  std::optional<double> NetworkSeconds() const;
   std::vector<SessionVerdict> decisions;  // of this step, sent as one message
 };
 

@@ -179,9 +179,7 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
   if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return Status();
   const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
-  const double drafting = std::clamp(part.seconds, 0.0, round_trip);
-  drafter.drafting.Add(drafting);
-  drafter.network.Add(round_trip - drafting);
+  drafter.drafting.Add(std::clamp(part.seconds, 0.0, round_trip));
   assignment->overdue = {};
   assignment->fresh = false;
   return Status();
@@ -206,7 +204,8 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
     drafter.drafting.Add(drafting);
     drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
-    drafter.network.Add(round_trip - drafting);
+    // MarkLate has counted a late one.
+    if (!assignment.asked.late) drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;
     if (metrics_ != nullptr) {
       metrics_->draft_round_trip_seconds.Observe(round_trip);
@@ -395,7 +394,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
   if (timing.trial && !drafter.punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
   timing.acceptance_head = drafter.hello.acceptance_head;
   timing.model = drafter.hello.model;
-  timing.network = drafter.network.Get().value_or(DraftTiming::kUnknown);
+  timing.network = drafter.NetworkSeconds().value_or(DraftTiming::kUnknown);
   if (drafter.depth.measured) timing.depth = drafter.depth.mean;
   return timing;
 }

@@ -1,5 +1,6 @@
 // What a time usually is: the median of its last five measurements. A stall of the machine, as
-// processes that have just started have them, does not move it; a change does after three.
+// processes that have just started have them, does not move it; a change does after three. Two
+// stalls in five do not show in it either: it is no mean.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,8 @@ class RecentMedian {
     if (seconds > Get().value_or(0)) Add(seconds);
   }
 
+  // How many measurements there were, ever.
+  uint64_t count() const { return added_; }
   // Of an even number of measurements the lower one in the middle; nullopt without any.
   std::optional<double> Get() const {
     if (added_ == 0) return std::nullopt;
@@ -36,7 +39,7 @@ class RecentMedian {
   static constexpr size_t kRecent = 5;
 
   std::array<double, kRecent> recent_{};
-  uint64_t added_ = 0;
+  uint64_t added_ = 0;  // ever
 };
 
 }  // namespace outrider

@@ -69,7 +69,7 @@ class PanelMatrix final : public PackedMatrix {
   size_t panel_bytes() const { return static_cast<size_t>(words()) * kPanelOutputs * 4; }
   const char* panels() const { return panels_.data(); }
 
-  // Of 8-bit integers only, [panel_count * 32] each: what one is worth, and the sum of them.
+  // Of 8-bit integers only, [panel_count * 32] each: an output's scale and the sum of its integers.
   const float* scales() const { return reinterpret_cast<const float*>(rows_.data()); }
   const int32_t* sums() const {
     return reinterpret_cast<const int32_t*>(scales() + panel_count() * kPanelOutputs);
@@ -91,7 +91,7 @@ class PanelMatrix final : public PackedMatrix {
   void FillPanels(int threads, const F& fill);
   int LanesOf(int panel) const { return std::min(kPanelOutputs, out_ - panel * kPanelOutputs); }
   void FillFloats(const TensorView& weight, int panel);  // f32 and bf16
-  // W8A16 and W8A8: rounds, and copies.
+  // W8A16 and W8A8: from floats, which are rounded, and from integers.
   void FillRounded(const TensorView& weight, int panel);
   void FillCopied(const Int8Matrix& weight, int panel);
   // `integers` goes on with zeros to a multiple of 4.

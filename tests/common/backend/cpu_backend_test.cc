@@ -49,7 +49,8 @@ TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
   const std::vector<float> w = RandomValues(out * in, 1);
   for (const int rows : {1, 7, 40}) {
     const std::vector<float> x = RandomValues(rows * in, 2);
-    for (const WeightType type : {WeightType::kBf16, WeightType::kF32, WeightType::kW8A8}) {
+    for (const WeightType type :
+         {WeightType::kBf16, WeightType::kF32, WeightType::kW8A16, WeightType::kW8A8}) {
       const auto one = MakeBackend({});
       const auto want = Multiply(*one, w, out, in, type, x);
       for (const int threads : {2, 3, 5}) {

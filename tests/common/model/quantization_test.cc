@@ -137,7 +137,11 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
   };
   for (const Refusal& refusal : std::vector<Refusal>{
            {[](json& q) { q["format"] = "pack-quantized"; }, "format is \"pack-quantized\""},
-           {[](json& q) { q["quantization_status"] = "frozen"; }, "\"frozen\""},
+           {[](json& q) { q["quantization_status"] = "calibration"; }, "\"calibration\""},
+           {[](json& q) {
+              q["transform_config"] = {{"config_groups", {{"R1", 1}}}};
+            },
+            "transform_config"},
            {[](json& q) {
               q["kv_cache_scheme"] = {{"num_bits", 8}};
             },
@@ -164,6 +168,7 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
     EXPECT_THAT(LoadWith(refusal.change).message(), HasSubstr(refusal.words));
   }
   EXPECT_TRUE(LoadWith([](json& q) { q["sparsity_config"] = json::object(); }).ok());
+  EXPECT_TRUE(LoadWith([](json& q) { q["quantization_status"] = "frozen"; }).ok());
 }
 
 TEST_F(Int8Rows, ThatContradictTheConfigAreRefused) {

@@ -57,9 +57,11 @@ TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
   checkpoint.dtype = Dtype::kBf16;
   ModelOptions options = kExactOptions;
   options.weights = WeightType::kBf16;
-  EXPECT_LT(WorstError(checkpoint, options), Bf16WeightsTolerance());
+  // But 8-bit ones, which a device makes bf16 of: twice what K and V lose.
+  const bool int8 = checkpoint.int8_rows;
+  EXPECT_LT(WorstError(checkpoint, options), int8 ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
   options.kv = Dtype::kBf16;
-  EXPECT_LT(WorstError(checkpoint, options), kBf16KvTolerance);
+  EXPECT_LT(WorstError(checkpoint, options), int8 ? 2 * kBf16KvTolerance : kBf16KvTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(

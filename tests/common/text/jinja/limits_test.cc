@@ -58,12 +58,12 @@ TEST(Limits, BytesAreCountedBeforeTheyAreMade) {
            "{{ ('a ' * 100000).split() | length }}",
            "{{ ('a,' * 100000).split(',') | length }}",
            "{{ ('a' * 200000) | list | length }}",
-           "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
-           "endfor %}",
-           "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
-           "endfor %}",
-           "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = [ns.x] | tojson ~ "
-           "ns.x %}{% endfor %}",
+           ("{% set n = namespace(x='a') %}{% for i in range(60) %}"
+            "{% set n.x = n.x + n.x %}{% endfor %}"),
+           ("{% set n = namespace(x=[1]) %}{% for i in range(60) %}"
+            "{% set n.x = n.x + n.x %}{% endfor %}"),
+           ("{% set n = namespace(x='a') %}{% for i in range(60) %}"
+            "{% set n.x = [n.x] | tojson ~ n.x %}{% endfor %}"),
            "{% for i in range(90000) %}{% macro m() %}{% endmacro %}{% endfor %}",
            "{% for i in range(90000) %}{% set x = namespace(a=i) %}{% endfor %}",
        }) {

@@ -5,24 +5,13 @@
 #include <utility>
 
 #include "common/base/printable.h"
+#include "common/text/jinja/level.h"
 #include "common/text/jinja/parser.h"
 
 namespace outrider::jinja {
 namespace {
 
 using Kind = Value::Kind;
-
-// Counts a level for as long as it lives.
-class Level {
- public:
-  explicit Level(int* depth) : depth_(depth) { ++*depth_; }
-  ~Level() { --*depth_; }
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-
- private:
-  int* const depth_;
-};
 
 Status TooDeep() {
   return InvalidArgument("macros, loops and expressions call each other deeper than " +

@@ -7,6 +7,7 @@
 
 #include "common/base/printable.h"
 #include "common/text/jinja/builtins.h"
+#include "common/text/jinja/level.h"
 #include "common/text/jinja/lexer.h"
 #include "common/text/jinja/name_scopes.h"
 
@@ -97,17 +98,6 @@ class Parser {
     return Take().text;
   }
 
-  // Counts a level for as long as it lives.
-  class Level {
-   public:
-    explicit Level(int* count) : count_(count) { ++*count_; }
-    ~Level() { --*count_; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    int* const count_;
-  };
   Status CheckNesting() const {
     if (nesting_ <= kMaxNesting) return Status();
     return SyntaxError(Current().line, "statements and brackets are nested deeper than " +

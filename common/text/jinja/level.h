@@ -1,0 +1,18 @@
+// Counts how deep something is nested.
+#pragma once
+
+namespace outrider::jinja {
+
+// One level of `count`, for as long as it lives.
+class Level {
+ public:
+  explicit Level(int* count) : count_(count) { ++*count_; }
+  ~Level() { --*count_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  int* const count_;
+};
+
+}  // namespace outrider::jinja

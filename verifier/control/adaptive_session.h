@@ -18,7 +18,7 @@ class AdaptiveSession final : public PolicySession {
     bool touched = false;  // drafted with in this session; until then it has the shared prior
     Belief belief;
     bool allowed = false;   // an arm of it is, in this round
-    double trials = 0;      // draft tokens behind the belief
+    double trials = 0;      // draft tokens that the belief comes from
     double correction = 1;  // of the cost model's seconds, in this round
     // Of the family's arm with the best chances, against the fastest arm: tokens per second.
     double mean = 0;

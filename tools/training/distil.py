@@ -19,6 +19,7 @@ import torch
 from data import Mixture, batches
 from export import load_any
 from model import SHAPES, Llama
+from precision import fast_products, product_type
 from tokenizer import Tokenizer
 from train import CHUNK, Run, as_tensors
 
@@ -56,8 +57,9 @@ def head_backward(
 
     Gives the gradient by `states` and by the output matrix, and mean KL and TV.
     """
-    head, target_head = (m.embedding.weight.bfloat16() for m in (drafter, target))
-    states, target_states = (s.flatten(0, 1).bfloat16() for s in (states, target_states))
+    low = product_type(states.device.type)
+    head, target_head = (m.embedding.weight.to(low) for m in (drafter, target))
+    states, target_states = (s.flatten(0, 1).to(low) for s in (states, target_states))
     by_states, by_head = torch.empty_like(states), torch.zeros_like(drafter.embedding.weight)
     weights = (weights / weights.sum()).flatten()
     kl_sum = tv_sum = 0.0
@@ -67,7 +69,7 @@ def head_backward(
         p = ((target_states[part] @ target_head.t()).float() / temperature).softmax(-1)
         logits = (states[part] @ head.t()).float() / temperature
         by_logits, kl, tv = loss_gradient(p, logits, tv_share)
-        by_logits = (by_logits * (weights[part, None] / temperature)).bfloat16()
+        by_logits = (by_logits * (weights[part, None] / temperature)).to(low)
         by_states[part] = by_logits @ head
         by_head += by_logits.t() @ states[part]
         kl_sum += (kl * weights[part]).sum()
@@ -161,7 +163,7 @@ def main() -> None:
         done = run.step / args.steps
         tv_share = min(max((done - args.tv_from) / (args.tv_full - args.tv_from), 0.0), 1.0)
         device = ids.device.type
-        with torch.autocast(device, torch.bfloat16):
+        with fast_products(device):
             with torch.no_grad():
                 target_states = target.hidden(ids[:, :-1])
             states = run.model.hidden(ids[:, :-1])

@@ -10,16 +10,17 @@ from __future__ import annotations
 import torch
 
 from model import Llama
+from precision import product_type
 
 ROUNDS = ((3.4445, -4.7750, 2.0315),) * 5  # Newton-Schulz coefficients
 
 
 def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
     """About U V^T for the matrix U S V^T."""
-    x = matrix.bfloat16()
+    x = matrix.to(product_type(matrix.device.type))
     wide = x.shape[0] <= x.shape[1]
     x = x if wide else x.t()
-    x = x / (x.float().norm() + 1e-7).bfloat16()
+    x = x / (x.float().norm() + 1e-7).to(x.dtype)
     for a, b, c in ROUNDS:
         gram = x @ x.t()
         x = a * x + (b * gram + c * (gram @ gram)) @ x

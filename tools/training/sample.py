@@ -20,6 +20,7 @@ import synthesis
 from data import CORPUS_DOMAINS, read_documents
 from export import load_any
 from model import Llama
+from precision import fast_products
 from tokenizer import Tokenizer
 
 
@@ -123,7 +124,7 @@ def main() -> None:
             args.length // 2,
         )
         openings.sort(key=len)
-        with torch.autocast(args.device.split(":")[0], torch.bfloat16):
+        with fast_products(args.device):
             new = continue_rows(model, openings, args.length, args.temperature)
         rows = np.concatenate((rows, new.cpu().numpy().astype(np.int16)))
         begins = np.concatenate((begins, np.array([len(o) for o in openings], np.int16)))

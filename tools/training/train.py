@@ -3,7 +3,7 @@
 The rate warms up and then stays (warm-up, stable, decay): training can go on at any
 time, and `--decay STEPS` turns a checkpoint of the stable phase into a model to ship
 by letting the rate fall to zero, in a checkpoint of its own. Matrix products run in
-bfloat16, weights and the rest in float32. Started again, the script goes on from its
+bfloat16 where that is fast, weights and the rest in float32. Started again, the script goes on from its
 checkpoint in the work folder.
 """
 
@@ -20,6 +20,7 @@ import synthesis
 from data import CORPUS_SHARE, Mixture, batches
 from model import SHAPES, Config, Llama
 from optimizer import Optimizer
+from precision import fast_products, product_type
 from tokenizer import Tokenizer
 
 HELD_OUT_ROWS = 32
@@ -35,7 +36,8 @@ class HeadLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, states, head, ids, weights, chunk):
-        states, low = states.bfloat16(), head.detach().bfloat16()
+        low_type = product_type(states.device.type)
+        states, low = states.to(low_type), head.detach().to(low_type)
         by_states, by_head = torch.empty_like(states), torch.zeros_like(head)
         total = torch.zeros((), device=head.device)
         for at in range(0, len(states), chunk):
@@ -44,7 +46,7 @@ class HeadLoss(torch.autograd.Function):
             total -= (log_q.gather(1, ids[part, None])[:, 0] * weights[part]).sum()
             by_logits = log_q.exp_()
             by_logits.scatter_add_(1, ids[part, None], torch.full_like(by_logits[:, :1], -1.0))
-            by_logits = (by_logits * weights[part, None]).bfloat16()
+            by_logits = (by_logits * weights[part, None]).to(low_type)
             by_states[part] = by_logits @ low
             by_head += by_logits.t() @ states[part]
         ctx.save_for_backward(by_states, by_head)
@@ -59,7 +61,7 @@ class HeadLoss(torch.autograd.Function):
 def weighted_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, forward=None):
     """Mean cross-entropy of ids[:, 1:] under the weights."""
     device = ids.device.type
-    with torch.autocast(device, torch.bfloat16):
+    with fast_products(device):
         states = (forward or model.hidden)(ids[:, :-1])
     with torch.autocast(device, enabled=False):
         return HeadLoss.apply(

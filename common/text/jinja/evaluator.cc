@@ -6,6 +6,7 @@
 
 #include "common/base/printable.h"
 #include "common/text/jinja/level.h"
+#include "common/text/jinja/messages.h"
 #include "common/text/jinja/parser.h"
 
 namespace outrider::jinja {
@@ -17,8 +18,6 @@ Status TooDeep() {
   return InvalidArgument("macros, loops and expressions call each other deeper than " +
                          std::to_string(kMaxCallDepth) + " levels");
 }
-
-std::string Quoted(std::string_view text) { return "'" + Printable(text, 60) + "'"; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/printable.h"
+#include "common/text/jinja/messages.h"
 #include "common/text/jinja/python_text.h"
 #include "common/text/unicode.h"
 #include "common/text/utf8.h"
@@ -371,9 +372,5 @@ class Lexer {
 }  // namespace
 
 Result<std::vector<Token>> Tokenize(std::string_view source) { return Lexer(source).Run(); }
-
-Status SyntaxError(int line, const std::string& message) {
-  return InvalidArgument("line " + std::to_string(line) + ": " + message);
-}
 
 }  // namespace outrider::jinja

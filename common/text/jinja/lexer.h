@@ -35,7 +35,4 @@ struct Token {
 // Ends with a kEnd. Time: linear. REQUIRES: well-formed UTF-8. kInvalidArgument "line <n>: ...".
 Result<std::vector<Token>> Tokenize(std::string_view source);
 
-// "line <n>: <message>"
-Status SyntaxError(int line, const std::string& message);
-
 }  // namespace outrider::jinja

@@ -35,7 +35,7 @@ double FromEnvironment(const char* name, double otherwise) {
 class Chaos : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log");
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log");
     ASSERT_NE(verifier_.port, 0);
     load_ = std::make_unique<Load>(verifier_.address(), LoadOptions{.seed = seed_});
     fleet_ = std::make_unique<Fleet>(verifier_.address(), dir_.path(), kDrafters);

@@ -25,7 +25,7 @@ const char* Name(Fault fault) {
 
 Fleet::Fleet(std::string verifier, std::string directory, int drafters)
     : directory_(std::move(directory)), members_(static_cast<size_t>(drafters)) {
-  const auto tokenizer = Tokenizer::Load(DefaultModel("target"));
+  const auto tokenizer = Tokenizer::Load(SmallPair("target"));
   if (tokenizer.ok()) {
     tokenizer_ = (*tokenizer)->fingerprint();
   } else {
@@ -42,7 +42,7 @@ Fleet::Fleet(std::string verifier, std::string directory, int drafters)
 void Fleet::Start(int i) {
   Member& m = members_[static_cast<size_t>(i)];
   const std::string name = "drafter-" + std::to_string(i);
-  m.process = StartDrafter(DefaultModel("drafter"), m.proxy->address(),
+  m.process = StartDrafter(SmallPair("drafter"), m.proxy->address(),
                            directory_ + "/" + name + "." + std::to_string(++m.starts) + ".log",
                            {"--name", name});
 }

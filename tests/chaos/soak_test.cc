@@ -61,14 +61,14 @@ TEST(Soak, MemoryAndPagesStayFlat) {
   const auto duration = std::chrono::seconds(FromEnvironment("OUTRIDER_SOAK_SECONDS", 600));
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--kv-tokens", "4096"});
+      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--kv-tokens", "4096"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   std::vector<std::unique_ptr<Process>> drafters;
   std::vector<Series> series = {{"verifier MiB", kMemoryGrowth, kMemorySlackMiB, {}}};
   for (const std::string name : {"one", "two"}) {
-    drafters.push_back(StartDrafter(DefaultModel("drafter"), verifier.address(),
-                                    dir / (name + ".log"), {"--name", name}));
+    drafters.push_back(StartDrafter(SmallPair("drafter"), verifier.address(), dir / (name + ".log"),
+                                    {"--name", name}));
     series.push_back({"drafter " + name + " MiB", kMemoryGrowth, kMemorySlackMiB, {}});
   }
   series.push_back({"KV pages in use", kPageGrowth, 0, {}});

@@ -20,7 +20,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from processes import Processes, need
+from processes import Processes, need, small_pair
 
 LOAD = 5  # seconds, at least
 PATIENCE = 20  # seconds: for Prometheus to start, and for every expression once there was load
@@ -93,9 +93,9 @@ def answers(port):
 
 
 class Pair:
-    def __init__(self, processes, source, binaries):
+    def __init__(self, processes, binaries):
         self.processes, self.binaries = processes, binaries
-        self.models = source / "models/default"
+        self.models = small_pair(binaries)
         line = processes.start(
             "verifier",
             [binaries / "outrider-verifier", "--model", self.models / "target", "--listen",
@@ -142,7 +142,7 @@ def main():
     assert len(panels) > 40
 
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
-        pair = Pair(processes, source, binaries)
+        pair = Pair(processes, binaries)
         drafter = metrics_port((pathlib.Path(folder) / "drafter.log").read_text())
         prometheus = start_prometheus(
             processes, rules, pathlib.Path(folder),

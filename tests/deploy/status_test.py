@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 
 import browser
-from processes import SKIPPED, Processes
+from processes import SKIPPED, Processes, small_pair
 
 PATIENCE = 120  # seconds: beside other load drafts can be late for long
 # A drafter's name is what its owner likes.
@@ -143,7 +143,7 @@ def main():
     if browser.program() is None:
         print(f"skipped: none of {', '.join(browser.PROGRAMS)} is installed")
         sys.exit(SKIPPED)
-    models, prompts = source / "models/default", source / "tests/bench/prompts.jsonl"
+    models, prompts = small_pair(binaries), source / "tests/bench/prompts.jsonl"
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         tokens = {name: pathlib.Path(folder) / name for name in ("clients", "alice", "bob")}
         tokens["clients"].write_text("alice secret-a\nbob secret-b\n")

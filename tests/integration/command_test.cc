@@ -22,10 +22,10 @@ namespace outrider {
 namespace {
 
 using ::testing::ContainsRegex;
-using testing::DefaultModel;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
+using testing::SmallPair;
 using testing::SourcePath;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -44,7 +44,7 @@ bool Await(const std::function<bool()>& condition) {
 class CommandTest : public ::testing::Test {
  protected:
   void Serve(const std::vector<std::string>& flags = {}) {
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
   }
   std::unique_ptr<Process> Run(const std::string& command, std::vector<std::string> flags) {

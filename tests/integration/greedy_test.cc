@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -40,11 +40,10 @@ template <class Speculate>
 Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::string& policy,
                             const Speculate& speculate) {
   TempDir dir;
-  const auto verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log",
+  const auto verifier = StartVerifier(SmallPair("target"), dir / "verifier.log",
                                       {"--policy", policy, "--store-tokens", "100000"});
   EXPECT_NE(verifier.port, 0);
-  const auto drafter =
-      StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
   TestClient client(verifier.address());
   EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
@@ -105,7 +104,7 @@ TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
   EXPECT_GT(comparison.arms.size(), 15u);
   EXPECT_TRUE(comparison.arms.contains("suffix-4"));
   EXPECT_TRUE(comparison.arms.contains("lookup-4"));
-  EXPECT_TRUE(comparison.arms.contains("draft-head-8")) << "the default drafter has a head";
+  EXPECT_TRUE(comparison.arms.contains("draft-head-8")) << "the drafter has a head";
 }
 
 // Whether or not drafts pay on this machine: a drafter that nobody knows is tried.

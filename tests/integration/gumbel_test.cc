@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -75,7 +75,7 @@ Texts Generate(TestClient& client, const Setting& setting) {
 
 TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
   TempDir dir;
-  const auto verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  const auto verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   const Texts plain = Generate(client, {.speculate = false});
@@ -85,7 +85,7 @@ TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
   for (const char* model : {"drafter", "target"}) {
     ASSERT_TRUE(client.AwaitDrafters(0));  // the one before is gone
     const auto drafter =
-        StartDrafter(DefaultModel(model), verifier.address(), dir / (std::string(model) + ".log"));
+        StartDrafter(SmallPair(model), verifier.address(), dir / (std::string(model) + ".log"));
     ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
     uint32_t accepted = 0;
     for (const uint32_t paths : {1u, 4u}) {

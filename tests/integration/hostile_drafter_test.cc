@@ -21,9 +21,9 @@ namespace {
 
 using testing::AddDraft;
 using testing::Asked;
-using testing::DefaultModel;
 using ::testing::HasSubstr;
 using testing::RawDrafter;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -136,13 +136,13 @@ class HostileStream : public ::testing::Test {
  protected:
   void SetUp() override {
     // The controller would hardly ask a drafter on this pair.
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", {"--policy", "fixed"});
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", {"--policy", "fixed"});
     ASSERT_NE(verifier_.port, 0);
-    healthy_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log",
+    healthy_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log",
                             {"--name", "healthy"});
     client_ = std::make_unique<TestClient>(verifier_.address());
     ASSERT_TRUE(client_->AwaitDrafters(1)) << healthy_->Log();
-    const auto tokenizer = Tokenizer::Load(DefaultModel("target"));
+    const auto tokenizer = Tokenizer::Load(SmallPair("target"));
     ASSERT_TRUE(tokenizer.ok());
     tokenizer_ = (*tokenizer)->fingerprint();
   }

@@ -23,7 +23,6 @@ namespace {
 
 using Json = nlohmann::json;
 using testing::CertificateAuthority;
-using testing::DefaultModel;
 using testing::EventsOf;
 using testing::Fetch;
 using ::testing::HasSubstr;
@@ -32,6 +31,7 @@ using testing::HttpResponse;
 using testing::IssuedCertificate;
 using testing::Process;
 using testing::ReadMetrics;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -44,7 +44,7 @@ class Http : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags = {}) {
     flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
     const std::string line = verifier_.process->AwaitLine("http_port=");
     port_ = std::stoi(line.substr(line.find("http_port=") + 10));
@@ -52,7 +52,7 @@ class Http : public ::testing::Test {
   }
   void StartWithDrafter(const std::vector<std::string>& flags = {}) {
     Start(flags);
-    drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log");
+    drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
@@ -410,7 +410,7 @@ TEST_F(Http, TlsHasTheCertificatesOfGrpcAndPaddingItsSizes) {
 
 TEST_F(Http, PlaintextBeyondTheLoopbackMustBeAskedFor) {
   const auto run = Process::Start({testing::ProgramPath("outrider-verifier"), "--model",
-                                   DefaultModel("target"), "--http", "0.0.0.0:8000"},
+                                   SmallPair("target"), "--http", "0.0.0.0:8000"},
                                   dir_ / "run.log");
   EXPECT_EQ(run->Wait(), 2);
   EXPECT_THAT(run->Log(), HasSubstr("--http"));

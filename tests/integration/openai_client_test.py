@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from processes import SKIPPED, Processes
+from processes import SKIPPED, Processes, small_pair
 
 try:
     import openai
@@ -83,8 +83,8 @@ def check_cancels(client, status):
 
 
 def main():
-    source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    models = source / "models/default"
+    binaries = pathlib.Path(sys.argv[2])
+    models = small_pair(binaries)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         tokens = pathlib.Path(folder) / "tokens"
         tokens.write_text("tester secret\n")

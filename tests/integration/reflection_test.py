@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from processes import SKIPPED, Processes
+from processes import SKIPPED, Processes, small_pair
 
 try:
     import grpc
@@ -175,8 +175,8 @@ def await_true(what, condition):
 
 
 def main():
-    source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    models = source / "models/default"
+    binaries = pathlib.Path(sys.argv[2])
+    models = small_pair(binaries)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         line = processes.start("verifier", [binaries / "outrider-verifier", "--model", models / "target", "--listen",
                                             "127.0.0.1:0"], await_line=" port=").line

@@ -14,8 +14,8 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
 using ::testing::HasSubstr;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -25,9 +25,9 @@ using testing::VerifierProcess;
 class Serving : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log");
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log");
     ASSERT_NE(verifier_.port, 0);
-    drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log");
+    drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }

@@ -12,10 +12,10 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -32,12 +32,12 @@ v1::GenerateRequest Story(uint32_t max_tokens) {
 
 TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext) {
   TempDir dir;
-  VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   std::vector<std::unique_ptr<Process>> drafters;
   for (const std::string name : {"one", "two"}) {
-    drafters.push_back(StartDrafter(DefaultModel("drafter"), verifier.address(),
-                                    dir / (name + ".log"), {"--name", name}));
+    drafters.push_back(StartDrafter(SmallPair("drafter"), verifier.address(), dir / (name + ".log"),
+                                    {"--name", name}));
   }
   ASSERT_TRUE(TestClient(verifier.address()).AwaitDrafters(2)) << drafters[0]->Log();
   const std::string address = verifier.address();
@@ -57,7 +57,7 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
   EXPECT_THAT(generate->Log(), ::testing::ContainsRegex("\\([0-9]+ tokens? w(as|ere) received\\)"));
   EXPECT_EQ(verifier.process->Wait(), 128 + SIGKILL);
 
-  verifier = StartVerifier(DefaultModel("target"), dir / "again.log", {}, address);
+  verifier = StartVerifier(SmallPair("target"), dir / "again.log", {}, address);
   ASSERT_EQ(verifier.address(), address);
   TestClient client(address);
   EXPECT_TRUE(client.AwaitDrafters(2)) << drafters[0]->Log() << drafters[1]->Log();
@@ -69,7 +69,7 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
 TEST(Shutdown, DrainTimeoutEndsRequestsWithTheNumberOfTheirTokens) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--drain-timeout", "0"});
+      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--drain-timeout", "0"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   grpc::ClientContext context;
@@ -90,11 +90,10 @@ TEST(Shutdown, DrainTimeoutEndsRequestsWithTheNumberOfTheirTokens) {
 
 TEST(Shutdown, DrainingVerifierPlansNoMoreDraftsFinishesAndExitsZero) {
   TempDir dir;
-  const VerifierProcess verifier = StartVerifier(DefaultModel("target"), dir / "verifier.log");
+  const VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
-  const auto drafter =
-      StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
   grpc::ClientContext context;
   const auto reader = client.stub().Generate(&context, Story(400));

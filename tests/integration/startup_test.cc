@@ -17,10 +17,10 @@ namespace outrider {
 namespace {
 
 using ::testing::AllOf;
-using testing::DefaultModel;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
+using testing::SmallPair;
 using testing::TempDir;
 
 class Startup : public ::testing::Test {
@@ -35,7 +35,7 @@ class Startup : public ::testing::Test {
   // Copies the default target, to be changed.
   std::string CopyModel() {
     const std::string copy = dir_ / "model";
-    std::filesystem::copy(DefaultModel("target"), copy);
+    std::filesystem::copy(SmallPair("target"), copy);
     return copy;
   }
 
@@ -44,7 +44,7 @@ class Startup : public ::testing::Test {
 };
 
 TEST_F(Startup, NamesTheWordThatIsWrong) {
-  const std::string target = DefaultModel("target");
+  const std::string target = SmallPair("target");
   EXPECT_THAT(Run({"outrider-verifier", "--modle", target}, 2),
               HasSubstr("unknown option --modle; did you mean --model?"));
   EXPECT_THAT(Run({"outrider-drafter", "--verifer", "127.0.0.1:1"}, 2),
@@ -95,14 +95,13 @@ TEST_F(Startup, NeverWaitsForAFifo) {
               AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("is a FIFO")));
   const std::string fifo = dir_ / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  const std::string target = DefaultModel("target");
+  const std::string target = SmallPair("target");
   for (const char* flag : {"--client-tokens", "--trace-file"}) {
     EXPECT_THAT(Run({"outrider-verifier", "--model", target, flag, fifo}, 1), HasSubstr(fifo));
   }
   EXPECT_THAT(Run({"outrider-verifier", "--config", fifo}, 2), HasSubstr("is a FIFO"));
   EXPECT_THAT(
-      Run({"outrider-drafter", "--model", DefaultModel("drafter"), "--verifier", "file:" + fifo},
-          2),
+      Run({"outrider-drafter", "--model", SmallPair("drafter"), "--verifier", "file:" + fifo}, 2),
       HasSubstr("is a FIFO"));
 }
 

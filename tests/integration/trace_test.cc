@@ -22,13 +22,13 @@ namespace outrider {
 namespace {
 
 using Json = nlohmann::json;
-using testing::DefaultModel;
 using testing::Fetch;
 using ::testing::HasSubstr;
 using testing::HttpResponse;
 using ::testing::IsEmpty;
 using testing::Process;
 using testing::ReadMetrics;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -66,14 +66,14 @@ class Traces : public ::testing::Test {
   void Start(std::vector<std::string> flags = {}, bool verifier_traces = true) {
     flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
     if (verifier_traces) flags.insert(flags.end(), {"--trace-file", verifier_file_});
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log", flags);
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
     const std::string line = verifier_.process->AwaitLine("http_port=");
     http_port_ = std::stoi(line.substr(line.find("http_port=") + 10));
     client_ = std::make_unique<TestClient>(verifier_.address());
   }
   void StartTheDrafter() {
-    drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log",
+    drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log",
                             {"--trace-file", drafter_file_, "--name", "d0"});
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
@@ -370,7 +370,7 @@ TEST_F(Traces, WhoMayNotCallLeavesNoSpans) {
 
 TEST_F(Traces, FileThatCannotBeWrittenEndsTheProgramWithWords) {
   const auto verifier = Process::Start(
-      {testing::ProgramPath("outrider-verifier"), "--model", DefaultModel("target"), "--listen",
+      {testing::ProgramPath("outrider-verifier"), "--model", SmallPair("target"), "--listen",
        "127.0.0.1:0", "--metrics", "", "--trace-file", dir_ / "no/such/file"},
       dir_ / "verifier.log");
   EXPECT_EQ(verifier->Wait(), 1);

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const auto tokenizer = Tokenizer::Load(testing::DefaultModel("target"));
+  const auto tokenizer = Tokenizer::Load(testing::SourcePath("models/default/target"));
   if (!tokenizer.ok()) {
     std::fprintf(stderr, "late_drafter: %s\n", tokenizer.status().ToString().c_str());
     return 1;

@@ -17,6 +17,11 @@ def need(*programs):
         sys.exit(SKIPPED)
 
 
+def small_pair(binaries):
+    """The folder of `target` and `drafter` for tests that need some pair (make_small_pair.cc)."""
+    return binaries.parent / "tests" / "small_pair"
+
+
 class Processes:
     """Starts processes with their logs in `folder`; ends those that still run when it is left."""
 

@@ -75,7 +75,9 @@ std::string SourcePath(const std::string& name) {
   return std::string(OUTRIDER_SOURCE_DIR) + "/" + name;
 }
 
-std::string DefaultModel(const std::string& name) { return SourcePath("models/default/" + name); }
+std::string SmallPair(const std::string& name) {
+  return std::string(OUTRIDER_BINARY_DIR) + "/tests/small_pair/" + name;
+}
 
 VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
                               const std::vector<std::string>& flags, const std::string& listen) {

@@ -17,8 +17,9 @@ namespace outrider::testing {
 std::string ProgramPath(const std::string& name);
 // A file of the source tree.
 std::string SourcePath(const std::string& name);
-// models/default/<name> of the source tree.
-std::string DefaultModel(const std::string& name);
+// A pair for tests that need some pair: "target" or "drafter", made at build time from
+// models/default/drafter (make_small_pair.cc).
+std::string SmallPair(const std::string& name);
 
 // A verifier that still runs at the end of its test is looked at: without requests every KV page is
 // free or the prefix cache's, or the test fails.

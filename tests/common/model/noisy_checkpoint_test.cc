@@ -1,0 +1,57 @@
+#include "tests/support/noisy_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/common/model/model_testing.h"
+
+namespace outrider {
+namespace {
+
+std::vector<double> Softmax(const std::vector<float>& logits) {
+  const float top = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p;
+  double sum = 0;
+  for (const float logit : logits) sum += p.emplace_back(std::exp(logit - top));
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+// Of one draft token, on average: the sum of min(p, q).
+double ChanceToAgree(Model& a, Model& b, std::span<const TokenId> tokens) {
+  const Rows of_a = RunFresh(a, tokens), of_b = RunFresh(b, tokens);
+  double sum = 0;
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    const std::vector<double> p = Softmax(of_a[i]), q = Softmax(of_b[i]);
+    for (size_t token = 0; token < p.size(); ++token) sum += std::min(p[token], q[token]);
+  }
+  return sum / static_cast<double>(of_a.size());
+}
+
+TEST(NoisyCheckpoint, AgreesOftenButNotAlways) {
+  const std::filesystem::path original = OUTRIDER_SOURCE_DIR "/models/default/drafter";
+  const std::unique_ptr<Model> model = LoadTestModel(original);
+  ASSERT_NE(model, nullptr);
+  const std::vector<TokenId> tokens = RandomTokens(100, model->config().vocab_size, 7);
+  double before = 1.001;
+  for (const float strength : {0.0f, 0.1f, 0.3f}) {
+    const TempDirectory noisy;
+    ASSERT_TRUE(AddNoise(original, noisy.path(), strength, 1).ok());
+    const std::unique_ptr<Model> other = LoadTestModel(noisy.path());
+    ASSERT_NE(other, nullptr);
+    const double chance = ChanceToAgree(*model, *other, tokens);
+    EXPECT_LT(chance, before) << strength;
+    EXPECT_GT(chance, strength == 0.0f ? 0.999 : 0.3) << strength;
+    before = chance - 0.05;
+  }
+}
+
+TEST(NoisyCheckpoint, RefusesAFolderWithoutWeights) {
+  const TempDirectory empty, to;
+  EXPECT_FALSE(AddNoise(empty.path(), to.path(), 0.1f, 1).ok());
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,18 @@
+// A checkpoint with noise on its matrices: a drafter for the original that agrees with it often
+// but not always. For tests that need a pair and do not care which.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Writes to `to` the checkpoint of `from` (one model.safetensors, in bf16) with every element of
+// every matrix times 1 + strength * N(0, 1), drawn from `seed`. All other files are copied.
+// kUnimplemented for matrices in another type.
+Status AddNoise(const std::filesystem::path& from, const std::filesystem::path& to, float strength,
+                uint64_t seed);
+
+}  // namespace outrider

@@ -355,6 +355,24 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   }
 }
 
+// <|endoftext|> is the model's BOS token.
+TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
+  Start();
+  const auto tokens = [&](const std::string& prompt, const Json& fields) {
+    Json body = {{"prompt", prompt}, {"max_tokens", 1}, {"temperature", 0}};
+    body.update(fields);
+    return Complete(body)["usage"]["prompt_tokens"].get<int>();
+  };
+  EXPECT_EQ(tokens("", Json::object()), 1);
+  EXPECT_EQ(tokens("<|endoftext|>", Json::object()), 2);
+  EXPECT_EQ(tokens("<|endoftext|>", {{"add_special_tokens", false}}), 1);
+  EXPECT_GT(tokens("<|endoftext|>", {{"parse_special", false}}), 2);
+  const HttpResponse empty =
+      Post("/v1/completions", {{"prompt", ""}, {"add_special_tokens", false}});
+  EXPECT_EQ(empty.code, 400);
+  EXPECT_EQ(Json::parse(empty.body)["error"]["param"], "prompt");
+}
+
 TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
   Start();
   Json body = Story(400);

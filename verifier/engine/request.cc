@@ -114,12 +114,14 @@ Status CheckPromptBytes(size_t bytes, const RequestLimits& limits) {
 }
 
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const PromptTextOptions& options,
                                           const RequestLimits& limits) {
   OUTRIDER_TRY(CheckPromptBytes(text.size(), limits));
-  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/false));
-  if (ids.empty()) return InvalidArgument("the prompt is empty");
-  std::vector<TokenId> prompt = tokenizer.prompt_prefix();
+  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, options.parse_special));
+  std::vector<TokenId> prompt;
+  if (options.add_special_tokens) prompt = tokenizer.prompt_prefix();
   prompt.insert(prompt.end(), ids.begin(), ids.end());
+  if (prompt.empty()) return InvalidArgument("the prompt is empty, and no BOS token begins it");
   return prompt;
 }
 

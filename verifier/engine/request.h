@@ -90,10 +90,17 @@ GenerationRequest NewRequest(const RequestLimits& limits);
 Status CheckPromptTokens(size_t tokens, const RequestLimits& limits);
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits);
 
-// The prompt that a text makes: its tokens after the tokenizer's prefix; special tokens in it are
-// plain text. kInvalidArgument for an empty one, for one that CheckPromptBytes refuses, and for
-// what Tokenizer::Encode refuses.
+// How the text of a prompt becomes tokens.
+struct PromptTextOptions {
+  bool add_special_tokens = true;  // the tokenizer's prefix (BOS) comes first
+  bool parse_special = false;      // special tokens are found in the text; else it is plain text
+};
+
+// The prompt that a text makes. An empty text is a prompt where the tokenizer has a prefix.
+// kInvalidArgument for one without tokens, for one that CheckPromptBytes refuses, and for what
+// Tokenizer::Encode refuses.
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const PromptTextOptions& options,
                                           const RequestLimits& limits);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.

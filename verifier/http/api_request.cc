@@ -110,8 +110,9 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
   return Status();
 }
 
-Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const ApiModel& model) {
-  if (value.is_string()) return EncodePrompt(*model.tokenizer, value.text(), model.limits);
+Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const PromptTextOptions& text,
+                                      const ApiModel& model) {
+  if (value.is_string()) return EncodePrompt(*model.tokenizer, value.text(), text, model.limits);
   OUTRIDER_TRY(CheckPromptTokens(value.size(), model.limits));
   std::vector<TokenId> ids;
   ids.reserve(value.size());
@@ -128,13 +129,15 @@ Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const ApiModel& mo
 }
 
 // A string, token ids, or an array of these.
-Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value, const ApiModel& model) {
+Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value,
+                                                    const PromptTextOptions& text,
+                                                    const ApiModel& model) {
   std::vector<std::vector<TokenId>> prompts;
   if (!value[0].is_string() && !value[0].is_array()) {
     if (!value.is_string() && !value.is_array()) {
       return InvalidArgument("must be a string or an array, not " + value.Shown());
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, model));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, text, model));
     return prompts;
   }
   if (value.size() > static_cast<size_t>(kMaxChoices)) {
@@ -145,7 +148,7 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value, cons
     if (!(value[0].is_string() ? value[i].is_string() : value[i].is_array())) {
       return InvalidArgument("strings or arrays of token ids, not both");
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value[i], model));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value[i], text, model));
   }
   return prompts;
 }
@@ -219,6 +222,14 @@ Result<ChatOptions> ChatOptionsOf(const JsonValue& body, const ApiModel& model) 
   return options;
 }
 
+// As vLLM: special tokens are found in a prompt's text unless the request says otherwise.
+Result<PromptTextOptions> PromptTextOf(const JsonValue& body) {
+  PromptTextOptions options{.add_special_tokens = true, .parse_special = true};
+  OUTRIDER_TRY(body["add_special_tokens"].Read(&options.add_special_tokens));
+  OUTRIDER_TRY(body["parse_special"].Read(&options.parse_special));
+  return options;
+}
+
 // Of a chat: whether alternatives are told, and how many.
 Status ReadChatLogprobs(const JsonValue& body, GenerationRequest* request) {
   bool logprobs = false;
@@ -265,7 +276,8 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
                            ", which is not served unless it is n; leave it out");
   }
   if (json["prompt"].is_null()) return InvalidArgument("prompt: is missing");
-  auto prompts = PromptsOf(json["prompt"], model);
+  OUTRIDER_ASSIGN(const PromptTextOptions text, PromptTextOf(json));
+  auto prompts = PromptsOf(json["prompt"], text, model);
   if (!prompts.ok()) return prompts.status().Annotate("prompt");
   if (static_cast<int>(prompts->size()) * api.choices > kMaxChoices) {
     return InvalidArgument("n: " + std::to_string(kMaxChoices) +

@@ -95,7 +95,8 @@ constexpr Field kShared[] = {
 constexpr Field kCompletion[] = {
     {"prompt"},
     {"best_of"},
-    {"add_special_tokens", Use::kNotServed, "[true]"},
+    {"add_special_tokens"},
+    {"parse_special"},
 };
 constexpr Field kChat[] = {
     {"messages"},

@@ -64,7 +64,10 @@ Result<std::vector<TokenId>> PromptOf(const v1::GenerateRequest& wire, const Tok
                                       const RequestLimits& limits) {
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
+      const PromptTextOptions options{
+          .add_special_tokens = !wire.has_add_prefix() || wire.add_prefix(),
+          .parse_special = wire.parse_special()};
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), options, limits);
       return prompt.ok() ? std::move(prompt) : prompt.status().Annotate("text");
     }
     case v1::GenerateRequest::kTokenIds:

@@ -219,7 +219,6 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
     expect(Chat(field.fields), field);
   }
   for (const BadField& field : kOfChats) expect(Chat(field.fields), field);
-  expect(Completion(R"("add_special_tokens": false)"), {"", "add_special_tokens"});
   const std::string calls = R"([{"role": "assistant", "tool_calls": [{"id": "1"}]}])";
   expect(ParseChat(R"({"messages": )" + calls + "}", model_), {"", "messages[0].tool_calls"});
   expect(Completion(R"("stream": true, "stream_options": {"x": 1})"), {"", "stream_options.x"});

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
@@ -77,6 +78,24 @@ TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
          [](auto& wire) { wire.mutable_speculation()->set_paths(kSent); });
   expect("speculation.tree: 4000000000, at most 24",
          [](auto& wire) { wire.mutable_speculation()->add_tree(kSent); });
+}
+
+TEST(GenerationWire, APromptsTextIsPlainAndBeginsWithThePrefixUnlessAskedOtherwise) {
+  const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
+  const RequestLimits limits{.vocab_size = testing::kSpecialTokens, .max_context = 100};
+  v1::GenerateRequest wire;
+  wire.set_text("<x>");
+  const auto prompt = [&] { return FromWire(wire, *tokenizer, limits)->prompt; };
+  EXPECT_EQ(prompt().size(), 4u);
+  EXPECT_EQ(prompt().front(), testing::kBosToken);
+  wire.set_parse_special(true);
+  EXPECT_EQ(prompt(), (std::vector<TokenId>{testing::kBosToken, testing::kMarkToken}));
+  wire.set_add_prefix(false);
+  EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kMarkToken});
+  wire.set_text("");
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits).status().code(), Code::kInvalidArgument);
+  wire.clear_add_prefix();
+  EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kBosToken});
 }
 
 TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {

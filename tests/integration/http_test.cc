@@ -373,6 +373,71 @@ TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
   EXPECT_EQ(Json::parse(empty.body)["error"]["param"], "prompt");
 }
 
+TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
+  StartWithDrafter();
+  Json body = Story(60);
+  const std::string free = Complete(body)["choices"][0]["text"];
+  ASSERT_THAT(free, HasSubstr(" the"));
+  body["bad_words"] = {"the", "a"};
+  const Json drafted = Complete(body);
+  const std::string text = drafted["choices"][0]["text"];
+  EXPECT_THAT(text, Not(HasSubstr(" the ")));
+  EXPECT_THAT(text, Not(HasSubstr(" a ")));
+  EXPECT_GT(drafted["choices"][0]["speculation"]["accepted"], 0);
+  body["speculation"] = {{"mode", "off"}};
+  EXPECT_EQ(Complete(body)["choices"][0]["text"], text);
+
+  Json few = Story(20);
+  few["allowed_token_ids"] = Json::array({40, 41, 42});
+  few["logprobs"] = 0;
+  const Json letters = Complete(few);
+  std::set<std::string> tokens;
+  for (const Json& token : letters["choices"][0]["logprobs"]["tokens"]) tokens.insert(token);
+  EXPECT_LE(tokens.size(), 3u);
+  few["speculation"] = {{"mode", "off"}};
+  EXPECT_EQ(Complete(few)["choices"][0]["text"], letters["choices"][0]["text"]);
+}
+
+TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
+  Start();
+  Json body = Story(8);
+  body["temperature"] = 1;
+  body["seed"] = 3;
+  body["logprobs"] = 0;
+  body["n"] = 4;
+  const auto mean = [](const Json& choice) {
+    double sum = 0;
+    for (const Json& logprob : choice["logprobs"]["token_logprobs"]) sum += logprob.get<double>();
+    return sum / static_cast<double>(choice["logprobs"]["token_logprobs"].size());
+  };
+  const Json all = Complete(body);
+  body["n"] = 1;
+  body["best_of"] = 4;
+  const Json best = Complete(body);
+  ASSERT_EQ(best["choices"].size(), 1u);
+  EXPECT_EQ(best["usage"]["completion_tokens"], 32);
+  double likeliest = -1e9;
+  for (const Json& choice : all["choices"]) likeliest = std::max(likeliest, mean(choice));
+  EXPECT_NEAR(mean(best["choices"][0]), likeliest, 1e-3);
+
+  Json stops = Story(40);
+  stops["stop"] = {"."};
+  const std::string text = Complete(stops)["choices"][0]["text"];
+  EXPECT_THAT(text, Not(HasSubstr(".")));
+  stops["include_stop_str_in_output"] = true;
+  EXPECT_EQ(Complete(stops)["choices"][0]["text"], text + ".");
+  // The model's end of sequence, as the only token that may come.
+  Json end = Story(4);
+  end["ignore_eos"] = true;
+  end["allowed_token_ids"] = {4095};
+  EXPECT_EQ(Complete(end)["choices"][0]["text"], "");
+  end["skip_special_tokens"] = false;
+  EXPECT_EQ(Complete(end)["choices"][0]["text"],
+            "<|endoftext|><|endoftext|><|endoftext|><|endoftext|>");
+  end["stop"] = {"text|><|end"};
+  EXPECT_EQ(Complete(end)["choices"][0]["text"], "<|endof");
+}
+
 TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
   Start();
   Json body = Story(400);

@@ -126,7 +126,10 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
       *tokenizer_, OutputOptions{.stop_strings = request.stop_strings,
                                  .stop_tokens = stop_tokens,
                                  .max_tokens = session->max_new_tokens,
-                                 .min_tokens = request.min_tokens});
+                                 .min_tokens = request.min_tokens,
+                                 .skip_special = request.skip_special,
+                                 .include_stop = request.include_stop,
+                                 .match_special = request.stop_strings_have_special});
   session->request = std::move(request);
   exchange_.Open(*session);
   session->times.submitted = clock_->Now();
@@ -303,6 +306,12 @@ void Engine::EndBroken(Session& session, int depth) {
   Cancel(session.id, status);
 }
 
+void Engine::EndRuledOut(Session& session) {
+  Cancel(session.id,
+         InvalidArgument("allowed_token_ids, bad_words and min_tokens leave no token to "
+                         "sample"));
+}
+
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
                                             std::span<const TokenId> tokens,
                                             std::span<const float> raw_rows) const {
@@ -331,10 +340,12 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
-Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
-                   std::span<const float> raw_rows, std::optional<FinishReason>* end) {
+std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
+                                  std::span<const TokenId> emitted, std::span<const float> raw_rows,
+                                  std::optional<FinishReason>* end) {
   Chunk chunk{.drafted = session.drafting.draft().size()};
   for (const TokenId token : emitted) {
+    if (!session.sampling->Permits(token)) return std::nullopt;
     session.tokens.push_back(token);
     session.sampling->ObserveOutput(token);
     chunk.tokens.push_back(token);
@@ -359,7 +370,9 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   emitted.push_back(verdict.next);
   const int depth = drafting.draft().max_depth();
   std::optional<FinishReason> end;
-  Chunk chunk = Emit(session, verdict, emitted, round.logits, &end);
+  std::optional<Chunk> emitted_chunk = Emit(session, verdict, emitted, round.logits, &end);
+  if (!emitted_chunk.has_value()) return EndRuledOut(session);
+  Chunk& chunk = *emitted_chunk;
   session.computed += chunk.accepted;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);

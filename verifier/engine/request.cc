@@ -125,6 +125,37 @@ Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::strin
   return prompt;
 }
 
+Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const std::string> texts) {
+  for (const std::string& text : texts) {
+    OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/true));
+    if (std::any_of(ids.begin(), ids.end(), [&](TokenId id) { return tokenizer.IsSpecial(id); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
+                                                        std::span<const std::string> words,
+                                                        const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckAtMost("bad_words", std::ssize(words), limits.max_bad_words));
+  std::vector<std::vector<TokenId>> sequences;
+  for (const std::string& word : words) {
+    OUTRIDER_TRY(
+        CheckAtMost("bad_words", std::ssize(word), limits.max_bad_word_bytes, "bytes in one"));
+    const std::string bare = word.substr(std::min(word.find_first_not_of(" \t\n\r"), word.size()));
+    if (bare.empty()) return InvalidArgument("bad_words: a word without a letter");
+    OUTRIDER_ASSIGN(std::vector<TokenId> first, tokenizer.Encode(bare, /*parse_special=*/true));
+    OUTRIDER_ASSIGN(std::vector<TokenId> inside,
+                    tokenizer.Encode(" " + bare, /*parse_special=*/true));
+    if (first.empty()) return InvalidArgument("bad_words: a word that no token spells");
+    const bool differs = inside.size() == first.size() && inside[0] != first[0];
+    sequences.push_back(std::move(first));
+    if (differs) sequences.push_back(std::move(inside));
+  }
+  return sequences;
+}
+
 GenerationRequest NewRequest(const RequestLimits& limits) {
   return {.sampling = limits.defaults.sampling};
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,11 +39,16 @@ struct GenerationRequest {
   // tokens are not sampled, and stop strings are not looked for.
   int min_tokens = 0;
   std::vector<std::string> stop_strings;
+  // One of them holds a special token (AnyHoldsSpecialToken): they are looked for in the text with
+  // the special tokens, whether these are shown or not.
+  bool stop_strings_have_special = false;
   std::vector<TokenId> stop_tokens;
   // Tokens that end an answer in the format of the prompt (a chat's), beside the model's own ends
   // of sequence; ignore_eos switches off both.
   std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
+  bool skip_special = true;   // special tokens are no text
+  bool include_stop = false;  // the stop string or stop token that ends the output is text
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
   // How many alternatives to tell with each token's log probability; unset: none of both.
@@ -77,6 +83,8 @@ struct RequestLimits {
   int max_stop_tokens = 256;
   // No longer text fits the context, whatever tokens it becomes (Tokenizer::MostBytes).
   size_t max_prompt_bytes = Tokenizer::kMaxTextBytes;
+  int max_bad_words = 256;
+  int max_bad_word_bytes = 1024;
   GenerationDefaults defaults = {};
 };
 
@@ -102,6 +110,17 @@ struct PromptTextOptions {
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
                                           const PromptTextOptions& options,
                                           const RequestLimits& limits);
+
+// Whether a special token is in one of `texts`. Errors are Tokenizer::Encode's.
+Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const std::string> texts);
+
+// The token sequences that spell `words`, at the start of a text and within one, as vLLM makes
+// them: each word without the space before it, and after one space where that is another first
+// token and as many of them. kInvalidArgument "bad_words: ..". REQUIRES: no more and no longer
+// words than `limits` has.
+Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
+                                                        std::span<const std::string> words,
+                                                        const RequestLimits& limits);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);

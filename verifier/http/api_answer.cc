@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 
 #include "common/text/utf8.h"
@@ -64,7 +65,9 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
       stream_(request.stream),
       include_usage_(request.include_usage),
       continuous_usage_(request.continuous_usage),
-      logprobs_(request.prompts.front().logprobs.has_value()),
+      logprobs_(request.logprobs),
+      generated_(static_cast<size_t>(request.choices)),
+      kept_(static_cast<size_t>(request.kept)),
       id_((request.chat ? "chatcmpl-" : "cmpl-") + std::to_string(created) + "-" +
           std::to_string(id)),
       created_(created),
@@ -75,6 +78,23 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
   for (const GenerationRequest& prompt : request.prompts) {
     prompt_tokens_ += static_cast<int>(prompt.prompt.size());
   }
+}
+
+std::vector<size_t> ApiAnswer::Kept() const {
+  std::vector<size_t> kept;
+  const auto mean = [&](size_t i) {
+    return choices_[i].logprob_sum / std::max(choices_[i].tokens, 1);
+  };
+  for (size_t begin = 0; begin < choices_.size(); begin += generated_) {
+    std::vector<size_t> ranked(generated_);
+    std::iota(ranked.begin(), ranked.end(), begin);
+    if (kept_ < generated_) {
+      std::stable_sort(ranked.begin(), ranked.end(),
+                       [&](size_t a, size_t b) { return mean(a) > mean(b); });
+    }
+    kept.insert(kept.end(), ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(kept_));
+  }
+  return kept;
 }
 
 Json ApiAnswer::Head(const char* object) const {
@@ -149,6 +169,8 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   choice.tokens += static_cast<int>(chunk.tokens.size());
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
+    choice.logprob_sum += static_cast<double>(Finite(chunk.logprobs[i].logprob));
+    if (!logprobs_) continue;
     choice.logprobs.emplace_back(chunk.tokens[i], std::move(chunk.logprobs[i]));
   }
   if (!stream_) {
@@ -196,9 +218,9 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
 std::string ApiAnswer::Body() {
   Json body = Head(chat_ ? "chat.completion" : "text_completion");
   Json choices = Json::array();
-  for (size_t i = 0; i < choices_.size(); ++i) {
+  for (const size_t i : Kept()) {
     Choice& choice = choices_[i];
-    Json json = {{"index", i}};
+    Json json = {{"index", choices.size()}};
     if (chat_) {
       json["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
     } else {

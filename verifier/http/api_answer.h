@@ -3,6 +3,7 @@
 // Thread: the owner of the request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -34,12 +35,15 @@ class ApiAnswer {
   struct Choice {
     std::string text;
     std::vector<std::pair<TokenId, TokenLogprobs>> logprobs;
-    int tokens = 0;      // so far
-    int64_t offset = 0;  // characters of the logprobs' tokens so far
+    int tokens = 0;          // so far
+    double logprob_sum = 0;  // of the tokens, where they have log probabilities
+    int64_t offset = 0;      // characters of the logprobs' tokens so far
     bool begun = false;
     Summary summary;
   };
 
+  // Indices of the choices in a whole answer: of each prompt's, those that are kept.
+  std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
   nlohmann::ordered_json Usage() const;
   // Of the choice's tokens, which it takes out.
@@ -51,6 +55,7 @@ class ApiAnswer {
   const bool include_usage_;
   const bool continuous_usage_;
   const bool logprobs_;
+  const size_t generated_, kept_;  // choices of a prompt
   const std::string id_;
   const int64_t created_;
   const std::string model_;

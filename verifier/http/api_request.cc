@@ -67,6 +67,35 @@ Status ReadSampling(const JsonValue& body, SamplingParams* out) {
   return ReadBias(body["logit_bias"], kMaxLogitBias, &out->logit_bias);
 }
 
+// Which tokens may be sampled.
+Status ReadMasks(const JsonValue& body, const ApiModel& model, SamplingParams* out) {
+  const JsonValue allowed = body["allowed_token_ids"];
+  OUTRIDER_TRY(ReadInts(allowed, kMaxAllowedTokens, &out->allowed_tokens));
+  if (!allowed.is_null() && out->allowed_tokens.empty()) {
+    return InvalidArgument("allowed_token_ids: an empty array leaves nothing to sample");
+  }
+  std::vector<std::string> words;
+  OUTRIDER_TRY(ReadStrings(body["bad_words"], model.limits.max_bad_words, &words));
+  OUTRIDER_ASSIGN(out->bad_words, BadWordTokens(*model.tokenizer, words, model.limits));
+  return Status();
+}
+
+// Where the text ends, and what of it is shown.
+Status ReadStops(const JsonValue& body, const ApiModel& model, GenerationRequest* out) {
+  const RequestLimits& limits = model.limits;
+  OUTRIDER_TRY(ReadStrings(body["stop"], limits.max_stop_strings, &out->stop_strings));
+  for (const std::string& stop : out->stop_strings) {
+    OUTRIDER_TRY(
+        CheckAtMost("stop", std::ssize(stop), limits.max_stop_string_bytes, "bytes in one"));
+  }
+  OUTRIDER_ASSIGN(out->stop_strings_have_special,
+                  AnyHoldsSpecialToken(*model.tokenizer, out->stop_strings));
+  OUTRIDER_TRY(ReadInts(body["stop_token_ids"], limits.max_stop_tokens, &out->stop_tokens));
+  OUTRIDER_TRY(body["ignore_eos"].Read(&out->ignore_eos));
+  OUTRIDER_TRY(body["skip_special_tokens"].Read(&out->skip_special));
+  return body["include_stop_str_in_output"].Read(&out->include_stop);
+}
+
 Status ReadStreamOptions(const JsonValue& options, const ApiModel& model, ApiRequest* api) {
   OUTRIDER_TRY(options.MustBeObject());
   if (!api->stream) return InvalidArgument("stream_options: only with stream");
@@ -89,9 +118,8 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
   const RequestLimits& limits = model.limits;
   OUTRIDER_TRY(ReadSampling(body, &request->sampling));
   OUTRIDER_TRY(body["seed"].Read(&request->seed));
-  OUTRIDER_TRY(ReadStrings(body["stop"], limits.max_stop_strings, &request->stop_strings));
-  OUTRIDER_TRY(ReadInts(body["stop_token_ids"], limits.max_stop_tokens, &request->stop_tokens));
-  OUTRIDER_TRY(body["ignore_eos"].Read(&request->ignore_eos));
+  OUTRIDER_TRY(ReadMasks(body, model, &request->sampling));
+  OUTRIDER_TRY(ReadStops(body, model, request));
   OUTRIDER_TRY(body["max_tokens"].Read(&request->max_tokens));
   OUTRIDER_TRY(body["max_completion_tokens"].Read(&request->max_tokens));
   OUTRIDER_TRY(body["min_tokens"].Read(&request->min_tokens));
@@ -101,6 +129,7 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
     return InvalidArgument("n is " + std::to_string(api->choices) + ", must be from 1 to " +
                            std::to_string(kMaxChoices));
   }
+  api->kept = api->choices;
   if (const JsonValue options = body["stream_options"]; !options.is_null()) {
     OUTRIDER_TRY(ReadStreamOptions(options, model, api));
   }
@@ -245,13 +274,31 @@ Status ReadChatLogprobs(const JsonValue& body, GenerationRequest* request) {
   return Status();
 }
 
+// More choices than are kept: their log probabilities decide.
+Status ReadBestOf(const JsonValue& body, ApiRequest* api, GenerationRequest* request) {
+  OUTRIDER_TRY(body["best_of"].Read(&api->choices));
+  if (api->choices < api->kept || api->choices > kMaxChoices) {
+    return InvalidArgument("best_of is " + std::to_string(api->choices) +
+                           ", must be from n, which is " + std::to_string(api->kept) + ", to " +
+                           std::to_string(kMaxChoices));
+  }
+  if (api->choices == api->kept) return Status();
+  if (api->stream) {
+    return InvalidArgument(
+        "best_of: above n it is not streamed, for the best choices are known at the "
+        "end");
+  }
+  if (!request->logprobs.has_value()) request->logprobs = 0;
+  return Status();
+}
+
 Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
   int64_t logprobs = 0;
   for (const GenerationRequest& prompt : api.prompts) {
     if (!prompt.logprobs.has_value()) continue;
     logprobs += int64_t{api.choices} * MaxNewTokens(prompt, limits) * (1 + *prompt.logprobs);
   }
-  if (api.stream || logprobs <= kMaxAnswerLogprobs) return Status();
+  if (api.stream || !api.logprobs || logprobs <= kMaxAnswerLogprobs) return Status();
   const bool alternatives = api.chat && api.prompts.front().logprobs > 0;
   return InvalidArgument((alternatives ? "top_logprobs: up to " : "logprobs: up to ") +
                          std::to_string(logprobs) + " log probabilities, at most " +
@@ -268,20 +315,16 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   request.max_tokens = kCompletionTokens;
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
   OUTRIDER_TRY(json["logprobs"].Read(&request.logprobs));
-  int best_of = api.choices;
-  OUTRIDER_TRY(json["best_of"].Read(&best_of));
+  api.logprobs = request.logprobs.has_value();
+  OUTRIDER_TRY(ReadBestOf(json, &api, &request));
   OUTRIDER_TRY(ValidateOptions(request, model.limits));  // before it is copied for each prompt
-  if (best_of != api.choices) {
-    return InvalidArgument("best_of is " + std::to_string(best_of) +
-                           ", which is not served unless it is n; leave it out");
-  }
   if (json["prompt"].is_null()) return InvalidArgument("prompt: is missing");
   OUTRIDER_ASSIGN(const PromptTextOptions text, PromptTextOf(json));
   auto prompts = PromptsOf(json["prompt"], text, model);
   if (!prompts.ok()) return prompts.status().Annotate("prompt");
   if (static_cast<int>(prompts->size()) * api.choices > kMaxChoices) {
-    return InvalidArgument("n: " + std::to_string(kMaxChoices) +
-                           " choices at most, over all prompts");
+    return InvalidArgument((api.choices > api.kept ? "best_of: " : "n: ") +
+                           std::to_string(kMaxChoices) + " choices at most, over all prompts");
   }
   for (std::vector<TokenId>& ids : *prompts) {
     api.prompts.push_back(request);
@@ -298,6 +341,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   GenerationRequest request = NewRequest(model.limits);
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
   OUTRIDER_TRY(ReadChatLogprobs(json, &request));
+  api.logprobs = request.logprobs.has_value();
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
   OUTRIDER_ASSIGN(const ChatOptions options, ChatOptionsOf(json, model));
   auto prompt = model.chat_template.Encode(*model.tokenizer, messages, options);

@@ -35,6 +35,9 @@ struct ApiRequest {
   // Valid; a chat has one. Without client and deadline, which the caller adds.
   std::vector<GenerationRequest> prompts;
   int choices = 1;  // of each prompt
+  int kept = 1;     // of these in the answer: the likeliest by their mean log probability
+  // Whether the answer tells log probabilities; a choice among choices needs them too.
+  bool logprobs = false;
   bool stream = false;
   bool include_usage = false;     // in a stream: a last event with the usage
   bool continuous_usage = false;  // in a stream: every event with the usage so far

@@ -119,8 +119,7 @@ Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) 
   }
   OUTRIDER_TRY(
       CheckAtMost("stop.stop_token_ids", stop.stop_token_ids_size(), limits.max_stop_tokens));
-  OUTRIDER_TRY(
-      CheckAtMost("sampling.logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  OUTRIDER_TRY(CheckSizes(wire.sampling(), "sampling"));
   return CheckAtMost("speculation.tree", wire.speculation().tree_size(), limits.max_draft_length,
                      "depths");
 }
@@ -132,6 +131,9 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   for (const auto& [id, bias] : wire.sampling().logit_bias()) {
     OUTRIDER_TRY(TokenOf("sampling.logit_bias", id, limits.vocab_size).status());
   }
+  OUTRIDER_TRY(
+      TokensOf("sampling.allowed_token_ids", wire.sampling().allowed_token_ids(), limits.vocab_size)
+          .status());
   request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) {
@@ -144,6 +146,10 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   OUTRIDER_ASSIGN(request.stop_tokens,
                   TokensOf("stop.stop_token_ids", stop.stop_token_ids(), limits.vocab_size));
   request.ignore_eos = stop.ignore_eos();
+  request.include_stop = stop.include_stop();
+  request.skip_special = !wire.has_skip_special() || wire.skip_special();
+  OUTRIDER_ASSIGN(request.stop_strings_have_special,
+                  AnyHoldsSpecialToken(tokenizer, request.stop_strings));
   if (wire.has_seed()) request.seed = wire.seed();
   if (wire.has_logprobs()) {
     OUTRIDER_ASSIGN(request.logprobs, AtMost("logprobs", wire.logprobs(), kMaxTopLogprobs));

@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
@@ -22,7 +24,12 @@ class ApiAnswerTest : public ::testing::Test {
   }
 
   ApiAnswer Make(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
-    ApiRequest request{.chat = chat, .choices = choices, .stream = stream, .include_usage = true};
+    ApiRequest request{.chat = chat,
+                       .choices = choices,
+                       .kept = choices,
+                       .logprobs = logprobs,
+                       .stream = stream,
+                       .include_usage = true};
     request.prompts.push_back({.prompt = {0, 1, 2}});
     if (logprobs) request.prompts[0].logprobs = 1;
     return ApiAnswer(request, model_, 7, 1000);
@@ -90,6 +97,34 @@ TEST_F(ApiAnswerTest, WholeChat) {
   EXPECT_EQ(body["choices"][0]["message"],
             Json({{"role", "assistant"}, {"content", "ab"}, {"refusal", nullptr}}));
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+}
+
+// By mean log probability, a prompt's own choices each; all that was generated is paid for.
+TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
+  ApiRequest request{.choices = 3, .kept = 2};
+  request.prompts.assign(2, {.prompt = {0, 1, 2}, .logprobs = 0});
+  ApiAnswer answer(request, model_, 7, 1000);
+  const auto add = [&](int index, const std::string& text, std::vector<float> logprobs) {
+    Chunk chunk{.text = text, .tokens = std::vector<TokenId>(logprobs.size())};
+    for (const float logprob : logprobs) chunk.logprobs.push_back({.logprob = logprob});
+    answer.Add(index, std::move(chunk));
+    answer.Finish(index, {.completion_tokens = static_cast<int>(logprobs.size())});
+  };
+  add(0, "worst", {-3.f});
+  add(1, "long", {-1.f, -1.f, -1.f, -1.f});
+  add(2, "best", {-0.5f});
+  add(3, "same", {-1.f});
+  add(4, "as this", {-1.f});
+  add(5, "never", {-std::numeric_limits<float>::infinity()});
+  const Json body = Json::parse(answer.Body());
+  std::vector<std::string> texts;
+  for (const Json& choice : body["choices"]) {
+    EXPECT_EQ(choice["index"], texts.size());
+    EXPECT_TRUE(choice["logprobs"].is_null()) << "nobody asked";
+    texts.push_back(choice["text"]);
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"best", "long", "same", "as this"}));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 9);
 }
 
 TEST_F(ApiAnswerTest, StreamOfACompletion) {

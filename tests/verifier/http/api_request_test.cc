@@ -94,6 +94,14 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_THAT(One(R"("stop": ["x", "y"])").stop_strings, ElementsAre("x", "y"));
   EXPECT_THAT(One(R"("stop_token_ids": [3, 4])").stop_tokens, ElementsAre(3, 4));
   EXPECT_TRUE(One(R"("ignore_eos": true)").ignore_eos);
+  EXPECT_TRUE(One("").skip_special);
+  EXPECT_FALSE(One(R"("skip_special_tokens": false)").skip_special);
+  EXPECT_FALSE(One("").include_stop);
+  EXPECT_TRUE(One(R"("include_stop_str_in_output": true)").include_stop);
+  EXPECT_THAT(One(R"("allowed_token_ids": [3, 5])").sampling.allowed_tokens, ElementsAre(3, 5));
+  EXPECT_THAT(One(R"("bad_words": ["a", "bc"])").sampling.bad_words,
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2)));
+  EXPECT_TRUE(One(R"("bad_words": [])").sampling.bad_words.empty());
   EXPECT_EQ(One(R"("seed": 18446744073709551615)").seed, ~uint64_t{0});
   EXPECT_EQ(One(R"("seed": -1)").seed, ~uint64_t{0});
   EXPECT_EQ(One(R"("logprobs": 3)").logprobs, 3);
@@ -105,6 +113,20 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_EQ(Chat(R"("logprobs": true)")->prompts.at(0).logprobs, 0);
   EXPECT_EQ(Chat(R"("logprobs": true, "top_logprobs": 4)")->prompts.at(0).logprobs, 4);
   EXPECT_FALSE(Chat(R"("logprobs": false)")->prompts.at(0).logprobs.has_value());
+}
+
+TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
+  const auto one = Completion(R"("best_of": 5)");
+  EXPECT_EQ(one->choices, 5);
+  EXPECT_EQ(one->kept, 1);
+  EXPECT_FALSE(one->logprobs);
+  EXPECT_EQ(one->prompts.at(0).logprobs, 0) << "its choices are ranked by them";
+  const auto two = Completion(R"("n": 2, "best_of": 2, "stream": true)");
+  EXPECT_EQ(two->choices, 2);
+  EXPECT_EQ(two->kept, 2);
+  EXPECT_FALSE(two->prompts.at(0).logprobs.has_value());
+  EXPECT_EQ(Completion(R"("n": 3)")->kept, 3);
+  EXPECT_TRUE(Completion(R"("best_of": 3, "logprobs": 2)")->logprobs);
 }
 
 TEST_F(ApiRequestTest, SpeculationMirrorsTheContract) {
@@ -198,12 +220,9 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
                                     {R"("structured_outputs": {"json": {}})", "structured_outputs"},
                                     {R"("grammar": "root ::= a")", "grammar"},
                                     {R"("json_schema": {})", "json_schema"},
-                                    {R"("bad_words": ["a"])", "bad_words"},
-                                    {R"("allowed_token_ids": [1])", "allowed_token_ids"},
                                     {R"("prompt_logprobs": 0)", "prompt_logprobs"},
                                     {R"("reasoning_effort": "low")", "reasoning_effort"},
                                     {R"("use_beam_search": true)", "use_beam_search"},
-                                    {R"("skip_special_tokens": false)", "skip_special_tokens"},
                                     {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
                                     {R"("frobnicate": 1)", "frobnicate"}};
   constexpr BadField kOfChats[] = {{R"("chat_template": "{{ x }}")", "chat_template"},
@@ -350,6 +369,14 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("stop_token_ids": 1)", "stop_token_ids"},
       {R"("stop_token_ids": [96])", "stop_token_ids"},
       {R"("ignore_eos": 1)", "ignore_eos"},
+      {R"("skip_special_tokens": 1)", "skip_special_tokens"},
+      {R"("include_stop_str_in_output": "yes")", "include_stop_str_in_output"},
+      {R"("allowed_token_ids": [])", "allowed_token_ids"},
+      {R"("allowed_token_ids": [96])", "allowed_token_ids"},
+      {R"("allowed_token_ids": 1)", "allowed_token_ids"},
+      {R"("bad_words": [1])", "bad_words"},
+      {R"("bad_words": [""])", "bad_words"},
+      {R"("bad_words": ["a"], "allowed_token_ids": [0])", "bad_words"},
       {R"("seed": 1.5)", "seed"},
       {R"("seed": "1")", "seed"},
       {R"("n": 0)", "n is"},
@@ -390,7 +417,13 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
   }
   EXPECT_THAT(Completion(R"("logprobs": 21)").status().message(), HasSubstr("logprobs"));
   EXPECT_THAT(Completion(R"("logprobs": true)").status().message(), HasSubstr("logprobs"));
-  EXPECT_THAT(Completion(R"("best_of": 2)").status().message(), HasSubstr("best_of"));
+  EXPECT_THAT(Completion(R"("n": 2, "best_of": 1)").status().message(),
+              HasSubstr("best_of is 1, must be from n, which is 2, to 128"));
+  EXPECT_THAT(Completion(R"("best_of": 2, "stream": true)").status().message(),
+              HasSubstr("best_of: above n it is not streamed"));
+  EXPECT_THAT(
+      ParseCompletion(R"({"prompt": ["a", "b"], "best_of": 65})", model_).status().message(),
+      HasSubstr("best_of: 128 choices at most"));
   EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", "b"], "n": 65})", model_).status().message(),
               HasSubstr("n:"));
   EXPECT_THAT(Chat(R"("logprobs": 1)").status().message(), HasSubstr("logprobs"));

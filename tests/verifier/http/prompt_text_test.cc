@@ -80,5 +80,15 @@ TEST_F(PromptText, AUsersTextInAChatNeverBecomesSpecial) {
               HasSubstr("parse_special is not a field of chat completions here"));
 }
 
+TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
+  const auto has_special = [&](const std::string& stop) {
+    return ParseCompletion(R"({"prompt": "a", "stop": )" + stop + "}", model_)
+        ->prompts.at(0)
+        .stop_strings_have_special;
+  };
+  EXPECT_FALSE(has_special(R"(["b", "x>"])"));
+  EXPECT_TRUE(has_special(R"(["b", "<x>"])"));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -398,6 +398,68 @@ TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
   EXPECT_EQ(Complete(few)["choices"][0]["text"], letters["choices"][0]["text"]);
 }
 
+// As lm-eval's loglikelihood requests read it: what greedy decoding told of its tokens is what the
+// echo of the same tokens tells.
+TEST_F(Http, EchoScoresATextAsDecodingDid) {
+  StartWithDrafter();
+  v1::GenerateRequest request;
+  const std::vector<uint32_t> prompt = {4095, 310, 320, 330, 340, 350};
+  request.mutable_token_ids()->mutable_ids()->Assign(prompt.begin(), prompt.end());
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stop()->set_max_tokens(24);
+  request.mutable_stop()->set_ignore_eos(true);
+  request.set_logprobs(0);
+  request.set_prompt_logprobs(0);
+  std::vector<double> expected;
+  std::vector<uint32_t> whole = prompt;
+  grpc::ClientContext context;
+  const auto reader = client_->stub().Generate(&context, request);
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    const v1::TokenChunk& chunk = response.chunk();
+    for (const v1::TokenLogprobs& token : chunk.prompt_logprobs()) {
+      expected.push_back(token.logprob());
+    }
+    for (const v1::TokenLogprobs& token : chunk.logprobs()) expected.push_back(token.logprob());
+    whole.insert(whole.end(), chunk.token_ids().begin(), chunk.token_ids().end());
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_EQ(whole.size(), prompt.size() + 24);
+  ASSERT_EQ(expected.size(), whole.size() - 1);
+  const Json score = {{"model", "target"}, {"prompt", whole}, {"max_tokens", 1},
+                      {"logprobs", 1},     {"echo", true},    {"seed", 1234}};
+  Json answers = Json::array();
+  answers.push_back(Complete(score)["choices"][0]);
+  answers.push_back(Complete(score)["choices"][0]);  // the prefix cache could serve it now
+  Json batch = score;
+  batch["prompt"] = Json::array({whole, prompt, whole});
+  for (const int index : {0, 2}) answers.push_back(Complete(batch)["choices"][index]);
+  for (const Json& answer : answers) {
+    const Json& logprobs = answer["logprobs"]["token_logprobs"];
+    ASSERT_EQ(logprobs.size(), whole.size() + 1);
+    EXPECT_TRUE(logprobs[0].is_null());
+    for (size_t at = 1; at < whole.size(); ++at) {
+      EXPECT_NEAR(logprobs[at].get<double>(), expected[at - 1], 1e-2) << at;
+      double best = -1e9;
+      for (const Json& top : answer["logprobs"]["top_logprobs"][at]) {
+        best = std::max(best, top.get<double>());
+      }
+      if (at >= prompt.size()) {
+        EXPECT_EQ(logprobs[at].get<double>(), best) << "the greedy text";
+      }
+    }
+  }
+  Json none = score;
+  none["max_tokens"] = 0;
+  EXPECT_EQ(Complete(none)["choices"][0]["logprobs"]["tokens"].size(), whole.size());
+  none.erase("echo");
+  EXPECT_EQ(Post("/v1/completions", none).code, 400);
+  Json field = {{"prompt", prompt}, {"max_tokens", 2}, {"prompt_logprobs", 3}};
+  const Json listed = Complete(field)["choices"][0]["prompt_logprobs"];
+  ASSERT_EQ(listed.size(), prompt.size());
+  EXPECT_TRUE(listed[0].is_null());
+  EXPECT_GE(listed[1].size(), 3u);
+}
+
 TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
   Start();
   Json body = Story(8);

@@ -384,6 +384,7 @@ const Cases kLogCases = {
 // HTTP.
 
 constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
+constexpr char kRequestTest[] = "tests/verifier/http/api_request_test.cc";
 constexpr char kTemplateTest[] = "tests/common/text/jinja/limits_test.cc";
 constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
@@ -523,12 +524,21 @@ const Cases kHttpCases = {
        return Json{{"stop_token_ids", ListOf(size, [](int64_t i) { return i; })}};
      })}},
     {"`logit_bias`", Only{Completing(BiasOf, "1024")}},
-    {"`allowed_token_ids`", Only{Completing(
-                                [](int64_t size) {
-                                  return Json{{"allowed_token_ids",
-                                               ListOf(size, [](int64_t) { return 5; })}};
-                                },
-                                "at most 65536")}},
+    {"`prompt_logprobs`", Try{Completing([](int64_t size) {
+       return Json{{"prompt_logprobs", size}};
+     })}},
+    {"log probabilities of a request's prompts (choices x tokens x alternatives)",
+     HeldBy{kRequestTest, "AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo"}},
+    {"rows of logits of prompts in one step",
+     HeldBy{"tests/verifier/engine/prompt_logprobs_test.cc",
+            "HaveALimitOfRowsAStepAndOfThemselves"}},
+    {"`echo`: bytes of prompts, over all choices", HeldBy{kRequestTest, "EchoesHaveALimit"}},
+    {"`allowed_token_ids`",
+     Only{Completing(
+         [](int64_t size) {
+           return Json{{"allowed_token_ids", ListOf(size, [](int64_t) { return 5; })}};
+         },
+         "at most 65536")}},
     {"`bad_words`", Try{Completing([](int64_t size) {
        return Json{{"bad_words", ListOf(size, [](int64_t i) { return "z" + std::to_string(i); })}};
      })}},
@@ -702,6 +712,8 @@ const Cases kGrpcCases = {
     {"`Generate`: `stop.stop_token_ids`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
        for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_token_ids(5);
      })}},
+    {"`Generate`: `prompt_logprobs`",
+     Only{Generating([](int64_t, v1::GenerateRequest& r) { r.set_prompt_logprobs(21); })}},
     {"`Generate`: `speculation.tree`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
        for (int i = 0; i < 2000; ++i) r.mutable_speculation()->add_tree(1);
      })}},

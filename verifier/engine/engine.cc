@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "verifier/engine/metrics_observer.h"
+#include "verifier/engine/prompt_logprobs.h"
 #include "verifier/engine/round_spec.h"
 #include "verifier/engine/speedup_observer.h"
 #include "verifier/engine/trace_observer.h"
@@ -200,10 +201,15 @@ bool Engine::Step() {
 std::vector<BatchEntry> Engine::ChooseBatch() {
   std::vector<Session*> ready;
   std::vector<Candidate> candidates;
+  int prompt_rows = PromptRowsOfStep(model_->config().vocab_size);
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
     // A session that waits for its draft can still prefill, all but the token before the draft.
-    const int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    if (PromptLogprobsLeft(*session) > 0) {
+      pending = std::min(session->pending() - 1, prompt_rows);
+      prompt_rows -= pending;
+    }
     if (pending == 0) continue;
     candidates.push_back({.index = static_cast<int>(ready.size()),
                           .pending = pending,
@@ -233,6 +239,9 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
     // Unless it gave way to an older one since.
     if (of(share).is_running()) batch.push_back(MakeBatchEntry(of(share), share));
   }
+  // The rows that rounds are decided over come first.
+  std::stable_partition(batch.begin(), batch.end(),
+                        [](const BatchEntry& entry) { return !HasPromptRows(entry); });
   return batch;
 }
 
@@ -275,6 +284,12 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
         result.logits = {logits, nodes * static_cast<size_t>(model_->config().vocab_size)};
         logits += result.logits.size();
       }
+    }
+    if (HasPromptRows(entry)) {
+      const std::span<const float> wanted(
+          logits, entry.logit_rows.size() * static_cast<size_t>(model_->config().vocab_size));
+      TakePromptRows(entry, wanted, model_->config().vocab_size, limits_.vocab_size);
+      logits += wanted.size();
     }
     TakeResult(entry, result);
   }
@@ -386,6 +401,7 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   }
   const bool first = session.round == 1;
   if (first) {
+    chunk.prompt_logprobs = std::move(session.prompt_logprobs);
     session.times.first_token = now;
     admission_.SharePrompt(session);
   }

@@ -15,6 +15,12 @@ Status CheckToken(TokenId token, int vocab_size, const std::string& field) {
                          " is not in the vocabulary of " + std::to_string(vocab_size));
 }
 
+Status CheckAlternatives(const std::string& field, const std::optional<int>& count) {
+  if (count.value_or(0) >= 0 && count.value_or(0) <= kMaxTopLogprobs) return Status();
+  return InvalidArgument(field + ": " + std::to_string(*count) + ", at most " +
+                         std::to_string(kMaxTopLogprobs));
+}
+
 Status CheckLength(const GenerationRequest& request, const RequestLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("prompt: is empty");
@@ -29,6 +35,13 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
                              " tokens is too long for the context of " +
                              std::to_string(limits.max_context));
     }
+  }
+  if (request.prompt_logprobs.has_value() &&
+      prompt * (1 + *request.prompt_logprobs) > kMaxPromptLogprobs) {
+    return InvalidArgument(
+        "prompt_logprobs: " + std::to_string(prompt * (1 + *request.prompt_logprobs)) +
+        " of a prompt of " + std::to_string(prompt) + " tokens, at most " +
+        std::to_string(kMaxPromptLogprobs));
   }
   const int most = MaxNewTokens(request, limits);
   if (request.min_tokens < 0 || request.min_tokens > most) {
@@ -161,6 +174,7 @@ GenerationRequest NewRequest(const RequestLimits& limits) {
 }
 
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckAlternatives("prompt_logprobs", request.prompt_logprobs));
   OUTRIDER_TRY(CheckLength(request, limits));
   for (const TokenId token : request.prompt) {
     OUTRIDER_TRY(CheckToken(token, limits.vocab_size, "prompt"));
@@ -182,10 +196,8 @@ Status ValidateOptions(const GenerationRequest& request, const RequestLimits& li
     OUTRIDER_TRY(CheckAtMost("stop.stop_strings", std::ssize(stop), limits.max_stop_string_bytes,
                              "bytes in one"));
   }
-  if (const int top = request.logprobs.value_or(0); top < 0 || top > kMaxTopLogprobs) {
-    return InvalidArgument("logprobs: " + std::to_string(top) + ", at most " +
-                           std::to_string(kMaxTopLogprobs));
-  }
+  OUTRIDER_TRY(CheckAlternatives("logprobs", request.logprobs));
+  OUTRIDER_TRY(CheckAlternatives("prompt_logprobs", request.prompt_logprobs));
   return CheckSpeculation(request, limits);
 }
 

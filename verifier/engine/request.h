@@ -53,6 +53,8 @@ struct GenerationRequest {
   SpeculationOptions speculation;
   // How many alternatives to tell with each token's log probability; unset: none of both.
   std::optional<int> logprobs;
+  // The same of the prompt's tokens, from the second on.
+  std::optional<int> prompt_logprobs;
   std::optional<Time> deadline;
   // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
   // other.

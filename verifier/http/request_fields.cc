@@ -37,6 +37,7 @@ constexpr Field kShared[] = {
     {"frequency_penalty"},
     {"logit_bias"},
     {"logprobs"},
+    {"prompt_logprobs"},
     {"seed"},
     {"stop"},
     {"stop_token_ids"},
@@ -61,7 +62,6 @@ constexpr Field kShared[] = {
     {"parallel_tool_calls", Use::kIgnored},  // `tools` are refused
     {"request_id", Use::kIgnored},           // vLLM's; here a header
     {"spaces_between_special_tokens", Use::kIgnored},  // nothing is put between tokens
-    {"echo", Use::kRefused, "[false]", ": the answer never repeats the prompt"},
     {"suffix", Use::kRefused, R"([""])", ": text is continued, never filled in"},
     {"tools", Use::kRefused, "[[]]"},
     {"tool_choice", Use::kRefused, R"(["none", "auto"])"},
@@ -81,7 +81,6 @@ constexpr Field kShared[] = {
     {"structured_outputs", Use::kNotServed},
     {"grammar", Use::kNotServed, R"([""])"},
     {"json_schema", Use::kNotServed},
-    {"prompt_logprobs", Use::kNotServed},
     {"use_beam_search", Use::kNotServed, "[false]"},
     {"length_penalty", Use::kNotServed, "[1]"},
     {"early_stopping", Use::kNotServed, "[false]"},
@@ -93,14 +92,12 @@ constexpr Field kShared[] = {
     {"cache_salt", Use::kNotServed},
 };
 constexpr Field kCompletion[] = {
-    {"prompt"},
-    {"best_of"},
-    {"add_special_tokens"},
-    {"parse_special"},
+    {"prompt"}, {"best_of"}, {"echo"}, {"add_special_tokens"}, {"parse_special"},
 };
 constexpr Field kChat[] = {
     {"messages"},
     {"top_logprobs"},
+    {"echo", Use::kRefused, "[false]", ": continue_final_message goes on with a message"},
     // What a chat template writes is all there is of special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
     {"add_generation_prompt"},

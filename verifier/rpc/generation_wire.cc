@@ -77,6 +77,15 @@ Result<std::vector<TokenId>> PromptOf(const v1::GenerateRequest& wire, const Tok
   return InvalidArgument("prompt: neither text nor token_ids is set");
 }
 
+void ToWire(const TokenLogprobs& token, v1::TokenLogprobs* wire) {
+  wire->set_logprob(token.logprob);
+  wire->set_rank(ToWireCount(token.rank));
+  for (const auto& [id, logprob] : token.top) {
+    wire->add_top_token_ids(static_cast<uint32_t>(id));
+    wire->add_top_logprobs(logprob);
+  }
+}
+
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire,
                                     const RequestLimits& limits) {
   SpeculationOptions options;
@@ -154,6 +163,10 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   if (wire.has_logprobs()) {
     OUTRIDER_ASSIGN(request.logprobs, AtMost("logprobs", wire.logprobs(), kMaxTopLogprobs));
   }
+  if (wire.has_prompt_logprobs()) {
+    OUTRIDER_ASSIGN(request.prompt_logprobs,
+                    AtMost("prompt_logprobs", wire.prompt_logprobs(), kMaxTopLogprobs));
+  }
   OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation(), limits));
   return request;
 }
@@ -181,13 +194,9 @@ v1::GenerateResponse ToWire(const Chunk& chunk) {
   wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
   wire->set_accepted(ToWireCount(chunk.accepted));
   wire->set_drafted(ToWireCount(chunk.drafted));
-  for (const TokenLogprobs& token : chunk.logprobs) {
-    v1::TokenLogprobs* out = wire->add_logprobs();
-    out->set_logprob(token.logprob);
-    for (const auto& [id, logprob] : token.top) {
-      out->add_top_token_ids(static_cast<uint32_t>(id));
-      out->add_top_logprobs(logprob);
-    }
+  for (const TokenLogprobs& token : chunk.logprobs) ToWire(token, wire->add_logprobs());
+  for (const TokenLogprobs& token : chunk.prompt_logprobs) {
+    ToWire(token, wire->add_prompt_logprobs());
   }
   return response;
 }
@@ -199,6 +208,7 @@ v1::GenerateResponse ToWire(const Summary& summary) {
                                                          : v1::Finished::REASON_LENGTH);
   wire->set_prompt_tokens(ToWireCount(summary.prompt_tokens));
   wire->set_completion_tokens(ToWireCount(summary.completion_tokens));
+  wire->set_cached_tokens(ToWireCount(summary.cached_tokens));
   wire->set_seed(summary.seed);
   v1::SpeculationStats* stats = wire->mutable_speculation();
   stats->set_rounds(ToWireCount(summary.rounds));

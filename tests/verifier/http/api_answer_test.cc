@@ -24,14 +24,10 @@ class ApiAnswerTest : public ::testing::Test {
   }
 
   ApiAnswer Make(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
-    ApiRequest request{.chat = chat,
-                       .choices = choices,
-                       .kept = choices,
-                       .logprobs = logprobs,
-                       .stream = stream,
-                       .include_usage = true};
+    ApiRequest request{
+        .chat = chat, .choices = choices, .kept = choices, .stream = stream, .include_usage = true};
     request.prompts.push_back({.prompt = {0, 1, 2}});
-    if (logprobs) request.prompts[0].logprobs = 1;
+    if (logprobs) request.logprobs = request.prompts[0].logprobs = 1;
     return ApiAnswer(request, model_, 7, 1000);
   }
 
@@ -211,7 +207,84 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
       {"token": "a", "logprob": -0.5, "bytes": [97],
        "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
       {"token": "b", "logprob": -9999.0, "bytes": [98],
-       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]}]}], "refusal": null})"));
+       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]},
+                        {"token": "b", "logprob": -9999.0, "bytes": [98]}]}], "refusal": null})"));
+}
+
+class EchoTest : public ApiAnswerTest {
+ protected:
+  // Of the prompt "abc", asked for two choices.
+  ApiRequest Request(bool stream) const {
+    ApiRequest request{.choices = 2, .kept = 2, .logprobs = 1, .stream = stream};
+    request.prompts.push_back({.prompt = {0, 1, 2}, .logprobs = 1, .prompt_logprobs = 1});
+    request.echoes = {"abc"};
+    return request;
+  }
+  static Chunk First() {
+    Chunk chunk = AbWithLogprobs();
+    chunk.prompt_logprobs = {{.logprob = -1.f, .rank = 1, .top = {{1, -1.f}}},
+                             {.logprob = -2.f, .rank = 7, .top = {{3, -0.25f}}}};
+    return chunk;
+  }
+  const Json logprobs_ = Json::parse(R"({"tokens": ["a", "b", "c", "a", "b"],
+      "token_logprobs": [null, -1.0, -2.0, -0.5, -9999.0],
+      "top_logprobs": [null, {"b": -1.0}, {"d": -0.25, "c": -2.0}, {"a": -0.5},
+                       {"c": -0.25, "b": -9999.0}],
+      "text_offset": [0, 1, 2, 3, 4]})");
+};
+
+TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
+  ApiAnswer answer(Request(/*stream=*/false), model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  answer.Add(1, AbWithLogprobs());  // which asks for no rows of the prompt
+  answer.Finish(1, Stop());
+  const Json body = Json::parse(answer.Body());
+  for (const Json& choice : body["choices"]) {
+    EXPECT_EQ(choice["text"], "abcab");
+    EXPECT_EQ(choice["logprobs"], logprobs_);
+    EXPECT_FALSE(choice.contains("prompt_logprobs"));
+  }
+  EXPECT_EQ(body["usage"]["completion_tokens"], 4);
+}
+
+TEST_F(EchoTest, IsInTheFirstEventOfAChoice) {
+  ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
+  for (const int index : {0, 1}) {
+    const Json event = Json::parse(answer.Add(index, index == 0 ? First() : AbWithLogprobs())[0]);
+    EXPECT_EQ(event["choices"][0]["text"], "abcab");
+    EXPECT_EQ(event["choices"][0]["logprobs"], logprobs_);
+    EXPECT_EQ(Json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
+  }
+}
+
+TEST_F(EchoTest, OfNoNewTokensIsThePromptAlone) {
+  ApiRequest request = Request(/*stream=*/false);
+  request.choices = request.kept = 1;
+  request.echo_only = true;
+  ApiAnswer answer(request, model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  const Json body = Json::parse(answer.Body());
+  EXPECT_EQ(body["choices"][0]["text"], "abc");
+  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json::parse(R"(["a", "b", "c"])"));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
+}
+
+TEST_F(EchoTest, PromptLogprobsHaveVllmsShape) {
+  ApiRequest request = Request(/*stream=*/false);
+  request.choices = request.kept = 1;
+  request.echoes.clear();
+  request.prompt_logprobs = 1;
+  ApiAnswer answer(request, model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  const Json body = Json::parse(answer.Body());
+  EXPECT_EQ(body["choices"][0]["text"], "ab");
+  EXPECT_EQ(body["choices"][0]["prompt_logprobs"], Json::parse(R"([null,
+      {"1": {"logprob": -1.0, "rank": 1, "decoded_token": "b"}},
+      {"2": {"logprob": -2.0, "rank": 7, "decoded_token": "c"},
+       "3": {"logprob": -0.25, "rank": 1, "decoded_token": "d"}}])"));
 }
 
 }  // namespace

@@ -129,6 +129,60 @@ TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
   EXPECT_TRUE(Completion(R"("best_of": 3, "logprobs": 2)")->logprobs);
 }
 
+TEST_F(ApiRequestTest, EchoAsksForThePromptsLogProbabilitiesToo) {
+  const auto plain = Completion(R"("echo": true)");
+  ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+  EXPECT_THAT(plain->echoes, ElementsAre("abc"));
+  EXPECT_FALSE(plain->echo_only);
+  EXPECT_FALSE(plain->prompts.at(0).prompt_logprobs.has_value());
+  EXPECT_TRUE(Completion("")->echoes.empty());
+  const auto told = Completion(R"("echo": true, "logprobs": 2)");
+  EXPECT_EQ(told->prompts.at(0).prompt_logprobs, 2);
+  EXPECT_FALSE(told->prompt_logprobs.has_value()) << "no field of its own";
+  const auto both = Completion(R"("echo": true, "logprobs": 2, "prompt_logprobs": 5)");
+  EXPECT_EQ(both->prompts.at(0).prompt_logprobs, 5);
+  EXPECT_EQ(both->logprobs, 2);
+  EXPECT_EQ(both->prompt_logprobs, 5);
+  const auto nothing_new = Completion(R"("echo": true, "max_tokens": 0)");
+  ASSERT_TRUE(nothing_new.ok()) << nothing_new.status().ToString();
+  EXPECT_TRUE(nothing_new->echo_only);
+  EXPECT_EQ(nothing_new->prompts.at(0).max_tokens, 1);
+  const auto many = ParseCompletion(R"({"prompt": [[0, 1], [2]], "echo": true})", model_);
+  EXPECT_THAT(many->echoes, ElementsAre("ab", "c"));
+  EXPECT_EQ(Chat(R"("prompt_logprobs": 1)")->prompts.at(0).prompt_logprobs, 1);
+  EXPECT_THAT(Chat(R"("echo": true)").status().message(), StartsWith("echo is true, which is not"));
+  EXPECT_FALSE(ChoiceOf(told->prompts.at(0), 1).prompt_logprobs.has_value());
+  EXPECT_TRUE(ChoiceOf(told->prompts.at(0), 0).prompt_logprobs.has_value());
+}
+
+TEST_F(ApiRequestTest, AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo) {
+  model_.limits.max_context = model_.limits.kv_tokens = 4096;
+  const auto parse = [&](int choices) {
+    std::string prompt = "0";
+    for (int i = 1; i < 1000; ++i) prompt += ",0";
+    return ParseCompletion(
+               R"({"echo": true, "logprobs": 20, "max_tokens": 1, "stream": true, "n": )" +
+                   std::to_string(choices) + R"(, "prompt": [)" + prompt + "]}",
+               model_)
+        .status();
+  };
+  EXPECT_TRUE(parse(12).ok()) << parse(12).ToString();
+  EXPECT_THAT(parse(13).message(), StartsWith("echo: 273000 log probabilities of prompts"));
+}
+
+TEST_F(ApiRequestTest, EchoesHaveALimit) {
+  model_.limits.max_context = model_.limits.kv_tokens = 1 << 20;
+  const std::string prompt(kMaxEchoBytes / 128 + 1, 'a');
+  const auto parse = [&](int choices) {
+    return ParseCompletion(R"({"echo": true, "n": )" + std::to_string(choices) +
+                               R"(, "prompt": ")" + prompt + "\"}",
+                           model_)
+        .status();
+  };
+  EXPECT_TRUE(parse(127).ok()) << parse(127).ToString();
+  EXPECT_THAT(parse(128).message(), StartsWith("echo: more than 16777216 bytes"));
+}
+
 TEST_F(ApiRequestTest, SpeculationMirrorsTheContract) {
   const SpeculationOptions options =
       One(R"("speculation": {"mode": "auto", "rule": "multipath-block", "paths": 2,
@@ -220,7 +274,6 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
                                     {R"("structured_outputs": {"json": {}})", "structured_outputs"},
                                     {R"("grammar": "root ::= a")", "grammar"},
                                     {R"("json_schema": {})", "json_schema"},
-                                    {R"("prompt_logprobs": 0)", "prompt_logprobs"},
                                     {R"("reasoning_effort": "low")", "reasoning_effort"},
                                     {R"("use_beam_search": true)", "use_beam_search"},
                                     {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
@@ -246,7 +299,7 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
   for (const BadField& field : kUnserved) EXPECT_TRUE(Completion(field.fields).ok()) << field.named;
   for (const BadField& field : kOfChats) EXPECT_TRUE(Chat(field.fields).ok()) << field.named;
   EXPECT_TRUE(ParseChat(R"({"messages": )" + calls + "}", model_).ok());
-  for (const char* always : {R"("echo": true)", R"("suffix": "x")", R"("tools": [{}])"}) {
+  for (const char* always : {R"("suffix": "x")", R"("tools": [{}])"}) {
     EXPECT_FALSE(Completion(always).ok()) << always;
   }
   EXPECT_FALSE(Completion(R"("speculation": {"typo": 1})").ok());
@@ -386,7 +439,9 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("stream_options": {})", "stream_options"},
       {R"("stream": true, "stream_options": 1)", "stream_options"},
       {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
-      {R"("echo": true)", "echo"},
+      {R"("prompt_logprobs": 21)", "prompt_logprobs"},
+      {R"("prompt_logprobs": -1)", "prompt_logprobs"},
+      {R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs"},
       {R"("suffix": "x")", "suffix"},
       {R"("tools": [{}])", "tools"},
       {R"("functions": [{}])", "functions"},

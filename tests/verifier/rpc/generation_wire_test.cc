@@ -72,6 +72,8 @@ TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
   expect("stop.min_tokens: 4000000000, at most 100",
          [](auto& wire) { wire.mutable_stop()->set_min_tokens(kSent); });
   expect("logprobs: 4000000000, at most 20", [](auto& wire) { wire.set_logprobs(kSent); });
+  expect("prompt_logprobs: 4000000000, at most 20",
+         [](auto& wire) { wire.set_prompt_logprobs(kSent); });
   expect("speculation.draft_length: 4000000000, at most 8",
          [](auto& wire) { wire.mutable_speculation()->set_draft_length(kSent); });
   expect("speculation.paths: 4000000000, at most 4",
@@ -96,6 +98,17 @@ TEST(GenerationWire, APromptsTextIsPlainAndBeginsWithThePrefixUnlessAskedOtherwi
   EXPECT_EQ(FromWire(wire, *tokenizer, limits).status().code(), Code::kInvalidArgument);
   wire.clear_add_prefix();
   EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kBosToken});
+}
+
+TEST(GenerationWire, ChunksTellOfThePromptWhereAsked) {
+  Chunk chunk{.tokens = {1}};
+  chunk.prompt_logprobs = {{.logprob = -0.5f, .rank = 3, .top = {{7, -0.25f}}}};
+  const v1::TokenChunk wire = ToWire(chunk).chunk();
+  EXPECT_EQ(wire.logprobs_size(), 0);
+  ASSERT_EQ(wire.prompt_logprobs_size(), 1);
+  EXPECT_EQ(wire.prompt_logprobs(0).rank(), 3u);
+  EXPECT_EQ(wire.prompt_logprobs(0).logprob(), -0.5f);
+  EXPECT_EQ(wire.prompt_logprobs(0).top_token_ids(0), 7u);
 }
 
 TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {

@@ -91,9 +91,14 @@ Json ApiAnswer::Usage() const {
     accepted += choice.summary.accepted_tokens;
     drafted += choice.summary.drafted_tokens;
   }
+  int cached = 0;  // a prompt counts once, with its first choice
+  for (size_t i = 0; i < choices_.size(); i += generated_) {
+    cached += choices_[i].summary.cached_tokens;
+  }
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", completion},
           {"total_tokens", prompt_tokens_ + completion},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}},
           {"completion_tokens_details",
            {{"accepted_prediction_tokens", accepted},
             {"rejected_prediction_tokens", drafted - accepted}}}};
@@ -217,6 +222,7 @@ std::string ApiAnswer::Body() {
   body["choices"] = std::move(choices);
   if (chat_ && prompt_logprobs_.has_value()) body["prompt_logprobs"] = PromptOf(0);
   body["usage"] = Usage();
+  AddMetrics(body);
   return Dump(body);
 }
 
@@ -224,7 +230,36 @@ std::string ApiAnswer::UsageEvent() const {
   Json event = Head(chat_ ? "chat.completion.chunk" : "text_completion");
   event["choices"] = Json::array();
   event["usage"] = Usage();
+  AddMetrics(event);
   return Dump(event);
+}
+
+void ApiAnswer::AddMetrics(Json& body) const {
+  int steps = 0, drafted = 0, accepted = 0;
+  std::vector<int> at_least;  // by i: steps in which more than i draft tokens were accepted
+  for (const Choice& choice : choices_) {
+    const Summary& s = choice.summary;
+    steps += s.drafted_rounds;
+    drafted += s.drafted_tokens;
+    accepted += s.accepted_tokens;
+    at_least.resize(std::max(at_least.size(), s.accepted_per_position.size()));
+    for (size_t i = 0; i < s.accepted_per_position.size(); ++i) {
+      at_least[i] += s.accepted_per_position[i];
+    }
+  }
+  if (steps == 0) return;
+  Json histogram = Json::array();
+  int before = steps;
+  for (const int count : at_least) histogram.push_back(std::exchange(before, count) - count);
+  histogram.push_back(before);
+  body["metrics"] = {{"speculative_decoding",
+                      {{"mean_acceptance_length", 1 + static_cast<double>(accepted) / steps},
+                       {"draft_acceptance_rate", static_cast<double>(accepted) / drafted},
+                       {"acceptance_histogram", std::move(histogram)},
+                       {"num_spec_steps", steps},
+                       {"num_accepted_draft_tokens", accepted},
+                       {"num_draft_tokens", drafted},
+                       {"num_spec_tokens", at_least.size()}}}};
 }
 
 }  // namespace outrider

@@ -53,6 +53,9 @@ class ApiAnswer {
   std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
   nlohmann::ordered_json Usage() const;
+  // `metrics.speculative_decoding` of all choices, as vLLM's answers have it and AIPerf reads it;
+  // nothing where no step had a draft.
+  void AddMetrics(nlohmann::ordered_json& body) const;
   // What the chunk brings, with the prompt before the first one where it is echoed.
   void Take(Choice& choice, const Prompt& prompt, bool first, Chunk& chunk);
   // Of a prompt whose log probabilities are asked for.

@@ -39,7 +39,11 @@ class ApiAnswerTest : public ::testing::Test {
     return chunk;
   }
   static Summary Stop() {
-    Summary s{.reason = FinishReason::kStop, .prompt_tokens = 3, .completion_tokens = 2, .seed = 9};
+    Summary s{.reason = FinishReason::kStop,
+              .prompt_tokens = 3,
+              .cached_tokens = 2,
+              .completion_tokens = 2,
+              .seed = 9};
     s.rounds = 1;
     s.drafted_rounds = 1;
     s.drafted_tokens = 4;
@@ -58,8 +62,13 @@ const Json kSpeculation = Json::parse(R"({"rounds": 1, "drafted_rounds": 1, "dra
     "accepted": 1, "accepted_per_position": [1, 0, 0, 0], "drafter": "d",
     "arms": {"draft-1x4": 1}, "arm_switches": 0, "seed": 9})");
 const Json kUsage = Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
+    "prompt_tokens_details": {"cached_tokens": 2},
     "completion_tokens_details": {"accepted_prediction_tokens": 1,
                                   "rejected_prediction_tokens": 3}})");
+
+const Json kOneStep = Json::parse(R"({"mean_acceptance_length": 2.0,
+    "draft_acceptance_rate": 0.25, "acceptance_histogram": [0, 1, 0, 0, 0], "num_spec_steps": 1,
+    "num_accepted_draft_tokens": 1, "num_draft_tokens": 4, "num_spec_tokens": 4})");
 
 TEST_F(ApiAnswerTest, WholeCompletion) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false);
@@ -78,7 +87,33 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
                                             {"logprobs", nullptr},
                                             {"finish_reason", "stop"},
                                             {"speculation", kSpeculation}}})},
-                  {"usage", kUsage}}));
+                  {"usage", kUsage},
+                  {"metrics", {{"speculative_decoding", kOneStep}}}}));
+}
+
+// As AIPerf reads it: of all choices, and index j counts the steps that accepted j draft tokens.
+TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
+  Summary deeper;
+  deeper.drafted_rounds = 5;
+  deeper.drafted_tokens = 10;
+  deeper.accepted_tokens = 5;
+  deeper.accepted_per_position = {3, 2};
+  for (const auto& [index, summary] : {std::pair(0, Stop()), {1, deeper}, {2, Summary()}}) {
+    answer.Add(index, Ab());
+    answer.Finish(index, summary);
+  }
+  const Json usage = Json::parse(answer.UsageEvent());
+  EXPECT_EQ(
+      usage["metrics"]["speculative_decoding"],
+      Json::parse(R"({"mean_acceptance_length": 2.0, "draft_acceptance_rate": 0.42857142857142855,
+                "acceptance_histogram": [2, 2, 2, 0, 0], "num_spec_steps": 6,
+                "num_accepted_draft_tokens": 6, "num_draft_tokens": 14, "num_spec_tokens": 4})"));
+  EXPECT_EQ(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 2) << "of the first choice";
+  ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
+  plain.Add(0, Ab());
+  plain.Finish(0, Summary());
+  EXPECT_FALSE(Json::parse(plain.Body()).contains("metrics")) << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {

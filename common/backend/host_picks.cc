@@ -34,7 +34,7 @@ std::span<const PickedRow> HostPicks::Read(const PickBatch& batch, float* rows, 
         .sampling = pick.spec.sampling,
         .seen = {batch.seen().data() + pick.first_seen, static_cast<size_t>(pick.seen)},
         .biases = {batch.biases().data() + pick.first_bias, static_cast<size_t>(pick.biases)},
-        .suppressed = {}};
+        .mask = {batch.mask().data() + pick.first_mask, static_cast<size_t>(pick.mask)}};
     const std::span<const TokenId> path(batch.path_tokens().data() + pick.path + 1,
                                         static_cast<size_t>(pick.depth));
     picked_.push_back(

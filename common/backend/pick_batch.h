@@ -62,6 +62,7 @@ struct BatchedPick {
   int32_t row = 0;  // of logits
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
+  int32_t first_mask = 0, mask = 0;
   // The draft tokens before the row: `depth` tokens after index `path`, whose own entry is unused.
   int32_t path = 0, depth = 0;
   int32_t first_entry = 0;  // where its entries go
@@ -79,17 +80,22 @@ class PickBatch {
     picks_.clear();
     seen_.clear();
     biases_.clear();
+    mask_.clear();
     path_tokens_.clear();
   }
 
-  // How the next sequence samples. Its suppressed tokens do not count: drafts may hold them.
+  // How the next sequence samples. Its suppressed tokens and the bad words of several tokens do not
+  // count: drafts may hold them.
   void BeginSequence(const SamplingState& state) {
     sequence_ = {.first_seen = static_cast<int32_t>(seen_.size()),
                  .seen = static_cast<int32_t>(state.seen.size()),
                  .first_bias = static_cast<int32_t>(biases_.size()),
-                 .biases = static_cast<int32_t>(state.biases.size())};
+                 .biases = static_cast<int32_t>(state.biases.size()),
+                 .first_mask = static_cast<int32_t>(mask_.size()),
+                 .mask = static_cast<int32_t>(state.mask.size())};
     seen_.insert(seen_.end(), state.seen.begin(), state.seen.end());
     biases_.insert(biases_.end(), state.biases.begin(), state.biases.end());
+    mask_.insert(mask_.end(), state.mask.begin(), state.mask.end());
   }
 
   // The sequence's next row; `path`: the draft tokens before it.
@@ -120,6 +126,7 @@ class PickBatch {
   const std::vector<BatchedPick>& picks() const { return picks_; }
   const std::vector<SeenToken>& seen() const { return seen_; }
   const std::vector<TokenBias>& biases() const { return biases_; }
+  const std::vector<uint32_t>& mask() const { return mask_; }
   const std::vector<TokenId>& path_tokens() const { return path_tokens_; }
 
  private:
@@ -127,6 +134,7 @@ class PickBatch {
   std::vector<BatchedPick> picks_;
   std::vector<SeenToken> seen_;
   std::vector<TokenBias> biases_;
+  std::vector<uint32_t> mask_;
   std::vector<TokenId> path_tokens_;
 };
 

@@ -243,8 +243,7 @@ Result<SessionOpening> FromWire(const v1::Open& wire) {
   opening.session = wire.session();
   OUTRIDER_TRY(
       CheckAtMost("open.traceparent", std::ssize(wire.traceparent()), kMaxNameBytes, "bytes"));
-  OUTRIDER_TRY(
-      CheckAtMost("open.logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  OUTRIDER_TRY(CheckSizes(wire.sampling(), "open"));
   OUTRIDER_ASSIGN(opening.tokens, TokensFromWire(wire.token_ids(), "open.token_ids"));
   opening.prompt_tokens = ToInt(wire.prompt_tokens());
   opening.sampling = FromWire(wire.sampling());

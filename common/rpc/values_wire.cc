@@ -1,7 +1,9 @@
 #include "common/rpc/values_wire.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <vector>
 
 namespace outrider {
 
@@ -20,6 +22,23 @@ void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
   for (const auto& [token, bias] : params.logit_bias) {
     (*wire->mutable_logit_bias())[static_cast<uint32_t>(token)] = bias;
   }
+  wire->mutable_allowed_token_ids()->Assign(params.allowed_tokens.begin(),
+                                            params.allowed_tokens.end());
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    wire->add_bad_words()->mutable_ids()->Assign(word.begin(), word.end());
+  }
+}
+
+Status CheckSizes(const v1::SamplingParams& wire, const std::string& name) {
+  OUTRIDER_TRY(CheckAtMost(name + ".logit_bias", std::ssize(wire.logit_bias()), kMaxLogitBias));
+  OUTRIDER_TRY(
+      CheckAtMost(name + ".allowed_token_ids", wire.allowed_token_ids_size(), kMaxAllowedTokens));
+  OUTRIDER_TRY(CheckAtMost(name + ".bad_words", wire.bad_words_size(), kMaxBadWords));
+  for (const v1::TokenIds& word : wire.bad_words()) {
+    OUTRIDER_TRY(
+        CheckAtMost(name + ".bad_words", word.ids_size(), kMaxBadWordTokens, "tokens in one"));
+  }
+  return Status();
 }
 
 SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults) {
@@ -34,6 +53,12 @@ SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& de
   params.frequency_penalty = wire.frequency_penalty();
   for (const auto& [token, bias] : wire.logit_bias()) {
     params.logit_bias.emplace_back(static_cast<TokenId>(std::min(token, kMax)), bias);
+  }
+  for (const uint32_t token : wire.allowed_token_ids())
+    params.allowed_tokens.push_back(ToInt(token));
+  for (const v1::TokenIds& word : wire.bad_words()) {
+    std::vector<TokenId>& tokens = params.bad_words.emplace_back();
+    for (const uint32_t token : word.ids()) tokens.push_back(ToInt(token));
   }
   return params;
 }

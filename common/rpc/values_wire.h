@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "common/base/status.h"
 #include "common/spec/draft.h"
@@ -16,10 +17,12 @@ namespace outrider {
 // Counts of the wire are unsigned; beyond an int they are as good as "too many".
 int ToInt(uint32_t value);
 
+// kInvalidArgument "<name>.<field>: .." for a list that is longer than Validate takes.
+Status CheckSizes(const v1::SamplingParams& wire, const std::string& name);
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
 // Fields that are not set keep what `defaults` has. Values are not judged here (Validate of
 // sampling_params.h does), only types.
-// REQUIRES: at most kMaxLogitBias entries of logit_bias, which it copies.
+// REQUIRES: CheckSizes.
 SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults = {});
 
 v1::SpeculationOptions::Rule ToWire(Rule rule);

@@ -81,7 +81,11 @@ class RoundRows {
         .seen = {arrays_.seen + h.first_seen, static_cast<size_t>(h.seen)},
         .biases = {arrays_.biases + h.first_bias, static_cast<size_t>(h.biases)},
         .suppressed = {arrays_.suppressed + h.first_suppressed, static_cast<size_t>(h.suppressed)},
-        .suppressed_rows = h.suppressed_rows};
+        .suppressed_rows = h.suppressed_rows,
+        .mask = {arrays_.mask + h.first_mask, static_cast<size_t>(h.mask)},
+        .bad_words = {arrays_.bad_words + h.first_bad_word, static_cast<size_t>(h.bad_words)},
+        .bad_tokens = {arrays_.bad_tokens + h.first_bad_token, static_cast<size_t>(h.bad_tokens)},
+        .recent = {arrays_.recent + h.first_recent, static_cast<size_t>(h.recent)}};
   }
 
   const BatchedRound& round_;

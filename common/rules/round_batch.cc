@@ -12,6 +12,10 @@ void RoundBatch::Clear() {
   seen_.clear();
   biases_.clear();
   suppressed_.clear();
+  mask_.clear();
+  bad_words_.clear();
+  bad_tokens_.clear();
+  recent_.clear();
   round_of_.clear();
   parents_.clear();
   depths_.clear();
@@ -33,18 +37,29 @@ void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const Sampli
                                        .seen = static_cast<int32_t>(sampling.seen.size()),
                                        .first_bias = static_cast<int32_t>(biases_.size()),
                                        .biases = static_cast<int32_t>(sampling.biases.size()),
-                                       .first_suppressed = static_cast<int32_t>(suppressed_.size()),
-                                       .suppressed_rows = sampling.suppressed_rows,
                                        .max_depth = draft.max_depth()});
   seen_.insert(seen_.end(), sampling.seen.begin(), sampling.seen.end());
   biases_.insert(biases_.end(), sampling.biases.begin(), sampling.biases.end());
-  if (sampling.suppressed_rows > 0) {
-    suppressed_.insert(suppressed_.end(), sampling.suppressed.begin(), sampling.suppressed.end());
-    round.suppressed = static_cast<int32_t>(sampling.suppressed.size());
-  }
+  AddMasks(sampling, round);
   for (int node = 0; node <= draft.size(); ++node) AddNode(draft, node, round);
   round.scratch = scratch_bytes_;
   scratch_bytes_ += RuleScratch::Bytes(std::max(round.max_depth, 1), round.max_entries);
+}
+
+void RoundBatch::AddMasks(const SamplingState& sampling, RoundHeader& round) {
+  const auto append = [](const auto& from, auto& to, int32_t& first, int32_t& count) {
+    first = static_cast<int32_t>(to.size());
+    count = static_cast<int32_t>(from.size());
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  if (sampling.suppressed_rows > 0) {
+    append(sampling.suppressed, suppressed_, round.first_suppressed, round.suppressed);
+    round.suppressed_rows = sampling.suppressed_rows;
+  }
+  append(sampling.mask, mask_, round.first_mask, round.mask);
+  append(sampling.bad_words, bad_words_, round.first_bad_word, round.bad_words);
+  append(sampling.bad_tokens, bad_tokens_, round.first_bad_token, round.bad_tokens);
+  append(sampling.recent, recent_, round.first_recent, round.recent);
 }
 
 void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {

@@ -34,7 +34,11 @@ struct RoundHeader {
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
   int32_t first_suppressed = 0, suppressed = 0;
-  int32_t suppressed_rows = 0;             // as SamplingState has it
+  int32_t suppressed_rows = 0;  // as SamplingState has it
+  int32_t first_mask = 0, mask = 0;
+  int32_t first_bad_word = 0, bad_words = 0;
+  int32_t first_bad_token = 0, bad_tokens = 0;
+  int32_t first_recent = 0, recent = 0;
   int32_t max_depth = 0, max_entries = 1;  // of its draft and of one of its draft distributions
   int64_t scratch = 0;  // where a GPU's scratch memory for the round begins, in bytes
 
@@ -48,6 +52,10 @@ struct RoundArrays {
   const SeenToken* seen = nullptr;
   const TokenBias* biases = nullptr;
   const TokenId* suppressed = nullptr;
+  const uint32_t* mask = nullptr;
+  const BadWord* bad_words = nullptr;
+  const TokenId* bad_tokens = nullptr;
+  const TokenId* recent = nullptr;
   // By node:
   const int32_t* round_of = nullptr;
   const int32_t* parents = nullptr;  // within the round; the root's is -1
@@ -133,6 +141,10 @@ class RoundBatch {
             .seen = send(seen_),
             .biases = send(biases_),
             .suppressed = send(suppressed_),
+            .mask = send(mask_),
+            .bad_words = send(bad_words_),
+            .bad_tokens = send(bad_tokens_),
+            .recent = send(recent_),
             .round_of = send(round_of_),
             .parents = send(parents_),
             .depths = send(depths_),
@@ -145,6 +157,7 @@ class RoundBatch {
   }
 
  private:
+  void AddMasks(const SamplingState& sampling, RoundHeader& round);
   void AddNode(const DraftTree& draft, int node, RoundHeader& round);
 
   int64_t scratch_bytes_ = 0;
@@ -152,6 +165,9 @@ class RoundBatch {
   std::vector<SeenToken> seen_;
   std::vector<TokenBias> biases_;
   std::vector<TokenId> suppressed_;
+  std::vector<uint32_t> mask_;
+  std::vector<BadWord> bad_words_;
+  std::vector<TokenId> bad_tokens_, recent_;
   std::vector<int32_t> round_of_, parents_, depths_;
   std::vector<TokenId> tokens_;
   std::vector<int32_t> draws_begin_, draft_begin_;  // [nodes + 1]: where the node's begin

@@ -85,7 +85,30 @@ void ForSeen(std::span<const SeenToken> seen, std::span<const TokenId> path, con
   }
 }
 
-// Penalties, bias and suppression, in place on the allowed part of a row.
+// Gives probability 0 to what the mask leaves out and to the ends of bad words.
+void MaskLogits(const SamplingState& state, std::span<const TokenId> path,
+                std::span<float> logits) {
+  if (!state.mask.empty()) {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (!MaskHolds(state.mask.data(), static_cast<TokenId>(i))) logits[i] = kNever;
+    }
+  }
+  const auto before = [&](int i) {
+    size_t back = static_cast<size_t>(i);
+    if (back < path.size()) return path[path.size() - 1 - back];
+    back -= path.size();
+    return back < state.recent.size() ? state.recent[state.recent.size() - 1 - back] : -1;
+  };
+  for (const BadWord& word : state.bad_words) {
+    const TokenId last = state.bad_tokens[static_cast<size_t>(word.first + word.size - 1)];
+    if (static_cast<size_t>(last) < logits.size() &&
+        IsBegun(word, state.bad_tokens.data(), before)) {
+      logits[static_cast<size_t>(last)] = kNever;
+    }
+  }
+}
+
+// Penalties, bias and masks, in place on the allowed part of a row.
 void AdjustLogits(const SamplingState& state, std::span<const TokenId> path,
                   std::span<float> logits) {
   const auto holds = [&](TokenId token) {
@@ -101,6 +124,7 @@ void AdjustLogits(const SamplingState& state, std::span<const TokenId> path,
   for (const TokenBias& bias : state.biases) {
     if (holds(bias.token)) logits[static_cast<size_t>(bias.token)] += bias.bias;
   }
+  MaskLogits(state, path, logits);
   if (static_cast<int>(path.size()) >= state.suppressed_rows) return;
   for (const TokenId token : state.suppressed) {
     if (holds(token)) logits[static_cast<size_t>(token)] = kNever;

@@ -54,15 +54,44 @@ struct TokenBias {
   float bias = 0.f;
 };
 
+// A sequence of tokens that the output never completes, as a range of some array.
+struct BadWord {
+  int32_t first = 0, size = 0;  // size >= 2: a single token is left out of the mask
+};
+
 // What the distributions of a sequence's next rows depend on, beside their logits and the draft
 // tokens before them.
 struct SamplingState {
   RowSampling sampling;
-  std::span<const SeenToken> seen;      // rising tokens; may be empty without penalties
-  std::span<const TokenBias> biases;    // rising tokens, each once
-  std::span<const TokenId> suppressed;  // have probability 0 in rows with fewer than
-  int suppressed_rows = 0;              // this many draft tokens before them
+  std::span<const SeenToken> seen = {};      // rising tokens; may be empty without penalties
+  std::span<const TokenBias> biases = {};    // rising tokens, each once
+  std::span<const TokenId> suppressed = {};  // have probability 0 in rows with fewer than
+  int suppressed_rows = 0;                   // this many draft tokens before them
+  // Tokens that may be sampled at all (MaskHolds); empty: every token.
+  std::span<const uint32_t> mask = {};
+  // After the others of a bad word, its last token has probability 0. `recent`: the last tokens of
+  // the output, as many as a bad word may reach back.
+  std::span<const BadWord> bad_words = {};
+  std::span<const TokenId> bad_tokens = {};  // of the bad words
+  std::span<const TokenId> recent = {};
 };
+
+// Words of 32 tokens that a mask of `vocab_size` tokens has.
+constexpr int MaskWords(int vocab_size) { return (vocab_size + 31) / 32; }
+OUTRIDER_HD inline bool MaskHolds(const uint32_t* mask, TokenId token) {
+  return (mask[token >> 5] >> (token & 31) & 1u) != 0;
+}
+
+// Whether all of `word` but its last token stands before a row. before(i): the token i + 1 places
+// before the row; -1: the output has none there.
+template <class Before>
+OUTRIDER_HD bool IsBegun(const BadWord& word, const TokenId* bad_tokens, const Before& before) {
+  const TokenId* last = bad_tokens + word.first + word.size - 1;
+  for (int i = 0; i + 1 < word.size; ++i) {
+    if (before(i) != last[-1 - i]) return false;
+  }
+  return true;
+}
 
 // A logit after penalties. in_output: how often the output holds the token, draft tokens before the
 // row included. Products are rounded before they are added, on a GPU too.
@@ -84,7 +113,7 @@ OUTRIDER_HD inline float PenalizedLogit(const RowSampling& sampling, int in_outp
 void MakeDistribution(const SamplingState& state, int allowed, std::span<const TokenId> path,
                       std::span<float> row);
 
-// The most likely token after penalties, bias and suppression (lowest id on ties): what greedy
+// The most likely token after penalties, bias and masks (lowest id on ties): what greedy
 // decoding emits. Overwrites the row.
 TokenId MostLikely(const SamplingState& state, int allowed, std::span<const TokenId> path,
                    std::span<float> row);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -15,6 +16,31 @@ Status Refuse(const char* field, float value, const char* range) {
   const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
   return InvalidArgument(std::string(field) + " is " + std::string(text, end.ptr) + ", must be " +
                          range);
+}
+
+Status CheckToken(const char* field, TokenId id, int vocab_size) {
+  if (id >= 0 && id < vocab_size) return Status();
+  return InvalidArgument(std::string(field) + ": token id " + std::to_string(id) +
+                         " is not in the vocabulary of " + std::to_string(vocab_size));
+}
+
+Status CheckMasks(const SamplingParams& p, int vocab_size) {
+  OUTRIDER_TRY(CheckAtMost("allowed_token_ids", std::ssize(p.allowed_tokens), kMaxAllowedTokens));
+  for (const TokenId id : p.allowed_tokens) {
+    OUTRIDER_TRY(CheckToken("allowed_token_ids", id, vocab_size));
+  }
+  OUTRIDER_TRY(CheckAtMost("bad_words", std::ssize(p.bad_words), kMaxBadWords));
+  for (const std::vector<TokenId>& word : p.bad_words) {
+    if (word.empty()) return InvalidArgument("bad_words: a word without tokens");
+    OUTRIDER_TRY(CheckAtMost("bad_words", std::ssize(word), kMaxBadWordTokens, "tokens in one"));
+    for (const TokenId id : word) OUTRIDER_TRY(CheckToken("bad_words", id, vocab_size));
+  }
+  const std::vector<uint32_t> mask = MaskOf(p, vocab_size);
+  for (TokenId id = 0; id < vocab_size && !mask.empty(); ++id) {
+    if (MaskHolds(mask.data(), id)) return Status();
+  }
+  if (mask.empty()) return Status();
+  return InvalidArgument("bad_words: leave none of the tokens that may be sampled");
 }
 
 }  // namespace
@@ -36,6 +62,23 @@ std::vector<TokenBias> BiasesOf(const SamplingParams& params) {
   biases.reserve(sums.size());
   for (const auto& [token, bias] : sums) biases.push_back({.token = token, .bias = bias});
   return biases;
+}
+
+std::vector<uint32_t> MaskOf(const SamplingParams& params, int vocab_size) {
+  const bool all = params.allowed_tokens.empty();
+  std::vector<uint32_t> mask(static_cast<size_t>(MaskWords(vocab_size)), all ? ~0u : 0u);
+  const auto bit = [](TokenId token) { return 1u << (token & 31); };
+  for (const TokenId token : params.allowed_tokens) {
+    mask[static_cast<size_t>(token >> 5)] |= bit(token);
+  }
+  bool any = !all;
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    if (word.size() != 1) continue;
+    mask[static_cast<size_t>(word[0] >> 5)] &= ~bit(word[0]);
+    any = true;
+  }
+  if (!any) mask.clear();
+  return mask;
 }
 
 Status Validate(const SamplingParams& p, int vocab_size) {
@@ -66,7 +109,7 @@ Status Validate(const SamplingParams& p, int vocab_size) {
     }
     if (!(std::fabs(bias) <= 100.f)) return Refuse(field.c_str(), bias, "in [-100, 100]");
   }
-  return Status();
+  return CheckMasks(p, vocab_size);
 }
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 // distributions are made of (row_sampling.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,6 +28,10 @@ class SequenceSampling {
   void ObservePrompt(std::span<const TokenId> tokens);
   void ObserveOutput(TokenId token);
 
+  // Whether `token` may come next. Where masks leave no token a row's distribution is a point mass
+  // on one that may not.
+  bool Permits(TokenId token) const;
+
   // After the observed tokens. Points into this object, until it observes another.
   SamplingState state() const;
 
@@ -41,6 +46,11 @@ class SequenceSampling {
   int output_tokens_ = 0;        // observed
   int min_output_ = 0;           // `suppressed_` have probability 0 before it
   std::vector<TokenId> suppressed_;
+  std::vector<uint32_t> mask_;
+  std::vector<BadWord> bad_words_;
+  std::vector<TokenId> bad_tokens_;
+  size_t reach_ = 0;             // tokens before a row that a bad word may have
+  std::vector<TokenId> recent_;  // the output's last ones, `reach_` at most
 };
 
 }  // namespace outrider

@@ -58,8 +58,9 @@ StopMatcher::Step StopMatcher::Push(std::string_view text, bool may_stop) {
     node_ = Advance(node_, static_cast<uint8_t>(c));
     if (const size_t stop_size = nodes_[node_].stop_size; may_stop && stop_size > 0) {
       stopped_ = true;
+      std::string stop = held_.substr(held_.size() - stop_size);
       held_.resize(held_.size() - stop_size);
-      return {std::exchange(held_, {}), true};
+      return {std::exchange(held_, {}), true, std::move(stop)};
     }
   }
   const size_t safe = held_.size() - nodes_[node_].depth;

@@ -18,8 +18,9 @@ namespace outrider {
 class StopMatcher {
  public:
   struct Step {
-    std::string text;  // safe to send
-    bool stopped;      // a stop string is complete; the text ends before it
+    std::string text;       // safe to send
+    bool stopped;           // a stop string is complete; the text ends before it
+    std::string stop = {};  // that stop string
   };
 
   // Empty stop strings are ignored: they would stop every text at once.

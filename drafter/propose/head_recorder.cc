@@ -27,7 +27,11 @@ HeadRecorder::~HeadRecorder() {
 }
 
 bool HeadRecorder::Takes(const HeadTransforms& transforms) {
-  if (!transforms.sampling.logit_bias.empty()) return false;
+  const SamplingParams& sampling = transforms.sampling;
+  if (!sampling.logit_bias.empty() || !sampling.allowed_tokens.empty() ||
+      !sampling.bad_words.empty()) {
+    return false;
+  }
   if (!transforms_.has_value()) transforms_ = transforms;
   if (*transforms_ == transforms) return true;
   if (!told_) {

@@ -355,6 +355,151 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   }
 }
 
+// <|endoftext|> is the model's BOS token.
+TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
+  Start();
+  const auto tokens = [&](const std::string& prompt, const Json& fields) {
+    Json body = {{"prompt", prompt}, {"max_tokens", 1}, {"temperature", 0}};
+    body.update(fields);
+    return Complete(body)["usage"]["prompt_tokens"].get<int>();
+  };
+  EXPECT_EQ(tokens("", Json::object()), 1);
+  EXPECT_EQ(tokens("<|endoftext|>", Json::object()), 2);
+  EXPECT_EQ(tokens("<|endoftext|>", {{"add_special_tokens", false}}), 1);
+  EXPECT_GT(tokens("<|endoftext|>", {{"parse_special", false}}), 2);
+  const HttpResponse empty =
+      Post("/v1/completions", {{"prompt", ""}, {"add_special_tokens", false}});
+  EXPECT_EQ(empty.code, 400);
+  EXPECT_EQ(Json::parse(empty.body)["error"]["param"], "prompt");
+}
+
+TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
+  StartWithDrafter();
+  Json body = Story(60);
+  const std::string free = Complete(body)["choices"][0]["text"];
+  ASSERT_THAT(free, HasSubstr(" the"));
+  body["bad_words"] = {"the", "a"};
+  const Json drafted = Complete(body);
+  const std::string text = drafted["choices"][0]["text"];
+  EXPECT_THAT(text, Not(HasSubstr(" the ")));
+  EXPECT_THAT(text, Not(HasSubstr(" a ")));
+  EXPECT_GT(drafted["choices"][0]["speculation"]["accepted"], 0);
+  body["speculation"] = {{"mode", "off"}};
+  EXPECT_EQ(Complete(body)["choices"][0]["text"], text);
+
+  Json few = Story(20);
+  few["allowed_token_ids"] = Json::array({40, 41, 42});
+  few["logprobs"] = 0;
+  const Json letters = Complete(few);
+  std::set<std::string> tokens;
+  for (const Json& token : letters["choices"][0]["logprobs"]["tokens"]) tokens.insert(token);
+  EXPECT_LE(tokens.size(), 3u);
+  few["speculation"] = {{"mode", "off"}};
+  EXPECT_EQ(Complete(few)["choices"][0]["text"], letters["choices"][0]["text"]);
+}
+
+// As lm-eval's loglikelihood requests read it: what greedy decoding told of its tokens is what the
+// echo of the same tokens tells.
+TEST_F(Http, EchoScoresATextAsDecodingDid) {
+  StartWithDrafter();
+  v1::GenerateRequest request;
+  const std::vector<uint32_t> prompt = {4095, 310, 320, 330, 340, 350};
+  request.mutable_token_ids()->mutable_ids()->Assign(prompt.begin(), prompt.end());
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stop()->set_max_tokens(24);
+  request.mutable_stop()->set_ignore_eos(true);
+  request.set_logprobs(0);
+  request.set_prompt_logprobs(0);
+  std::vector<double> expected;
+  std::vector<uint32_t> whole = prompt;
+  grpc::ClientContext context;
+  const auto reader = client_->stub().Generate(&context, request);
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    const v1::TokenChunk& chunk = response.chunk();
+    for (const v1::TokenLogprobs& token : chunk.prompt_logprobs()) {
+      expected.push_back(token.logprob());
+    }
+    for (const v1::TokenLogprobs& token : chunk.logprobs()) expected.push_back(token.logprob());
+    whole.insert(whole.end(), chunk.token_ids().begin(), chunk.token_ids().end());
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_EQ(whole.size(), prompt.size() + 24);
+  ASSERT_EQ(expected.size(), whole.size() - 1);
+  const Json score = {{"model", "target"}, {"prompt", whole}, {"max_tokens", 1},
+                      {"logprobs", 1},     {"echo", true},    {"seed", 1234}};
+  Json answers = Json::array();
+  answers.push_back(Complete(score)["choices"][0]);
+  answers.push_back(Complete(score)["choices"][0]);  // the prefix cache could serve it now
+  Json batch = score;
+  batch["prompt"] = Json::array({whole, prompt, whole});
+  for (const int index : {0, 2}) answers.push_back(Complete(batch)["choices"][index]);
+  for (const Json& answer : answers) {
+    const Json& logprobs = answer["logprobs"]["token_logprobs"];
+    ASSERT_EQ(logprobs.size(), whole.size() + 1);
+    EXPECT_TRUE(logprobs[0].is_null());
+    for (size_t at = 1; at < whole.size(); ++at) {
+      EXPECT_NEAR(logprobs[at].get<double>(), expected[at - 1], 1e-2) << at;
+      double best = -1e9;
+      for (const Json& top : answer["logprobs"]["top_logprobs"][at]) {
+        best = std::max(best, top.get<double>());
+      }
+      if (at >= prompt.size()) {
+        EXPECT_EQ(logprobs[at].get<double>(), best) << "the greedy text";
+      }
+    }
+  }
+  Json none = score;
+  none["max_tokens"] = 0;
+  EXPECT_EQ(Complete(none)["choices"][0]["logprobs"]["tokens"].size(), whole.size());
+  none.erase("echo");
+  EXPECT_EQ(Post("/v1/completions", none).code, 400);
+  Json field = {{"prompt", prompt}, {"max_tokens", 2}, {"prompt_logprobs", 3}};
+  const Json listed = Complete(field)["choices"][0]["prompt_logprobs"];
+  ASSERT_EQ(listed.size(), prompt.size());
+  EXPECT_TRUE(listed[0].is_null());
+  EXPECT_GE(listed[1].size(), 3u);
+}
+
+TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
+  Start();
+  Json body = Story(8);
+  body["temperature"] = 1;
+  body["seed"] = 3;
+  body["logprobs"] = 0;
+  body["n"] = 4;
+  const auto mean = [](const Json& choice) {
+    double sum = 0;
+    for (const Json& logprob : choice["logprobs"]["token_logprobs"]) sum += logprob.get<double>();
+    return sum / static_cast<double>(choice["logprobs"]["token_logprobs"].size());
+  };
+  const Json all = Complete(body);
+  body["n"] = 1;
+  body["best_of"] = 4;
+  const Json best = Complete(body);
+  ASSERT_EQ(best["choices"].size(), 1u);
+  EXPECT_EQ(best["usage"]["completion_tokens"], 32);
+  double likeliest = -1e9;
+  for (const Json& choice : all["choices"]) likeliest = std::max(likeliest, mean(choice));
+  EXPECT_NEAR(mean(best["choices"][0]), likeliest, 1e-3);
+
+  Json stops = Story(40);
+  stops["stop"] = {"."};
+  const std::string text = Complete(stops)["choices"][0]["text"];
+  EXPECT_THAT(text, Not(HasSubstr(".")));
+  stops["include_stop_str_in_output"] = true;
+  EXPECT_EQ(Complete(stops)["choices"][0]["text"], text + ".");
+  // The model's end of sequence, as the only token that may come.
+  Json end = Story(4);
+  end["ignore_eos"] = true;
+  end["allowed_token_ids"] = {4095};
+  EXPECT_EQ(Complete(end)["choices"][0]["text"], "");
+  end["skip_special_tokens"] = false;
+  EXPECT_EQ(Complete(end)["choices"][0]["text"],
+            "<|endoftext|><|endoftext|><|endoftext|><|endoftext|>");
+  end["stop"] = {"text|><|end"};
+  EXPECT_EQ(Complete(end)["choices"][0]["text"], "<|endof");
+}
+
 TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
   Start();
   Json body = Story(400);

@@ -384,6 +384,7 @@ const Cases kLogCases = {
 // HTTP.
 
 constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
+constexpr char kRequestTest[] = "tests/verifier/http/api_request_test.cc";
 constexpr char kTemplateTest[] = "tests/common/text/jinja/limits_test.cc";
 constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
@@ -523,6 +524,32 @@ const Cases kHttpCases = {
        return Json{{"stop_token_ids", ListOf(size, [](int64_t i) { return i; })}};
      })}},
     {"`logit_bias`", Only{Completing(BiasOf, "1024")}},
+    {"`prompt_logprobs`", Try{Completing([](int64_t size) {
+       return Json{{"prompt_logprobs", size}};
+     })}},
+    {"log probabilities of a request's prompts (choices x tokens x alternatives)",
+     HeldBy{kRequestTest, "AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo"}},
+    {"rows of logits of prompts in one step",
+     HeldBy{"tests/verifier/engine/prompt_logprobs_test.cc",
+            "HaveALimitOfRowsAStepAndOfThemselves"}},
+    {"`echo`: bytes of prompts, over all choices", HeldBy{kRequestTest, "EchoesHaveALimit"}},
+    {"`allowed_token_ids`",
+     Only{Completing(
+         [](int64_t size) {
+           return Json{{"allowed_token_ids", ListOf(size, [](int64_t) { return 5; })}};
+         },
+         "at most 65536")}},
+    {"`bad_words`", Try{Completing([](int64_t size) {
+       return Json{{"bad_words", ListOf(size, [](int64_t i) { return "z" + std::to_string(i); })}};
+     })}},
+    {"bytes of one of `bad_words`", Only{Completing(
+                                        [](int64_t) {
+                                          return Json{{"bad_words", std::string(1025, 'z')}};
+                                        },
+                                        "at most 1024")}},
+    {"`best_of`, times the prompts", Only{Completing([](int64_t size) {
+       return Json{{"best_of", size}};
+     })}},
     {"`speculation.tree`",
      Only{Completing(
          [](int64_t) {
@@ -672,12 +699,21 @@ const Cases kGrpcCases = {
        auto& bias = *r.mutable_sampling()->mutable_logit_bias();
        for (int64_t i = 0; i < size; ++i) bias[static_cast<uint32_t>(i)] = 1;
      })}},
+    {"`Generate`: `sampling.allowed_token_ids`",
+     Only{Generating([](int64_t, v1::GenerateRequest& r) {
+       r.mutable_sampling()->mutable_allowed_token_ids()->Resize((1 << 16) + 1, 5);
+     })}},
+    {"`Generate`: `sampling.bad_words`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
+       for (int i = 0; i <= 512; ++i) r.mutable_sampling()->add_bad_words()->add_ids(5);
+     })}},
     {"`Generate`: `stop.stop_strings`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
        for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_strings("z");
      })}},
     {"`Generate`: `stop.stop_token_ids`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
        for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_token_ids(5);
      })}},
+    {"`Generate`: `prompt_logprobs`",
+     Only{Generating([](int64_t, v1::GenerateRequest& r) { r.set_prompt_logprobs(21); })}},
     {"`Generate`: `speculation.tree`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
        for (int i = 0; i < 2000; ++i) r.mutable_speculation()->add_tree(1);
      })}},
@@ -693,6 +729,8 @@ const Cases kGrpcCases = {
      HeldBy{"tests/common/rpc/drafting_wire_test.cc", "MalformedDraftsAreRefused"}},
     {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `open.sampling.logit_bias`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `open.sampling.allowed_token_ids`, `open.sampling.bad_words`",
+     HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},

@@ -37,4 +37,21 @@ inline std::string AsciiTokenizerJson() {
          vocab + R"(},"merges":[]}})";
 }
 
+// The same with special tokens: kBosToken "<s>", which begins prompts, and kMarkToken "<x>".
+inline constexpr int kBosToken = kAsciiTokens, kMarkToken = kAsciiTokens + 1;
+inline constexpr int kSpecialTokens = kAsciiTokens + 2;
+inline std::string SpecialTokenizerJson() {
+  std::string json = AsciiTokenizerJson();
+  const auto replace = [&json](const std::string& from, const std::string& to) {
+    json.replace(json.find(from), from.size(), to);
+  };
+  replace(R"("added_tokens":[])",
+          R"("added_tokens":[{"id":96,"content":"<s>","special":true},)"
+          R"({"id":97,"content":"<x>","special":true}],"post_processor":)"
+          R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},)"
+          R"({"Sequence":{"id":"A","type_id":0}}],)"
+          R"("special_tokens":{"<s>":{"id":"<s>","ids":[96],"tokens":["<s>"]}}})");
+  return json;
+}
+
 }  // namespace outrider::testing

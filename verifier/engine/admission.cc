@@ -56,9 +56,10 @@ Session* Admission::AdmitNext(Time now) {
   if (session == nullptr) return nullptr;
   // The last token is always computed: its logits are wanted.
   const std::span<const TokenId> tokens = session->tokens;
-  const SequenceId sequence = options_.prefix_cache
-                                  ? prefixes_.Fork(tokens.first(tokens.size() - 1))
-                                  : model_.NewSequence();
+  const bool from_cache =
+      options_.prefix_cache && !session->request.prompt_logprobs.has_value();  // wants every row
+  const SequenceId sequence =
+      from_cache ? prefixes_.Fork(tokens.first(tokens.size() - 1)) : model_.NewSequence();
   // Room for what is known, and a page in hand for each running session: else the newcomer would be
   // the first to be preempted. More comes with each step.
   const auto has_room = [&] {
@@ -75,7 +76,10 @@ Session* Admission::AdmitNext(Time now) {
   session->computed = model_.length(sequence);
   ++running_;
   const bool is_first = !session->times.admitted.has_value();
-  if (is_first) session->times.admitted = now;
+  if (is_first) {
+    session->times.admitted = now;
+    session->summary.cached_tokens = session->computed;
+  }
   observers_.Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
   return session;
 }

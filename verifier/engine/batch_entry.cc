@@ -1,5 +1,7 @@
 #include "verifier/engine/batch_entry.h"
 
+#include "verifier/engine/prompt_logprobs.h"
+
 namespace outrider {
 namespace {
 
@@ -23,7 +25,10 @@ BatchEntry MakeBatchEntry(Session& session, const Share& share) {
                    .ends_round = share.last && share.pending == session.pending()};
   const auto begin = session.tokens.begin() + session.computed;
   entry.tokens.assign(begin, begin + share.pending);
-  if (!entry.ends_round) return entry;
+  if (!entry.ends_round) {
+    AddPromptRows(entry);
+    return entry;
+  }
   const DraftTree& draft = session.drafting.draft();
   for (int node = 1; node <= draft.size(); ++node) entry.tokens.push_back(draft.token(node));
   if (!draft.is_chain()) entry.parents = TreeParents(draft, share.pending);
@@ -36,7 +41,7 @@ ForwardSequence ForwardOf(const BatchEntry& entry) {
           .tokens = entry.tokens,
           .parents = entry.parents,
           .logit_rows = entry.logit_rows,
-          .logits_to_host = entry.session->request.logprobs.has_value()};
+          .logits_to_host = !entry.ends_round || entry.session->request.logprobs.has_value()};
 }
 
 }  // namespace outrider

@@ -15,8 +15,9 @@ struct BatchEntry {
   int pending = 0;              // tokens of its text that are computed
   bool ends_round = false;      // they include the last one: its draft is scored, its round decided
   std::vector<TokenId> tokens;  // of the text, then of the draft
-  std::vector<int32_t> parents;     // of `tokens`; empty: a chain
-  std::vector<int32_t> logit_rows;  // those whose logits are wanted
+  std::vector<int32_t> parents;  // of `tokens`; empty: a chain
+  // Those whose logits are wanted: for the round, or of a prompt (prompt_logprobs.h).
+  std::vector<int32_t> logit_rows;
 
   int rows() const { return static_cast<int>(tokens.size()); }
 };

@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "verifier/engine/metrics_observer.h"
+#include "verifier/engine/prompt_logprobs.h"
 #include "verifier/engine/round_spec.h"
 #include "verifier/engine/speedup_observer.h"
 #include "verifier/engine/trace_observer.h"
@@ -126,7 +127,10 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
       *tokenizer_, OutputOptions{.stop_strings = request.stop_strings,
                                  .stop_tokens = stop_tokens,
                                  .max_tokens = session->max_new_tokens,
-                                 .min_tokens = request.min_tokens});
+                                 .min_tokens = request.min_tokens,
+                                 .skip_special = request.skip_special,
+                                 .include_stop = request.include_stop,
+                                 .match_special = request.stop_strings_have_special});
   session->request = std::move(request);
   exchange_.Open(*session);
   session->times.submitted = clock_->Now();
@@ -197,10 +201,15 @@ bool Engine::Step() {
 std::vector<BatchEntry> Engine::ChooseBatch() {
   std::vector<Session*> ready;
   std::vector<Candidate> candidates;
+  int prompt_rows = PromptRowsOfStep(model_->config().vocab_size);
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
     // A session that waits for its draft can still prefill, all but the token before the draft.
-    const int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    if (PromptLogprobsLeft(*session) > 0) {
+      pending = std::min(session->pending() - 1, prompt_rows);
+      prompt_rows -= pending;
+    }
     if (pending == 0) continue;
     candidates.push_back({.index = static_cast<int>(ready.size()),
                           .pending = pending,
@@ -230,6 +239,9 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
     // Unless it gave way to an older one since.
     if (of(share).is_running()) batch.push_back(MakeBatchEntry(of(share), share));
   }
+  // The rows that rounds are decided over come first.
+  std::stable_partition(batch.begin(), batch.end(),
+                        [](const BatchEntry& entry) { return !HasPromptRows(entry); });
   return batch;
 }
 
@@ -273,6 +285,12 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
         logits += result.logits.size();
       }
     }
+    if (HasPromptRows(entry)) {
+      const std::span<const float> wanted(
+          logits, entry.logit_rows.size() * static_cast<size_t>(model_->config().vocab_size));
+      TakePromptRows(entry, wanted, model_->config().vocab_size, limits_.vocab_size);
+      logits += wanted.size();
+    }
     TakeResult(entry, result);
   }
   exchange_.OnForward(static_cast<int>(batch.size()), rows, context,
@@ -303,6 +321,12 @@ void Engine::EndBroken(Session& session, int depth) {
   Cancel(session.id, status);
 }
 
+void Engine::EndRuledOut(Session& session) {
+  Cancel(session.id,
+         InvalidArgument("allowed_token_ids, bad_words and min_tokens leave no token to "
+                         "sample"));
+}
+
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
                                             std::span<const TokenId> tokens,
                                             std::span<const float> raw_rows) const {
@@ -331,10 +355,12 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
-Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
-                   std::span<const float> raw_rows, std::optional<FinishReason>* end) {
+std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
+                                  std::span<const TokenId> emitted, std::span<const float> raw_rows,
+                                  std::optional<FinishReason>* end) {
   Chunk chunk{.drafted = session.drafting.draft().size()};
   for (const TokenId token : emitted) {
+    if (!session.sampling->Permits(token)) return std::nullopt;
     session.tokens.push_back(token);
     session.sampling->ObserveOutput(token);
     chunk.tokens.push_back(token);
@@ -359,7 +385,9 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   emitted.push_back(verdict.next);
   const int depth = drafting.draft().max_depth();
   std::optional<FinishReason> end;
-  Chunk chunk = Emit(session, verdict, emitted, round.logits, &end);
+  std::optional<Chunk> emitted_chunk = Emit(session, verdict, emitted, round.logits, &end);
+  if (!emitted_chunk.has_value()) return EndRuledOut(session);
+  Chunk& chunk = *emitted_chunk;
   session.computed += chunk.accepted;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
@@ -373,6 +401,7 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   }
   const bool first = session.round == 1;
   if (first) {
+    chunk.prompt_logprobs = std::move(session.prompt_logprobs);
     session.times.first_token = now;
     admission_.SharePrompt(session);
   }

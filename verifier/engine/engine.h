@@ -145,9 +145,13 @@ class Engine {
   void TakeResult(const BatchEntry& entry, const RoundResult& round);
   // Ends a request for which the model has no usable logits, `depth` tokens after its text.
   void EndBroken(Session& session, int depth);
+  // Ends a request whose masks leave no token to sample next.
+  void EndRuledOut(Session& session);
   // Adds a round's tokens to the session's text, up to where it ends. `end`: why it does, if so.
-  Chunk Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
-             std::span<const float> raw_rows, std::optional<FinishReason>* end);
+  // No value: a token that the request rules out would be next.
+  std::optional<Chunk> Emit(Session& session, const Verdict& verdict,
+                            std::span<const TokenId> emitted, std::span<const float> raw_rows,
+                            std::optional<FinishReason>* end);
   // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
   // `pending`: tokens before the draft in the forward pass that scored it.
   void Advance(Session& session, const RoundResult& round, int pending);

@@ -21,16 +21,19 @@ TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
   float largest = kNever;
   for (TokenId id = 0; id < size; ++id) largest = std::max(largest, LogitOf(row, id));
   // Without a finite largest logit there is no distribution to speak of.
-  if (!std::isfinite(largest)) return {.logprob = kNever, .top = {}};
+  if (!std::isfinite(largest)) return {.logprob = kNever};
   double sum = 0;
+  const float own = LogitOf(row, token);
+  int rank = 1;
   for (TokenId id = 0; id < size; ++id) {
     sum += std::exp(static_cast<double>(LogitOf(row, id)) - static_cast<double>(largest));
+    if (LogitOf(row, id) > own) ++rank;
   }
   const double log_sum = static_cast<double>(largest) + std::log(sum);
   const auto logprob = [&](TokenId id) {
     return static_cast<float>(static_cast<double>(LogitOf(row, id)) - log_sum);
   };
-  TokenLogprobs out{.logprob = logprob(token), .top = {}};
+  TokenLogprobs out{.logprob = logprob(token), .rank = rank};
   // A short sorted list: most tokens fail its last entry.
   std::vector<TokenId> best;
   for (TokenId id = 0; id < size && top > 0; ++id) {

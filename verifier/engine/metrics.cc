@@ -108,6 +108,10 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       spec_decode_num_accepted_tokens_total(
           registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_total",
                                "Draft tokens accepted", {{"model_name", model_name}})),
+      spec_decode_request_acceptance_rate(registry.MakeHistogram(
+          "outrider_spec_decode_request_acceptance_rate",
+          "Share of a finished request's draft tokens that were accepted",
+          {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}, {{"model_name", model_name}})),
       spec_decode_multipath_drafts_total(registry.MakeCounter(
           "outrider_spec_decode_multipath_drafts_total", "Rounds with several sampled sequences",
           {{"model_name", model_name}})),

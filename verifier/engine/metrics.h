@@ -56,6 +56,8 @@ struct VerifierMetrics {
   Counter spec_decode_num_drafts_total;
   Counter spec_decode_num_draft_tokens_total;
   Counter spec_decode_num_accepted_tokens_total;
+  // By finished request with drafts: the share of its draft tokens that were accepted, in [0, 1].
+  Histogram spec_decode_request_acceptance_rate;
 
   // Rounds with several sampled sequences; over them, the sum of the probability that k-SEQ accepts
   // the first token, and of the largest that any rule could reach (SpecTr's alpha_k).

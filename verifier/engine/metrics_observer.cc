@@ -81,6 +81,10 @@ void MetricsObserver::OnEnded(const Session& session, const Status& status, Time
   (summary.reason == FinishReason::kStop ? metrics_.request_success_stop
                                          : metrics_.request_success_length)
       .Increment();
+  if (summary.drafted_tokens > 0) {
+    metrics_.spec_decode_request_acceptance_rate.Observe(
+        static_cast<double>(summary.accepted_tokens) / summary.drafted_tokens);
+  }
   metrics_.e2e_request_latency_seconds.Observe(Seconds(now - session.times.submitted));
   metrics_.request_prefill_time_seconds.Observe(summary.prefill_seconds);
   metrics_.request_decode_time_seconds.Observe(summary.decode_seconds);

@@ -5,11 +5,50 @@
 
 namespace outrider {
 
+void HiddenText::Push(size_t bytes, bool hidden) {
+  if (hidden && bytes > 0) spans_.push_back({seen_, seen_ + bytes});
+  seen_ += bytes;
+}
+
+std::string HiddenText::Shown(std::string_view text) {
+  std::string shown;
+  const size_t end = given_ + text.size();
+  while (given_ < end) {
+    const bool hides = !spans_.empty() && spans_.front().begin <= given_;
+    const size_t until = hides            ? std::min(end, spans_.front().end)
+                         : spans_.empty() ? end
+                                          : std::min(end, spans_.front().begin);
+    const size_t bytes = until - given_;
+    if (!hides) shown += text.substr(0, bytes);
+    text.remove_prefix(bytes);
+    given_ = until;
+    if (hides && spans_.front().end == given_) spans_.pop_front();
+  }
+  return shown;
+}
+
 OutputStream::OutputStream(const Tokenizer& tokenizer, OutputOptions options)
     : options_(std::move(options)),
-      detokenizer_(tokenizer, /*skip_special=*/true, /*starts_text=*/false),
+      tokenizer_(tokenizer),
+      detokenizer_(tokenizer, options_.skip_special && !options_.match_special,
+                   /*starts_text=*/false),
       stops_(options_.stop_strings) {
   std::sort(options_.stop_tokens.begin(), options_.stop_tokens.end());
+}
+
+std::string OutputStream::TextOf(TokenId token) {
+  std::string text = detokenizer_.Push(token);
+  // A special token comes whole, maybe after the end of a character that was not complete.
+  const bool hidden = options_.skip_special && tokenizer_.IsSpecial(token);
+  const size_t bytes = hidden ? std::min(text.size(), tokenizer_.TokenBytes(token).size()) : 0;
+  hidden_.Push(text.size() - bytes, false);
+  hidden_.Push(bytes, true);
+  return text;
+}
+
+void OutputStream::Show(const StopMatcher::Step& step, std::string* text) {
+  *text += hidden_.Shown(step.text);
+  if (options_.include_stop) *text += hidden_.Shown(step.stop);
 }
 
 std::optional<FinishReason> OutputStream::Push(TokenId token, std::string* text) {
@@ -17,18 +56,21 @@ std::optional<FinishReason> OutputStream::Push(TokenId token, std::string* text)
   const bool stop_token =
       std::binary_search(options_.stop_tokens.begin(), options_.stop_tokens.end(), token);
   const bool may_stop = count_ > options_.min_tokens;
-  // A stop token is counted and reported by id, but is not part of the text.
-  if (!stop_token || !may_stop) {
-    StopMatcher::Step step = stops_.Push(stop_token ? "" : detokenizer_.Push(token), may_stop);
-    *text += step.text;
+  const bool ends = stop_token && may_stop;
+  // A stop token is counted and reported by id, and text only where the request includes it.
+  if (!stop_token || (ends && options_.include_stop)) {
+    const StopMatcher::Step step = stops_.Push(TextOf(token), may_stop);
+    Show(step, text);
     if (step.stopped) return FinishReason::kStop;
-    if (count_ < options_.max_tokens) return std::nullopt;
   }
-  StopMatcher::Step rest = stops_.Push(detokenizer_.Finish(), may_stop);
-  *text += rest.text;
+  if (!ends && count_ < options_.max_tokens) return std::nullopt;
+  const std::string tail = detokenizer_.Finish();
+  hidden_.Push(tail.size(), false);
+  const StopMatcher::Step rest = stops_.Push(tail, may_stop);
+  Show(rest, text);
   if (rest.stopped) return FinishReason::kStop;
-  *text += stops_.Finish();
-  return stop_token && may_stop ? FinishReason::kStop : FinishReason::kLength;
+  *text += hidden_.Shown(stops_.Finish());
+  return ends ? FinishReason::kStop : FinishReason::kLength;
 }
 
 }  // namespace outrider

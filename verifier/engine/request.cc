@@ -15,6 +15,12 @@ Status CheckToken(TokenId token, int vocab_size, const std::string& field) {
                          " is not in the vocabulary of " + std::to_string(vocab_size));
 }
 
+Status CheckAlternatives(const std::string& field, const std::optional<int>& count) {
+  if (count.value_or(0) >= 0 && count.value_or(0) <= kMaxTopLogprobs) return Status();
+  return InvalidArgument(field + ": " + std::to_string(*count) + ", at most " +
+                         std::to_string(kMaxTopLogprobs));
+}
+
 Status CheckLength(const GenerationRequest& request, const RequestLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("prompt: is empty");
@@ -29,6 +35,13 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
                              " tokens is too long for the context of " +
                              std::to_string(limits.max_context));
     }
+  }
+  if (request.prompt_logprobs.has_value() &&
+      prompt * (1 + *request.prompt_logprobs) > kMaxPromptLogprobs) {
+    return InvalidArgument(
+        "prompt_logprobs: " + std::to_string(prompt * (1 + *request.prompt_logprobs)) +
+        " of a prompt of " + std::to_string(prompt) + " tokens, at most " +
+        std::to_string(kMaxPromptLogprobs));
   }
   const int most = MaxNewTokens(request, limits);
   if (request.min_tokens < 0 || request.min_tokens > most) {
@@ -114,13 +127,46 @@ Status CheckPromptBytes(size_t bytes, const RequestLimits& limits) {
 }
 
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const PromptTextOptions& options,
                                           const RequestLimits& limits) {
   OUTRIDER_TRY(CheckPromptBytes(text.size(), limits));
-  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/false));
-  if (ids.empty()) return InvalidArgument("the prompt is empty");
-  std::vector<TokenId> prompt = tokenizer.prompt_prefix();
+  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, options.parse_special));
+  std::vector<TokenId> prompt;
+  if (options.add_special_tokens) prompt = tokenizer.prompt_prefix();
   prompt.insert(prompt.end(), ids.begin(), ids.end());
+  if (prompt.empty()) return InvalidArgument("the prompt is empty, and no BOS token begins it");
   return prompt;
+}
+
+Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const std::string> texts) {
+  for (const std::string& text : texts) {
+    OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, /*parse_special=*/true));
+    if (std::any_of(ids.begin(), ids.end(), [&](TokenId id) { return tokenizer.IsSpecial(id); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
+                                                        std::span<const std::string> words,
+                                                        const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckAtMost("bad_words", std::ssize(words), limits.max_bad_words));
+  std::vector<std::vector<TokenId>> sequences;
+  for (const std::string& word : words) {
+    OUTRIDER_TRY(
+        CheckAtMost("bad_words", std::ssize(word), limits.max_bad_word_bytes, "bytes in one"));
+    const std::string bare = word.substr(std::min(word.find_first_not_of(" \t\n\r"), word.size()));
+    if (bare.empty()) return InvalidArgument("bad_words: a word without a letter");
+    OUTRIDER_ASSIGN(std::vector<TokenId> first, tokenizer.Encode(bare, /*parse_special=*/true));
+    OUTRIDER_ASSIGN(std::vector<TokenId> inside,
+                    tokenizer.Encode(" " + bare, /*parse_special=*/true));
+    if (first.empty()) return InvalidArgument("bad_words: a word that no token spells");
+    const bool differs = inside.size() == first.size() && inside[0] != first[0];
+    sequences.push_back(std::move(first));
+    if (differs) sequences.push_back(std::move(inside));
+  }
+  return sequences;
 }
 
 GenerationRequest NewRequest(const RequestLimits& limits) {
@@ -128,6 +174,7 @@ GenerationRequest NewRequest(const RequestLimits& limits) {
 }
 
 Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
+  OUTRIDER_TRY(CheckAlternatives("prompt_logprobs", request.prompt_logprobs));
   OUTRIDER_TRY(CheckLength(request, limits));
   for (const TokenId token : request.prompt) {
     OUTRIDER_TRY(CheckToken(token, limits.vocab_size, "prompt"));
@@ -149,10 +196,8 @@ Status ValidateOptions(const GenerationRequest& request, const RequestLimits& li
     OUTRIDER_TRY(CheckAtMost("stop.stop_strings", std::ssize(stop), limits.max_stop_string_bytes,
                              "bytes in one"));
   }
-  if (const int top = request.logprobs.value_or(0); top < 0 || top > kMaxTopLogprobs) {
-    return InvalidArgument("logprobs: " + std::to_string(top) + ", at most " +
-                           std::to_string(kMaxTopLogprobs));
-  }
+  OUTRIDER_TRY(CheckAlternatives("logprobs", request.logprobs));
+  OUTRIDER_TRY(CheckAlternatives("prompt_logprobs", request.prompt_logprobs));
   return CheckSpeculation(request, limits);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,15 +39,22 @@ struct GenerationRequest {
   // tokens are not sampled, and stop strings are not looked for.
   int min_tokens = 0;
   std::vector<std::string> stop_strings;
+  // One of them holds a special token (AnyHoldsSpecialToken): they are looked for in the text with
+  // the special tokens, whether these are shown or not.
+  bool stop_strings_have_special = false;
   std::vector<TokenId> stop_tokens;
   // Tokens that end an answer in the format of the prompt (a chat's), beside the model's own ends
   // of sequence; ignore_eos switches off both.
   std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
+  bool skip_special = true;   // special tokens are no text
+  bool include_stop = false;  // the stop string or stop token that ends the output is text
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
   // How many alternatives to tell with each token's log probability; unset: none of both.
   std::optional<int> logprobs;
+  // The same of the prompt's tokens, from the second on.
+  std::optional<int> prompt_logprobs;
   std::optional<Time> deadline;
   // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
   // other.
@@ -77,6 +85,8 @@ struct RequestLimits {
   int max_stop_tokens = 256;
   // No longer text fits the context, whatever tokens it becomes (Tokenizer::MostBytes).
   size_t max_prompt_bytes = Tokenizer::kMaxTextBytes;
+  int max_bad_words = 256;
+  int max_bad_word_bytes = 1024;
   GenerationDefaults defaults = {};
 };
 
@@ -90,11 +100,29 @@ GenerationRequest NewRequest(const RequestLimits& limits);
 Status CheckPromptTokens(size_t tokens, const RequestLimits& limits);
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits);
 
-// The prompt that a text makes: its tokens after the tokenizer's prefix; special tokens in it are
-// plain text. kInvalidArgument for an empty one, for one that CheckPromptBytes refuses, and for
-// what Tokenizer::Encode refuses.
+// How the text of a prompt becomes tokens.
+struct PromptTextOptions {
+  bool add_special_tokens = true;  // the tokenizer's prefix (BOS) comes first
+  bool parse_special = false;      // special tokens are found in the text; else it is plain text
+};
+
+// The prompt that a text makes. An empty text is a prompt where the tokenizer has a prefix.
+// kInvalidArgument for one without tokens, for one that CheckPromptBytes refuses, and for what
+// Tokenizer::Encode refuses.
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
+                                          const PromptTextOptions& options,
                                           const RequestLimits& limits);
+
+// Whether a special token is in one of `texts`. Errors are Tokenizer::Encode's.
+Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const std::string> texts);
+
+// The token sequences that spell `words`, at the start of a text and within one, as vLLM makes
+// them: each word without the space before it, and after one space where that is another first
+// token and as many of them. kInvalidArgument "bad_words: ..". REQUIRES: no more and no longer
+// words than `limits` has.
+Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
+                                                        std::span<const std::string> words,
+                                                        const RequestLimits& limits);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);

@@ -13,6 +13,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/sequence_sampling.h"
 #include "verifier/engine/drafting_state.h"
+#include "verifier/engine/logprobs.h"
 #include "verifier/engine/output.h"
 #include "verifier/engine/planner.h"
 #include "verifier/engine/request.h"
@@ -38,6 +39,7 @@ struct Session {
   ResolvedSpeculation speculation;
   std::unique_ptr<SequenceSampling> sampling;
   std::unique_ptr<OutputStream> output;
+  std::vector<TokenLogprobs> prompt_logprobs;  // of tokens[1], .., while the prompt is computed
 
   DraftingState drafting;
   std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says

@@ -17,7 +17,9 @@ struct Chunk {
   std::vector<TokenId> tokens;
   int accepted = 0;  // the first of `tokens` that had been drafted
   int drafted = 0;
-  std::vector<TokenLogprobs> logprobs;  // of `tokens`, for requests that ask
+  // For requests that ask: of `tokens`; in the first chunk, of the prompt from its second token on.
+  std::vector<TokenLogprobs> logprobs;
+  std::vector<TokenLogprobs> prompt_logprobs;
 };
 
 enum class FinishReason { kStop, kLength };
@@ -25,6 +27,7 @@ enum class FinishReason { kStop, kLength };
 struct Summary {
   FinishReason reason = FinishReason::kStop;
   int prompt_tokens = 0;
+  int cached_tokens = 0;  // of the prompt's, whose KV the prefix cache held
   int completion_tokens = 0;
   uint64_t seed = 0;
   int rounds = 0;

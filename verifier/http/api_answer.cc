@@ -2,41 +2,17 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <numeric>
 
-#include "common/text/utf8.h"
+#include "verifier/http/answer_logprobs.h"
 
 namespace outrider {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinity; vLLM's number for it.
-constexpr float kNeverLogprob = -9999.f;
-
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-float Finite(float logprob) { return std::max(logprob, kNeverLogprob); }
-
-std::string WellFormed(std::string_view bytes) {
-  std::string text;
-  Utf8Stream stream;
-  stream.Push(bytes, text);
-  stream.Finish(text);
-  return text;
-}
-
-int64_t Characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-}
-
-Json ChatLogprob(const Tokenizer& tokenizer, TokenId id, float logprob) {
-  const std::string_view bytes = tokenizer.TokenBytes(id);
-  Json codes = Json::array();
-  for (const char byte : bytes) codes.push_back(static_cast<uint8_t>(byte));
-  return {{"token", WellFormed(bytes)}, {"logprob", Finite(logprob)}, {"bytes", std::move(codes)}};
 }
 
 const char* ReasonName(FinishReason reason) {
@@ -64,7 +40,13 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
       stream_(request.stream),
       include_usage_(request.include_usage),
       continuous_usage_(request.continuous_usage),
-      logprobs_(request.prompts.front().logprobs.has_value()),
+      logprobs_(request.logprobs),
+      prompt_logprobs_(request.prompt_logprobs),
+      echo_(!request.echoes.empty()),
+      echo_only_(request.echo_only),
+      skip_special_(request.prompts.front().skip_special),
+      generated_(static_cast<size_t>(request.choices)),
+      kept_(static_cast<size_t>(request.kept)),
       id_((request.chat ? "chatcmpl-" : "cmpl-") + std::to_string(created) + "-" +
           std::to_string(id)),
       created_(created),
@@ -72,9 +54,30 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
       tokenizer_(model.tokenizer),
       open_(static_cast<int>(request.prompts.size()) * request.choices),
       choices_(static_cast<size_t>(open_)) {
-  for (const GenerationRequest& prompt : request.prompts) {
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    const GenerationRequest& prompt = request.prompts[i];
     prompt_tokens_ += static_cast<int>(prompt.prompt.size());
+    Prompt& own = prompts_.emplace_back();
+    if (!request.echoes.empty()) own.echo = request.echoes[i];
+    if (prompt.prompt_logprobs.has_value()) own.tokens = prompt.prompt;
   }
+}
+
+std::vector<size_t> ApiAnswer::Kept() const {
+  std::vector<size_t> kept;
+  const auto mean = [&](size_t i) {
+    return choices_[i].logprob_sum / std::max(choices_[i].tokens, 1);
+  };
+  for (size_t begin = 0; begin < choices_.size(); begin += generated_) {
+    std::vector<size_t> ranked(generated_);
+    std::iota(ranked.begin(), ranked.end(), begin);
+    if (kept_ < generated_) {
+      std::stable_sort(ranked.begin(), ranked.end(),
+                       [&](size_t a, size_t b) { return mean(a) > mean(b); });
+    }
+    kept.insert(kept.end(), ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(kept_));
+  }
+  return kept;
 }
 
 Json ApiAnswer::Head(const char* object) const {
@@ -88,50 +91,34 @@ Json ApiAnswer::Usage() const {
     accepted += choice.summary.accepted_tokens;
     drafted += choice.summary.drafted_tokens;
   }
+  int cached = 0;  // a prompt counts once, with its first choice
+  for (size_t i = 0; i < choices_.size(); i += generated_) {
+    cached += choices_[i].summary.cached_tokens;
+  }
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", completion},
           {"total_tokens", prompt_tokens_ + completion},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}},
           {"completion_tokens_details",
            {{"accepted_prediction_tokens", accepted},
             {"rejected_prediction_tokens", drafted - accepted}}}};
 }
 
 Json ApiAnswer::TakeLogprobs(Choice& choice) const {
-  if (!logprobs_) return nullptr;
-  const auto tokens = std::exchange(choice.logprobs, {});
-  if (chat_) {
-    Json content = Json::array();
-    for (const auto& [id, logprobs] : tokens) {
-      Json entry = ChatLogprob(*tokenizer_, id, logprobs.logprob);
-      entry["top_logprobs"] = Json::array();
-      for (const auto& [other, logprob] : logprobs.top) {
-        entry["top_logprobs"].push_back(ChatLogprob(*tokenizer_, other, logprob));
-      }
-      content.push_back(std::move(entry));
-    }
-    return {{"content", std::move(content)}, {"refusal", nullptr}};
+  if (!logprobs_.has_value()) return nullptr;
+  const std::vector<AnswerToken> tokens = std::exchange(choice.logprobs, {});
+  if (chat_) return ChatLogprobs(*tokenizer_, tokens);
+  return CompletionLogprobs(*tokenizer_, tokens, *logprobs_, skip_special_, &choice.offset);
+}
+
+std::vector<AnswerToken> ApiAnswer::TokensOf(const Prompt& prompt) {
+  std::vector<AnswerToken> tokens;
+  for (const TokenId id : prompt.tokens) {
+    const size_t i = tokens.size();
+    tokens.push_back({.id = id, .logprobs = std::nullopt});
+    if (i > 0 && i <= prompt.logprobs.size()) tokens.back().logprobs = prompt.logprobs[i - 1];
   }
-  Json out = {{"tokens", Json::array()},
-              {"token_logprobs", Json::array()},
-              {"top_logprobs", Json::array()},
-              {"text_offset", Json::array()}};
-  for (const auto& [id, logprobs] : tokens) {
-    const std::string text = WellFormed(tokenizer_->TokenBytes(id));
-    Json top = Json::object();
-    for (const auto& [other, logprob] : logprobs.top) {
-      // Tokens that are parts of characters look alike: the likeliest stands for them.
-      top.emplace(WellFormed(tokenizer_->TokenBytes(other)), Finite(logprob));
-    }
-    // The sampled token is always among them, as in OpenAI's API: there may be one more than was
-    // asked for.
-    top.emplace(text, Finite(logprobs.logprob));
-    out["tokens"].push_back(text);
-    out["token_logprobs"].push_back(Finite(logprobs.logprob));
-    out["top_logprobs"].push_back(std::move(top));
-    out["text_offset"].push_back(choice.offset);
-    choice.offset += Characters(text);
-  }
-  return out;
+  return tokens;
 }
 
 std::string ApiAnswer::Event(Json choice) const {
@@ -145,18 +132,36 @@ std::string ApiAnswer::Event(Json choice) const {
   return Dump(event);
 }
 
-std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
-  Choice& choice = choices_[static_cast<size_t>(index)];
+void ApiAnswer::Take(Choice& choice, const Prompt& prompt, bool first, Chunk& chunk) {
+  if (echo_only_) {
+    chunk.text.clear();
+    chunk.tokens.clear();
+    chunk.logprobs.clear();
+  }
+  if (first && echo_) {
+    chunk.text.insert(0, prompt.echo);
+    if (logprobs_.has_value()) choice.logprobs = TokensOf(prompt);
+  }
   choice.tokens += static_cast<int>(chunk.tokens.size());
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
-    choice.logprobs.emplace_back(chunk.tokens[i], std::move(chunk.logprobs[i]));
+    choice.logprob_sum += static_cast<double>(FiniteLogprob(chunk.logprobs[i].logprob));
+    if (!logprobs_.has_value()) continue;
+    choice.logprobs.push_back({.id = chunk.tokens[i], .logprobs = std::move(chunk.logprobs[i])});
   }
+}
+
+std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  Prompt& prompt = prompts_[static_cast<size_t>(index) / generated_];
+  if (!chunk.prompt_logprobs.empty()) prompt.logprobs = std::move(chunk.prompt_logprobs);
+  const bool first = !std::exchange(choice.begun, true);
+  Take(choice, prompt, first, chunk);
   if (!stream_) {
     choice.text += chunk.text;
     return {};
   }
   std::vector<std::string> events;
-  if (chat_ && !std::exchange(choice.begun, true)) {
+  if (chat_ && first) {
     events.push_back(Event({{"index", index},
                             {"delta", {{"role", "assistant"}, {"content", ""}}},
                             {"logprobs", nullptr},
@@ -178,7 +183,7 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
 std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   choice.summary = summary;
-  choice.tokens = summary.completion_tokens;
+  choice.tokens = echo_only_ ? 0 : summary.completion_tokens;
   --open_;
   if (!stream_) return {};
   Json json = {{"index", index}};
@@ -193,12 +198,16 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
   return {Event(std::move(json))};
 }
 
+Json ApiAnswer::PromptOf(size_t choice) const {
+  return PromptLogprobs(*tokenizer_, TokensOf(prompts_[choice / generated_]), *prompt_logprobs_);
+}
+
 std::string ApiAnswer::Body() {
   Json body = Head(chat_ ? "chat.completion" : "text_completion");
   Json choices = Json::array();
-  for (size_t i = 0; i < choices_.size(); ++i) {
+  for (const size_t i : Kept()) {
     Choice& choice = choices_[i];
-    Json json = {{"index", i}};
+    Json json = {{"index", choices.size()}};
     if (chat_) {
       json["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
     } else {
@@ -207,10 +216,13 @@ std::string ApiAnswer::Body() {
     json["logprobs"] = TakeLogprobs(choice);
     json["finish_reason"] = ReasonName(choice.summary.reason);
     json["speculation"] = SpeculationOf(choice.summary);
+    if (!chat_ && prompt_logprobs_.has_value()) json["prompt_logprobs"] = PromptOf(i);
     choices.push_back(std::move(json));
   }
   body["choices"] = std::move(choices);
+  if (chat_ && prompt_logprobs_.has_value()) body["prompt_logprobs"] = PromptOf(0);
   body["usage"] = Usage();
+  AddMetrics(body);
   return Dump(body);
 }
 
@@ -218,7 +230,36 @@ std::string ApiAnswer::UsageEvent() const {
   Json event = Head(chat_ ? "chat.completion.chunk" : "text_completion");
   event["choices"] = Json::array();
   event["usage"] = Usage();
+  AddMetrics(event);
   return Dump(event);
+}
+
+void ApiAnswer::AddMetrics(Json& body) const {
+  int steps = 0, drafted = 0, accepted = 0;
+  std::vector<int> at_least;  // by i: steps in which more than i draft tokens were accepted
+  for (const Choice& choice : choices_) {
+    const Summary& s = choice.summary;
+    steps += s.drafted_rounds;
+    drafted += s.drafted_tokens;
+    accepted += s.accepted_tokens;
+    at_least.resize(std::max(at_least.size(), s.accepted_per_position.size()));
+    for (size_t i = 0; i < s.accepted_per_position.size(); ++i) {
+      at_least[i] += s.accepted_per_position[i];
+    }
+  }
+  if (steps == 0) return;
+  Json histogram = Json::array();
+  int before = steps;
+  for (const int count : at_least) histogram.push_back(std::exchange(before, count) - count);
+  histogram.push_back(before);
+  body["metrics"] = {{"speculative_decoding",
+                      {{"mean_acceptance_length", 1 + static_cast<double>(accepted) / steps},
+                       {"draft_acceptance_rate", static_cast<double>(accepted) / drafted},
+                       {"acceptance_histogram", std::move(histogram)},
+                       {"num_spec_steps", steps},
+                       {"num_accepted_draft_tokens", accepted},
+                       {"num_draft_tokens", drafted},
+                       {"num_spec_tokens", at_least.size()}}}};
 }
 
 }  // namespace outrider

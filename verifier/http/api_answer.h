@@ -3,14 +3,16 @@
 // Thread: the owner of the request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/text/tokenizer.h"
 #include "verifier/engine/sink.h"
+#include "verifier/http/answer_logprobs.h"
 #include "verifier/http/api_request.h"
 
 namespace outrider {
@@ -33,15 +35,32 @@ class ApiAnswer {
  private:
   struct Choice {
     std::string text;
-    std::vector<std::pair<TokenId, TokenLogprobs>> logprobs;
-    int tokens = 0;      // so far
-    int64_t offset = 0;  // characters of the logprobs' tokens so far
+    std::vector<AnswerToken> logprobs;  // of the text that is not told yet
+    int tokens = 0;                     // so far
+    double logprob_sum = 0;             // of the tokens, where they have log probabilities
+    int64_t offset = 0;                 // characters of the logprobs' tokens so far
     bool begun = false;
     Summary summary;
   };
 
+  struct Prompt {
+    std::string echo;
+    std::vector<TokenId> tokens;  // where log probabilities are told of them
+    std::vector<TokenLogprobs> logprobs;
+  };
+
+  // Indices of the choices in a whole answer: of each prompt's, those that are kept.
+  std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
   nlohmann::ordered_json Usage() const;
+  // `metrics.speculative_decoding` of all choices, as vLLM's answers have it and AIPerf reads it;
+  // nothing where no step had a draft.
+  void AddMetrics(nlohmann::ordered_json& body) const;
+  // What the chunk brings, with the prompt before the first one where it is echoed.
+  void Take(Choice& choice, const Prompt& prompt, bool first, Chunk& chunk);
+  // Of a prompt whose log probabilities are asked for.
+  static std::vector<AnswerToken> TokensOf(const Prompt& prompt);
+  nlohmann::ordered_json PromptOf(size_t choice) const;
   // Of the choice's tokens, which it takes out.
   nlohmann::ordered_json TakeLogprobs(Choice& choice) const;
   std::string Event(nlohmann::ordered_json choice) const;
@@ -50,13 +69,16 @@ class ApiAnswer {
   const bool stream_;
   const bool include_usage_;
   const bool continuous_usage_;
-  const bool logprobs_;
+  const std::optional<int> logprobs_, prompt_logprobs_;
+  const bool echo_, echo_only_, skip_special_;
+  const size_t generated_, kept_;  // choices of a prompt
   const std::string id_;
   const int64_t created_;
   const std::string model_;
   const Tokenizer* tokenizer_;
   int prompt_tokens_ = 0;
   int open_;
+  std::vector<Prompt> prompts_;
   std::vector<Choice> choices_;
 };
 

@@ -1,15 +1,15 @@
 #include "verifier/http/api_request.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <optional>
 #include <utility>
 
-#include "common/base/printable.h"
 #include "common/json/json.h"
-#include "common/text/template_value.h"
 #include "verifier/engine/logprobs.h"
-#include "verifier/http/request_fields.h"
+#include "verifier/http/chat_fields.h"
+#include "verifier/http/generation_fields.h"
 #include "verifier/http/request_values.h"
 
 namespace outrider {
@@ -18,100 +18,9 @@ namespace {
 // OpenAI's default for completions, and vLLM's; a chat may fill the context.
 constexpr int kCompletionTokens = 16;
 
-Result<StopRule> ParseStop(const JsonValue& json) {
-  OUTRIDER_TRY(CheckFields(FieldsOf::kStopRule, json, false));
-  StopRule stop;
-  std::string kind(StopRuleName(stop.kind));
-  OUTRIDER_TRY(json["kind"].Read(&kind));
-  OUTRIDER_TRY(json["threshold"].Read(&stop.threshold));
-  const Result<StopRule::Kind> parsed = ParseStopRule(kind);
-  if (!parsed.ok()) return parsed.status().Annotate("speculation.stop.kind");
-  stop.kind = *parsed;
-  return stop;
-}
-
-// Ours alone: an unknown member is a mistake here, not another server's extension.
-Result<SpeculationOptions> ParseSpeculation(const JsonValue& json, const RequestLimits& limits) {
-  OUTRIDER_TRY(CheckFields(FieldsOf::kSpeculation, json, false));
-  SpeculationOptions options;
-  std::string mode = "auto", rule;
-  OUTRIDER_TRY(json["mode"].Read(&mode));
-  OUTRIDER_TRY(json["rule"].Read(&rule));
-  OUTRIDER_TRY(json["draft_length"].Read(&options.draft_length));
-  OUTRIDER_TRY(json["paths"].Read(&options.paths));
-  OUTRIDER_TRY(ReadInts(json["tree"], limits.max_draft_length, &options.tree));
-  if (mode != "auto" && mode != "off") {
-    return InvalidArgument("speculation.mode: must be auto or off");
-  }
-  options.enabled = mode == "auto";
-  if (!rule.empty()) {
-    Result<Rule> parsed = ParseRule(rule);
-    if (!parsed.ok()) return parsed.status().Annotate("speculation.rule");
-    options.rule = *parsed;
-  }
-  if (const JsonValue stop = json["stop"]; !stop.is_null()) {
-    OUTRIDER_ASSIGN(options.stop, ParseStop(stop));
-  }
-  return options;
-}
-
-Status ReadSampling(const JsonValue& body, SamplingParams* out) {
-  OUTRIDER_TRY(body["temperature"].Read(&out->temperature));
-  OUTRIDER_TRY(body["top_p"].Read(&out->top_p));
-  OUTRIDER_TRY(body["top_k"].Read(&out->top_k));
-  if (out->top_k == -1) out->top_k = 0;  // vLLM's way to switch it off
-  OUTRIDER_TRY(body["min_p"].Read(&out->min_p));
-  OUTRIDER_TRY(body["repetition_penalty"].Read(&out->repetition_penalty));
-  OUTRIDER_TRY(body["presence_penalty"].Read(&out->presence_penalty));
-  OUTRIDER_TRY(body["frequency_penalty"].Read(&out->frequency_penalty));
-  return ReadBias(body["logit_bias"], kMaxLogitBias, &out->logit_bias);
-}
-
-Status ReadStreamOptions(const JsonValue& options, const ApiModel& model, ApiRequest* api) {
-  OUTRIDER_TRY(options.MustBeObject());
-  if (!api->stream) return InvalidArgument("stream_options: only with stream");
-  OUTRIDER_TRY(CheckFields(FieldsOf::kStreamOptions, options, model.ignore_unknown));
-  OUTRIDER_TRY(options["include_usage"].Read(&api->include_usage));
-  return options["continuous_usage_stats"].Read(&api->continuous_usage);
-}
-
-// All that completions and chats share. `request`: becomes what each prompt is asked with.
-Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
-                  GenerationRequest* request) {
-  std::string name = model.name;
-  OUTRIDER_TRY(body["model"].Read(&name));
-  if (name != model.name) {
-    return NotFound("model: \"" + Printable(name, kMaxShownText) + "\" is not served here, \"" +
-                    model.name + "\" is");
-  }
-  OUTRIDER_TRY(
-      CheckFields(api->chat ? FieldsOf::kChat : FieldsOf::kCompletion, body, model.ignore_unknown));
-  const RequestLimits& limits = model.limits;
-  OUTRIDER_TRY(ReadSampling(body, &request->sampling));
-  OUTRIDER_TRY(body["seed"].Read(&request->seed));
-  OUTRIDER_TRY(ReadStrings(body["stop"], limits.max_stop_strings, &request->stop_strings));
-  OUTRIDER_TRY(ReadInts(body["stop_token_ids"], limits.max_stop_tokens, &request->stop_tokens));
-  OUTRIDER_TRY(body["ignore_eos"].Read(&request->ignore_eos));
-  OUTRIDER_TRY(body["max_tokens"].Read(&request->max_tokens));
-  OUTRIDER_TRY(body["max_completion_tokens"].Read(&request->max_tokens));
-  OUTRIDER_TRY(body["min_tokens"].Read(&request->min_tokens));
-  OUTRIDER_TRY(body["n"].Read(&api->choices));
-  OUTRIDER_TRY(body["stream"].Read(&api->stream));
-  if (api->choices < 1 || api->choices > kMaxChoices) {
-    return InvalidArgument("n is " + std::to_string(api->choices) + ", must be from 1 to " +
-                           std::to_string(kMaxChoices));
-  }
-  if (const JsonValue options = body["stream_options"]; !options.is_null()) {
-    OUTRIDER_TRY(ReadStreamOptions(options, model, api));
-  }
-  if (const JsonValue options = body["speculation"]; !options.is_null()) {
-    OUTRIDER_ASSIGN(request->speculation, ParseSpeculation(options, limits));
-  }
-  return Status();
-}
-
-Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const ApiModel& model) {
-  if (value.is_string()) return EncodePrompt(*model.tokenizer, value.text(), model.limits);
+Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const PromptTextOptions& text,
+                                      const ApiModel& model) {
+  if (value.is_string()) return EncodePrompt(*model.tokenizer, value.text(), text, model.limits);
   OUTRIDER_TRY(CheckPromptTokens(value.size(), model.limits));
   std::vector<TokenId> ids;
   ids.reserve(value.size());
@@ -128,13 +37,15 @@ Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const ApiModel& mo
 }
 
 // A string, token ids, or an array of these.
-Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value, const ApiModel& model) {
+Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value,
+                                                    const PromptTextOptions& text,
+                                                    const ApiModel& model) {
   std::vector<std::vector<TokenId>> prompts;
   if (!value[0].is_string() && !value[0].is_array()) {
     if (!value.is_string() && !value.is_array()) {
       return InvalidArgument("must be a string or an array, not " + value.Shown());
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, model));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value, text, model));
     return prompts;
   }
   if (value.size() > static_cast<size_t>(kMaxChoices)) {
@@ -145,77 +56,16 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value, cons
     if (!(value[0].is_string() ? value[i].is_string() : value[i].is_array())) {
       return InvalidArgument("strings or arrays of token ids, not both");
     }
-    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value[i], model));
+    OUTRIDER_ASSIGN(prompts.emplace_back(), PromptOf(value[i], text, model));
   }
   return prompts;
 }
 
-// A string, or the text parts of which OpenAI's clients make it; null is an empty string.
-Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* message) {
-  if (value.is_null() || value.is_string()) {
-    message->parts = {value.text()};
-    return Status();
-  }
-  if (!value.is_array()) return value.Wrong("a string or an array of text parts");
-  message->is_array = true;
-  for (size_t i = 0; i < value.size(); ++i) {
-    const JsonValue text = value[i]["text"];
-    const JsonValue type = value[i]["type"];
-    if (!text.is_string() || (!type.absent() && !type.Is("text"))) {
-      return value[i].Error("only parts of type text are served");
-    }
-    OUTRIDER_TRY(CheckFields(FieldsOf::kPart, value[i], model.ignore_unknown));
-    message->parts.push_back(text.text());
-  }
-  return Status();
-}
-
-Result<ChatMessage> MessageOf(const JsonValue& value, const ApiModel& model) {
-  OUTRIDER_TRY(CheckFields(FieldsOf::kMessage, value, model.ignore_unknown));
-  constexpr const char* kRoles[] = {"system", "developer", "user", "assistant"};
-  const JsonValue role = value["role"];
-  const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
-                                  [&](const char* name) { return role.Is(name); });
-  if (known == std::end(kRoles)) return role.Wrong("system, developer, user or assistant");
-  ChatMessage message{.role = *known};
-  OUTRIDER_TRY(ReadContent(value["content"], model, &message));
-  OUTRIDER_TRY(value["name"].Read(&message.name));
-  return message;
-}
-
-Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiModel& model) {
-  if (!value.is_array() || value.size() == 0) {
-    return InvalidArgument("messages: must be an array of messages, one at least");
-  }
-  std::vector<ChatMessage> messages;
-  for (size_t i = 0; i < value.size(); ++i) {
-    OUTRIDER_ASSIGN(messages.emplace_back(), MessageOf(value[i], model));
-  }
-  return messages;
-}
-
-Result<ChatOptions> ChatOptionsOf(const JsonValue& body, const ApiModel& model) {
-  ChatOptions options{.max_bytes = model.limits.max_prompt_bytes};
-  OUTRIDER_TRY(body["add_generation_prompt"].Read(&options.add_generation_prompt));
-  OUTRIDER_TRY(body["continue_final_message"].Read(&options.continue_final_message));
-  if (options.continue_final_message && options.add_generation_prompt) {
-    return InvalidArgument(
-        "continue_final_message: needs add_generation_prompt: false, for the last message is "
-        "either "
-        "continued or answered");
-  }
-  const JsonValue variables = body["chat_template_kwargs"];
-  if (variables.is_null()) return options;
-  OUTRIDER_TRY(variables.MustBeObject());
-  OUTRIDER_TRY(
-      variables.ForEachMember([&](const std::string& name, const JsonValue& member) -> Status {
-        if (ChatTemplate::IsReserved(name)) {
-          return member.Error("is set by the server; use the request's own field, or leave it out");
-        }
-        OUTRIDER_ASSIGN(jinja::Value value, TemplateValueOf(member));
-        options.variables.emplace_back(name, std::move(value));
-        return Status();
-      }));
+// As vLLM: special tokens are found in a prompt's text unless the request says otherwise.
+Result<PromptTextOptions> PromptTextOf(const JsonValue& body) {
+  PromptTextOptions options{.add_special_tokens = true, .parse_special = true};
+  OUTRIDER_TRY(body["add_special_tokens"].Read(&options.add_special_tokens));
+  OUTRIDER_TRY(body["parse_special"].Read(&options.parse_special));
   return options;
 }
 
@@ -234,18 +84,80 @@ Status ReadChatLogprobs(const JsonValue& body, GenerationRequest* request) {
   return Status();
 }
 
-Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
-  int64_t logprobs = 0;
-  for (const GenerationRequest& prompt : api.prompts) {
-    if (!prompt.logprobs.has_value()) continue;
-    logprobs += int64_t{api.choices} * MaxNewTokens(prompt, limits) * (1 + *prompt.logprobs);
+// More choices than are kept: their log probabilities decide.
+Status ReadBestOf(const JsonValue& body, ApiRequest* api, GenerationRequest* request) {
+  OUTRIDER_TRY(body["best_of"].Read(&api->choices));
+  if (api->choices < api->kept || api->choices > kMaxChoices) {
+    return InvalidArgument("best_of is " + std::to_string(api->choices) +
+                           ", must be from n, which is " + std::to_string(api->kept) + ", to " +
+                           std::to_string(kMaxChoices));
   }
-  if (api.stream || logprobs <= kMaxAnswerLogprobs) return Status();
-  const bool alternatives = api.chat && api.prompts.front().logprobs > 0;
+  if (api->choices == api->kept) return Status();
+  if (api->stream) {
+    return InvalidArgument(
+        "best_of: above n it is not streamed, for the best choices are known at the "
+        "end");
+  }
+  if (!request->logprobs.has_value()) request->logprobs = 0;
+  return Status();
+}
+
+// Of an answer that is no stream; a stream has those of prompts at once too.
+Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
+  int64_t logprobs = 0, of_prompts = 0;
+  const int64_t choices = api.choices;
+  for (const GenerationRequest& prompt : api.prompts) {
+    if (api.logprobs.has_value()) {
+      logprobs += choices * MaxNewTokens(prompt, limits) * (1 + *api.logprobs);
+    }
+    if (prompt.prompt_logprobs.has_value()) {
+      of_prompts += choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
+    }
+  }
+  if (of_prompts > kMaxAnswerLogprobs) {
+    return InvalidArgument((api.prompt_logprobs.has_value() ? "prompt_logprobs: " : "echo: ") +
+                           std::to_string(of_prompts) + " log probabilities of prompts, at most " +
+                           std::to_string(kMaxAnswerLogprobs) + " in an answer; ask for fewer");
+  }
+  if (api.stream || logprobs + of_prompts <= kMaxAnswerLogprobs) return Status();
+  const bool alternatives = api.chat && api.logprobs > 0;
   return InvalidArgument((alternatives ? "top_logprobs: up to " : "logprobs: up to ") +
-                         std::to_string(logprobs) + " log probabilities, at most " +
+                         std::to_string(logprobs + of_prompts) + " log probabilities, at most " +
                          std::to_string(kMaxAnswerLogprobs) +
                          " in an answer that is no stream; lower max_tokens, or stream");
+}
+
+// The prompt again before what is generated, with its log probabilities if those of the output are
+// asked for. With max_tokens 0 it is all there is, as in vLLM: one token is generated all the same.
+Status ReadEcho(const JsonValue& body, ApiRequest* api, GenerationRequest* request, bool* echo) {
+  OUTRIDER_TRY(body["echo"].Read(echo));
+  if (!*echo) return Status();
+  if (api->logprobs.has_value()) {
+    request->prompt_logprobs = std::max(*api->logprobs, api->prompt_logprobs.value_or(0));
+  }
+  if (request->max_tokens == 0) {
+    api->echo_only = true;
+    request->max_tokens = 1;
+  }
+  return Status();
+}
+
+// The prompts' texts: as they came, or of their tokens.
+Status AddEchoes(const JsonValue& value, const ApiModel& model, ApiRequest* api) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < api->prompts.size(); ++i) {
+    const GenerationRequest& prompt = api->prompts[i];
+    const JsonValue text = value.is_string() ? value : value[i];
+    api->echoes.push_back(text.is_string()
+                              ? text.text()
+                              : model.tokenizer->Decode(prompt.prompt, prompt.skip_special));
+    bytes += api->echoes.back().size() * static_cast<size_t>(api->choices);
+    if (bytes > kMaxEchoBytes) {
+      return InvalidArgument("echo: more than " + std::to_string(kMaxEchoBytes) +
+                             " bytes of prompts over all choices; ask for fewer");
+    }
+  }
+  return Status();
 }
 
 }  // namespace
@@ -257,19 +169,18 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   request.max_tokens = kCompletionTokens;
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
   OUTRIDER_TRY(json["logprobs"].Read(&request.logprobs));
-  int best_of = api.choices;
-  OUTRIDER_TRY(json["best_of"].Read(&best_of));
+  api.logprobs = request.logprobs;
+  OUTRIDER_TRY(ReadBestOf(json, &api, &request));
+  bool echo = false;
+  OUTRIDER_TRY(ReadEcho(json, &api, &request, &echo));
   OUTRIDER_TRY(ValidateOptions(request, model.limits));  // before it is copied for each prompt
-  if (best_of != api.choices) {
-    return InvalidArgument("best_of is " + std::to_string(best_of) +
-                           ", which is not served unless it is n; leave it out");
-  }
   if (json["prompt"].is_null()) return InvalidArgument("prompt: is missing");
-  auto prompts = PromptsOf(json["prompt"], model);
+  OUTRIDER_ASSIGN(const PromptTextOptions text, PromptTextOf(json));
+  auto prompts = PromptsOf(json["prompt"], text, model);
   if (!prompts.ok()) return prompts.status().Annotate("prompt");
   if (static_cast<int>(prompts->size()) * api.choices > kMaxChoices) {
-    return InvalidArgument("n: " + std::to_string(kMaxChoices) +
-                           " choices at most, over all prompts");
+    return InvalidArgument((api.choices > api.kept ? "best_of: " : "n: ") +
+                           std::to_string(kMaxChoices) + " choices at most, over all prompts");
   }
   for (std::vector<TokenId>& ids : *prompts) {
     api.prompts.push_back(request);
@@ -277,6 +188,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
     OUTRIDER_TRY(Validate(api.prompts.back(), model.limits));
   }
   OUTRIDER_TRY(CheckAnswer(api, model.limits));
+  if (echo) OUTRIDER_TRY(AddEchoes(json["prompt"], model, &api));
   return api;
 }
 
@@ -286,6 +198,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   GenerationRequest request = NewRequest(model.limits);
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
   OUTRIDER_TRY(ReadChatLogprobs(json, &request));
+  api.logprobs = request.logprobs;
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
   OUTRIDER_ASSIGN(const ChatOptions options, ChatOptionsOf(json, model));
   auto prompt = model.chat_template.Encode(*model.tokenizer, messages, options);
@@ -300,6 +213,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
 
 GenerationRequest ChoiceOf(const GenerationRequest& prompt, int choice) {
   GenerationRequest request = prompt;
+  if (choice > 0) request.prompt_logprobs.reset();  // the first choice tells them
   if (!request.seed.has_value() || choice == 0) return request;
   // SplitMix64's finalizer (Steele, Lea, Flood 2014) over a step of its own for each choice.
   uint64_t z = *request.seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(choice);

@@ -3,7 +3,9 @@
 // work in proportion to them, and values by the same Validate that gRPC's requests pass.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,8 @@ inline constexpr int kMaxChoices = 128;
 // Log probabilities of an answer that is made as a whole, some 70 bytes each: a request of 200
 // bytes could ask for gigabytes.
 inline constexpr int64_t kMaxAnswerLogprobs = 1 << 18;
+// Prompts that an answer repeats, over all choices.
+inline constexpr size_t kMaxEchoBytes = 16 << 20;
 
 // What requests are read against; fixed for a server's life.
 struct ApiModel {
@@ -35,6 +39,15 @@ struct ApiRequest {
   // Valid; a chat has one. Without client and deadline, which the caller adds.
   std::vector<GenerationRequest> prompts;
   int choices = 1;  // of each prompt
+  int kept = 1;     // of these in the answer: the likeliest by their mean log probability
+  // What the answer tells of log probabilities: alternatives of an output token (echo: of the
+  // prompt's too), and of a prompt's where it tells these by themselves. The engine may have been
+  // asked for more.
+  std::optional<int> logprobs;
+  std::optional<int> prompt_logprobs;
+  // By prompt, its text, which each of its choices begins with; empty: no echo.
+  std::vector<std::string> echoes;
+  bool echo_only = false;  // what is generated, one token, is no part of the answer
   bool stream = false;
   bool include_usage = false;     // in a stream: a last event with the usage
   bool continuous_usage = false;  // in a stream: every event with the usage so far
@@ -47,7 +60,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
 Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model);
 
 // What a prompt's choice is generated from: the first as the request says, the others with seeds
-// derived from its seed.
+// derived from its seed and without the prompt's log probabilities.
 GenerationRequest ChoiceOf(const GenerationRequest& prompt, int choice);
 
 }  // namespace outrider

@@ -37,10 +37,15 @@ constexpr Field kShared[] = {
     {"frequency_penalty"},
     {"logit_bias"},
     {"logprobs"},
+    {"prompt_logprobs"},
     {"seed"},
     {"stop"},
     {"stop_token_ids"},
     {"ignore_eos"},
+    {"bad_words"},
+    {"allowed_token_ids"},
+    {"skip_special_tokens"},
+    {"include_stop_str_in_output"},
     {"n"},
     {"stream"},
     {"stream_options"},
@@ -56,8 +61,7 @@ constexpr Field kShared[] = {
     {"prediction", Use::kIgnored},           // a draft: it makes a text faster, not another one
     {"parallel_tool_calls", Use::kIgnored},  // `tools` are refused
     {"request_id", Use::kIgnored},           // vLLM's; here a header
-    {"spaces_between_special_tokens", Use::kIgnored},  // special tokens never are in the text
-    {"echo", Use::kRefused, "[false]", ": the answer never repeats the prompt"},
+    {"spaces_between_special_tokens", Use::kIgnored},  // nothing is put between tokens
     {"suffix", Use::kRefused, R"([""])", ": text is continued, never filled in"},
     {"tools", Use::kRefused, "[[]]"},
     {"tool_choice", Use::kRefused, R"(["none", "auto"])"},
@@ -77,14 +81,9 @@ constexpr Field kShared[] = {
     {"structured_outputs", Use::kNotServed},
     {"grammar", Use::kNotServed, R"([""])"},
     {"json_schema", Use::kNotServed},
-    {"bad_words", Use::kNotServed, "[[]]"},
-    {"allowed_token_ids", Use::kNotServed},
-    {"prompt_logprobs", Use::kNotServed},
     {"use_beam_search", Use::kNotServed, "[false]"},
     {"length_penalty", Use::kNotServed, "[1]"},
     {"early_stopping", Use::kNotServed, "[false]"},
-    {"include_stop_str_in_output", Use::kNotServed, "[false]"},
-    {"skip_special_tokens", Use::kNotServed, "[true]"},
     {"truncate_prompt_tokens", Use::kNotServed},
     {"logits_processors", Use::kNotServed, "[[]]"},
     {"return_tokens_as_token_ids", Use::kNotServed, "[false]"},
@@ -93,13 +92,12 @@ constexpr Field kShared[] = {
     {"cache_salt", Use::kNotServed},
 };
 constexpr Field kCompletion[] = {
-    {"prompt"},
-    {"best_of"},
-    {"add_special_tokens", Use::kNotServed, "[true]"},
+    {"prompt"}, {"best_of"}, {"echo"}, {"add_special_tokens"}, {"parse_special"},
 };
 constexpr Field kChat[] = {
     {"messages"},
     {"top_logprobs"},
+    {"echo", Use::kRefused, "[false]", ": continue_final_message goes on with a message"},
     // What a chat template writes is all there is of special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
     {"add_generation_prompt"},

@@ -64,7 +64,10 @@ Result<std::vector<TokenId>> PromptOf(const v1::GenerateRequest& wire, const Tok
                                       const RequestLimits& limits) {
   switch (wire.prompt_case()) {
     case v1::GenerateRequest::kText: {
-      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), limits);
+      const PromptTextOptions options{
+          .add_special_tokens = !wire.has_add_prefix() || wire.add_prefix(),
+          .parse_special = wire.parse_special()};
+      Result<std::vector<TokenId>> prompt = EncodePrompt(tokenizer, wire.text(), options, limits);
       return prompt.ok() ? std::move(prompt) : prompt.status().Annotate("text");
     }
     case v1::GenerateRequest::kTokenIds:
@@ -72,6 +75,15 @@ Result<std::vector<TokenId>> PromptOf(const v1::GenerateRequest& wire, const Tok
     case v1::GenerateRequest::PROMPT_NOT_SET: break;
   }
   return InvalidArgument("prompt: neither text nor token_ids is set");
+}
+
+void ToWire(const TokenLogprobs& token, v1::TokenLogprobs* wire) {
+  wire->set_logprob(token.logprob);
+  wire->set_rank(ToWireCount(token.rank));
+  for (const auto& [id, logprob] : token.top) {
+    wire->add_top_token_ids(static_cast<uint32_t>(id));
+    wire->add_top_logprobs(logprob);
+  }
 }
 
 Result<SpeculationOptions> FromWire(const v1::SpeculationOptions& wire,
@@ -116,8 +128,7 @@ Status CheckSizes(const v1::GenerateRequest& wire, const RequestLimits& limits) 
   }
   OUTRIDER_TRY(
       CheckAtMost("stop.stop_token_ids", stop.stop_token_ids_size(), limits.max_stop_tokens));
-  OUTRIDER_TRY(
-      CheckAtMost("sampling.logit_bias", std::ssize(wire.sampling().logit_bias()), kMaxLogitBias));
+  OUTRIDER_TRY(CheckSizes(wire.sampling(), "sampling"));
   return CheckAtMost("speculation.tree", wire.speculation().tree_size(), limits.max_draft_length,
                      "depths");
 }
@@ -129,6 +140,9 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   for (const auto& [id, bias] : wire.sampling().logit_bias()) {
     OUTRIDER_TRY(TokenOf("sampling.logit_bias", id, limits.vocab_size).status());
   }
+  OUTRIDER_TRY(
+      TokensOf("sampling.allowed_token_ids", wire.sampling().allowed_token_ids(), limits.vocab_size)
+          .status());
   request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) {
@@ -141,9 +155,17 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   OUTRIDER_ASSIGN(request.stop_tokens,
                   TokensOf("stop.stop_token_ids", stop.stop_token_ids(), limits.vocab_size));
   request.ignore_eos = stop.ignore_eos();
+  request.include_stop = stop.include_stop();
+  request.skip_special = !wire.has_skip_special() || wire.skip_special();
+  OUTRIDER_ASSIGN(request.stop_strings_have_special,
+                  AnyHoldsSpecialToken(tokenizer, request.stop_strings));
   if (wire.has_seed()) request.seed = wire.seed();
   if (wire.has_logprobs()) {
     OUTRIDER_ASSIGN(request.logprobs, AtMost("logprobs", wire.logprobs(), kMaxTopLogprobs));
+  }
+  if (wire.has_prompt_logprobs()) {
+    OUTRIDER_ASSIGN(request.prompt_logprobs,
+                    AtMost("prompt_logprobs", wire.prompt_logprobs(), kMaxTopLogprobs));
   }
   OUTRIDER_ASSIGN(request.speculation, FromWire(wire.speculation(), limits));
   return request;
@@ -172,13 +194,9 @@ v1::GenerateResponse ToWire(const Chunk& chunk) {
   wire->mutable_token_ids()->Assign(chunk.tokens.begin(), chunk.tokens.end());
   wire->set_accepted(ToWireCount(chunk.accepted));
   wire->set_drafted(ToWireCount(chunk.drafted));
-  for (const TokenLogprobs& token : chunk.logprobs) {
-    v1::TokenLogprobs* out = wire->add_logprobs();
-    out->set_logprob(token.logprob);
-    for (const auto& [id, logprob] : token.top) {
-      out->add_top_token_ids(static_cast<uint32_t>(id));
-      out->add_top_logprobs(logprob);
-    }
+  for (const TokenLogprobs& token : chunk.logprobs) ToWire(token, wire->add_logprobs());
+  for (const TokenLogprobs& token : chunk.prompt_logprobs) {
+    ToWire(token, wire->add_prompt_logprobs());
   }
   return response;
 }
@@ -190,6 +208,7 @@ v1::GenerateResponse ToWire(const Summary& summary) {
                                                          : v1::Finished::REASON_LENGTH);
   wire->set_prompt_tokens(ToWireCount(summary.prompt_tokens));
   wire->set_completion_tokens(ToWireCount(summary.completion_tokens));
+  wire->set_cached_tokens(ToWireCount(summary.cached_tokens));
   wire->set_seed(summary.seed);
   v1::SpeculationStats* stats = wire->mutable_speculation();
   stats->set_rounds(ToWireCount(summary.rounds));

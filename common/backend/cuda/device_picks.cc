@@ -44,6 +44,7 @@ void DevicePicks::Send(const PickBatch& batch, float* rows, int vocab) {
   arrays_.rows = send(rows_);
   arrays_.seen = send(batch.seen());
   arrays_.biases = send(batch.biases());
+  arrays_.mask = send(batch.mask());
   arrays_.path_tokens = const_cast<TokenId*>(send(batch.path_tokens()));
   arrays_.path_parents = send(parents);
   ring_.Send();

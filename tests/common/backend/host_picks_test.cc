@@ -160,6 +160,23 @@ TEST_F(HostPicksTest, SaysWhichRowsAreBroken) {
   }
 }
 
+TEST_F(HostPicksTest, PicksWhatEachSequencesMaskLeaves) {
+  const std::vector<uint32_t> mask = {0b010110};
+  const PickSpec spec{.count = 9, .allowed = kAllowed};
+  batch_.BeginSequence({});
+  Add(spec, Row(0));
+  batch_.BeginSequence({.mask = mask});
+  Add(spec, Row(0));
+  batch_.BeginSequence({});
+  Add(spec, Row(0));
+  const std::span<const PickedRow> picked = Read();
+  EXPECT_EQ(picked[0].entries.size(), static_cast<size_t>(kAllowed));
+  std::vector<TokenId> ids = Ids(picked[1]);
+  std::sort(ids.begin(), ids.end());
+  EXPECT_EQ(ids, (std::vector<TokenId>{1, 2, 4}));
+  EXPECT_EQ(picked[2].entries.size(), static_cast<size_t>(kAllowed));
+}
+
 TEST_F(HostPicksTest, ReadsABatchAfterAnother) {
   std::vector<float> row = Row(0);
   row.resize(kAllowed);

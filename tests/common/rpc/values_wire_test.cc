@@ -23,7 +23,9 @@ TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
                               .repetition_penalty = 1.5f,
                               .presence_penalty = -0.25f,
                               .frequency_penalty = 0.75f,
-                              .logit_bias = {{7, -3.f}}};
+                              .logit_bias = {{7, -3.f}},
+                              .allowed_tokens = {5, 7},
+                              .bad_words = {{5}, {7, 5}}};
   v1::SamplingParams wire;
   ToWire(params, &wire);
   const SamplingParams back = FromWire(wire);
@@ -35,6 +37,8 @@ TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.presence_penalty, -0.25f);
   EXPECT_EQ(back.frequency_penalty, 0.75f);
   EXPECT_THAT(back.logit_bias, ElementsAre(Pair(7, -3.f)));
+  EXPECT_EQ(back.allowed_tokens, params.allowed_tokens);
+  EXPECT_EQ(back.bad_words, params.bad_words);
 }
 
 TEST(ValuesWire, UnsetSamplingParamsSwitchTheTransformsOff) {

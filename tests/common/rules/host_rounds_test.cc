@@ -319,7 +319,9 @@ std::vector<std::string> ContentsOf(const RoundBatch& batch) {
   const RoundHeader& first = batch.round(0);
   for (const int64_t begin :
        {int64_t{first.first_node}, int64_t{first.first_seen}, int64_t{first.first_bias},
-        int64_t{first.first_suppressed}, first.scratch, batch.scratch_bytes()}) {
+        int64_t{first.first_suppressed}, int64_t{first.first_mask}, int64_t{first.first_bad_word},
+        int64_t{first.first_bad_token}, int64_t{first.first_recent}, first.scratch,
+        batch.scratch_bytes()}) {
     contents.push_back(std::to_string(begin));
   }
   return contents;
@@ -329,8 +331,17 @@ TEST(RoundBatch, HoldsNothingOfBeforeAfterClear) {
   const std::vector<SeenToken> seen = {{.token = 1, .in_output = 2}};
   const std::vector<TokenBias> biases = {{.token = 2, .bias = 1.f}};
   const std::vector<TokenId> suppressed = {3};
-  const SamplingState state = {
-      .seen = seen, .biases = biases, .suppressed = suppressed, .suppressed_rows = 1};
+  const std::vector<uint32_t> mask = {0xf};
+  const std::vector<BadWord> bad_words = {{.first = 0, .size = 2}};
+  const std::vector<TokenId> bad_tokens = {1, 2}, recent = {1};
+  const SamplingState state = {.seen = seen,
+                               .biases = biases,
+                               .suppressed = suppressed,
+                               .suppressed_rows = 1,
+                               .mask = mask,
+                               .bad_words = bad_words,
+                               .bad_tokens = bad_tokens,
+                               .recent = recent};
   const DraftDistribution halves{{1, 2}, {32768, 32768}};
   const DraftTree draft = Chain({1, 2}, {halves, halves});
   RoundBatch fresh;
@@ -415,6 +426,27 @@ TEST_F(HostRoundsTest, SuppressesTokensInTheFirstRowsAlone) {
   const Verdict verdict = Decide().rounds[0].verdict;
   EXPECT_EQ(verdict.accepted, 3) << "2 in the two rows without 3, then 3";
   EXPECT_EQ(verdict.next, 3);
+}
+
+// Of two rounds, the second has masks: its draft falls where a token is ruled out.
+TEST_F(HostRoundsTest, MasksTheRowsOfTheirOwnRound) {
+  const std::vector<uint32_t> mask = {0b1101};
+  const std::vector<BadWord> bad_words = {{.first = 0, .size = 2}, {.first = 2, .size = 3}};
+  const std::vector<TokenId> bad_tokens = {3, 0, 2, 2, 3}, recent = {2};
+  SamplingState masked = kGreedy;
+  masked.mask = mask;
+  masked.bad_words = bad_words;
+  masked.bad_tokens = bad_tokens;
+  masked.recent = recent;
+  const std::vector<float> likes_1 = {0, 3, 2, 1}, likes_3 = {1, 0, 2, 3};
+  Add({}, Chain({1, 3}), kGreedy, {likes_1, likes_3, likes_1});
+  Add({}, Chain({2, 3}), masked, {likes_1, likes_3, likes_1});
+  const Decisions decisions = Decide();
+  EXPECT_EQ(decisions.rounds[0].verdict.accepted, 2);
+  EXPECT_EQ(decisions.rounds[0].verdict.next, 1);
+  EXPECT_EQ(decisions.rounds[1].verdict.accepted, 1)
+      << "1 is not in the mask; 2, 2, 3 is a bad word";
+  EXPECT_EQ(decisions.rounds[1].verdict.next, 2);
 }
 
 TEST_F(HostRoundsTest, DecidesEachRoundAsIfAlone) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -50,6 +51,34 @@ TEST(ValidateSamplingParams, NamesTheBadField) {
   ExpectRefused({.logit_bias = {{-1, 0.f}}}, "logit_bias of token -1");
   ExpectRefused({.logit_bias = {{5, kNan}}}, "logit_bias of token 5");
   ExpectRefused({.logit_bias = {{5, 101.f}}}, "logit_bias of token 5");
+}
+
+TEST(ValidateSamplingParams, MasksNameTokensThatExistAndLeaveSome) {
+  EXPECT_TRUE(Validate({.allowed_tokens = {0, 99}, .bad_words = {{99}, {1, 2}}}, 100).ok());
+  ExpectRefused({.allowed_tokens = {100}}, "allowed_token_ids: token id 100");
+  ExpectRefused({.allowed_tokens = {-1}}, "allowed_token_ids: token id -1");
+  ExpectRefused({.bad_words = {{1, 100}}}, "bad_words: token id 100");
+  ExpectRefused({.bad_words = {{}}}, "bad_words: a word without tokens");
+  ExpectRefused({.bad_words = {std::vector<TokenId>(65, 1)}}, "65 tokens in one, at most 64");
+  ExpectRefused({.bad_words = std::vector<std::vector<TokenId>>(513, {1})},
+                "bad_words: 513 entries, at most 512");
+  ExpectRefused({.allowed_tokens = std::vector<TokenId>(65537, 1)},
+                "allowed_token_ids: 65537 entries, at most 65536");
+  ExpectRefused({.allowed_tokens = {3}, .bad_words = {{3}}}, "leave none of the tokens");
+  std::vector<std::vector<TokenId>> every;
+  for (TokenId id = 0; id < 100; ++id) every.push_back({id});
+  ExpectRefused({.bad_words = every}, "leave none of the tokens");
+}
+
+TEST(MaskOf, HoldsWhatIsAllowedAndNoBadWord) {
+  EXPECT_TRUE(MaskOf({}, 40).empty());
+  EXPECT_TRUE(MaskOf({.bad_words = {{1, 2}}}, 40).empty()) << "of two tokens";
+  const std::vector<uint32_t> mask =
+      MaskOf({.allowed_tokens = {0, 31, 32, 39}, .bad_words = {{32}, {0, 31}}}, 40);
+  ASSERT_EQ(mask.size(), 2u);
+  for (TokenId id = 0; id < 40; ++id) {
+    EXPECT_EQ(MaskHolds(mask.data(), id), id == 0 || id == 31 || id == 39) << id;
+  }
 }
 
 }  // namespace

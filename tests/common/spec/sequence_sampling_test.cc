@@ -207,6 +207,57 @@ TEST(SequenceSampling, NeverSamplesThePadding) {
   }
 }
 
+TEST(SequenceSampling, SamplesAllowedTokensAlone) {
+  ExpectRow(Distribution({.allowed_tokens = {0, 2}}, Logs({0.25f, 0.5f, 0.25f})), {0.5f, 0, 0.5f});
+  ExpectRow(Distribution({.top_k = 1, .allowed_tokens = {0, 2}}, Logs({0.2f, 0.5f, 0.3f})),
+            {0, 0, 1});
+  ExpectRow(
+      Distribution({.logit_bias = {{1, 100.f}}, .bad_words = {{1}}}, Logs({0.25f, 0.5f, 0.25f})),
+      {0.5f, 0, 0.5f});
+  SequenceSampling greedy({.temperature = 0.f, .allowed_tokens = {0, 1}}, 3, 3);
+  std::vector<float> row = {0, 1, 2};
+  EXPECT_EQ(MostLikely(greedy, row, {}), 1);
+}
+
+// A bad word's beginning may be in the output, among the draft tokens, or in both.
+TEST(SequenceSampling, NeverCompletesABadWord) {
+  SequenceSampling sampling({.bad_words = {{1, 2, 3}, {0, 0}}}, 4, 4);
+  const auto rules_out = [&](const std::vector<TokenId>& path) {
+    std::vector<float> row(4, 0.f);
+    MakeDistribution(sampling, row, path);
+    std::vector<TokenId> out;
+    for (TokenId id = 0; id < 4; ++id) {
+      if (row[static_cast<size_t>(id)] == 0.f) out.push_back(id);
+    }
+    return out;
+  };
+  sampling.ObservePrompt(std::vector<TokenId>{1, 2});
+  EXPECT_THAT(rules_out({}), ElementsAre()) << "the prompt does not count";
+  EXPECT_THAT(rules_out({1, 2}), ElementsAre(3));
+  EXPECT_THAT(rules_out({2}), ElementsAre());
+  sampling.ObserveOutput(1);
+  EXPECT_THAT(rules_out({}), ElementsAre());
+  EXPECT_THAT(rules_out({2}), ElementsAre(3));
+  EXPECT_THAT(rules_out({2, 0}), ElementsAre(0));
+  sampling.ObserveOutput(2);
+  EXPECT_THAT(rules_out({}), ElementsAre(3));
+  EXPECT_THAT(rules_out({0}), ElementsAre(0));
+  EXPECT_FALSE(sampling.Permits(3));
+  EXPECT_TRUE(sampling.Permits(0));
+  sampling.ObserveOutput(0);
+  EXPECT_THAT(rules_out({}), ElementsAre(0));
+}
+
+TEST(SequenceSampling, PermitsWhatNoMaskRulesOut) {
+  SequenceSampling sampling({.allowed_tokens = {0, 2}}, 3, 3);
+  sampling.SuppressBefore(1, {2});
+  EXPECT_TRUE(sampling.Permits(0));
+  EXPECT_FALSE(sampling.Permits(1));
+  EXPECT_FALSE(sampling.Permits(2));
+  sampling.ObserveOutput(0);
+  EXPECT_TRUE(sampling.Permits(2));
+}
+
 TEST(SequenceSampling, MakesALawOfABrokenRow) {
   const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
   for (const float bad : {kNan, -kInf, kInf}) {

@@ -108,6 +108,25 @@ TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
                 auto& bias = *message.mutable_open()->mutable_sampling()->mutable_logit_bias();
                 for (int i = 0; i < count; ++i) bias[static_cast<uint32_t>(i)] = 1;
               })},
+       {"open.sampling.allowed_token_ids",
+        Limit(kMaxAllowedTokens, "open.allowed_token_ids",
+              [](int count, auto& message) {
+                message.mutable_open()->mutable_sampling()->mutable_allowed_token_ids()->Resize(
+                    count, 1);
+              })},
+       {"open.sampling.bad_words",
+        Limit(kMaxBadWords, "open.bad_words",
+              [](int count, auto& message) {
+                for (int i = 0; i < count; ++i) {
+                  message.mutable_open()->mutable_sampling()->add_bad_words()->add_ids(1);
+                }
+              })},
+       {"open.sampling.bad_words.ids",
+        Limit(kMaxBadWordTokens, "open.bad_words",
+              [](int count, auto& message) {
+                message.mutable_open()->mutable_sampling()->add_bad_words()->mutable_ids()->Resize(
+                    count, 1);
+              })},
        {"open.plan.branching",
         Limit(kMaxChunkDraws, "plan.branching",
               [](int count, auto& message) {

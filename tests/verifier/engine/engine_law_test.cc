@@ -3,6 +3,7 @@
 // (rows of pending tokens, the end of a text, the count of rounds) shows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
@@ -49,7 +50,10 @@ class EngineLaw : public ::testing::Test {
 
   GenerationRequest Request(uint64_t seed, Rule rule) const {
     GenerationRequest request{.prompt = {0, 1},
-                              .sampling = {.repetition_penalty = 1.4f, .presence_penalty = 0.8f},
+                              .sampling = {.repetition_penalty = 1.4f,
+                                           .presence_penalty = 0.8f,
+                                           .allowed_tokens = allowed_tokens_,
+                                           .bad_words = bad_words_},
                               .max_tokens = kMaxTokens,
                               .min_tokens = min_tokens_,
                               .stop_strings = {"cb"},
@@ -59,18 +63,35 @@ class EngineLaw : public ::testing::Test {
     return request;
   }
 
-  // The distribution of `model` after prompt and output, as the definition has it: the stop token
-  // has probability 0 before the output has `min_tokens`.
-  std::vector<float> RowOf(const FakeModel& model, const Tokens& output, int min_tokens) const {
-    const GenerationRequest request = Request(0, Rule::kBlock);
+  // Whether a mask rules `token` out after `output`, as its definition has it.
+  bool IsMasked(const Tokens& output, TokenId token) const {
+    if (token == kStop && std::cmp_less(output.size(), min_tokens_)) return true;
+    if (!allowed_tokens_.empty() &&
+        std::find(allowed_tokens_.begin(), allowed_tokens_.end(), token) == allowed_tokens_.end()) {
+      return true;
+    }
+    Tokens text = output;
+    text.push_back(token);
+    return std::any_of(bad_words_.begin(), bad_words_.end(), [&](const Tokens& word) {
+      return word.size() <= text.size() && std::equal(word.rbegin(), word.rend(), text.rbegin());
+    });
+  }
+
+  // The distribution of `model` after prompt and output, `masked` or not.
+  std::vector<float> RowOf(const FakeModel& model, const Tokens& output, bool masked) const {
+    GenerationRequest request = Request(0, Rule::kBlock);
+    request.sampling.allowed_tokens.clear();
+    request.sampling.bad_words.clear();
     SequenceSampling sampling(request.sampling, kVocab, kVocab);
     sampling.ObservePrompt(request.prompt);
     for (const TokenId token : output) sampling.ObserveOutput(token);
     Tokens tokens = request.prompt;
     tokens.insert(tokens.end(), output.begin(), output.end());
     std::vector<float> row = model.Logits(tokens);
-    if (std::cmp_less(output.size(), min_tokens)) {
-      row[kStop] = -std::numeric_limits<float>::infinity();
+    for (TokenId token = 0; token < kVocab && masked; ++token) {
+      if (IsMasked(output, token)) {
+        row[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+      }
     }
     MakeDistribution(sampling, row, {});
     return row;
@@ -101,18 +122,18 @@ class EngineLaw : public ::testing::Test {
   }
 
   const std::vector<float>& TargetRow(const Tokens& output) {
-    return Cached(target_rows_, model_, output, min_tokens_);
+    return Cached(target_rows_, model_, output, /*masked=*/true);
   }
-  // A drafter knows nothing of min_tokens.
+  // A drafter that knows nothing of masks.
   const std::vector<float>& DraftRow(const Tokens& output) {
-    return Cached(draft_rows_, drafter_, output, 0);
+    return Cached(draft_rows_, drafter_, output, /*masked=*/false);
   }
 
   const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
                                    const FakeModel& model, const Tokens& output,
-                                   int min_tokens) const {
+                                   bool masked) const {
     auto [at, is_new] = rows.try_emplace(output);
-    if (is_new) at->second = RowOf(model, output, min_tokens);
+    if (is_new) at->second = RowOf(model, output, masked);
     return at->second;
   }
 
@@ -178,6 +199,8 @@ class EngineLaw : public ::testing::Test {
   }
 
   int min_tokens_ = 0;
+  Tokens allowed_tokens_;
+  std::vector<Tokens> bad_words_;
   FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
@@ -200,6 +223,16 @@ TEST_F(EngineLaw, WithDraftsInSomeRoundsIsTheModels) {
 // where the mask ends.
 TEST_F(EngineLaw, MinTokensIsLosslessWithAndWithoutDrafts) {
   min_tokens_ = 2;
+  ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
+  for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
+}
+
+// Bad words of two and three tokens begin in the output and end in the draft, or lie in it.
+TEST_F(EngineLaw, MasksAreLosslessWithAndWithoutDrafts) {
+  allowed_tokens_ = {0, 1, 2};
+  bad_words_ = {{0, 2}, {2, 0, 1}, {1, 1}};
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);

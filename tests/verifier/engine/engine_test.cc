@@ -118,6 +118,40 @@ TEST_F(EngineTest, DecodesGreedilyWithoutDrafter) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
+TEST_F(EngineTest, SamplesNothingThatMasksRuleOut) {
+  GenerationRequest request = Greedy(12);
+  request.sampling.allowed_tokens = {3, 4};
+  request.sampling.bad_words = {{3, 3}, {4, 4, 4}};
+  const auto sink = Submit(1, request);
+  ASSERT_TRUE(engine_->Step());
+  Draft(source_.plan(1).round, {3, 3, 4, 4});
+  while (engine_->Step() || !sink->ended) {
+    if (!sink->ended) engine_->draft_consumer().OnDrafterLost(1);
+  }
+  ASSERT_EQ(sink->status.code(), Code::kOk) << sink->status.ToString();
+  EXPECT_EQ(sink->tokens.size(), 12u);
+  for (const TokenId t : sink->tokens) EXPECT_TRUE(t == 3 || t == 4) << t;
+  EXPECT_EQ(sink->text.find("dd"), std::string::npos) << sink->text;
+  EXPECT_EQ(sink->text.find("eee"), std::string::npos) << sink->text;
+}
+
+TEST_F(EngineTest, EndsARequestWhoseMasksLeaveNothing) {
+  source_.accepts = false;
+  GenerationRequest request = Greedy(5);
+  request.sampling.allowed_tokens = {3};
+  request.sampling.bad_words = {{3, 3, 3}};
+  const auto sink = Submit(1, request);
+  while (engine_->Step()) {
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
+  EXPECT_NE(sink->status.message().find("leave no token to sample, after 2 tokens"),
+            std::string::npos)
+      << sink->status.message();
+  EXPECT_EQ(sink->tokens, (std::vector<TokenId>{3, 3}));
+  EXPECT_EQ(model_.free_pages(), model_.total_pages());
+}
+
 TEST_F(EngineTest, PaddedLogitsAreNeverSampled) {
   source_.accepts = false;
   GenerationRequest request = Greedy(100);

@@ -23,6 +23,9 @@ TEST(Logprobs, AreTheLogSoftmaxOfTheRow) {
   EXPECT_EQ(got.top[0].first, 2);
   EXPECT_NEAR(got.top[0].second, std::log(0.625), 1e-6);
   EXPECT_EQ(got.top[1].first, 1);
+  EXPECT_EQ(got.rank, 2);
+  EXPECT_EQ(LogprobsOf(row, 2, 0).rank, 1);
+  EXPECT_EQ(LogprobsOf(row, 0, 0).rank, 3);
 }
 
 TEST(Logprobs, TiesGoToTheLowerIdAndMoreThanThereAreIsAll) {

@@ -74,6 +74,16 @@ TEST_F(MetricsObserverTest, CancelledRequestsHaveNoTimes) {
   EXPECT_EQ(metrics_.request_success_stop.value(), 1);
 }
 
+TEST_F(MetricsObserverTest, ObservesEachRequestsAcceptance) {
+  observer_.OnEnded(session_, Status(), clock_.Now());
+  EXPECT_EQ(metrics_.spec_decode_request_acceptance_rate.count(), 0u) << "it had no drafts";
+  session_.summary.drafted_tokens = 8;
+  session_.summary.accepted_tokens = 2;
+  observer_.OnEnded(session_, Status(), clock_.Now());
+  EXPECT_EQ(metrics_.spec_decode_request_acceptance_rate.count(), 1u);
+  EXPECT_THAT(metrics_.spec_decode_request_acceptance_rate.sum(), DoubleEq(0.25));
+}
+
 TEST_F(MetricsObserverTest, CountsRounds) {
   session_.times.submitted = clock_.Now();
   clock_.Advance(2 * kSecond);

@@ -2,10 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
 namespace {
+
+using testing::kMarkToken;
 
 class Output : public ::testing::Test {
  protected:
@@ -72,6 +79,63 @@ TEST_F(Output, NothingEndsItBeforeMinTokens) {
   EXPECT_EQ(text, "a") << "bc may begin a stop string that ends after min_tokens";
   EXPECT_EQ(output.Push(3, &text), FinishReason::kStop);
   EXPECT_EQ(text, "a");
+}
+
+// With "<s>", which is kBosToken, and "<x>", kMarkToken.
+class OutputOfSpecialTokens : public ::testing::Test {
+ protected:
+  // The text of these tokens, and whether they ended.
+  std::pair<std::string, bool> Run(OutputOptions options, const std::vector<TokenId>& tokens) {
+    options.max_tokens = 100;
+    OutputStream output(*tokenizer_, options);
+    std::string text;
+    for (const TokenId token : tokens) {
+      if (output.Push(token, &text).has_value()) return {text, true};
+    }
+    return {text, false};
+  }
+  using Text = std::pair<std::string, bool>;
+
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
+};
+
+TEST_F(OutputOfSpecialTokens, ShowsThemWhereAsked) {
+  EXPECT_EQ(Run({}, {0, kMarkToken, 1}), Text("ab", false));
+  EXPECT_EQ(Run({.skip_special = false}, {0, kMarkToken, 1}), Text("a<x>b", false));
+}
+
+TEST_F(OutputOfSpecialTokens, StopStringsWithThemStopWhetherTheyAreShownOrNot) {
+  for (const bool skip : {false, true}) {
+    OutputOptions options{
+        .stop_strings = {"<x>b", "x>c"}, .skip_special = skip, .match_special = true};
+    const std::string mark = skip ? "" : "<x>";
+    EXPECT_EQ(Run(options, {0, kMarkToken, 1}), Text("a", true));
+    EXPECT_EQ(Run(options, {0, kMarkToken, 0}), Text("a" + mark + "a", false));
+    EXPECT_EQ(Run(options, {0, kMarkToken, kMarkToken, 1}), Text("a" + mark, true));
+    EXPECT_EQ(Run(options, {kMarkToken, kMarkToken, 0, kMarkToken, 0}),
+              Text(mark + mark + "a" + mark + "a", false));
+    EXPECT_EQ(Run(options, {0, kMarkToken, 2}), Text(skip ? "a" : "a<", true))
+        << "a stop string may begin within one";
+  }
+  EXPECT_EQ(Run({.stop_strings = {"ab"}}, {0, kMarkToken, 1}), Text("", true))
+      << "without special tokens in stop strings, hidden ones are not there";
+}
+
+TEST_F(OutputOfSpecialTokens, WhatEndsTheTextIsShownWhereAsked) {
+  EXPECT_EQ(Run({.stop_strings = {"bc"}, .include_stop = true}, {0, 1, 2}), Text("abc", true));
+  EXPECT_EQ(Run({.stop_tokens = {1}, .include_stop = true}, {0, 1}), Text("ab", true));
+  EXPECT_EQ(Run({.stop_tokens = {kMarkToken}, .include_stop = true}, {0, kMarkToken}),
+            Text("a", true));
+  EXPECT_EQ(Run({.stop_tokens = {kMarkToken}, .skip_special = false, .include_stop = true},
+                {0, kMarkToken}),
+            Text("a<x>", true));
+  EXPECT_EQ(
+      Run({.stop_strings = {"<x>"}, .include_stop = true, .match_special = true}, {0, kMarkToken}),
+      Text("a", true));
+  EXPECT_EQ(Run({.stop_strings = {"<x>b"}, .include_stop = true, .match_special = true},
+                {0, kMarkToken, 1}),
+            Text("ab", true));
 }
 
 }  // namespace

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "tests/support/tiny_tokenizer.h"
+
 namespace outrider {
 namespace {
 
@@ -178,6 +183,45 @@ TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
   request.sampling.temperature = 1;
   request.speculation.enabled = false;
   EXPECT_TRUE(Validate(request, limits).ok());
+}
+
+TEST(BadWords, AreSpelledAtTheStartAndWithinAText) {
+  const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
+  const auto tokens = [&](const std::vector<std::string>& words) {
+    return BadWordTokens(*tokenizer, words, kLimits);
+  };
+  using Words = std::vector<std::vector<TokenId>>;
+  EXPECT_EQ(*tokens({"ab", " c", "<x>"}), (Words{{0, 1}, {2}, {testing::kMarkToken}}))
+      << "after a space a word of letters has a token more";
+  EXPECT_THAT(tokens({" "}).status().message(), HasSubstr("bad_words: a word without a letter"));
+  EXPECT_THAT(tokens(std::vector<std::string>(257, "a")).status().message(),
+              HasSubstr("bad_words: 257 entries, at most 256"));
+  EXPECT_THAT(tokens({std::string(1025, 'a')}).status().message(),
+              HasSubstr("bad_words: 1025 bytes in one, at most 1024"));
+}
+
+// GPT-2's kind of tokenizer has words with the space before them.
+TEST(BadWords, WithTheirSpaceAreAnotherToken) {
+  std::string json = testing::AsciiTokenizerJson();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    json.replace(json.find(from), from.size(), to);
+  };
+  replace(R"("vocab":{)", R"("vocab":{"\u0120a":96,)");
+  replace(R"("merges":[])", R"("merges":["\u0120 a"])");
+  const auto tokenizer = Tokenizer::FromJson(json).value();
+  const std::vector<std::string> words = {"a", "ab"};
+  EXPECT_EQ(*BadWordTokens(*tokenizer, words, kLimits),
+            (std::vector<std::vector<TokenId>>{{0}, {96}, {0, 1}, {96, 1}}));
+}
+
+TEST(Request, StopStringsAreLookedThroughForSpecialTokens) {
+  const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
+  const auto holds = [&](const std::vector<std::string>& texts) {
+    return *AnyHoldsSpecialToken(*tokenizer, texts);
+  };
+  EXPECT_FALSE(holds({}));
+  EXPECT_FALSE(holds({"abc", "<x", "x>"}));
+  EXPECT_TRUE(holds({"abc", "a<x>b"}));
 }
 
 TEST(Request, TheModelsMaxTokensGivesWayToTheRequestAndTheContext) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
@@ -22,9 +24,10 @@ class ApiAnswerTest : public ::testing::Test {
   }
 
   ApiAnswer Make(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
-    ApiRequest request{.chat = chat, .choices = choices, .stream = stream, .include_usage = true};
+    ApiRequest request{
+        .chat = chat, .choices = choices, .kept = choices, .stream = stream, .include_usage = true};
     request.prompts.push_back({.prompt = {0, 1, 2}});
-    if (logprobs) request.prompts[0].logprobs = 1;
+    if (logprobs) request.logprobs = request.prompts[0].logprobs = 1;
     return ApiAnswer(request, model_, 7, 1000);
   }
 
@@ -36,7 +39,11 @@ class ApiAnswerTest : public ::testing::Test {
     return chunk;
   }
   static Summary Stop() {
-    Summary s{.reason = FinishReason::kStop, .prompt_tokens = 3, .completion_tokens = 2, .seed = 9};
+    Summary s{.reason = FinishReason::kStop,
+              .prompt_tokens = 3,
+              .cached_tokens = 2,
+              .completion_tokens = 2,
+              .seed = 9};
     s.rounds = 1;
     s.drafted_rounds = 1;
     s.drafted_tokens = 4;
@@ -55,8 +62,13 @@ const Json kSpeculation = Json::parse(R"({"rounds": 1, "drafted_rounds": 1, "dra
     "accepted": 1, "accepted_per_position": [1, 0, 0, 0], "drafter": "d",
     "arms": {"draft-1x4": 1}, "arm_switches": 0, "seed": 9})");
 const Json kUsage = Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
+    "prompt_tokens_details": {"cached_tokens": 2},
     "completion_tokens_details": {"accepted_prediction_tokens": 1,
                                   "rejected_prediction_tokens": 3}})");
+
+const Json kOneStep = Json::parse(R"({"mean_acceptance_length": 2.0,
+    "draft_acceptance_rate": 0.25, "acceptance_histogram": [0, 1, 0, 0, 0], "num_spec_steps": 1,
+    "num_accepted_draft_tokens": 1, "num_draft_tokens": 4, "num_spec_tokens": 4})");
 
 TEST_F(ApiAnswerTest, WholeCompletion) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false);
@@ -75,7 +87,33 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
                                             {"logprobs", nullptr},
                                             {"finish_reason", "stop"},
                                             {"speculation", kSpeculation}}})},
-                  {"usage", kUsage}}));
+                  {"usage", kUsage},
+                  {"metrics", {{"speculative_decoding", kOneStep}}}}));
+}
+
+// As AIPerf reads it: of all choices, and index j counts the steps that accepted j draft tokens.
+TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
+  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
+  Summary deeper;
+  deeper.drafted_rounds = 5;
+  deeper.drafted_tokens = 10;
+  deeper.accepted_tokens = 5;
+  deeper.accepted_per_position = {3, 2};
+  for (const auto& [index, summary] : {std::pair(0, Stop()), {1, deeper}, {2, Summary()}}) {
+    answer.Add(index, Ab());
+    answer.Finish(index, summary);
+  }
+  const Json usage = Json::parse(answer.UsageEvent());
+  EXPECT_EQ(
+      usage["metrics"]["speculative_decoding"],
+      Json::parse(R"({"mean_acceptance_length": 2.0, "draft_acceptance_rate": 0.42857142857142855,
+                "acceptance_histogram": [2, 2, 2, 0, 0], "num_spec_steps": 6,
+                "num_accepted_draft_tokens": 6, "num_draft_tokens": 14, "num_spec_tokens": 4})"));
+  EXPECT_EQ(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 2) << "of the first choice";
+  ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
+  plain.Add(0, Ab());
+  plain.Finish(0, Summary());
+  EXPECT_FALSE(Json::parse(plain.Body()).contains("metrics")) << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {
@@ -90,6 +128,34 @@ TEST_F(ApiAnswerTest, WholeChat) {
   EXPECT_EQ(body["choices"][0]["message"],
             Json({{"role", "assistant"}, {"content", "ab"}, {"refusal", nullptr}}));
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+}
+
+// By mean log probability, a prompt's own choices each; all that was generated is paid for.
+TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
+  ApiRequest request{.choices = 3, .kept = 2};
+  request.prompts.assign(2, {.prompt = {0, 1, 2}, .logprobs = 0});
+  ApiAnswer answer(request, model_, 7, 1000);
+  const auto add = [&](int index, const std::string& text, std::vector<float> logprobs) {
+    Chunk chunk{.text = text, .tokens = std::vector<TokenId>(logprobs.size())};
+    for (const float logprob : logprobs) chunk.logprobs.push_back({.logprob = logprob});
+    answer.Add(index, std::move(chunk));
+    answer.Finish(index, {.completion_tokens = static_cast<int>(logprobs.size())});
+  };
+  add(0, "worst", {-3.f});
+  add(1, "long", {-1.f, -1.f, -1.f, -1.f});
+  add(2, "best", {-0.5f});
+  add(3, "same", {-1.f});
+  add(4, "as this", {-1.f});
+  add(5, "never", {-std::numeric_limits<float>::infinity()});
+  const Json body = Json::parse(answer.Body());
+  std::vector<std::string> texts;
+  for (const Json& choice : body["choices"]) {
+    EXPECT_EQ(choice["index"], texts.size());
+    EXPECT_TRUE(choice["logprobs"].is_null()) << "nobody asked";
+    texts.push_back(choice["text"]);
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"best", "long", "same", "as this"}));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 9);
 }
 
 TEST_F(ApiAnswerTest, StreamOfACompletion) {
@@ -176,7 +242,84 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
       {"token": "a", "logprob": -0.5, "bytes": [97],
        "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
       {"token": "b", "logprob": -9999.0, "bytes": [98],
-       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]}]}], "refusal": null})"));
+       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]},
+                        {"token": "b", "logprob": -9999.0, "bytes": [98]}]}], "refusal": null})"));
+}
+
+class EchoTest : public ApiAnswerTest {
+ protected:
+  // Of the prompt "abc", asked for two choices.
+  ApiRequest Request(bool stream) const {
+    ApiRequest request{.choices = 2, .kept = 2, .logprobs = 1, .stream = stream};
+    request.prompts.push_back({.prompt = {0, 1, 2}, .logprobs = 1, .prompt_logprobs = 1});
+    request.echoes = {"abc"};
+    return request;
+  }
+  static Chunk First() {
+    Chunk chunk = AbWithLogprobs();
+    chunk.prompt_logprobs = {{.logprob = -1.f, .rank = 1, .top = {{1, -1.f}}},
+                             {.logprob = -2.f, .rank = 7, .top = {{3, -0.25f}}}};
+    return chunk;
+  }
+  const Json logprobs_ = Json::parse(R"({"tokens": ["a", "b", "c", "a", "b"],
+      "token_logprobs": [null, -1.0, -2.0, -0.5, -9999.0],
+      "top_logprobs": [null, {"b": -1.0}, {"d": -0.25, "c": -2.0}, {"a": -0.5},
+                       {"c": -0.25, "b": -9999.0}],
+      "text_offset": [0, 1, 2, 3, 4]})");
+};
+
+TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
+  ApiAnswer answer(Request(/*stream=*/false), model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  answer.Add(1, AbWithLogprobs());  // which asks for no rows of the prompt
+  answer.Finish(1, Stop());
+  const Json body = Json::parse(answer.Body());
+  for (const Json& choice : body["choices"]) {
+    EXPECT_EQ(choice["text"], "abcab");
+    EXPECT_EQ(choice["logprobs"], logprobs_);
+    EXPECT_FALSE(choice.contains("prompt_logprobs"));
+  }
+  EXPECT_EQ(body["usage"]["completion_tokens"], 4);
+}
+
+TEST_F(EchoTest, IsInTheFirstEventOfAChoice) {
+  ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
+  for (const int index : {0, 1}) {
+    const Json event = Json::parse(answer.Add(index, index == 0 ? First() : AbWithLogprobs())[0]);
+    EXPECT_EQ(event["choices"][0]["text"], "abcab");
+    EXPECT_EQ(event["choices"][0]["logprobs"], logprobs_);
+    EXPECT_EQ(Json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
+  }
+}
+
+TEST_F(EchoTest, OfNoNewTokensIsThePromptAlone) {
+  ApiRequest request = Request(/*stream=*/false);
+  request.choices = request.kept = 1;
+  request.echo_only = true;
+  ApiAnswer answer(request, model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  const Json body = Json::parse(answer.Body());
+  EXPECT_EQ(body["choices"][0]["text"], "abc");
+  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json::parse(R"(["a", "b", "c"])"));
+  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
+}
+
+TEST_F(EchoTest, PromptLogprobsHaveVllmsShape) {
+  ApiRequest request = Request(/*stream=*/false);
+  request.choices = request.kept = 1;
+  request.echoes.clear();
+  request.prompt_logprobs = 1;
+  ApiAnswer answer(request, model_, 7, 1000);
+  answer.Add(0, First());
+  answer.Finish(0, Stop());
+  const Json body = Json::parse(answer.Body());
+  EXPECT_EQ(body["choices"][0]["text"], "ab");
+  EXPECT_EQ(body["choices"][0]["prompt_logprobs"], Json::parse(R"([null,
+      {"1": {"logprob": -1.0, "rank": 1, "decoded_token": "b"}},
+      {"2": {"logprob": -2.0, "rank": 7, "decoded_token": "c"},
+       "3": {"logprob": -0.25, "rank": 1, "decoded_token": "d"}}])"));
 }
 
 }  // namespace

@@ -94,6 +94,14 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_THAT(One(R"("stop": ["x", "y"])").stop_strings, ElementsAre("x", "y"));
   EXPECT_THAT(One(R"("stop_token_ids": [3, 4])").stop_tokens, ElementsAre(3, 4));
   EXPECT_TRUE(One(R"("ignore_eos": true)").ignore_eos);
+  EXPECT_TRUE(One("").skip_special);
+  EXPECT_FALSE(One(R"("skip_special_tokens": false)").skip_special);
+  EXPECT_FALSE(One("").include_stop);
+  EXPECT_TRUE(One(R"("include_stop_str_in_output": true)").include_stop);
+  EXPECT_THAT(One(R"("allowed_token_ids": [3, 5])").sampling.allowed_tokens, ElementsAre(3, 5));
+  EXPECT_THAT(One(R"("bad_words": ["a", "bc"])").sampling.bad_words,
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2)));
+  EXPECT_TRUE(One(R"("bad_words": [])").sampling.bad_words.empty());
   EXPECT_EQ(One(R"("seed": 18446744073709551615)").seed, ~uint64_t{0});
   EXPECT_EQ(One(R"("seed": -1)").seed, ~uint64_t{0});
   EXPECT_EQ(One(R"("logprobs": 3)").logprobs, 3);
@@ -105,6 +113,74 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_EQ(Chat(R"("logprobs": true)")->prompts.at(0).logprobs, 0);
   EXPECT_EQ(Chat(R"("logprobs": true, "top_logprobs": 4)")->prompts.at(0).logprobs, 4);
   EXPECT_FALSE(Chat(R"("logprobs": false)")->prompts.at(0).logprobs.has_value());
+}
+
+TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
+  const auto one = Completion(R"("best_of": 5)");
+  EXPECT_EQ(one->choices, 5);
+  EXPECT_EQ(one->kept, 1);
+  EXPECT_FALSE(one->logprobs);
+  EXPECT_EQ(one->prompts.at(0).logprobs, 0) << "its choices are ranked by them";
+  const auto two = Completion(R"("n": 2, "best_of": 2, "stream": true)");
+  EXPECT_EQ(two->choices, 2);
+  EXPECT_EQ(two->kept, 2);
+  EXPECT_FALSE(two->prompts.at(0).logprobs.has_value());
+  EXPECT_EQ(Completion(R"("n": 3)")->kept, 3);
+  EXPECT_TRUE(Completion(R"("best_of": 3, "logprobs": 2)")->logprobs);
+}
+
+TEST_F(ApiRequestTest, EchoAsksForThePromptsLogProbabilitiesToo) {
+  const auto plain = Completion(R"("echo": true)");
+  ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+  EXPECT_THAT(plain->echoes, ElementsAre("abc"));
+  EXPECT_FALSE(plain->echo_only);
+  EXPECT_FALSE(plain->prompts.at(0).prompt_logprobs.has_value());
+  EXPECT_TRUE(Completion("")->echoes.empty());
+  const auto told = Completion(R"("echo": true, "logprobs": 2)");
+  EXPECT_EQ(told->prompts.at(0).prompt_logprobs, 2);
+  EXPECT_FALSE(told->prompt_logprobs.has_value()) << "no field of its own";
+  const auto both = Completion(R"("echo": true, "logprobs": 2, "prompt_logprobs": 5)");
+  EXPECT_EQ(both->prompts.at(0).prompt_logprobs, 5);
+  EXPECT_EQ(both->logprobs, 2);
+  EXPECT_EQ(both->prompt_logprobs, 5);
+  const auto nothing_new = Completion(R"("echo": true, "max_tokens": 0)");
+  ASSERT_TRUE(nothing_new.ok()) << nothing_new.status().ToString();
+  EXPECT_TRUE(nothing_new->echo_only);
+  EXPECT_EQ(nothing_new->prompts.at(0).max_tokens, 1);
+  const auto many = ParseCompletion(R"({"prompt": [[0, 1], [2]], "echo": true})", model_);
+  EXPECT_THAT(many->echoes, ElementsAre("ab", "c"));
+  EXPECT_EQ(Chat(R"("prompt_logprobs": 1)")->prompts.at(0).prompt_logprobs, 1);
+  EXPECT_THAT(Chat(R"("echo": true)").status().message(), StartsWith("echo is true, which is not"));
+  EXPECT_FALSE(ChoiceOf(told->prompts.at(0), 1).prompt_logprobs.has_value());
+  EXPECT_TRUE(ChoiceOf(told->prompts.at(0), 0).prompt_logprobs.has_value());
+}
+
+TEST_F(ApiRequestTest, AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo) {
+  model_.limits.max_context = model_.limits.kv_tokens = 4096;
+  const auto parse = [&](int choices) {
+    std::string prompt = "0";
+    for (int i = 1; i < 1000; ++i) prompt += ",0";
+    return ParseCompletion(
+               R"({"echo": true, "logprobs": 20, "max_tokens": 1, "stream": true, "n": )" +
+                   std::to_string(choices) + R"(, "prompt": [)" + prompt + "]}",
+               model_)
+        .status();
+  };
+  EXPECT_TRUE(parse(12).ok()) << parse(12).ToString();
+  EXPECT_THAT(parse(13).message(), StartsWith("echo: 273000 log probabilities of prompts"));
+}
+
+TEST_F(ApiRequestTest, EchoesHaveALimit) {
+  model_.limits.max_context = model_.limits.kv_tokens = 1 << 20;
+  const std::string prompt(kMaxEchoBytes / 128 + 1, 'a');
+  const auto parse = [&](int choices) {
+    return ParseCompletion(R"({"echo": true, "n": )" + std::to_string(choices) +
+                               R"(, "prompt": ")" + prompt + "\"}",
+                           model_)
+        .status();
+  };
+  EXPECT_TRUE(parse(127).ok()) << parse(127).ToString();
+  EXPECT_THAT(parse(128).message(), StartsWith("echo: more than 16777216 bytes"));
 }
 
 TEST_F(ApiRequestTest, SpeculationMirrorsTheContract) {
@@ -198,12 +274,8 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
                                     {R"("structured_outputs": {"json": {}})", "structured_outputs"},
                                     {R"("grammar": "root ::= a")", "grammar"},
                                     {R"("json_schema": {})", "json_schema"},
-                                    {R"("bad_words": ["a"])", "bad_words"},
-                                    {R"("allowed_token_ids": [1])", "allowed_token_ids"},
-                                    {R"("prompt_logprobs": 0)", "prompt_logprobs"},
                                     {R"("reasoning_effort": "low")", "reasoning_effort"},
                                     {R"("use_beam_search": true)", "use_beam_search"},
-                                    {R"("skip_special_tokens": false)", "skip_special_tokens"},
                                     {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
                                     {R"("frobnicate": 1)", "frobnicate"}};
   constexpr BadField kOfChats[] = {{R"("chat_template": "{{ x }}")", "chat_template"},
@@ -219,7 +291,6 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
     expect(Chat(field.fields), field);
   }
   for (const BadField& field : kOfChats) expect(Chat(field.fields), field);
-  expect(Completion(R"("add_special_tokens": false)"), {"", "add_special_tokens"});
   const std::string calls = R"([{"role": "assistant", "tool_calls": [{"id": "1"}]}])";
   expect(ParseChat(R"({"messages": )" + calls + "}", model_), {"", "messages[0].tool_calls"});
   expect(Completion(R"("stream": true, "stream_options": {"x": 1})"), {"", "stream_options.x"});
@@ -228,7 +299,7 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
   for (const BadField& field : kUnserved) EXPECT_TRUE(Completion(field.fields).ok()) << field.named;
   for (const BadField& field : kOfChats) EXPECT_TRUE(Chat(field.fields).ok()) << field.named;
   EXPECT_TRUE(ParseChat(R"({"messages": )" + calls + "}", model_).ok());
-  for (const char* always : {R"("echo": true)", R"("suffix": "x")", R"("tools": [{}])"}) {
+  for (const char* always : {R"("suffix": "x")", R"("tools": [{}])"}) {
     EXPECT_FALSE(Completion(always).ok()) << always;
   }
   EXPECT_FALSE(Completion(R"("speculation": {"typo": 1})").ok());
@@ -351,6 +422,14 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("stop_token_ids": 1)", "stop_token_ids"},
       {R"("stop_token_ids": [96])", "stop_token_ids"},
       {R"("ignore_eos": 1)", "ignore_eos"},
+      {R"("skip_special_tokens": 1)", "skip_special_tokens"},
+      {R"("include_stop_str_in_output": "yes")", "include_stop_str_in_output"},
+      {R"("allowed_token_ids": [])", "allowed_token_ids"},
+      {R"("allowed_token_ids": [96])", "allowed_token_ids"},
+      {R"("allowed_token_ids": 1)", "allowed_token_ids"},
+      {R"("bad_words": [1])", "bad_words"},
+      {R"("bad_words": [""])", "bad_words"},
+      {R"("bad_words": ["a"], "allowed_token_ids": [0])", "bad_words"},
       {R"("seed": 1.5)", "seed"},
       {R"("seed": "1")", "seed"},
       {R"("n": 0)", "n is"},
@@ -360,7 +439,9 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("stream_options": {})", "stream_options"},
       {R"("stream": true, "stream_options": 1)", "stream_options"},
       {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
-      {R"("echo": true)", "echo"},
+      {R"("prompt_logprobs": 21)", "prompt_logprobs"},
+      {R"("prompt_logprobs": -1)", "prompt_logprobs"},
+      {R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs"},
       {R"("suffix": "x")", "suffix"},
       {R"("tools": [{}])", "tools"},
       {R"("functions": [{}])", "functions"},
@@ -391,7 +472,13 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
   }
   EXPECT_THAT(Completion(R"("logprobs": 21)").status().message(), HasSubstr("logprobs"));
   EXPECT_THAT(Completion(R"("logprobs": true)").status().message(), HasSubstr("logprobs"));
-  EXPECT_THAT(Completion(R"("best_of": 2)").status().message(), HasSubstr("best_of"));
+  EXPECT_THAT(Completion(R"("n": 2, "best_of": 1)").status().message(),
+              HasSubstr("best_of is 1, must be from n, which is 2, to 128"));
+  EXPECT_THAT(Completion(R"("best_of": 2, "stream": true)").status().message(),
+              HasSubstr("best_of: above n it is not streamed"));
+  EXPECT_THAT(
+      ParseCompletion(R"({"prompt": ["a", "b"], "best_of": 65})", model_).status().message(),
+      HasSubstr("best_of: 128 choices at most"));
   EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", "b"], "n": 65})", model_).status().message(),
               HasSubstr("n:"));
   EXPECT_THAT(Chat(R"("logprobs": 1)").status().message(), HasSubstr("logprobs"));

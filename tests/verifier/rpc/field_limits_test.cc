@@ -80,6 +80,24 @@ TEST_F(FieldLimits, OfAGenerateRequest) {
                            1;
                      });
                    })},
+       {"sampling.allowed_token_ids",
+        OfGenerate(kMaxAllowedTokens, "sampling.allowed_token_ids",
+                   [](int64_t count, auto& wire) {
+                     wire.mutable_sampling()->mutable_allowed_token_ids()->Resize(
+                         static_cast<int>(count), 1);
+                   })},
+       {"sampling.bad_words", OfGenerate(kMaxBadWords, "sampling.bad_words",
+                                         [](int64_t count, auto& wire) {
+                                           Times(count, [&](int64_t) {
+                                             wire.mutable_sampling()->add_bad_words()->add_ids(1);
+                                           });
+                                         })},
+       {"sampling.bad_words.ids",
+        OfGenerate(kMaxBadWordTokens, "sampling.bad_words",
+                   [](int64_t count, auto& wire) {
+                     wire.mutable_sampling()->add_bad_words()->mutable_ids()->Resize(
+                         static_cast<int>(count), 1);
+                   })},
        {"stop.stop_strings", OfGenerate(16, "stop.stop_strings",
                                         [](int64_t count, auto& wire) {
                                           Times(count, [&](int64_t) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
@@ -71,12 +72,43 @@ TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
   expect("stop.min_tokens: 4000000000, at most 100",
          [](auto& wire) { wire.mutable_stop()->set_min_tokens(kSent); });
   expect("logprobs: 4000000000, at most 20", [](auto& wire) { wire.set_logprobs(kSent); });
+  expect("prompt_logprobs: 4000000000, at most 20",
+         [](auto& wire) { wire.set_prompt_logprobs(kSent); });
   expect("speculation.draft_length: 4000000000, at most 8",
          [](auto& wire) { wire.mutable_speculation()->set_draft_length(kSent); });
   expect("speculation.paths: 4000000000, at most 4",
          [](auto& wire) { wire.mutable_speculation()->set_paths(kSent); });
   expect("speculation.tree: 4000000000, at most 24",
          [](auto& wire) { wire.mutable_speculation()->add_tree(kSent); });
+}
+
+TEST(GenerationWire, APromptsTextIsPlainAndBeginsWithThePrefixUnlessAskedOtherwise) {
+  const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
+  const RequestLimits limits{.vocab_size = testing::kSpecialTokens, .max_context = 100};
+  v1::GenerateRequest wire;
+  wire.set_text("<x>");
+  const auto prompt = [&] { return FromWire(wire, *tokenizer, limits)->prompt; };
+  EXPECT_EQ(prompt().size(), 4u);
+  EXPECT_EQ(prompt().front(), testing::kBosToken);
+  wire.set_parse_special(true);
+  EXPECT_EQ(prompt(), (std::vector<TokenId>{testing::kBosToken, testing::kMarkToken}));
+  wire.set_add_prefix(false);
+  EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kMarkToken});
+  wire.set_text("");
+  EXPECT_EQ(FromWire(wire, *tokenizer, limits).status().code(), Code::kInvalidArgument);
+  wire.clear_add_prefix();
+  EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kBosToken});
+}
+
+TEST(GenerationWire, ChunksTellOfThePromptWhereAsked) {
+  Chunk chunk{.tokens = {1}};
+  chunk.prompt_logprobs = {{.logprob = -0.5f, .rank = 3, .top = {{7, -0.25f}}}};
+  const v1::TokenChunk wire = ToWire(chunk).chunk();
+  EXPECT_EQ(wire.logprobs_size(), 0);
+  ASSERT_EQ(wire.prompt_logprobs_size(), 1);
+  EXPECT_EQ(wire.prompt_logprobs(0).rank(), 3u);
+  EXPECT_EQ(wire.prompt_logprobs(0).logprob(), -0.5f);
+  EXPECT_EQ(wire.prompt_logprobs(0).top_token_ids(0), 7u);
 }
 
 TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {

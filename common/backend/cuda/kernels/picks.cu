@@ -109,6 +109,7 @@ __device__ void Adjust(const PickArrays& a, const BatchedPick& row, float* logit
                 .bias_count = row.biases,
                 .suppressed = nullptr,
                 .suppressed_count = 0,
+                .mask = row.mask > 0 ? a.mask + row.first_mask : nullptr,
                 .parents = a.path_parents,
                 .tokens = a.path_tokens + row.path,
                 .node = row.depth,

@@ -21,6 +21,7 @@ struct PickArrays {
   const BatchedPick* rows = nullptr;
   const SeenToken* seen = nullptr;
   const TokenBias* biases = nullptr;
+  const uint32_t* mask = nullptr;
   TokenId* path_tokens = nullptr;
   const int32_t* path_parents = nullptr;  // -1, 0, 1, .. as far as the longest path goes
 

@@ -45,12 +45,45 @@ struct RowAdjustment {
   int bias_count;
   const TokenId* suppressed;
   int suppressed_count;
+  const uint32_t* mask = nullptr;  // nullptr: every token may be sampled
+  const BadWord* bad_words = nullptr;
+  int bad_word_count = 0;
+  const TokenId* bad_tokens = nullptr;
+  const TokenId* recent = nullptr;
+  int recent_count = 0;
   const int32_t* parents;  // of the tree; the root's is below 0
   const TokenId* tokens;
   int node, depth;
 };
 
-// Penalties, bias, then suppression, in place on the first `n` logits. A step of the whole block.
+// As MaskLogits of row_sampling.cc. A step of the whole block.
+__device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  if (a.mask != nullptr) {
+    for (int i = thread; i < n; i += threads) {
+      if (!MaskHolds(a.mask, i)) logits[i] = -INFINITY;
+    }
+    __syncthreads();
+  }
+  if (a.bad_word_count == 0) return;
+  const auto before = [&](int i) {
+    if (i >= a.depth) {
+      const int at = a.recent_count - 1 - (i - a.depth);
+      return at >= 0 ? a.recent[at] : TokenId{-1};
+    }
+    int at = a.node;
+    for (; i > 0; --i) at = a.parents[at];
+    return a.tokens[at];
+  };
+  for (int i = thread; i < a.bad_word_count; i += threads) {
+    const BadWord word = a.bad_words[i];
+    const TokenId last = a.bad_tokens[word.first + word.size - 1];
+    if (last < n && IsBegun(word, a.bad_tokens, before)) logits[last] = -INFINITY;
+  }
+  __syncthreads();
+}
+
+// Penalties, bias, then masks, in place on the first `n` logits. A step of the whole block.
 __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
   const RowSampling& sampling = a.sampling;
   const auto penalize = [&](TokenId token, int in_output) {
@@ -81,6 +114,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
     }
     __syncthreads();
   }
+  MaskLogits(a, n, logits);
   if (a.suppressed_count > 0) {
     for (int i = thread; i < a.suppressed_count; i += threads) {
       const TokenId token = a.suppressed[i];

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Penalties, biases and suppressed tokens of row `row` of the batch's nodes, in place.
+// Penalties, biases and masks of row `row` of the batch's nodes, in place.
 __device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
   const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];
   const int depth = a.batch.depths[row];
@@ -19,6 +19,12 @@ __device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
                 .bias_count = round.biases,
                 .suppressed = a.batch.suppressed + round.first_suppressed,
                 .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
+                .mask = round.mask > 0 ? a.batch.mask + round.first_mask : nullptr,
+                .bad_words = a.batch.bad_words + round.first_bad_word,
+                .bad_word_count = round.bad_words,
+                .bad_tokens = a.batch.bad_tokens + round.first_bad_token,
+                .recent = a.batch.recent + round.first_recent,
+                .recent_count = round.recent,
                 .parents = a.batch.parents + round.first_node,
                 .tokens = a.batch.tokens + round.first_node,
                 .node = row - round.first_node,

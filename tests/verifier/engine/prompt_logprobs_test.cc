@@ -1,0 +1,177 @@
+#include "verifier/engine/prompt_logprobs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+constexpr int kVocab = 26;
+
+class RecordingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override { chunks.push_back(std::move(chunk)); }
+  void Finish(const Summary& s) override {
+    ended = true;
+    summary = s;
+  }
+  void Fail(const Status& s) override { FAIL() << s.ToString(); }
+
+  Tokens tokens() const {
+    Tokens all;
+    for (const Chunk& chunk : chunks) {
+      all.insert(all.end(), chunk.tokens.begin(), chunk.tokens.end());
+    }
+    return all;
+  }
+
+  std::vector<Chunk> chunks;
+  bool ended = false;
+  Summary summary;
+};
+
+class PromptLogprobs : public ::testing::Test {
+ protected:
+  void Restart(EngineOptions options, int pages = 64) {
+    model_ = std::make_unique<FakeModel>(FakeModelOptions{.vocab_size = 32, .total_pages = pages});
+    engine_ = std::make_unique<Engine>(options, model_.get(), tokenizer_.get(), &source_, nullptr,
+                                       &clock_);
+  }
+  std::shared_ptr<RecordingSink> Submit(uint64_t id, GenerationRequest request) {
+    auto sink = std::make_shared<RecordingSink>();
+    const Status status = engine_->Submit(id, std::move(request), sink);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return sink;
+  }
+  static GenerationRequest Asking(Tokens prompt, int alternatives) {
+    return {.prompt = std::move(prompt),
+            .sampling = {.temperature = 0},
+            .max_tokens = 6,
+            .seed = 11,
+            .prompt_logprobs = alternatives};
+  }
+  void RunAll() {
+    while (engine_->Step()) {
+    }
+  }
+
+  // By one row after another, straight from the model.
+  void ExpectLogprobsOf(const Tokens& prompt, int alternatives,
+                        const std::vector<TokenLogprobs>& got) const {
+    ASSERT_EQ(got.size(), prompt.size() - 1);
+    for (size_t i = 1; i < prompt.size(); ++i) {
+      const std::vector<float> row =
+          model_->Logits(Tokens(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i)));
+      const TokenLogprobs want = LogprobsOf(std::span(row).first(kVocab), prompt[i], alternatives);
+      EXPECT_EQ(got[i - 1].logprob, want.logprob) << i;
+      EXPECT_EQ(got[i - 1].rank, want.rank) << i;
+      EXPECT_EQ(got[i - 1].top, want.top) << i;
+    }
+  }
+
+  const std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+  testing::PuppetDraftSource source_;
+  testing::FakeClock clock_;
+  std::unique_ptr<FakeModel> model_;
+  std::unique_ptr<Engine> engine_;
+  const Tokens prompt_ = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+};
+
+// In chunks of five rows, beside another prompt and a sequence that decodes.
+TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
+  source_.accepts = false;
+  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
+  GenerationRequest plain = Asking({9, 8, 7}, 0);
+  plain.prompt_logprobs.reset();
+  plain.logprobs = 1;
+  plain.max_tokens = 20;
+  const auto decoding = Submit(1, plain);
+  engine_->Step();
+  const auto sink = Submit(2, Asking(prompt_, 3));
+  const auto other = Submit(3, Asking({5, 5, 6, 6, 7, 7}, 0));
+  RunAll();
+  ASSERT_TRUE(sink->ended && other->ended && decoding->ended);
+  ExpectLogprobsOf(prompt_, 3, sink->chunks.front().prompt_logprobs);
+  ExpectLogprobsOf({5, 5, 6, 6, 7, 7}, 0, other->chunks.front().prompt_logprobs);
+  for (size_t i = 1; i < sink->chunks.size(); ++i) {
+    EXPECT_TRUE(sink->chunks[i].prompt_logprobs.empty());
+  }
+  Tokens text = {9, 8, 7};
+  for (const Chunk& chunk : decoding->chunks) {
+    EXPECT_TRUE(chunk.prompt_logprobs.empty());
+    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+      const std::vector<float> row = model_->Logits(text);
+      EXPECT_EQ(chunk.logprobs[i].logprob,
+                LogprobsOf(std::span(row).first(kVocab), chunk.tokens[i], 1).logprob);
+      text.push_back(chunk.tokens[i]);
+    }
+  }
+}
+
+TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
+  source_.accepts = false;
+  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 4}});
+  GenerationRequest without = Asking(prompt_, 0);
+  without.prompt_logprobs.reset();
+  const auto plain = Submit(1, without);
+  const auto asking = Submit(2, Asking(prompt_, 0));
+  RunAll();
+  EXPECT_EQ(asking->tokens(), plain->tokens());
+  EXPECT_TRUE(plain->chunks.front().prompt_logprobs.empty());
+}
+
+TEST_F(PromptLogprobs, AreComputedThoughThePrefixCacheHoldsThePrompt) {
+  source_.accepts = false;
+  Restart({.prefix_cache = true});
+  Tokens prompt;
+  for (int i = 0; i < 40; ++i) prompt.push_back(i % 20);
+  GenerationRequest without = Asking(prompt, 0);
+  without.prompt_logprobs.reset();
+  Submit(1, without);
+  RunAll();
+  const auto cached = Submit(2, without);
+  const auto asking = Submit(3, Asking(prompt, 2));
+  RunAll();
+  EXPECT_GT(cached->summary.cached_tokens, 0);
+  EXPECT_EQ(asking->summary.cached_tokens, 0);
+  ExpectLogprobsOf(prompt, 2, asking->chunks.front().prompt_logprobs);
+}
+
+TEST_F(PromptLogprobs, OfAPromptOfOneTokenAreNone) {
+  source_.accepts = false;
+  Restart({.prefix_cache = false});
+  const auto sink = Submit(1, Asking({4}, 2));
+  RunAll();
+  ASSERT_TRUE(sink->ended);
+  EXPECT_TRUE(sink->chunks.front().prompt_logprobs.empty());
+}
+
+TEST_F(PromptLogprobs, HaveALimitOfRowsAStepAndOfThemselves) {
+  EXPECT_EQ(PromptRowsOfStep(1 << 24), 1);
+  EXPECT_EQ(PromptRowsOfStep(1 << 16), 256);
+  const RequestLimits limits{.vocab_size = 32, .max_context = 1 << 18, .kv_tokens = 1 << 18};
+  GenerationRequest request = Asking(Tokens((1 << 18) / 21, 1), 20);
+  EXPECT_TRUE(Validate(request, limits).ok()) << Validate(request, limits).ToString();
+  request.prompt.push_back(1);
+  EXPECT_EQ(Validate(request, limits).code(), Code::kInvalidArgument);
+  request.prompt = {1};
+  request.prompt_logprobs = 21;
+  EXPECT_EQ(Validate(request, limits).message(), "prompt_logprobs: 21, at most 20");
+}
+
+}  // namespace
+}  // namespace outrider

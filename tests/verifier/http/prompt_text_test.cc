@@ -1,0 +1,94 @@
+// How the text of a completion's prompt becomes tokens, and that a chat's does not become special.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/plain_chat.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api_request.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kBosToken;
+using testing::kMarkToken;
+using ::testing::Not;
+
+// "a" is token 0.
+class PromptText : public ::testing::Test {
+ protected:
+  PromptText() : tokenizer_(Tokenizer::FromJson(testing::SpecialTokenizerJson()).value()) {
+    model_ = {.name = "m",
+              .tokenizer = tokenizer_.get(),
+              .chat_template = testing::PlainChatTemplate(),
+              .limits = {.vocab_size = testing::kSpecialTokens,
+                         .max_context = 64,
+                         .kv_tokens = 64,
+                         .max_draft_length = 8,
+                         .max_paths = 4,
+                         .max_draft_tokens = 24}};
+  }
+
+  std::vector<TokenId> Of(const std::string& prompt, const std::string& fields = "") const {
+    const auto parsed = ParseCompletion(
+        R"({"prompt": )" + prompt + (fields.empty() ? "" : ", ") + fields + "}", model_);
+    EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
+    return parsed.ok() ? parsed->prompts.at(0).prompt : std::vector<TokenId>();
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ApiModel model_;
+};
+
+TEST_F(PromptText, BeginsWithBosUnlessTheRequestSaysOtherwise) {
+  EXPECT_THAT(Of(R"("ab")"), ElementsAre(kBosToken, 0, 1));
+  EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": true)"), ElementsAre(kBosToken, 0, 1));
+  EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": false)"), ElementsAre(0, 1));
+  EXPECT_THAT(Of("[0, 1]"), ElementsAre(0, 1)) << "token ids are taken as they are";
+}
+
+TEST_F(PromptText, SpecialTokensAreParsedUnlessTheRequestSaysOtherwise) {
+  EXPECT_THAT(Of(R"("a<x>b")"), ElementsAre(kBosToken, 0, kMarkToken, 1));
+  EXPECT_THAT(Of(R"(["a<x>", "b"])"), ElementsAre(kBosToken, 0, kMarkToken));
+  EXPECT_THAT(Of(R"("<s>a")"), ElementsAre(kBosToken, kBosToken, 0));
+  const std::vector<TokenId> plain = Of(R"("a<x>b")", R"("parse_special": false)");
+  EXPECT_EQ(plain.size(), 6u) << "BOS and five letters";
+  EXPECT_THAT(plain, Not(Contains(kMarkToken)));
+}
+
+TEST_F(PromptText, AnEmptyOneGeneratesFromBosWhereThereIsOne) {
+  EXPECT_THAT(Of(R"("")"), ElementsAre(kBosToken));
+  const auto refused = ParseCompletion(R"({"prompt": "", "add_special_tokens": false})", model_);
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("prompt: the prompt is empty"));
+  EXPECT_EQ(ParseCompletion(R"({"prompt": []})", model_).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(PromptText, AUsersTextInAChatNeverBecomesSpecial) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "a<x><s>b"}])";
+  const auto parsed = ParseChat(chat + "}", model_);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_THAT(parsed->prompts.at(0).prompt, Not(Contains(kMarkToken)));
+  EXPECT_THAT(parsed->prompts.at(0).prompt, Not(Contains(kBosToken)));
+  EXPECT_THAT(ParseChat(chat + R"(, "parse_special": true})", model_).status().message(),
+              HasSubstr("parse_special is not a field of chat completions here"));
+}
+
+TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
+  const auto has_special = [&](const std::string& stop) {
+    return ParseCompletion(R"({"prompt": "a", "stop": )" + stop + "}", model_)
+        ->prompts.at(0)
+        .stop_strings_have_special;
+  };
+  EXPECT_FALSE(has_special(R"(["b", "x>"])"));
+  EXPECT_TRUE(has_special(R"(["b", "<x>"])"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,21 @@
+// The fields of a chat's body that become its prompt.
+//
+// Thread: any.
+#pragma once
+
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/json/json.h"
+#include "common/text/chat_template.h"
+#include "verifier/http/api_request.h"
+
+namespace outrider {
+
+// `messages`: one at least. Errors name the message.
+Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiModel& model);
+
+// What the template is rendered with.
+Result<ChatOptions> ChatOptionsOf(const JsonValue& body, const ApiModel& model);
+
+}  // namespace outrider

@@ -1,0 +1,18 @@
+// The fields that the bodies of completions and chats share.
+//
+// Thread: any.
+#pragma once
+
+#include "common/base/status.h"
+#include "common/json/json.h"
+#include "verifier/engine/request.h"
+#include "verifier/http/api_request.h"
+
+namespace outrider {
+
+// Checks the names of all fields, and reads those that both have. `request`: becomes what each
+// prompt is asked with.
+Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
+                  GenerationRequest* request);
+
+}  // namespace outrider

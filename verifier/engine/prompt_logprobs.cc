@@ -8,7 +8,7 @@
 namespace outrider {
 
 int PromptRowsOfStep(int vocab_size) {
-  constexpr int kFloats = 16 << 20;
+  constexpr int kFloats = 2 << 20;
   return std::max(1, kFloats / std::max(1, vocab_size));
 }
 

@@ -162,7 +162,7 @@ TEST_F(PromptLogprobs, OfAPromptOfOneTokenAreNone) {
 
 TEST_F(PromptLogprobs, HaveALimitOfRowsAStepAndOfThemselves) {
   EXPECT_EQ(PromptRowsOfStep(1 << 24), 1);
-  EXPECT_EQ(PromptRowsOfStep(1 << 16), 256);
+  EXPECT_EQ(PromptRowsOfStep(1 << 16), 32);
   const RequestLimits limits{.vocab_size = 32, .max_context = 1 << 18, .kv_tokens = 1 << 18};
   GenerationRequest request = Asking(Tokens((1 << 18) / 21, 1), 20);
   EXPECT_TRUE(Validate(request, limits).ok()) << Validate(request, limits).ToString();

@@ -12,9 +12,9 @@ constexpr float kStrength = 0.15f;  // some three of four draft tokens are taken
 
 outrider::Status Make(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code failure;
-  std::filesystem::create_directories(to / "target", failure);
-  std::filesystem::copy(from, to / "target", std::filesystem::copy_options::overwrite_existing,
-                        failure);
+  std::filesystem::create_directories(to, failure);
+  using enum std::filesystem::copy_options;
+  if (!failure) std::filesystem::copy(from, to / "target", recursive | overwrite_existing, failure);
   if (failure) return outrider::Internal(to.string() + ": " + failure.message());
   return outrider::AddNoise(from, to / "drafter", kStrength, /*seed=*/1);
 }

@@ -155,8 +155,11 @@ TEST(HeadSplit, NoPromptIsOnBothSides) {
 }
 
 TEST(HeadSplit, OnePromptCanOnlyBeMeasuredOn) {
-  const HeadData data{
-      .header = {.width = 1}, .prompts = {7, 7}, .labels = {0.f, 1.f}, .hidden = {1.f, 2.f}};
+  HeadData data;
+  data.header.width = 1;
+  data.prompts = {7, 7};
+  data.labels = {0.f, 1.f};
+  data.hidden = {1.f, 2.f};
   EXPECT_EQ(SplitByPrompt(data).held_out.size(), 2u);
   EXPECT_EQ(SplitByPrompt(data).training.size(), 0u);
 }

@@ -1,6 +1,7 @@
 #include "verifier/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <set>
 #include <string>
@@ -159,6 +160,15 @@ void AddPromptFlags(CLI::App& app, VerifierOptions* o) {
                  "checkpoint that has none");
 }
 
+// An origin as browsers send it, or "*": it goes into a header.
+std::string CheckOrigin(const std::string& origin) {
+  const bool printable =
+      std::all_of(origin.begin(), origin.end(), [](char c) { return c > ' ' && c < 127; });
+  if (origin.empty() || origin == "*") return "";
+  if (printable && (origin.starts_with("http://") || origin.starts_with("https://"))) return "";
+  return "must be an origin such as https://example.org, or *";
+}
+
 void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("HTTP");
   app.add_option("--http", o->http,
@@ -169,6 +179,12 @@ void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
   app.add_flag(
       "--http-ignore-unknown", o->http_ignore_unknown,
       "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
+  app.add_option("--http-metrics", o->http_metrics,
+                 "Answer GET /metrics there too; it takes a client's token where there are any");
+  app.add_option("--http-cors", o->http_cors,
+                 "Origin (https://example.org, or * for all) whose pages a browser lets call the "
+                 "HTTP server. Empty: none")
+      ->check(CheckOrigin);
 }
 
 void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {

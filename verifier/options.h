@@ -28,6 +28,8 @@ struct VerifierOptions {
   std::string http;                  // host:port of the OpenAI-compatible front; empty: none
   std::string http_model;            // its name of the model; empty: the checkpoint's
   bool http_ignore_unknown = false;  // fields that it does not know
+  bool http_metrics = true;          // GET /metrics there too
+  std::string http_cors;             // origin whose pages may call; empty: none
   std::string chat_template;         // file or "chatml"; empty: the checkpoint's own
   bool generation_config = true;     // requests' defaults are those of generation_config.json
   bool vllm_metrics = false;

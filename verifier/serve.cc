@@ -1,6 +1,7 @@
 #include "verifier/serve.h"
 
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -160,6 +161,25 @@ TargetIdentity IdentityOf(const Loaded& loaded) {
           .vocab_size = loaded.config().vocab_size};
 }
 
+// GET /metrics of the HTTP front; nullptr: it is switched off.
+std::function<HttpReply()> MetricsPageOf(const VerifierOptions& options,
+                                         MetricsRegistry& registry) {
+  if (!options.http_metrics) return nullptr;
+  return [page = MetricsExporter::MetricsOf(
+              registry, options.vllm_metrics ? VllmAliases() : MetricAliases())] {
+    MetricsPage metrics = page();
+    return HttpReply{.content_type = std::move(metrics.content_type),
+                     .body = std::move(metrics.body)};
+  };
+}
+
+// What tells a browser that pages of `origin` may read answers.
+HttpHeaders CorsHeaders(const std::string& origin) {
+  if (origin.empty()) return {};
+  return {{"Access-Control-Allow-Origin", origin},
+          {"Access-Control-Expose-Headers", "Retry-After, x-request-id"}};
+}
+
 // The engine with its drafters, and the fronts that bring it requests. Members are in the order in
 // which each may outlive those after it.
 class Services {
@@ -197,7 +217,10 @@ class Services {
                         .ignore_unknown = options.http_ignore_unknown},
               .tokens = access.clients.get(),
               .pad_events = options.pad_responses,
-              .tracer = tracer},
+              .tracer = tracer,
+              .version = kVersion,
+              .metrics = MetricsPageOf(options, registry),
+              .cors_origin = options.http_cors},
              &intake_, &text_workers_, &http_metrics_) {
     pool_.set_consumer(&engine_.draft_consumer());
     if (exporter == nullptr) return;
@@ -247,7 +270,9 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   OUTRIDER_ASSIGN(server_, RpcServer::Start({.listen = options_.service.listen, .tls = access_.tls},
                                             {&generation_, &drafting_}));
   if (!options_.http.empty()) {
-    OUTRIDER_TRY(http_.Start({.listen = options_.http, .tls = access_.tls}, &api_));
+    OUTRIDER_TRY(http_.Start(
+        {.listen = options_.http, .tls = access_.tls, .headers = CorsHeaders(options_.http_cors)},
+        &api_));
   }
   server_->SetServing(kGenerationService, true);
   server_->SetServing(kDraftingService, true);

@@ -201,19 +201,23 @@ class MetricsExporter::Server {
   std::thread thread_;
 };
 
-Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::string& address,
-                                                                MetricsRegistry& registry,
-                                                                MetricAliases aliases) {
-  auto server = std::make_unique<Server>();
-  server->pages().Add("/metrics", [all = registry.registry_,
-                                   view = MakeAliasView(registry.registry_, std::move(aliases))] {
+MetricsExporter::PageFn MetricsExporter::MetricsOf(MetricsRegistry& registry,
+                                                   MetricAliases aliases) {
+  return [all = registry.registry_, view = MakeAliasView(registry.registry_, std::move(aliases))] {
     std::vector<prometheus::MetricFamily> families = all->Collect();
     std::vector<prometheus::MetricFamily> others = view->Collect();
     families.insert(families.end(), std::make_move_iterator(others.begin()),
                     std::make_move_iterator(others.end()));
     return MetricsPage{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                        .body = prometheus::TextSerializer().Serialize(families)};
-  });
+  };
+}
+
+Result<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(const std::string& address,
+                                                                MetricsRegistry& registry,
+                                                                MetricAliases aliases) {
+  auto server = std::make_unique<Server>();
+  server->pages().Add("/metrics", MetricsOf(registry, std::move(aliases)));
   OUTRIDER_TRY(server->Start(address));
   return std::unique_ptr<MetricsExporter>(new MetricsExporter(std::move(server)));
 }

@@ -36,8 +36,11 @@ class MetricsExporter {
   // Called from the exporter's thread, and must not wait.
   using PageFn = std::function<MetricsPage()>;
 
-  // `address` as Listener::Listen has it. The registry may be filled before and after. Metrics that
-  // have `aliases` are shown by those too.
+  // What GET /metrics answers: metrics that have `aliases` are shown by those too. For other
+  // servers that show it; may be called from any thread.
+  static PageFn MetricsOf(MetricsRegistry& registry, MetricAliases aliases = {});
+
+  // `address` as Listener::Listen has it. The registry may be filled before and after.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& address,
                                                         MetricsRegistry& registry,
                                                         MetricAliases aliases = {});

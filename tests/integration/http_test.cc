@@ -500,6 +500,47 @@ TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
   EXPECT_EQ(Complete(end)["choices"][0]["text"], "<|endof");
 }
 
+TEST_F(Http, TheFrontTellsOfItselfAndItsTokens) {
+  std::ofstream(dir_ / "tokens") << "alice tok-a\n";
+  Start({"--client-tokens", dir_ / "tokens", "--http-cors", "https://a.example"});
+  const std::string bearer = "Authorization: Bearer tok-a\r\n";
+  const auto get = [&](const std::string& path) { return Fetch(port_, "GET", path, "", bearer); };
+  EXPECT_EQ(Fetch(port_, "GET", "/ping").code, 200) << "needs no token";
+  for (const char* path : {"/metrics", "/version", "/openapi.json"}) {
+    EXPECT_EQ(Fetch(port_, "GET", path).code, 401) << path;
+    EXPECT_EQ(get(path).code, 200) << path;
+  }
+  EXPECT_THAT(get("/metrics").body, HasSubstr("outrider_http_requests_total{"));
+  EXPECT_EQ(get("/metrics").headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_FALSE(Json::parse(get("/version").body)["version"].get<std::string>().empty());
+  EXPECT_TRUE(Json::parse(get("/openapi.json").body)["paths"].contains("/tokenize"));
+
+  const HttpResponse tokens =
+      Post("/tokenize", {{"prompt", "Once<|endoftext|>"}, {"model", "target"}}, bearer);
+  ASSERT_EQ(tokens.code, 200) << tokens.body;
+  const Json ids = Json::parse(tokens.body)["tokens"];
+  EXPECT_EQ(ids.front(), 4095);
+  EXPECT_EQ(ids.back(), 4095);
+  const HttpResponse text = Post("/detokenize", {{"tokens", ids}}, bearer);
+  EXPECT_EQ(Json::parse(text.body)["prompt"], "<|endoftext|>Once<|endoftext|>");
+  EXPECT_EQ(text.headers.at("access-control-allow-origin"), "https://a.example");
+
+  const HttpResponse lost = get("/v1/embeddings");
+  EXPECT_EQ(lost.code, 404);
+  EXPECT_THAT(lost.body, HasSubstr("there is nothing at /v1/embeddings; there is POST /v1/comp"));
+  const HttpResponse preflight = Fetch(port_, "OPTIONS", "/v1/completions");
+  EXPECT_EQ(preflight.code, 200) << "a browser sends no token with it";
+  EXPECT_EQ(preflight.headers.at("access-control-allow-methods"), "POST");
+}
+
+TEST_F(Http, MetricsOfTheFrontCanBeSwitchedOff) {
+  Start({"--http-metrics", "false"});
+  EXPECT_EQ(Fetch(port_, "GET", "/metrics").code, 404);
+  const HttpResponse plain = Fetch(port_, "GET", "/health");
+  EXPECT_EQ(plain.code, 200);
+  EXPECT_FALSE(plain.headers.contains("access-control-allow-origin"));
+}
+
 TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
   Start();
   Json body = Story(400);

@@ -44,12 +44,31 @@ struct TestSampling {
       seen.push_back({t, static_cast<int32_t>(std::count(s.output.begin(), s.output.end(), t))});
     }
     for (const auto& [token, bias] : s.params.logit_bias) biases.push_back({token, bias});
+    if (!s.rows.empty()) mask = MaskOf(s.params, static_cast<int>(s.rows[0].size()));
+    for (const std::vector<TokenId>& word : s.params.bad_words) {
+      if (word.size() < 2) continue;  // the mask has it
+      bad_words.push_back({.first = static_cast<int32_t>(bad_tokens.size()),
+                           .size = static_cast<int32_t>(word.size())});
+      bad_tokens.insert(bad_tokens.end(), word.begin(), word.end());
+    }
+    recent = s.output;
   }
-  SamplingState state() const { return {.sampling = sampling, .seen = seen, .biases = biases}; }
+  SamplingState state() const {
+    return {.sampling = sampling,
+            .seen = seen,
+            .biases = biases,
+            .mask = mask,
+            .bad_words = bad_words,
+            .bad_tokens = bad_tokens,
+            .recent = recent};
+  }
 
   RowSampling sampling;
   std::vector<SeenToken> seen;
   std::vector<TokenBias> biases;
+  std::vector<uint32_t> mask;
+  std::vector<BadWord> bad_words;
+  std::vector<TokenId> bad_tokens, recent;
 };
 
 inline void AddTo(RoundBatch& batch, const TestRound& s) {

@@ -6,9 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/printable.h"
 #include "verifier/http/api_answer.h"
 #include "verifier/http/api_error.h"
 #include "verifier/http/generation.h"
+#include "verifier/http/open_api.h"
+#include "verifier/http/token_requests.h"
 
 namespace outrider {
 namespace {
@@ -16,25 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModels = "/v1/models";
-
-struct Route {
-  const char* name;  // in metrics
-  const char* method;
-  bool needs_token;
-};
-constexpr Route kCompletions{"completions", "POST", true};
-constexpr Route kChat{"chat_completions", "POST", true};
-constexpr Route kModelList{"models", "GET", true};
-constexpr Route kHealth{"health", "GET", false};
 constexpr char kOther[] = "other";
-
-const Route* RouteOf(std::string_view path) {
-  if (path == "/v1/completions") return &kCompletions;
-  if (path == "/v1/chat/completions") return &kChat;
-  if (path == kModels || path.starts_with("/v1/models/")) return &kModelList;
-  if (path == "/health") return &kHealth;
-  return nullptr;
-}
 
 int64_t UnixSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
@@ -77,8 +62,7 @@ bool IsJson(const std::string& content_type) {
 
 // Thread: its exchange's.
 struct HttpApi::Call {
-  bool chat = false;
-  const char* route = "";
+  const Route* route = nullptr;
   uint64_t number = 0;
   int64_t created = 0;  // Unix seconds
   HttpHeaders headers;  // of every answer
@@ -96,33 +80,67 @@ HttpApi::HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetric
       metrics_(metrics),
       started_(UnixSeconds()) {}
 
+const Route* HttpApi::ServedRoute(std::string_view path) const {
+  const Route* route = RouteOf(path);
+  const bool hidden =
+      route != nullptr && route->kind == RouteKind::kMetrics && served_.metrics == nullptr;
+  return hidden ? nullptr : route;
+}
+
+std::vector<Route> HttpApi::ShownRoutes() const {
+  std::vector<Route> shown;
+  for (const Route& route : Routes()) {
+    if (ServedRoute(route.path) != nullptr) shown.push_back(route);
+  }
+  return shown;
+}
+
+HttpReply HttpApi::NothingAt(const std::string& path) const {
+  std::string served;
+  for (const Route& route : ShownRoutes()) {
+    served += (served.empty() ? "" : ", ") + std::string(route.method) + " " + route.path;
+  }
+  return {.code = 404,
+          .body = ErrorJson(404, "there is nothing at " + Printable(path, kMaxShownText) +
+                                     "; there is " + served)};
+}
+
 std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {
-  const Route* route = RouteOf(head.path);
+  const Route* route = ServedRoute(head.path);
   const auto refuse = [&](HttpReply reply) {
     metrics_->CountRequest(route == nullptr ? kOther : route->name, reply.code);
     return reply;
   };
-  if (route == nullptr) {
-    return refuse({.code = 404, .body = ErrorJson(404, "there is nothing at this path")});
+  if (route == nullptr) return refuse(NothingAt(head.path));
+  const bool is_get = std::string_view(route->method) == "GET";
+  if (head.method == "OPTIONS" && !served_.cors_origin.empty()) {
+    return refuse(Preflight(*route));
   }
-  const bool is_head = head.method == "HEAD" && std::string_view(route->method) == "GET";
-  if (head.method != route->method && !is_head) {
+  if (head.method != route->method && !(is_get && head.method == "HEAD")) {
     return refuse({.code = 405,
                    .headers = {{"Allow", route->method}},
                    .body = ErrorJson(405, std::string("this path takes ") + route->method)});
   }
-  if (draining_ && route != &kModelList) {
+  if (draining_ && !route->while_draining) {
     return refuse(ErrorReply(Unavailable("the verifier is draining and takes no new requests")));
   }
   if (!route->needs_token) return std::nullopt;
   const Result<CallerKeys> caller =
       served_.tokens->Admit(head.authorization, head.client, head.peer);
   if (!caller.ok()) return refuse(ErrorReply(caller.status()));
-  if (std::string_view(route->method) == "POST" && !IsJson(head.content_type)) {
+  if (!is_get && !IsJson(head.content_type)) {
     return refuse(
         {.code = 415, .body = ErrorJson(415, "the body must be Content-Type: application/json")});
   }
   return std::nullopt;
+}
+
+// A browser asks before it sends another site's page's request; the server adds the origin.
+HttpReply HttpApi::Preflight(const Route& route) {
+  return {.headers = {{"Access-Control-Allow-Methods", route.method},
+                      {"Access-Control-Allow-Headers",
+                       "authorization, content-type, traceparent, tracestate, x-request-id"},
+                      {"Access-Control-Max-Age", "600"}}};
 }
 
 HttpReply HttpApi::Malformed(int code, const std::string& message) {
@@ -131,14 +149,27 @@ HttpReply HttpApi::Malformed(int code, const std::string& message) {
 }
 
 void HttpApi::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  const Route* route = RouteOf(request.path);
-  if (route == &kCompletions || route == &kChat) {
-    return Generate(std::move(request), route == &kChat, std::move(exchange));
+  const Route& route = *ServedRoute(request.path);  // Admit let it pass
+  switch (route.kind) {
+    case RouteKind::kCompletions:
+    case RouteKind::kChat:
+    case RouteKind::kTokenize:
+    case RouteKind::kDetokenize: return Work(route, std::move(request), std::move(exchange));
+    default: break;
   }
-  HttpReply reply =
-      route == &kHealth ? HttpReply{.body = R"({"status":"ready"})"} : Models(request.path);
-  metrics_->CountRequest(route->name, reply.code);
+  HttpReply reply = PageOf(route, request.path);
+  metrics_->CountRequest(route.name, reply.code);
   exchange->Reply(std::move(reply));
+}
+
+HttpReply HttpApi::PageOf(const Route& route, const std::string& path) const {
+  switch (route.kind) {
+    case RouteKind::kModels: return Models(path);
+    case RouteKind::kMetrics: return served_.metrics();
+    case RouteKind::kServerVersion: return {.body = Dump({{"version", served_.version}})};
+    case RouteKind::kOpenApi: return {.body = OpenApi(ShownRoutes(), served_.version)};
+    default: return {.body = R"({"status":"ready"})"};
+  }
 }
 
 HttpReply HttpApi::Models(const std::string& path) const {
@@ -155,10 +186,10 @@ HttpReply HttpApi::Models(const std::string& path) const {
   return ErrorReply(NotFound("model: \"" + name + "\" is not served here"));
 }
 
-void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExchange> exchange) {
+void HttpApi::Work(const Route& route, HttpRequest request,
+                   std::shared_ptr<HttpExchange> exchange) {
   const auto call = std::make_shared<Call>();
-  call->chat = chat;
-  call->route = (chat ? kChat : kCompletions).name;
+  call->route = &route;
   call->number = ++requests_;
   call->created = UnixSeconds();
   call->exchange = std::move(exchange);
@@ -170,47 +201,69 @@ void HttpApi::Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExcha
       served_.tokens->Admit(request.authorization, request.client, request.peer);
   if (!caller.ok()) return Refuse(*call, caller.status());
   // From here on: who may not call leaves no spans either.
-  RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
-  call->span = trace.span;
-  call->trace = trace.link;
-  if (call->span != nullptr) {
-    call->span->Name(request.method + " " + request.path,
-                     {{"http.request.method", request.method},
-                      {"http.route", request.path},
-                      {"url.path", request.path},
-                      {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
-                      {"gen_ai.provider.name", "outrider"},
-                      {"gen_ai.request.model", served_.model.name},
-                      {"outrider.request_id", id}});
+  if (route.kind == RouteKind::kCompletions || route.kind == RouteKind::kChat) {
+    Trace(*call, request, id);
   }
   call->client = std::move(caller->client);
   Queue(call, caller->turn, std::move(request.body));
 }
 
+void HttpApi::Trace(Call& call, const HttpRequest& request, const std::string& id) const {
+  RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
+  call.span = trace.span;
+  call.trace = trace.link;
+  if (call.span == nullptr) return;
+  const bool chat = call.route->kind == RouteKind::kChat;
+  call.span->Name(request.method + " " + request.path,
+                  {{"http.request.method", request.method},
+                   {"http.route", request.path},
+                   {"url.path", request.path},
+                   {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
+                   {"gen_ai.provider.name", "outrider"},
+                   {"gen_ai.request.model", served_.model.name},
+                   {"outrider.request_id", id}});
+}
+
 void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body) {
   const size_t bytes = body.size();
-  const Result<uint64_t> ticket = workers_->Submit(
-      {.client = turn,
-       .bytes = bytes,
-       .run =
-           [this, call, body = std::move(body)] {
-             auto parsed =
-                 call->chat ? ParseChat(body, served_.model) : ParseCompletion(body, served_.model);
-             call->exchange->Post([this, call, parsed = std::move(parsed)]() mutable {
-               Begin(*call, std::move(parsed));
-             });
-           },
-       .refuse =
-           [this, call](const Status& status) {
-             call->exchange->Post([this, call, status] { Begin(*call, status); });
-           }});
+  const Result<uint64_t> ticket =
+      workers_->Submit({.client = turn,
+                        .bytes = bytes,
+                        .run = [this, call, body = std::move(body)] { Read(call, body); },
+                        .refuse =
+                            [this, call](const Status& status) {
+                              call->exchange->Post([this, call, status] { Answer(*call, status); });
+                            }});
   if (!ticket.ok()) return Refuse(*call, ticket.status(), TextWorkers::kRetryAfter);
   call->exchange->OnGone([this, call, ticket = *ticket] {
-    call->over = true;
+    if (std::exchange(call->over, true)) return;
     workers_->Cancel(ticket);
     EndSpan(*call, Status(Code::kCancelled, "the client has gone"), kClientGone);
-    metrics_->CountRequest(call->route, kClientGone);
+    metrics_->CountRequest(call->route->name, kClientGone);
   });
+}
+
+void HttpApi::Read(const std::shared_ptr<Call>& call, const std::string& body) {
+  const ApiModel& model = served_.model;
+  const RouteKind kind = call->route->kind;
+  if (kind == RouteKind::kTokenize || kind == RouteKind::kDetokenize) {
+    Result<std::string> answer =
+        kind == RouteKind::kTokenize ? Tokenize(body, model) : Detokenize(body, model);
+    call->exchange->Post(
+        [this, call, answer = std::move(answer)]() mutable { Answer(*call, std::move(answer)); });
+    return;
+  }
+  auto parsed = kind == RouteKind::kChat ? ParseChat(body, model) : ParseCompletion(body, model);
+  call->exchange->Post(
+      [this, call, parsed = std::move(parsed)]() mutable { Begin(*call, std::move(parsed)); });
+}
+
+void HttpApi::Answer(Call& call, Result<std::string> body) {
+  if (call.over) return;
+  if (!body.ok()) return Refuse(call, body.status());
+  call.over = true;  // what the client does from now on is not this call's
+  metrics_->CountRequest(call.route->name, 200);
+  call.exchange->Reply({.headers = call.headers, .body = std::move(body).value()});
 }
 
 void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
@@ -224,7 +277,7 @@ void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
   ApiAnswer answer(*parsed, served_.model, call.number, call.created);
   std::make_shared<HttpGeneration>(HttpGeneration::Parts{.intake = intake_,
                                                          .metrics = metrics_,
-                                                         .route = call.route,
+                                                         .route = call.route->name,
                                                          .headers = call.headers,
                                                          .pad_events = served_.pad_events,
                                                          .trace = call.span},
@@ -234,7 +287,7 @@ void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
 
 void HttpApi::Refuse(const Call& call, const Status& status, std::optional<Duration> after) {
   EndSpan(call, status, HttpCodeOf(status));
-  metrics_->CountRequest(call.route, HttpCodeOf(status));
+  metrics_->CountRequest(call.route->name, HttpCodeOf(status));
   call.exchange->Reply(ErrorReply(status, after, call.headers));
 }
 

@@ -6,9 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/rpc/client_tokens.h"
 #include "common/trace/tracer.h"
@@ -16,6 +19,7 @@
 #include "verifier/engine/text_workers.h"
 #include "verifier/http/api_request.h"
 #include "verifier/http/metrics.h"
+#include "verifier/http/routes.h"
 #include "verifier/http/server.h"
 
 namespace outrider {
@@ -27,6 +31,12 @@ class HttpApi final : public HttpHandler {
     const ClientTokens* tokens = nullptr;
     int pad_events = 0;        // bytes, as --pad-responses
     Tracer* tracer = nullptr;  // of requests, where they are recorded
+    std::string version;       // GET /version
+    // GET /metrics, called from the server's threads; nullptr: there is nothing at that path.
+    std::function<HttpReply()> metrics;
+    // An origin whose pages' requests are answered before they are sent (CORS); "": none. The
+    // server names it in its answers.
+    std::string cors_origin;
   };
 
   // All must outlive it.
@@ -40,14 +50,27 @@ class HttpApi final : public HttpHandler {
   HttpReply Malformed(int code, const std::string& message) override;
 
  private:
+  // RouteOf without what this server does not show.
+  const Route* ServedRoute(std::string_view path) const;
+  std::vector<Route> ShownRoutes() const;
+  HttpReply NothingAt(const std::string& path) const;
+  static HttpReply Preflight(const Route& route);
+  // What a GET is answered with.
+  HttpReply PageOf(const Route& route, const std::string& path) const;
   HttpReply Models(const std::string& path) const;
-  // A completion or a chat on its way to the engine.
+
+  // A body on its way to a worker, and from there to the engine or back.
   struct Call;
-  void Generate(HttpRequest request, bool chat, std::shared_ptr<HttpExchange> exchange);
-  // Reads the body on one of the workers, when it is `turn`'s turn, and goes on on the exchange's
-  // thread.
+  void Work(const Route& route, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  // Of completions and chats.
+  void Trace(Call& call, const HttpRequest& request, const std::string& id) const;
+  // Has the body read on one of the workers, when it is `turn`'s turn; what follows is on the
+  // exchange's thread.
   void Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body);
+  // On a worker.
+  void Read(const std::shared_ptr<Call>& call, const std::string& body);
   void Begin(Call& call, Result<ApiRequest> parsed);
+  void Answer(Call& call, Result<std::string> body);
   // `after`: when trying again may help.
   void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
   static void EndSpan(const Call& call, const Status& status, int http_code);

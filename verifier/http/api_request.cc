@@ -61,14 +61,6 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value,
   return prompts;
 }
 
-// As vLLM: special tokens are found in a prompt's text unless the request says otherwise.
-Result<PromptTextOptions> PromptTextOf(const JsonValue& body) {
-  PromptTextOptions options{.add_special_tokens = true, .parse_special = true};
-  OUTRIDER_TRY(body["add_special_tokens"].Read(&options.add_special_tokens));
-  OUTRIDER_TRY(body["parse_special"].Read(&options.parse_special));
-  return options;
-}
-
 // Of a chat: whether alternatives are told, and how many.
 Status ReadChatLogprobs(const JsonValue& body, GenerationRequest* request) {
   bool logprobs = false;

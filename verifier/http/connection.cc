@@ -73,12 +73,15 @@ HttpRequest HeadOf(const http::request_header<>& message) {
   return head;
 }
 
-std::string HeadLines(const HttpReply& reply, bool keep_alive) {
+// `common`: headers that every answer has.
+std::string HeadLines(const HttpReply& reply, const HttpHeaders& common, bool keep_alive) {
   std::string out = "HTTP/1.1 " + std::to_string(reply.code) + " " +
                     Text(http::obsolete_reason(static_cast<http::status>(reply.code))) +
                     "\r\nContent-Type: " + reply.content_type +
                     "\r\nConnection: " + (keep_alive ? "keep-alive" : "close") + "\r\n";
-  for (const auto& [name, value] : reply.headers) out += name + ": " + value + "\r\n";
+  for (const HttpHeaders* headers : {&common, &reply.headers}) {
+    for (const auto& [name, value] : *headers) out += name + ": " + value + "\r\n";
+  }
   return out;
 }
 
@@ -148,8 +151,8 @@ class Connection final : public HttpConnection,
   void OnGone(std::function<void()> gone) override { on_gone_ = std::move(gone); }
 
   void Reply(HttpReply reply) override {
-    out_ += HeadLines(reply, keep_alive_) + "Content-Length: " + std::to_string(reply.body.size()) +
-            "\r\n\r\n";
+    out_ += HeadLines(reply, owner_->options().headers, keep_alive_) +
+            "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
     if (!head_only_) out_ += reply.body;
     ended_ = true;
     Flush();
@@ -157,8 +160,8 @@ class Connection final : public HttpConnection,
   void BeginStream(HttpReply head) override {
     // HTTP/1.0 knows no chunks: there the connection's end is the body's.
     if (!chunked_) keep_alive_ = false;
-    out_ +=
-        HeadLines(head, keep_alive_) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+    out_ += HeadLines(head, owner_->options().headers, keep_alive_) +
+            (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
     Flush();
   }
   void Write(std::string bytes) override {

@@ -99,14 +99,24 @@ Status ReadStreamOptions(const JsonValue& options, const ApiModel& model, ApiReq
 
 }  // namespace
 
-Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
-                  GenerationRequest* request) {
+Status CheckModel(const JsonValue& body, const ApiModel& model) {
   std::string name = model.name;
   OUTRIDER_TRY(body["model"].Read(&name));
-  if (name != model.name) {
-    return NotFound("model: \"" + Printable(name, kMaxShownText) + "\" is not served here, \"" +
-                    model.name + "\" is");
-  }
+  if (name == model.name) return Status();
+  return NotFound("model: \"" + Printable(name, kMaxShownText) + "\" is not served here, \"" +
+                  model.name + "\" is");
+}
+
+Result<PromptTextOptions> PromptTextOf(const JsonValue& body) {
+  PromptTextOptions options{.add_special_tokens = true, .parse_special = true};
+  OUTRIDER_TRY(body["add_special_tokens"].Read(&options.add_special_tokens));
+  OUTRIDER_TRY(body["parse_special"].Read(&options.parse_special));
+  return options;
+}
+
+Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
+                  GenerationRequest* request) {
+  OUTRIDER_TRY(CheckModel(body, model));
   OUTRIDER_TRY(
       CheckFields(api->chat ? FieldsOf::kChat : FieldsOf::kCompletion, body, model.ignore_unknown));
   const RequestLimits& limits = model.limits;

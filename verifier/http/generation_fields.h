@@ -15,4 +15,11 @@ namespace outrider {
 Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
                   GenerationRequest* request);
 
+// kNotFound where `model` names another one than the server's.
+Status CheckModel(const JsonValue& body, const ApiModel& model);
+
+// How a prompt's text becomes tokens. As in vLLM, special tokens are found in it unless the body
+// says otherwise.
+Result<PromptTextOptions> PromptTextOf(const JsonValue& body);
+
 }  // namespace outrider

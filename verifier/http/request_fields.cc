@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -21,35 +22,41 @@ struct Field {
   // A JSON array of the values that ask for nothing; null always does.
   const char* neutral = "[]";
   const char* why = "";
+  // Of a served one, JSON's types, with | between several; null is one of every field's.
+  const char* type = "";
 };
 
+constexpr Field Served(std::string_view name, const char* type) {
+  return {.name = name, .type = type};
+}
+
 constexpr Field kShared[] = {
-    {"model"},
-    {"max_tokens"},
-    {"max_completion_tokens"},
-    {"min_tokens"},
-    {"temperature"},
-    {"top_p"},
-    {"top_k"},
-    {"min_p"},
-    {"repetition_penalty"},
-    {"presence_penalty"},
-    {"frequency_penalty"},
-    {"logit_bias"},
-    {"logprobs"},
-    {"prompt_logprobs"},
-    {"seed"},
-    {"stop"},
-    {"stop_token_ids"},
-    {"ignore_eos"},
-    {"bad_words"},
-    {"allowed_token_ids"},
-    {"skip_special_tokens"},
-    {"include_stop_str_in_output"},
-    {"n"},
-    {"stream"},
-    {"stream_options"},
-    {"speculation"},
+    Served("model", "string"),
+    Served("max_tokens", "integer"),
+    Served("max_completion_tokens", "integer"),
+    Served("min_tokens", "integer"),
+    Served("temperature", "number"),
+    Served("top_p", "number"),
+    Served("top_k", "integer"),
+    Served("min_p", "number"),
+    Served("repetition_penalty", "number"),
+    Served("presence_penalty", "number"),
+    Served("frequency_penalty", "number"),
+    Served("logit_bias", "object"),
+    Served("logprobs", "integer|boolean"),
+    Served("prompt_logprobs", "integer"),
+    Served("seed", "integer"),
+    Served("stop", "string|array"),
+    Served("stop_token_ids", "array"),
+    Served("ignore_eos", "boolean"),
+    Served("bad_words", "string|array"),
+    Served("allowed_token_ids", "array"),
+    Served("skip_special_tokens", "boolean"),
+    Served("include_stop_str_in_output", "boolean"),
+    Served("n", "integer"),
+    Served("stream", "boolean"),
+    Served("stream_options", "object"),
+    Served("speculation", "object"),
     // OpenAI's: who asks, what is kept of it, where it runs and what may be cached or guessed.
     {"user", Use::kIgnored},
     {"metadata", Use::kIgnored},
@@ -92,30 +99,51 @@ constexpr Field kShared[] = {
     {"cache_salt", Use::kNotServed},
 };
 constexpr Field kCompletion[] = {
-    {"prompt"}, {"best_of"}, {"echo"}, {"add_special_tokens"}, {"parse_special"},
+    Served("prompt", "string|array"),   Served("best_of", "integer"),
+    Served("echo", "boolean"),          Served("add_special_tokens", "boolean"),
+    Served("parse_special", "boolean"),
 };
 constexpr Field kChat[] = {
-    {"messages"},
-    {"top_logprobs"},
+    Served("messages", "array"),
+    Served("top_logprobs", "integer"),
     {"echo", Use::kRefused, "[false]", ": continue_final_message goes on with a message"},
     // What a chat template writes is all there is of special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
-    {"add_generation_prompt"},
-    {"continue_final_message"},
-    {"chat_template_kwargs"},
+    Served("add_generation_prompt", "boolean"),
+    Served("continue_final_message", "boolean"),
+    Served("chat_template_kwargs", "object"),
     {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
     {"documents", Use::kNotServed, "[[]]", ": chat_template_kwargs takes them"},
     {"mm_processor_kwargs", Use::kNotServed, "[{}]"},
 };
+constexpr Field kTokenize[] = {
+    Served("model", "string"),
+    Served("prompt", "string"),
+    Served("add_special_tokens", "boolean"),
+    Served("parse_special", "boolean"),
+    Served("return_token_strs", "boolean"),
+};
+constexpr Field kTokenizeChat[] = {
+    Served("model", "string"),
+    Served("messages", "array"),
+    Served("add_generation_prompt", "boolean"),
+    Served("continue_final_message", "boolean"),
+    Served("chat_template_kwargs", "object"),
+    Served("return_token_strs", "boolean"),
+    {"add_special_tokens", Use::kNotServed, "[false]"},
+    {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
+    {"tools", Use::kRefused, "[[]]"},
+};
+constexpr Field kDetokenize[] = {Served("model", "string"), Served("tokens", "array")};
 constexpr Field kStreamOptions[] = {
-    {"include_usage"},
-    {"continuous_usage_stats"},
+    Served("include_usage", "boolean"),
+    Served("continuous_usage_stats", "boolean"),
     {"include_obfuscation", Use::kIgnored},  // padding: --pad-responses is the server's
 };
 constexpr Field kMessage[] = {
-    {"role"},
-    {"content"},
-    {"name"},
+    Served("role", "string"),
+    Served("content", "string|array"),
+    Served("name", "string"),
     {"type", Use::kIgnored},  // lm-eval's
     // Of an assistant's message that comes back as it was sent.
     {"refusal", Use::kNotServed, R"([""])"},
@@ -128,12 +156,15 @@ constexpr Field kMessage[] = {
     {"audio", Use::kNotServed},
 };
 constexpr Field kPart[] = {
-    {"type"}, {"text"}, {"cache_control", Use::kIgnored},  // Anthropic's, which proxies pass on
+    Served("type", "string"),
+    Served("text", "string"),
+    {"cache_control", Use::kIgnored},  // Anthropic's, which proxies pass on
 };
-constexpr Field kSpeculation[] = {{"mode"},  {"rule"}, {"draft_length"},
-                                  {"paths"}, {"tree"}, {"stop"}};
+constexpr Field kSpeculation[] = {
+    Served("mode", "string"),   Served("rule", "string"), Served("draft_length", "integer"),
+    Served("paths", "integer"), Served("tree", "array"),  Served("stop", "string|array")};
 
-constexpr Field kStopRule[] = {{"kind"}, {"threshold"}};
+constexpr Field kStopRule[] = {Served("kind", "string"), Served("threshold", "number")};
 
 struct Kind {
   const char* name;
@@ -145,6 +176,9 @@ Kind KindOf(FieldsOf kind) {
   switch (kind) {
     case FieldsOf::kCompletion: return {"completions", kCompletion, kShared};
     case FieldsOf::kChat: return {"chat completions", kChat, kShared};
+    case FieldsOf::kTokenize: return {"tokenize", kTokenize};
+    case FieldsOf::kTokenizeChat: return {"tokenize", kTokenizeChat};
+    case FieldsOf::kDetokenize: return {"detokenize", kDetokenize};
     case FieldsOf::kStreamOptions: return {"stream_options", kStreamOptions};
     case FieldsOf::kMessage: return {"messages", kMessage};
     case FieldsOf::kPart: return {"text parts", kPart};
@@ -161,6 +195,17 @@ const Field* Find(std::span<const Field> fields, std::string_view name) {
 }
 
 }  // namespace
+
+std::vector<ServedField> ServedFields(FieldsOf kind) {
+  std::vector<ServedField> served;
+  const Kind known = KindOf(kind);
+  for (const std::span<const Field> fields : {known.own, known.shared}) {
+    for (const Field& field : fields) {
+      if (field.use == Use::kServed) served.push_back({field.name, field.type});
+    }
+  }
+  return served;
+}
 
 Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown) {
   OUTRIDER_TRY(object.MustBeObject());

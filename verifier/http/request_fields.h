@@ -4,6 +4,9 @@
 // tables.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "common/base/status.h"
 #include "common/json/json.h"
 
@@ -12,6 +15,9 @@ namespace outrider {
 enum class FieldsOf {
   kCompletion,
   kChat,
+  kTokenize,
+  kTokenizeChat,
+  kDetokenize,
   kStreamOptions,
   kMessage,
   kPart,
@@ -23,5 +29,11 @@ enum class FieldsOf {
 // no table has, and those of vLLM that are not served (--http-ignore-unknown). kInvalidArgument
 // "<path> is ..", also for what is no object.
 Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown);
+
+struct ServedField {
+  std::string_view name;
+  std::string_view type;  // JSON's types, with | between several
+};
+std::vector<ServedField> ServedFields(FieldsOf kind);
 
 }  // namespace outrider

@@ -80,6 +80,7 @@ struct HttpServerOptions {
   // Beyond, a new one takes the place of the one that has waited longest for a request or for the
   // rest of it; it is closed where all are being answered.
   int max_connections = 2048;
+  HttpHeaders headers;  // of every answer
   size_t max_header_bytes = 16 << 10;
   // A text of Tokenizer::kMaxTextBytes with as much of escapes.
   size_t max_body_bytes = 8 << 20;

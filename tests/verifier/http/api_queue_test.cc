@@ -131,6 +131,20 @@ TEST_F(ApiQueueTest, OnlyWorkersReadBodies) {
   }
 }
 
+TEST_F(ApiQueueTest, TokensAreMadeOnWorkersToo) {
+  const auto tokens = Post("/tokenize", R"({"prompt": "abc"})");
+  const auto text = Post("/detokenize", R"({"tokens": [0, 1]})");
+  EXPECT_EQ(Waiting(), 2);
+  const auto refused = Post("/tokenize", R"({"prompt": "abc"})");
+  ASSERT_EQ(refused->replies.size(), 1u);
+  EXPECT_EQ(refused->replies[0].code, 429);
+  held_.Release();
+  ASSERT_TRUE(tokens->RunUntilReply() && text->RunUntilReply());
+  EXPECT_THAT(tokens->replies[0].body, HasSubstr("\"tokens\":[0,1,2]"));
+  EXPECT_THAT(tokens->replies[0].headers, Contains(Pair("x-request-id", ::testing::_)));
+  EXPECT_EQ(text->replies[0].body, R"({"prompt":"ab"})");
+}
+
 TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
   for (int i = 0; i < 2; ++i) Post("/v1/completions", kCompletion);  // half of it, one client
   const auto refused = Post("/v1/completions", kCompletion);

@@ -176,6 +176,16 @@ void ExpectHosts(const std::vector<TestRow>& rows, int vocab, int allowed) {
 
 constexpr RowPick kPicks[] = {RowPick::kDistribution, RowPick::kTop, RowPick::kRace};
 
+TEST(DevicePicks, PicksWhatMasksLeave) {
+  Random random(12);
+  std::vector<TestRow> rows;
+  for (int i = 0; i < 90; ++i) {
+    rows.push_back(RandomRow(random, kPicks[i % 3], 300, 290));
+    if (i % 4 != 0) AddMask(random, 290, &rows.back().params);
+  }
+  ExpectHosts(rows, 300, 290);
+}
+
 class DevicePicksOf : public ::testing::TestWithParam<RowPick> {};
 
 TEST_P(DevicePicksOf, GiveWhatTheHostMakesOfTheRow) {

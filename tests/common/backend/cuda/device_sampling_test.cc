@@ -65,6 +65,32 @@ TEST(DeviceSampling, GivesTheHostsDistribution) {
   }
 }
 
+// Bad words of which a part is in the output, in the draft, or in both.
+TEST(DeviceSampling, MasksTokensAndTheEndsOfBadWords) {
+  Random random(8);
+  for (const auto& [vocab, allowed] : {std::pair{12, 11}, {300, 290}}) {
+    std::vector<TestRound> sessions;
+    for (int i = 0; i < 60; ++i) {
+      TestRound s = RandomSession(random, vocab, allowed, {.length = 3, .branching = {2}});
+      if (i % 3 != 0) AddMask(random, allowed, &s.params);
+      std::vector<TokenId> text = s.output;
+      const std::vector<TokenId> path = s.tree.Path(s.tree.size());
+      text.insert(text.end(), path.begin(), path.end());
+      for (size_t size = 1; size < text.size() && size <= 4; ++size) {
+        const size_t end =
+            size + static_cast<size_t>(random.Below(static_cast<int>(text.size() - size + 1)));
+        std::vector<TokenId> word(text.begin() + static_cast<std::ptrdiff_t>(end - size),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end));
+        word.push_back(random.Below(allowed));
+        s.params.bad_words.push_back(std::move(word));
+      }
+      sessions.push_back(std::move(s));
+    }
+    ExpectSameLaws(std::move(sessions), vocab, allowed);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(DeviceSampling, HoldsForLargeVocabularies) {
   Random random(2);
   for (const int vocab : {32768, 262144}) {

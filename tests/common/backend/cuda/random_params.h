@@ -30,6 +30,14 @@ inline SamplingParams RandomParams(testing::Random& random, int allowed) {
   return p;
 }
 
+// Allows every second token, and rules one of these out by itself. REQUIRES: allowed >= 8.
+inline void AddMask(testing::Random& random, int allowed, SamplingParams* params) {
+  for (TokenId token = random.Below(2); token < allowed; token += 2) {
+    params->allowed_tokens.push_back(token);
+  }
+  params->bad_words.push_back({params->allowed_tokens[static_cast<size_t>(random.Below(4))]});
+}
+
 // As kernels/sampling.h promises.
 inline void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
                           const std::string& what) {

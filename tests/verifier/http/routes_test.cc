@@ -1,0 +1,233 @@
+// What is served beside completions and chats: routes and what they answer, without a server.
+#include "verifier/http/routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/rpc/client_tokens.h"
+#include "tests/support/plain_chat.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api.h"
+#include "verifier/http/open_api.h"
+#include "verifier/http/request_fields.h"
+#include "verifier/http/token_requests.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::kBosToken;
+using testing::kMarkToken;
+using ::testing::Not;
+using ::testing::Pair;
+
+TEST(Routes, EveryPathIsItsOwnRoute) {
+  std::set<std::string> paths, names;
+  for (const Route& route : Routes()) {
+    EXPECT_EQ(RouteOf(route.path), &route) << route.path;
+    EXPECT_TRUE(paths.insert(route.path).second) << route.path;
+    EXPECT_TRUE(names.insert(route.name).second) << route.name;
+  }
+  EXPECT_EQ(RouteOf("/v1/models/org%2Fname"), RouteOf("/v1/models"));
+  for (const char* path : {"/", "", "/v1", "/v1/completions/", "/metricsx", "/v1/embeddings"}) {
+    EXPECT_EQ(RouteOf(path), nullptr) << path;
+  }
+}
+
+// Heads alone: what follows a head that passes needs no engine here.
+class RoutesOfAnApi : public ::testing::Test {
+ protected:
+  std::unique_ptr<HttpApi> Make(bool metrics, const std::string& cors = "") {
+    HttpApi::Served served{
+        .model = {}, .tokens = &tokens_, .version = "1.2.3", .cors_origin = cors};
+    if (metrics)
+      served.metrics = [] { return HttpReply{.content_type = "text/plain", .body = "m"}; };
+    return std::make_unique<HttpApi>(std::move(served), nullptr, nullptr, &http_metrics_);
+  }
+  static HttpRequest Head(const std::string& method, const std::string& path) {
+    return {.method = method, .path = path, .content_type = "application/json"};
+  }
+
+  ClientTokens tokens_{nullptr};
+  MetricsRegistry registry_;
+  HttpMetrics http_metrics_{registry_, "m"};
+};
+
+TEST_F(RoutesOfAnApi, AWrongPathIsNamedWithWhatThereIs) {
+  const auto api = Make(/*metrics=*/false);
+  const auto refusal = api->Admit(Head("GET", "/v1/embeddings\x01"));
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, 404);
+  const std::string message = Json::parse(refusal->body)["error"]["message"];
+  EXPECT_THAT(message, AllOf(HasSubstr("there is nothing at /v1/embeddings?; there is "),
+                             HasSubstr("POST /v1/completions, "), HasSubstr("GET /ping"),
+                             Not(HasSubstr("/metrics"))));
+  EXPECT_EQ(api->Admit(Head("GET", "/metrics"))->code, 404) << "switched off";
+  EXPECT_FALSE(Make(/*metrics=*/true)->Admit(Head("GET", "/metrics")).has_value());
+}
+
+TEST_F(RoutesOfAnApi, OnlyHealthSaysThatItDrains) {
+  const auto api = Make(/*metrics=*/true);
+  api->Drain();
+  for (const Route& route : Routes()) {
+    const auto refusal = api->Admit(Head(route.method, route.path));
+    EXPECT_EQ(refusal.has_value(), !route.while_draining) << route.path;
+    if (refusal.has_value()) {
+      EXPECT_EQ(refusal->code, 503) << route.path;
+    }
+  }
+}
+
+TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
+  const auto refusal = Make(/*metrics=*/true)->Admit(Head("OPTIONS", "/v1/completions"));
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, 405);
+  const auto asked =
+      Make(/*metrics=*/true, "https://a.example")->Admit(Head("OPTIONS", "/v1/completions"));
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->code, 200);
+  EXPECT_THAT(asked->headers, Contains(Pair("Access-Control-Allow-Methods", "POST")));
+  EXPECT_THAT(asked->headers,
+              Contains(Pair("Access-Control-Allow-Headers", HasSubstr("authorization"))));
+}
+
+// The document is of what is served: its paths are the routes, its properties the fields that the
+// tables serve, and no others.
+TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
+  const Json document = Json::parse(OpenApi(Routes(), "1.2.3"));
+  EXPECT_EQ(document["openapi"], "3.1.0");
+  EXPECT_EQ(document["info"]["version"], "1.2.3");
+  ASSERT_EQ(document["paths"].size(), Routes().size());
+  for (const Route& route : Routes()) {
+    const Json& path = document["paths"][route.path];
+    const char* const method = std::string(route.method) == "GET" ? "get" : "post";
+    ASSERT_EQ(path.size(), 1u) << route.path;
+    ASSERT_TRUE(path.contains(method)) << route.path;
+    EXPECT_EQ(path[method].contains("requestBody"), std::string(method) == "post") << route.path;
+    EXPECT_EQ(path[method].contains("security"), route.needs_token) << route.path;
+  }
+  const auto schema = [&](const char* path) {
+    return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+  };
+  const auto expect = [](const Json& object, FieldsOf kind, const char* required) {
+    const std::vector<ServedField> served = ServedFields(kind);
+    EXPECT_EQ(object["properties"].size(), served.size());
+    for (const ServedField& field : served) {
+      ASSERT_TRUE(object["properties"].contains(std::string(field.name))) << field.name;
+      for (const Json& type : object["properties"][std::string(field.name)]["type"]) {
+        EXPECT_THAT((std::set<std::string>{"string", "integer", "number", "boolean", "array",
+                                           "object", "null"}),
+                    Contains(type.get<std::string>()))
+            << field.name;
+      }
+    }
+    EXPECT_EQ(object["required"], Json::array({required}));
+  };
+  expect(schema("/v1/completions"), FieldsOf::kCompletion, "prompt");
+  expect(schema("/v1/chat/completions"), FieldsOf::kChat, "messages");
+  expect(schema("/tokenize")["anyOf"][0], FieldsOf::kTokenize, "prompt");
+  expect(schema("/tokenize")["anyOf"][1], FieldsOf::kTokenizeChat, "messages");
+  expect(schema("/detokenize"), FieldsOf::kDetokenize, "tokens");
+  const Json& completion = schema("/v1/completions")["properties"];
+  EXPECT_TRUE(completion.contains("echo") && completion.contains("temperature"));
+  EXPECT_FALSE(completion.contains("tools") || completion.contains("user"));
+}
+
+class TokenRequests : public ::testing::Test {
+ protected:
+  TokenRequests() : tokenizer_(Tokenizer::FromJson(testing::SpecialTokenizerJson()).value()) {
+    model_ = {.name = "m",
+              .tokenizer = tokenizer_.get(),
+              .chat_template = testing::PlainChatTemplate(),
+              .limits = {.vocab_size = testing::kSpecialTokens, .max_context = 64}};
+  }
+  Json Tokens(const std::string& body) const {
+    const Result<std::string> answer = Tokenize(body, model_);
+    EXPECT_TRUE(answer.ok()) << answer.status().ToString();
+    return answer.ok() ? Json::parse(*answer) : Json();
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ApiModel model_;
+};
+
+TEST_F(TokenRequests, APromptHasTheTokensOfACompletions) {
+  EXPECT_EQ(Tokens(R"({"prompt": "a<x>b", "model": "m"})"),
+            Json({{"count", 4},
+                  {"max_model_len", 64},
+                  {"tokens", {kBosToken, 0, kMarkToken, 1}},
+                  {"token_strs", nullptr}}));
+  EXPECT_EQ(
+      Tokens(R"({"prompt": "ab", "add_special_tokens": false, "return_token_strs": true})"),
+      Json({{"count", 2}, {"max_model_len", 64}, {"tokens", {0, 1}}, {"token_strs", {"a", "b"}}}));
+  EXPECT_EQ(Tokens(R"({"prompt": ""})")["tokens"], Json::array({kBosToken}));
+}
+
+TEST_F(TokenRequests, AChatHasTheTokensOfAChats) {
+  const std::string fields = R"("messages": [{"role": "user", "content": "a<x>"}])";
+  const auto chat = ParseChat("{" + fields + R"(, "max_tokens": 1})",
+                              {.name = "m",
+                               .tokenizer = tokenizer_.get(),
+                               .chat_template = model_.chat_template,
+                               .limits = {.vocab_size = testing::kSpecialTokens,
+                                          .max_context = 64,
+                                          .kv_tokens = 64,
+                                          .max_draft_length = 8,
+                                          .max_paths = 4,
+                                          .max_draft_tokens = 24}});
+  ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  EXPECT_EQ(Tokens("{" + fields + "}")["tokens"], Json(chat->prompts.at(0).prompt));
+}
+
+TEST_F(TokenRequests, TokensBecomeTheirText) {
+  const Result<std::string> text = Detokenize(R"({"tokens": [0, 97, 1]})", model_);
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(Json::parse(*text), Json({{"prompt", "a<x>b"}}));
+}
+
+TEST_F(TokenRequests, ATextHasALimit) {
+  std::string json = testing::SpecialTokenizerJson();
+  const std::string mark = R"("content":"<x>")";
+  json.replace(json.find(mark), mark.size(), R"("content":")" + std::string(1 << 16, 'x') + "\"");
+  tokenizer_ = Tokenizer::FromJson(json).value();
+  model_.tokenizer = tokenizer_.get();
+  const auto text = [&](int tokens) {
+    std::string list = "97";
+    for (int i = 1; i < tokens; ++i) list += ",97";
+    return Detokenize(R"({"tokens": [)" + list + "]}", model_).status();
+  };
+  EXPECT_TRUE(text(64).ok()) << text(64).ToString();
+  EXPECT_THAT(text(65).message(), HasSubstr("tokens: a text of more than 4194304 bytes"));
+}
+
+TEST_F(TokenRequests, WrongOnesAreRefusedByName) {
+  const auto expect = [](const Result<std::string>& answer, Code code, const char* named) {
+    EXPECT_EQ(answer.status().code(), code) << named;
+    EXPECT_THAT(answer.status().message(), HasSubstr(named));
+  };
+  expect(Tokenize("{}", model_), Code::kInvalidArgument, "prompt");
+  expect(Tokenize(R"({"prompt": [1]})", model_), Code::kInvalidArgument, "prompt");
+  expect(Tokenize(R"({"prompt": "a", "x": 1})", model_), Code::kInvalidArgument,
+         "x is not a field");
+  expect(Tokenize(R"({"prompt": "a", "model": "other"})", model_), Code::kNotFound, "model");
+  expect(Tokenize(R"({"messages": []})", model_), Code::kInvalidArgument, "messages");
+  expect(Tokenize("[", model_), Code::kInvalidArgument, "body");
+  expect(Detokenize("{}", model_), Code::kInvalidArgument, "tokens");
+  for (const char* bad : {"[98]", "[-1]", "[\"a\"]", "[0.5]", "5"}) {
+    expect(Detokenize(std::string(R"({"tokens": )") + bad + "}", model_), Code::kInvalidArgument,
+           "tokens");
+  }
+}
+
+}  // namespace
+}  // namespace outrider

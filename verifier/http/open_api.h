@@ -1,0 +1,17 @@
+// What the HTTP front serves as an OpenAPI 3.1 document, made of the routes and of the tables that
+// requests are checked by.
+//
+// Thread: any.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "verifier/http/routes.h"
+
+namespace outrider {
+
+// `routes`: those that the server shows.
+std::string OpenApi(std::span<const Route> routes, const std::string& version);
+
+}  // namespace outrider

@@ -1,0 +1,38 @@
+// What the HTTP front serves, by path.
+//
+// Thread: any.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace outrider {
+
+enum class RouteKind {
+  kCompletions,
+  kChat,
+  kModels,
+  kTokenize,
+  kDetokenize,
+  kMetrics,
+  kServerVersion,
+  kOpenApi,
+  kHealth,
+};
+
+struct Route {
+  RouteKind kind = RouteKind::kHealth;
+  const char* name = "";  // in metrics
+  const char* method = "GET";
+  const char* path = "";
+  const char* summary = "";    // for openapi.json
+  bool needs_token = true;     // where the server has any
+  bool while_draining = true;  // answered then too
+};
+
+std::span<const Route> Routes();
+// nullptr: there is nothing at this path. `/v1/models/NAME` is the route of `/v1/models`.
+const Route* RouteOf(std::string_view path);
+
+}  // namespace outrider

@@ -24,6 +24,7 @@ allow(common/model common/base common/json common/math common/rules common/spec 
 allow(common/model/architectures common/base common/json common/model common/tensor)
 allow(common/text common/base common/json)
 allow(common/text/jinja common/base common/text)
+allow(common/grammar common/base common/json common/text)
 allow(common/trace common/base)
 allow(common/training common/base common/spec)
 allow(common/command_line common/base)

@@ -138,8 +138,8 @@ class Builder final : public nlohmann::json_sax<Json> {
     return &parent.back();
   }
   bool Open(Json empty) {
-    if (open_.size() == kMaxJsonDepth) {
-      return Fail("is nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
+    if (open_.size() == limits_.depth) {
+      return Fail("is nested deeper than " + std::to_string(limits_.depth) + " levels");
     }
     Json* const added = Add(std::move(empty), 1);
     if (added == nullptr) return false;
@@ -356,7 +356,24 @@ std::string JsonValue::path() const {
 }
 
 std::string JsonValue::Shown() const { return ShownJson(json()); }
-std::string JsonValue::Dump() const { return ToText(json()); }
+
+std::string JsonValue::Dump() const {
+  if (absent() || !json_->is_structured() || document_->orders.empty()) return ToText(json());
+  std::string out;
+  const auto add = [&](const std::string& name, const JsonValue& value) {
+    if (!out.empty()) out += ',';
+    out += name + value.Dump();
+    return Status();
+  };
+  if (json_->is_array()) {
+    for (size_t i = 0; i < size(); ++i) (void)add("", (*this)[i]);
+    return "[" + out + "]";
+  }
+  (void)ForEachMember([&](const std::string& name, const JsonValue& value) {
+    return add(ToText(Json(name)) + ":", value);
+  });
+  return "{" + out + "}";
+}
 
 Status JsonValue::Error(const std::string& why) const {
   return InvalidArgument(path() + ": " + why);

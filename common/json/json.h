@@ -35,6 +35,7 @@ inline constexpr size_t kMaxJsonDepth = 16;
 // the limit. Time is linear in the bytes.
 struct JsonLimits {
   size_t bytes = std::numeric_limits<size_t>::max();
+  size_t depth = kMaxJsonDepth;  // levels of arrays and objects; errors call themselves for each
   size_t values = std::numeric_limits<size_t>::max();
   // Members, strings, arrays and objects, which take up to 200 bytes each, and their text.
   size_t large_values = std::numeric_limits<size_t>::max();
@@ -107,7 +108,7 @@ class JsonValue {
   // The value for a message: numbers, booleans and the first bytes of a string as JSON, else what
   // it is ("an array").
   std::string Shown() const;
-  std::string Dump() const;  // as JSON, whole
+  std::string Dump() const;  // as JSON, whole; members in the order of ForEachMember
   // kInvalidArgument "<path>: <why>" and "<path> is <value>, must be <wanted>".
   Status Error(const std::string& why) const;
   Status Wrong(const std::string& wanted) const;
@@ -129,8 +130,7 @@ class JsonValue {
 inline constexpr size_t kMaxShownText = 64;
 
 // Parses an object. `name`: what errors about the whole text call it ("the body"). kInvalidArgument
-// for what is not well-formed JSON in UTF-8, no object, nested deeper than kMaxJsonDepth, or beyond
-// `limits`.
+// for what is not well-formed JSON in UTF-8, no object, or beyond `limits`.
 Result<JsonValue> ParseJsonObject(std::string_view text, const std::string& name,
                                   const JsonLimits& limits = {});
 // The same of a file, which all errors then name; those of common/base/input_file.h besides.

@@ -188,6 +188,21 @@ TEST(Json, WalksMembersInTheOrderOfTheTextIfAsked) {
   EXPECT_EQ(order({.text_order = true}), "bzyxac");
 }
 
+TEST(Json, DumpsMembersInTheSameOrder) {
+  const std::string text = R"({"b":{"z\n":[1,{"y":2.5,"x":null}],"é":"\""},"a":[]})";
+  EXPECT_EQ(ParseJsonObject(text, "it", {.text_order = true})->Dump(), text);
+  EXPECT_EQ(ParseJsonObject(text, "it", {.text_order = true})->operator[]("b")["z\n"].Dump(),
+            R"([1,{"y":2.5,"x":null}])");
+  EXPECT_EQ(ParseJsonObject(text, "it")->Dump(),
+            R"({"a":[],"b":{"z\n":[1,{"x":null,"y":2.5}],"é":"\""}})");
+}
+
+TEST(Json, DepthCanBeAnother) {
+  EXPECT_EQ(Refusal(Nested(3), {.depth = 3}), "the body is nested deeper than 3 levels");
+  EXPECT_TRUE(ParseJsonObject(Nested(2), "the body", {.depth = 3}).ok());
+  EXPECT_TRUE(ParseJsonObject(Nested(40), "the body", {.depth = 64}).ok());
+}
+
 TEST(Json, AValueKeepsItsDocument) {
   const JsonValue inner = Parsed(R"({"a": {"b": "text"}})")["a"]["b"];
   EXPECT_EQ(inner.text(), "text");

@@ -1,0 +1,59 @@
+// Grammars that were compiled before, by their source: requests of one application mostly bring the
+// same few.
+//
+// Thread: any; no thread waits for another's compilation, so two that ask for a new source at once
+// both compile it.
+// When full: the grammars that were asked for longest ago go. Who holds one keeps it.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/grammar/grammar_masks.h"
+
+namespace outrider::grammar {
+
+class GrammarCache {
+ public:
+  struct Limits {
+    size_t bytes = 256 << 20;  // of sources, grammars, and what their masks may come to hold
+    GrammarLimits grammar;
+    GrammarMasks::Limits masks;
+  };
+
+  GrammarCache(std::shared_ptr<const TokenTable> tokens, const Limits& limits)
+      : tokens_(std::move(tokens)), limits_(limits) {}
+
+  // The masks of the grammar of `source`, compiled now if it is not here. Errors are those of
+  // Grammar::Compile and are not kept.
+  Result<std::shared_ptr<GrammarMasks>> Get(const GrammarSource& source);
+
+  size_t size() const;
+  size_t bytes() const;
+
+ private:
+  struct Entry {
+    GrammarSource source;
+    std::shared_ptr<GrammarMasks> masks;
+    size_t bytes;
+  };
+  using Entries = std::list<Entry>;
+
+  static uint64_t HashOf(const GrammarSource& source);
+  std::shared_ptr<GrammarMasks> Find(uint64_t hash, const GrammarSource& source);
+  void Keep(uint64_t hash, Entry entry);
+  void Forget(Entries::iterator entry) OUTRIDER_REQUIRES(mu_);
+
+  const std::shared_ptr<const TokenTable> tokens_;
+  const Limits limits_;
+
+  mutable Mutex mu_;
+  Entries entries_ OUTRIDER_GUARDED_BY(mu_);  // last asked for first
+  std::unordered_map<uint64_t, Entries::iterator> by_hash_ OUTRIDER_GUARDED_BY(mu_);
+  size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace outrider::grammar

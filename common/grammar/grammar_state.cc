@@ -1,0 +1,140 @@
+#include "common/grammar/grammar_state.h"
+
+#include <atomic>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace outrider::grammar {
+namespace {
+
+// A frame that states hold: counted references, each from an item or from another frame's return.
+struct HeldFrame : Frame {
+  std::atomic<uint32_t> references{0};
+  std::vector<Return> list;  // `returns`
+};
+
+void AddReference(const Frame* frame) {
+  if (frame == nullptr) return;
+  const auto* held = static_cast<const HeldFrame*>(frame);
+  const_cast<HeldFrame*>(held)->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Without recursion: a deeply nested text has a long chain of frames.
+void DropReference(const Frame* first) {
+  std::vector<const Frame*> left = {first};
+  while (!left.empty()) {
+    const Frame* const frame = left.back();
+    left.pop_back();
+    if (frame == nullptr) continue;
+    auto* const held = const_cast<HeldFrame*>(static_cast<const HeldFrame*>(frame));
+    if (held->references.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    for (const Return& back : held->list) left.push_back(back.frame);
+    delete held;
+  }
+}
+
+// Makes frames of a Stepper into held ones.
+class FrameKeeper {
+ public:
+  const Frame* Keep(const Frame* frame) {
+    const Frame* const kept = Find(frame);
+    // New ones are filled after they are all there: they refer to each other.
+    while (filled_ < order_.size()) Fill(*order_[filled_++]);
+    AddReference(kept);
+    return kept;
+  }
+
+ private:
+  const Frame* Find(const Frame* frame) {
+    if (frame == nullptr || frame->serial == 0) return frame;
+    const auto [found, is_new] = kept_.try_emplace(frame, nullptr);
+    if (is_new) {
+      found->second = new HeldFrame;
+      order_.push_back(frame);
+    }
+    return found->second;
+  }
+  void Fill(const Frame& frame) {
+    std::vector<Return> list;
+    for (const Return* back = frame.returns; back != nullptr; back = back->next) {
+      list.push_back({back->node, back->count, Find(back->frame), nullptr});
+      AddReference(list.back().frame);
+    }
+    for (size_t i = 0; i + 1 < list.size(); ++i) list[i].next = &list[i + 1];
+    HeldFrame& held = *kept_.at(&frame);
+    held.list = std::move(list);
+    held.returns = held.list.data();
+  }
+
+  std::unordered_map<const Frame*, HeldFrame*> kept_;
+  std::vector<const Frame*> order_;
+  size_t filled_ = 0;
+};
+
+}  // namespace
+
+GrammarState::Data::~Data() {
+  for (const Item& item : items) DropReference(item.frame);
+}
+
+GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
+  Stepper stepper;
+  Stepper::Set set;
+  stepper.Start(grammar_->automaton(), set);
+  Keep(set, stepper.overflowed());
+}
+
+void GrammarState::Keep(const Stepper::Set& set, bool overflowed) {
+  const auto data = std::make_shared<Data>();
+  data->overflowed = overflowed;
+  if (!overflowed) {
+    FrameKeeper keeper;
+    data->accepting = set.ended;
+    data->items.reserve(set.items.size());
+    for (const Item& item : set.items) {
+      data->items.push_back({item.node, item.count, keeper.Keep(item.frame)});
+    }
+  }
+  data_ = data;
+}
+
+bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
+  if (bytes.empty()) return !is_dead();
+  const Automaton& automaton = grammar_->automaton();
+  const Stepper::Mark mark = stepper.mark();
+  stepper.ClearOverflow();
+  Stepper::Set sets[2];
+  std::span<const Item> items = data_->items;
+  size_t which = 0;
+  for (const char c : bytes) {
+    which = 1 - which;
+    stepper.Step(automaton, items, static_cast<uint8_t>(c), sets[which]);
+    items = sets[which].items;
+  }
+  Keep(sets[which], is_overflowed() || stepper.overflowed());
+  stepper.ClearOverflow();
+  stepper.GiveBack(mark);
+  return !is_dead();
+}
+
+std::string ForcedBytes(GrammarState state, size_t most, Stepper& stepper) {
+  std::string out;
+  while (out.size() < most && !state.is_accepting()) {
+    std::optional<uint8_t> only;
+    for (const Item& item : state.items()) {
+      for (const ByteEdge& edge : state.grammar().automaton().byte_edges(item.node)) {
+        if (edge.low != edge.high || (only && *only != edge.low)) return out;
+        only = edge.low;
+      }
+    }
+    if (!only) return out;
+    const char byte = static_cast<char>(*only);
+    if (!state.Advance({&byte, 1}, stepper)) return out;
+    out += byte;
+  }
+  return out;
+}
+
+}  // namespace outrider::grammar

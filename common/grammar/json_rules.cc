@@ -1,0 +1,212 @@
+#include "common/grammar/json_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/text/utf8.h"
+
+namespace outrider::grammar {
+namespace {
+
+constexpr char kHex[] = "0123456789abcdef";
+
+// How an escape writes `c`, without its \; "" if it needs none.
+std::string EscapeOf(char32_t c) {
+  switch (c) {
+    case '"': return "\"";
+    case '\\': return "\\";
+    case '\b': return "b";
+    case '\f': return "f";
+    case '\n': return "n";
+    case '\r': return "r";
+    case '\t': return "t";
+    default: break;
+  }
+  if (c >= 0x20) return "";
+  return std::string("u00") + kHex[c >> 4] + kHex[c & 15];
+}
+
+// Characters that a string holds as they are.
+CodePointSet PlainCharacters() {
+  CodePointSet special = CodePointSet::Of(0, 0x1F);
+  special.Add('"', '"');
+  special.Add('\\', '\\');
+  return special.Complement();
+}
+
+ExprId HexDigits(RuleSet& rules, std::string_view first, int more) {
+  CodePointSet any = CodePointSet::Of('0', '9');
+  any.Add('a', 'f');
+  any.Add('A', 'F');
+  CodePointSet begin;
+  for (const char c : first) begin.Add(static_cast<char32_t>(c), static_cast<char32_t>(c));
+  std::vector<ExprId> parts = {rules.Characters(begin)};
+  for (int i = 0; i < more; ++i) parts.push_back(rules.Characters(any));
+  return rules.Sequence(std::move(parts));
+}
+
+// Names that agree in what comes before `at`: the sorted ones from `begin` to `end`. `rest`: what
+// may follow where a text differs from all of them.
+ExprId OtherThan(RuleSet& rules, const std::vector<std::string>& names, size_t begin, size_t end,
+                 size_t at, ExprId rest) {
+  std::vector<ExprId> ways;
+  CodePointSet others = PlainCharacters();
+  if (names[begin].size() != at) {
+    ways.push_back(rules.Empty());
+  } else {
+    while (begin < end && names[begin].size() == at) ++begin;
+  }
+  while (begin < end && rules.status().ok()) {
+    const Utf8Character next = FirstCharacter(std::string_view(names[begin]).substr(at));
+    const std::string_view bytes = std::string_view(names[begin]).substr(at, next.size);
+    size_t last = begin;
+    while (last < end && std::string_view(names[last]).substr(at, next.size) == bytes) ++last;
+    others = others.Without(CodePointSet::Of(next.code, next.code));
+    if (EscapeOf(next.code).empty()) {  // one with an escape is no name without escapes
+      ways.push_back(rules.Sequence(
+          {rules.Bytes(bytes), OtherThan(rules, names, begin, last, at + next.size, rest)}));
+    }
+    begin = last;
+  }
+  ways.push_back(rules.Sequence({rules.Characters(others), rest}));
+  return rules.Choice(std::move(ways));
+}
+
+}  // namespace
+
+std::string QuoteJson(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const std::string escape = EscapeOf(static_cast<unsigned char>(c));
+    out += escape.empty() ? std::string(1, c) : "\\" + escape;
+  }
+  return out + "\"";
+}
+
+template <class Make>
+ExprId JsonRules::Once(std::optional<RuleId>& id, const char* name, Make make) {
+  if (!id) {
+    id = rules_.DeclareRule(name);
+    rules_.SetBody(*id, make());
+  }
+  return rules_.Ref(*id);
+}
+
+ExprId JsonRules::Comma() {
+  return rules_.Sequence({rules_.Bytes(","), rules_.Optional(rules_.Bytes(" "))});
+}
+
+ExprId JsonRules::Colon() {
+  return rules_.Sequence({rules_.Bytes(":"), rules_.Optional(rules_.Bytes(" "))});
+}
+
+ExprId JsonRules::Character() {
+  CodePointSet simple;
+  for (const char c : std::string_view("\"\\/bfnrt"))
+    simple.Add(static_cast<char32_t>(c), static_cast<char32_t>(c));
+  const ExprId no_surrogate = rules_.Choice(
+      {HexDigits(rules_, "0123456789abcefABCEF", 3),
+       rules_.Sequence({HexDigits(rules_, "dD", 0), HexDigits(rules_, "01234567", 2)})});
+  const ExprId pair = rules_.Sequence({HexDigits(rules_, "dD", 0), HexDigits(rules_, "89abAB", 2),
+                                       rules_.Bytes("\\u"), HexDigits(rules_, "dD", 0),
+                                       HexDigits(rules_, "cdefCDEF", 2)});
+  const ExprId code = rules_.Sequence({rules_.Bytes("u"), rules_.Choice({no_surrogate, pair})});
+  const ExprId escape =
+      rules_.Sequence({rules_.Bytes("\\"), rules_.Choice({rules_.Characters(simple), code})});
+  return rules_.Choice({rules_.Characters(PlainCharacters()), escape});
+}
+
+ExprId JsonRules::CharacterOf(RuleSet& rules, const CodePointSet& set) {
+  const CodePointSet plain = PlainCharacters();
+  std::vector<ExprId> ways = {rules.Characters(set.Without(plain.Complement()))};
+  for (const CodePointRange& range : set.Without(plain).Ranges()) {
+    for (char32_t c = range.low; c <= range.high; ++c) {
+      ways.push_back(rules.Bytes("\\" + EscapeOf(c)));
+    }
+  }
+  return rules.Choice(std::move(ways));
+}
+
+ExprId JsonRules::Quoted(ExprId content) {
+  return rules_.Sequence({rules_.Bytes("\""), content, rules_.Bytes("\"")});
+}
+
+ExprId JsonRules::String() {
+  return Once(string_, "string", [&] { return Quoted(rules_.Repeat(Character(), 0, kUnbounded)); });
+}
+
+ExprId JsonRules::Integer() {
+  return Once(integer_, "integer", [&] {
+    const ExprId digit = rules_.Characters(CodePointSet::Of('0', '9'));
+    const ExprId positive = rules_.Sequence(
+        {rules_.Characters(CodePointSet::Of('1', '9')), rules_.Repeat(digit, 0, kUnbounded)});
+    return rules_.Choice(
+        {rules_.Bytes("0"), rules_.Sequence({rules_.Optional(rules_.Bytes("-")), positive})});
+  });
+}
+
+ExprId JsonRules::Number() {
+  return Once(number_, "number", [&] {
+    const ExprId digit = rules_.Characters(CodePointSet::Of('0', '9'));
+    const ExprId whole = rules_.Choice(
+        {rules_.Bytes("0"), rules_.Sequence({rules_.Characters(CodePointSet::Of('1', '9')),
+                                             rules_.Repeat(digit, 0, kUnbounded)})});
+    const ExprId fraction =
+        rules_.Sequence({rules_.Bytes("."), rules_.Repeat(digit, 1, kUnbounded)});
+    CodePointSet e = CodePointSet::Of('e', 'e'), sign = CodePointSet::Of('+', '+');
+    e.Add('E', 'E');
+    sign.Add('-', '-');
+    // Two digits: more would leave the range of a double.
+    const ExprId exponent =
+        rules_.Sequence({rules_.Characters(e), rules_.Optional(rules_.Characters(sign)),
+                         rules_.Repeat(digit, 1, 2)});
+    return rules_.Sequence({rules_.Optional(rules_.Bytes("-")), whole, rules_.Optional(fraction),
+                            rules_.Optional(exponent)});
+  });
+}
+
+ExprId JsonRules::Boolean() { return rules_.Choice({rules_.Bytes("true"), rules_.Bytes("false")}); }
+
+ExprId JsonRules::InBrackets(ExprId items) {
+  return rules_.Sequence({rules_.Bytes("["), items, rules_.Bytes("]")});
+}
+
+ExprId JsonRules::InBraces(ExprId members) {
+  return rules_.Sequence({rules_.Bytes("{"), members, rules_.Bytes("}")});
+}
+
+ExprId JsonRules::List(ExprId item, int min, int max) {
+  if (max == 0) return rules_.Empty();
+  const ExprId shared = rules_.Shared(item);
+  const ExprId more = rules_.Repeat(rules_.Sequence({Comma(), shared}), std::max(min - 1, 0),
+                                    max == kUnbounded ? kUnbounded : max - 1);
+  const ExprId list = rules_.Sequence({shared, more});
+  return min == 0 ? rules_.Optional(list) : list;
+}
+
+ExprId JsonRules::Value() {
+  // Object and Array refer to it while it is made.
+  return Once(value_, "value", [&] {
+    return rules_.Choice({Object(), Array(), String(), Number(), Boolean(), Null()});
+  });
+}
+
+ExprId JsonRules::Object() {
+  return Once(object_, "object", [&] {
+    return InBraces(List(rules_.Sequence({String(), Colon(), Value()}), 0, kUnbounded));
+  });
+}
+
+ExprId JsonRules::Array() {
+  return Once(array_, "array", [&] { return InBrackets(List(Value(), 0, kUnbounded)); });
+}
+
+ExprId JsonRules::KeyOtherThan(const std::vector<std::string>& names) {
+  if (names.empty()) return String();
+  std::vector<std::string> sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  const ExprId rest = rules_.Repeat(rules_.Characters(PlainCharacters()), 0, kUnbounded);
+  return Quoted(OtherThan(rules_, sorted, 0, sorted.size(), 0, rest));
+}
+
+}  // namespace outrider::grammar

@@ -1,0 +1,217 @@
+#include "common/grammar/json_schema.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/printable.h"
+#include "common/grammar/schema_reader.h"
+
+namespace outrider::grammar {
+namespace {
+
+constexpr size_t kMaxAlternatives = 64;  // of oneOf: each is compared with each
+
+}  // namespace
+
+Result<RuleId> SchemaReader::Read() {
+  const RuleId id = RuleOf("#", root_);
+  // Rules are read one by one, so that references do not nest.
+  while (!pending_.empty()) {
+    const auto [rule, schema] = pending_.front();
+    pending_.pop_front();
+    OUTRIDER_ASSIGN(const ExprId body, ReadSchema(schema));
+    rules_.SetBody(rule, body);
+    OUTRIDER_TRY(rules_.status());
+  }
+  return id;
+}
+
+RuleId SchemaReader::RuleOf(const std::string& pointer, const JsonValue& schema) {
+  const auto [found, is_new] = refs_.try_emplace(pointer, 0);
+  if (is_new) {
+    found->second = rules_.DeclareRule(Printable(pointer));
+    pending_.emplace_back(found->second, schema);
+  }
+  return found->second;
+}
+
+Result<ExprId> SchemaReader::ReadSchema(const JsonValue& schema) {
+  OUTRIDER_TRY(rules_.status());
+  if (schema.is_bool()) {
+    if (schema.Bool().value()) return json_.Value();
+    return schema.Error("false allows nothing");
+  }
+  OUTRIDER_TRY(schema.MustBeObject());
+  if (!schema["$ref"].absent()) return ReadRef(schema);
+  if (!schema["const"].absent() || !schema["enum"].absent()) return ReadConstants(schema);
+  if (!schema["anyOf"].absent()) return ReadChoice(schema, "anyOf");
+  if (!schema["oneOf"].absent()) return ReadChoice(schema, "oneOf");
+  if (!schema["allOf"].absent()) return ReadAllOf(schema);
+  return ReadTypes(schema);
+}
+
+Result<ExprId> SchemaReader::ReadRef(const JsonValue& schema) {
+  OUTRIDER_TRY(CheckKeywords(schema, {"$ref"}, "is not supported beside $ref"));
+  OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"]));
+  return rules_.Ref(RuleOf(schema["$ref"].text(), target));
+}
+
+Result<ExprId> SchemaReader::ReadConstants(const JsonValue& schema) {
+  const bool is_const = !schema["const"].absent();
+  const std::string name = is_const ? "const" : "enum";
+  OUTRIDER_TRY(CheckKeywords(schema, {name, "type"}, "is not supported beside " + name));
+  std::vector<SchemaType> types;
+  if (!schema["type"].absent()) {
+    OUTRIDER_ASSIGN(types, TypesOf(schema));
+  }
+  std::vector<ExprId> ways;
+  const auto add = [&](const JsonValue& value) -> Status {
+    if (!HasType(value, types)) return Status();
+    OUTRIDER_ASSIGN(const ExprId way, WriteValue(value));
+    ways.push_back(way);
+    return rules_.status();
+  };
+  if (is_const) {
+    OUTRIDER_TRY(add(schema["const"]));
+  } else {
+    OUTRIDER_TRY(schema["enum"].MustBeArray());
+    for (size_t i = 0; i < schema["enum"].size(); ++i) OUTRIDER_TRY(add(schema["enum"][i]));
+  }
+  if (ways.empty()) return schema[name].Error("holds no value of the type");
+  return rules_.Choice(std::move(ways));
+}
+
+bool SchemaReader::HasType(const JsonValue& value, const std::vector<SchemaType>& types) {
+  if (types.empty()) return true;
+  return std::any_of(types.begin(), types.end(), [&](SchemaType type) {
+    switch (type) {
+      case SchemaType::kNull: return value.is_null();
+      case SchemaType::kBoolean: return value.is_bool();
+      case SchemaType::kString: return value.is_string();
+      case SchemaType::kNumber: return value.is_number();
+      case SchemaType::kInteger: return value.is_integer();
+      case SchemaType::kObject: return value.is_object();
+      case SchemaType::kArray: return value.is_array();
+      case SchemaType::kAny: return true;
+    }
+    return false;
+  });
+}
+
+Result<ExprId> SchemaReader::WriteValue(const JsonValue& value) {
+  if (value.is_string()) return rules_.Bytes(QuoteJson(value.text()));
+  if (value.is_number() && !value.is_integer() && !value.Number(-9e15, 9e15).ok()) {
+    return value.Error("integers of more than 64 bits and numbers beyond 9e15 are not supported");
+  }
+  if (!value.is_array() && !value.is_object()) return rules_.Bytes(value.Dump());
+  std::vector<ExprId> parts;
+  const auto add = [&](const std::string& key, const JsonValue& item) -> Status {
+    if (!parts.empty()) parts.push_back(json_.Comma());
+    if (!key.empty()) parts.insert(parts.end(), {rules_.Bytes(key), json_.Colon()});
+    OUTRIDER_ASSIGN(const ExprId part, WriteValue(item));
+    parts.push_back(part);
+    return rules_.status();
+  };
+  for (size_t i = 0; value.is_array() && i < value.size(); ++i) OUTRIDER_TRY(add("", value[i]));
+  OUTRIDER_TRY(value.ForEachMember(
+      [&](const std::string& name, const JsonValue& item) { return add(QuoteJson(name), item); }));
+  const ExprId inner = rules_.Sequence(std::move(parts));
+  return value.is_array() ? json_.InBrackets(inner) : json_.InBraces(inner);
+}
+
+Result<ExprId> SchemaReader::ReadChoice(const JsonValue& schema, const std::string& name) {
+  OUTRIDER_TRY(CheckKeywords(schema, {name}, "is not supported beside " + name));
+  const JsonValue alternatives = schema[name];
+  OUTRIDER_TRY(alternatives.MustBeArray());
+  if (alternatives.size() == 0) return alternatives.Wrong("some schemas");
+  if (name == "oneOf") OUTRIDER_TRY(CheckDisjoint(alternatives));
+  std::vector<ExprId> ways;
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    OUTRIDER_ASSIGN(const ExprId way, ReadSchema(alternatives[i]));
+    ways.push_back(way);
+  }
+  return rules_.Choice(std::move(ways));
+}
+
+Status SchemaReader::CheckDisjoint(const JsonValue& alternatives) {
+  if (alternatives.size() > kMaxAlternatives) {
+    return alternatives.Error("has more than " + std::to_string(kMaxAlternatives) +
+                              " alternatives");
+  }
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      OUTRIDER_ASSIGN(const bool disjoint, AreDisjoint(root_, alternatives[j], alternatives[i]));
+      if (!disjoint) {
+        return alternatives[i].Error("a value may be valid for this and for alternative " +
+                                     std::to_string(j) +
+                                     " too; tell them apart by type or by a constant in a "
+                                     "required property, or use anyOf");
+      }
+    }
+  }
+  return Status();
+}
+
+Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {
+  OUTRIDER_TRY(schema["allOf"].MustBeArray());
+  if (schema["allOf"].size() == 1 && CheckKeywords(schema, {"allOf"}, "stands beside it").ok()) {
+    return ReadSchema(schema["allOf"][0]);
+  }
+  ObjectParts parts;
+  OUTRIDER_TRY(Collect(schema, parts, 0));
+  return WriteObject(schema, parts);
+}
+
+Result<ExprId> SchemaReader::ReadTypes(const JsonValue& schema) {
+  OUTRIDER_ASSIGN(std::vector<SchemaType> types, TypesOf(schema));
+  std::set<std::string_view> allowed = {"type"};
+  for (const SchemaType type : types) {
+    allowed.insert(KeywordsOf(type).begin(), KeywordsOf(type).end());
+  }
+  OUTRIDER_TRY(CheckKeywords(schema, allowed, "has no effect on the type"));
+  if (types.empty()) return json_.Value();
+  std::vector<ExprId> ways;
+  for (const SchemaType type : types) {
+    OUTRIDER_ASSIGN(const ExprId way, ReadType(schema, type));
+    ways.push_back(way);
+  }
+  return rules_.Choice(std::move(ways));
+}
+
+Result<ExprId> SchemaReader::ReadType(const JsonValue& schema, SchemaType type) {
+  switch (type) {
+    case SchemaType::kNull: return json_.Null();
+    case SchemaType::kBoolean: return json_.Boolean();
+    case SchemaType::kString: return ReadString(schema);
+    case SchemaType::kNumber: return ReadNumber(schema, /*is_integer=*/false);
+    case SchemaType::kInteger: return ReadNumber(schema, /*is_integer=*/true);
+    case SchemaType::kArray: return ReadArray(schema);
+    case SchemaType::kObject: {
+      ObjectParts parts;
+      OUTRIDER_TRY(Collect(schema, parts, 0));
+      return WriteObject(schema, parts);
+    }
+    case SchemaType::kAny: break;
+  }
+  return json_.Value();
+}
+
+Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules) {
+  OUTRIDER_ASSIGN(const JsonValue root,
+                  ParseJsonObject(schema, "the schema",
+                                  {.bytes = rules.limits().source_bytes,
+                                   .depth = static_cast<size_t>(rules.limits().nesting),
+                                   .text_order = true}));
+  return SchemaReader(root, rules).Read();
+}
+
+RuleId AnyJsonObject(RuleSet& rules) {
+  const RuleId root = rules.DeclareRule("root");
+  rules.SetBody(root, JsonRules(rules).Object());
+  return root;
+}
+
+}  // namespace outrider::grammar

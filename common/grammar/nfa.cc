@@ -1,0 +1,279 @@
+#include "common/grammar/nfa.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace outrider::grammar {
+
+Nfa::Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget)
+    : rules_(rules), nullable_(nullable), budget_(budget) {}
+
+Nfa::State Nfa::NewNode() {
+  budget_.Spend(1);
+  nodes_.emplace_back();
+  return static_cast<State>(nodes_.size() - 1);
+}
+
+void Nfa::Build(ExprId body) {
+  const State start = NewNode();
+  end_ = Add(body, start);
+}
+
+Nfa::State Nfa::AddCharacters(const std::vector<CodePointRange>& ranges, State from) {
+  const State end = NewNode();
+  // Sequences share their ends.
+  std::map<std::tuple<uint8_t, uint8_t, State>, State> ends;
+  for (const CodePointRange& range : ranges) {
+    for (const std::vector<ByteRange>& sequence : Utf8Ranges(range)) {
+      State next = end;
+      for (size_t i = sequence.size() - 1; i > 0; --i) {
+        const auto [found, is_new] =
+            ends.try_emplace({sequence[i].low, sequence[i].high, next}, State{0});
+        if (is_new) {
+          found->second = NewNode();
+          nodes_[found->second].bytes.push_back({sequence[i].low, sequence[i].high, next});
+        }
+        next = found->second;
+      }
+      nodes_[from].bytes.push_back({sequence[0].low, sequence[0].high, next});
+      budget_.Spend(1);
+    }
+  }
+  return end;
+}
+
+Nfa::State Nfa::AddCall(RuleId rule, bool may_be_empty, State from) {
+  const State end = NewNode();
+  nodes_[from].calls.push_back({static_cast<uint32_t>(rule), end});
+  if (may_be_empty) AddEmpty(from, end);
+  return end;
+}
+
+Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
+  const ExprId part = expr.parts[0];
+  const auto index = static_cast<size_t>(part);
+  const int min = nullable_[index] ? 0 : expr.min;  // an empty one can stand for those that lack
+  State at = from;
+  if (expr.max == 0) return at;
+  const int max = expr.max;
+  if (IsCounted(rules_.exprs()[index].size, expr.min, max)) {
+    return AddCall(rules_.CountedRule(part, std::max(min, 1), max), min == 0, at);
+  }
+  for (int i = 0; i < min && !budget_.spent(); ++i) at = Add(part, at);
+  const State end = NewNode();
+  if (max == kUnbounded) {
+    const State loop = NewNode();
+    AddEmpty(at, loop);
+    AddEmpty(Add(part, loop), loop);
+    AddEmpty(loop, end);
+    return end;
+  }
+  for (int i = min; i < max && !budget_.spent(); ++i) {
+    AddEmpty(at, end);
+    at = Add(part, at);
+  }
+  AddEmpty(at, end);
+  return end;
+}
+
+// `next`: the state in which field i or a later one must come, its separator has been read.
+// `after`: the one in which the fields before i are done, some of them written.
+Nfa::State Nfa::AddFields(const Expr& expr, State from) {
+  const ExprId separator = expr.parts.back();
+  const bool has_rest = expr.max == kUnbounded;
+  const size_t count = expr.required.size();
+  const bool all_optional =
+      std::find(expr.required.begin(), expr.required.end(), true) == expr.required.end();
+  const State end = NewNode();
+  if (all_optional) AddEmpty(from, end);
+  State next = NewNode();
+  AddEmpty(from, next);
+  State after = NewNode();  // unreachable before the first field
+  for (size_t i = 0; i < count && !budget_.spent(); ++i) {
+    const State next_after = NewNode();
+    const State next_next = NewNode();
+    AddEmpty(Add(expr.parts[i], next), next_after);
+    AddEmpty(Add(separator, after), next);
+    if (!expr.required[i]) {
+      AddEmpty(next, next_next);
+      AddEmpty(after, next_after);
+    }
+    next = next_next;
+    after = next_after;
+  }
+  if (has_rest) {
+    AddEmpty(Add(separator, after), next);
+    AddEmpty(Add(expr.parts[count], next), after);
+  }
+  AddEmpty(after, end);
+  return end;
+}
+
+Nfa::State Nfa::Add(ExprId id, State from) {
+  if (budget_.spent()) return from;
+  const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
+  State at = from;
+  switch (expr.kind) {
+    case Expr::Kind::kBytes:
+      for (const char c : expr.bytes) {
+        const State next = NewNode();
+        nodes_[at].bytes.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c), next});
+        at = next;
+      }
+      return at;
+    case Expr::Kind::kCharacters: return AddCharacters(expr.characters, from);
+    case Expr::Kind::kSequence:
+      for (const ExprId part : expr.parts) at = Add(part, at);
+      return at;
+    case Expr::Kind::kChoice: {
+      const State end = NewNode();
+      for (const ExprId part : expr.parts) AddEmpty(Add(part, from), end);
+      return end;
+    }
+    case Expr::Kind::kRepeat: return AddRepeat(expr, from);
+    case Expr::Kind::kRule: return AddCall(expr.rule, nullable_[static_cast<size_t>(id)], from);
+    case Expr::Kind::kFields: return AddFields(expr, from);
+  }
+  return from;
+}
+
+Nfa::StateSet Nfa::Closure(const StateSet& states) {
+  stamps_.resize(nodes_.size(), 0);
+  ++stamp_;
+  StateSet stack = states, out;
+  for (const State state : stack) stamps_[state] = stamp_;
+  while (!stack.empty()) {
+    const State state = stack.back();
+    stack.pop_back();
+    const Node& node = nodes_[state];
+    if (!budget_.Spend(1 + static_cast<int64_t>(node.empty.size()))) return {};
+    if (state == end_ || !node.bytes.empty() || !node.calls.empty()) out.push_back(state);
+    for (const State next : node.empty) {
+      if (stamps_[next] == stamp_) continue;
+      stamps_[next] = stamp_;
+      stack.push_back(next);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool Nfa::Accepts(const StateSet& closure) const {
+  return std::binary_search(closure.begin(), closure.end(), end_);
+}
+
+uint32_t Nfa::Intern(StateSet set) {
+  const auto [found, is_new] =
+      ids_.try_emplace(std::move(set), static_cast<uint32_t>(sets_.size()));
+  if (is_new) sets_.push_back(&found->first);
+  return found->second;
+}
+
+uint32_t Nfa::Target(StateSet states) {
+  std::sort(states.begin(), states.end());
+  states.erase(std::unique(states.begin(), states.end()), states.end());
+  return Intern(Closure(states));
+}
+
+// Cuts the bytes where an edge begins or ends: between two cuts the targets are the same.
+void Nfa::MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out) {
+  std::vector<int> cuts;
+  for (const ByteEdge& edge : edges) {
+    cuts.push_back(edge.low);
+    cuts.push_back(edge.high + 1);
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::sort(edges.begin(), edges.end(),
+            [](const ByteEdge& a, const ByteEdge& b) { return a.low < b.low; });
+  size_t begun = 0;
+  std::vector<ByteEdge> open;
+  for (size_t cut = 0; cut + 1 < cuts.size(); ++cut) {
+    while (begun < edges.size() && edges[begun].low <= cuts[cut]) open.push_back(edges[begun++]);
+    std::erase_if(open, [&](const ByteEdge& edge) { return edge.high < cuts[cut]; });
+    if (open.empty()) continue;
+    if (!budget_.Spend(static_cast<int64_t>(open.size()))) return;
+    StateSet targets;
+    for (const ByteEdge& edge : open) targets.push_back(edge.target);
+    const uint32_t target = Target(std::move(targets));
+    const auto low = static_cast<uint8_t>(cuts[cut]);
+    const auto high = static_cast<uint8_t>(cuts[cut + 1] - 1);
+    if (!out.empty() && out.back().target == target && out.back().high + 1 == low) {
+      out.back().high = high;
+    } else {
+      out.push_back({low, high, target});
+    }
+  }
+}
+
+bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
+  const int64_t reserve = budget_.left() / 4 * 3;  // for the other rules
+  Intern(Closure({0}));
+  for (uint32_t id = 0; id < sets_.size(); ++id) {
+    if (sets_.size() > max_nodes || budget_.left() < reserve) return false;
+    const StateSet& set = *sets_[id];
+    RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(set)};
+    std::vector<ByteEdge> edges;
+    std::map<uint32_t, StateSet> calls;
+    for (const State state : set) {
+      edges.insert(edges.end(), nodes_[state].bytes.begin(), nodes_[state].bytes.end());
+      for (const CallEdge& call : nodes_[state].calls) calls[call.rule].push_back(call.target);
+    }
+    MergeByteEdges(std::move(edges), node.bytes);
+    for (auto& [rule, targets] : calls) node.calls.push_back({rule, Target(std::move(targets))});
+    out.push_back(std::move(node));
+  }
+  return !budget_.spent();
+}
+
+// One node for each state that an edge leads to, with the edges of all that empty edges reach.
+std::vector<RuleNode> Nfa::KeepStates() {
+  std::vector<RuleNode> out;
+  std::vector<uint32_t> ids(nodes_.size(), UINT32_MAX);
+  std::vector<State> order;
+  const auto id_of = [&](State state) {
+    if (ids[state] == UINT32_MAX) {
+      ids[state] = static_cast<uint32_t>(order.size());
+      order.push_back(state);
+    }
+    return ids[state];
+  };
+  id_of(0);
+  for (size_t at = 0; at < order.size() && !budget_.spent(); ++at) {
+    const StateSet closure = Closure({order[at]});
+    RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(closure)};
+    for (const State state : closure) {
+      for (const ByteEdge& edge : nodes_[state].bytes) {
+        node.bytes.push_back({edge.low, edge.high, id_of(edge.target)});
+      }
+      for (const CallEdge& call : nodes_[state].calls) {
+        node.calls.push_back({call.rule, id_of(call.target)});
+      }
+    }
+    budget_.Spend(static_cast<int64_t>(node.bytes.size() + node.calls.size()));
+    std::sort(node.bytes.begin(), node.bytes.end(),
+              [](const ByteEdge& a, const ByteEdge& b) { return a.low < b.low; });
+    out.push_back(std::move(node));
+  }
+  return out;
+}
+
+std::vector<RuleNode> Nfa::Compile(bool needs_text) {
+  std::vector<RuleNode> out;
+  const size_t max_nodes = 1024 + 16 * nodes_.size();
+  if (!Determinize(max_nodes, out)) out = KeepStates();
+  if (budget_.spent()) return {};
+  if (needs_text && out[0].accepts) {
+    // A start of its own, to which nothing comes back.
+    const auto copy = static_cast<uint32_t>(out.size());
+    out.push_back(out[0]);
+    for (RuleNode& node : out) {
+      for (ByteEdge& edge : node.bytes) edge.target = edge.target == 0 ? copy : edge.target;
+      for (CallEdge& call : node.calls) call.target = call.target == 0 ? copy : call.target;
+    }
+    out[0].accepts = false;
+  }
+  return out;
+}
+
+}  // namespace outrider::grammar

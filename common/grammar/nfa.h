@@ -1,0 +1,76 @@
+// The nondeterministic automaton of one rule (Thompson's construction), and the deterministic one
+// of it (subset construction), in which calls of rules are letters as bytes are.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/grammar/automaton.h"
+#include "common/grammar/limits.h"
+#include "common/grammar/rule_set.h"
+
+namespace outrider::grammar {
+
+// Nodes of one rule, whose edges go to each other; node 0 is the start.
+struct RuleNode {
+  std::vector<ByteEdge> bytes;
+  std::vector<CallEdge> calls;
+  bool accepts = false;
+};
+
+class Nfa {
+ public:
+  // Builds the automaton of `body`. Repetitions with many copies become counted rules of `rules`.
+  // `nullable`: which expressions match the empty text. Stops early when the budget is spent.
+  Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget);
+  void Build(ExprId body);
+
+  // Without empty edges and deterministic in bytes and calls, where that takes no more than some
+  // times as many nodes as this one; else only without empty edges. `needs_text`: no empty match,
+  // even if the body has one. Nothing if the budget is spent.
+  std::vector<RuleNode> Compile(bool needs_text);
+
+ private:
+  using State = uint32_t;
+  using StateSet = std::vector<State>;  // ascending
+  struct Node {
+    std::vector<ByteEdge> bytes;
+    std::vector<CallEdge> calls;
+    std::vector<State> empty;
+  };
+
+  State NewNode();
+  void AddEmpty(State from, State to) { nodes_[from].empty.push_back(to); }
+  // Adds what `expr` matches after `from`; returns the state after it.
+  State Add(ExprId expr, State from);
+  State AddCharacters(const std::vector<CodePointRange>& ranges, State from);
+  State AddRepeat(const Expr& expr, State from);
+  State AddFields(const Expr& expr, State from);
+  State AddCall(RuleId rule, bool may_be_empty, State from);
+
+  // All states that empty edges reach from these; only those that have other edges, or end it.
+  StateSet Closure(const StateSet& states);
+  bool Accepts(const StateSet& closure) const;
+  // False: it takes more than `max_nodes` nodes, or the budget is spent.
+  bool Determinize(size_t max_nodes, std::vector<RuleNode>& out);
+  void MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out);
+  std::vector<RuleNode> KeepStates();
+  uint32_t Intern(StateSet set);
+  uint32_t Target(StateSet states);
+
+  RuleSet& rules_;
+  const std::vector<bool>& nullable_;
+  StepBudget& budget_;
+  std::vector<Node> nodes_;
+  State end_ = 0;
+  std::vector<uint32_t> stamps_;  // of the closure that saw a state last
+  uint32_t stamp_ = 0;
+  std::map<StateSet, uint32_t> ids_;
+  std::vector<const StateSet*> sets_;  // by id
+};
+
+}  // namespace outrider::grammar

@@ -1,0 +1,89 @@
+#include "common/grammar/node_mask.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrider::grammar {
+
+void TrieWalker::Reserve(size_t depth) {
+  if (sets_.size() > depth) return;
+  sets_.resize(depth + 1);
+  marks_.resize(depth + 1);
+  num_exits_.resize(depth + 1);
+}
+
+const Stepper::Set& TrieWalker::StepTo(const Automaton& automaton, const ByteTrie::Node& node,
+                                       Stepper& stepper) {
+  const size_t depth = node.depth;
+  Reserve(depth + 1);
+  stepper.GiveBack(marks_[depth]);
+  stepper.Step(automaton, sets_[depth - 1].items, node.byte, sets_[depth]);
+  marks_[depth + 1] = stepper.mark();
+  return sets_[depth];
+}
+
+NodeMask TrieWalker::MakeNodeMask(const Automaton& automaton, const TokenTable& tokens,
+                                  const Item& item, Stepper& stepper) {
+  const Stepper::Mark mark = stepper.mark();
+  stepper.ClearOverflow();
+  Reserve(1);
+  sets_[0].Clear();
+  sets_[0].items.push_back(item);
+  marks_[1] = mark;
+  num_exits_[0] = 0;
+  exits_.clear();
+  const ByteSet& follow = automaton.rules()[automaton.node(item.node).rule].follow;
+  const ByteTrie& trie = tokens.trie();
+  NodeMask out;
+  std::vector<std::pair<std::string_view, TokenId>> rests;
+  for (uint32_t at = 1; at < trie.num_nodes();) {
+    const ByteTrie::Node& node = trie.node(at);
+    const size_t depth = node.depth;
+    exits_.resize(num_exits_[depth - 1]);
+    if (sets_[depth - 1].ended && follow.test(node.byte)) exits_.push_back(depth - 1);
+    const Stepper::Set& set = StepTo(automaton, node, stepper);
+    num_exits_[depth] = exits_.size();
+    if (set.empty() && exits_.empty()) {
+      at = node.end;
+      continue;
+    }
+    for (const TokenId id : trie.ids(at)) {
+      if (!set.empty()) {
+        out.ids.push_back(id);
+        continue;
+      }
+      for (const size_t exit : exits_) rests.emplace_back(tokens.Bytes(id).substr(exit), id);
+    }
+    ++at;
+  }
+  out.overflowed = stepper.overflowed();
+  stepper.ClearOverflow();
+  stepper.GiveBack(mark);
+  out.rests = ByteTrie(std::move(rests));
+  if (out.ids.size() > tokens.mask_words() / 2) {
+    out.bits.assign(tokens.mask_words(), 0);
+    for (const TokenId id : out.ids) SetBit(out.bits, id);
+    out.ids = {};
+  }
+  out.ids.shrink_to_fit();
+  return out;
+}
+
+void TrieWalker::AllowRests(const Automaton& automaton, const ByteTrie& trie, const Frame& frame,
+                            Stepper& stepper, std::span<MaskWord> mask) {
+  const Stepper::Mark mark = stepper.mark();
+  Reserve(1);
+  stepper.Resume(automaton, frame, sets_[0]);
+  marks_[1] = stepper.mark();
+  for (uint32_t at = 1; at < trie.num_nodes();) {
+    if (StepTo(automaton, trie.node(at), stepper).empty()) {
+      at = trie.node(at).end;
+      continue;
+    }
+    for (const TokenId id : trie.ids(at)) SetBit(mask, id);
+    ++at;
+  }
+  stepper.GiveBack(mark);
+}
+
+}  // namespace outrider::grammar

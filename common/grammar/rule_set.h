@@ -1,0 +1,110 @@
+// What every source of a grammar becomes first: rules, each an expression over bytes, characters
+// and other rules. Sources build it (regex.h, gbnf.h, json_schema.h), the compiler reads it
+// (automaton_builder.h).
+//
+// Beyond a limit the set stops growing, and status() says which limit it was: a source adds its
+// parts and asks once, at its end.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/grammar/code_points.h"
+#include "common/grammar/limits.h"
+
+namespace outrider::grammar {
+
+using ExprId = int32_t;  // parts have smaller ids than what they are part of
+using RuleId = int32_t;
+
+inline constexpr int kUnbounded = -1;
+inline constexpr ExprId kNoExpr = -1;
+
+struct Expr {
+  enum class Kind : uint8_t {
+    kBytes,       // `bytes`; none: the empty text
+    kCharacters,  // one of `characters`, in UTF-8
+    kSequence,    // `parts`
+    kChoice,      // one of `parts`; none of them: matches nothing
+    kRepeat,      // parts[0], `min` to `max` times (kUnbounded)
+    kRule,        // what `rule` matches
+    kFields,      // see RuleSet::Fields
+  };
+  Kind kind = Kind::kBytes;
+  int min = 0, max = 0;
+  RuleId rule = 0;
+  int depth = 1;     // levels of parts
+  int64_t size = 1;  // about how many states of an automaton it takes
+  std::string bytes;
+  std::vector<CodePointRange> characters;
+  std::vector<ExprId> parts;
+  std::vector<bool> required;  // of kFields
+};
+
+struct Rule {
+  std::string name;  // for messages
+  ExprId body = kNoExpr;
+  // A counted rule matches its body so many times, none of them empty. 0: it is not counted.
+  int min_count = 0;
+  int max_count = 0;  // or kUnbounded
+};
+
+class RuleSet {
+ public:
+  explicit RuleSet(const GrammarLimits& limits) : limits_(limits) {}
+
+  const GrammarLimits& limits() const { return limits_; }
+  const Status& status() const { return status_; }
+  const std::vector<Expr>& exprs() const { return exprs_; }
+  const std::vector<Rule>& rules() const { return rules_; }
+
+  ExprId Empty() { return Bytes(""); }
+  ExprId Bytes(std::string_view bytes);
+  ExprId Characters(const CodePointSet& set);
+  ExprId Sequence(std::vector<ExprId> parts);
+  ExprId Choice(std::vector<ExprId> parts);
+  ExprId Repeat(ExprId part, int min, int max);
+  ExprId Optional(ExprId part) { return Repeat(part, 0, 1); }
+  ExprId Ref(RuleId rule);
+  // Some of `fields` in their order, `separator` between two of them; all that are `required`.
+  // `rest`, unless kNoExpr: any number of these may follow, separated likewise.
+  ExprId Fields(ExprId separator, const std::vector<ExprId>& fields, std::vector<bool> required,
+                ExprId rest);
+
+  // A rule whose body is set later, so that rules can refer to each other.
+  RuleId DeclareRule(std::string name);
+  void SetBody(RuleId rule, ExprId body) { rules_[static_cast<size_t>(rule)].body = body; }
+  // The counted rule of these, made when it is first asked for.
+  RuleId CountedRule(ExprId body, int min, int max);
+  // `expr` itself if it is small, else a rule that matches it, for what is used more than once.
+  ExprId Shared(ExprId expr);
+
+  // The first failure stays.
+  void Fail(std::string why);
+
+ private:
+  ExprId Add(Expr expr);
+
+  const GrammarLimits limits_;
+  Status status_;
+  std::vector<Expr> exprs_;
+  std::vector<Rule> rules_;
+  std::map<std::tuple<ExprId, int, int>, RuleId> counted_;
+};
+
+// A repetition whose copies would take more states than this becomes a counted rule.
+inline constexpr int64_t kMaxCopiedStates = 512;
+
+// Whether a repetition of a part of `size` states is matched by a counted rule.
+inline bool IsCounted(int64_t size, int min, int max) {
+  return size * (max == kUnbounded ? min : max) > kMaxCopiedStates;
+}
+
+}  // namespace outrider::grammar

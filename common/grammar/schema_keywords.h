@@ -1,0 +1,40 @@
+// The keywords of JSON Schema that grammars know, and what can be said about two schemas without
+// reading them whole.
+//
+// Thread: any.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/json/json.h"
+
+namespace outrider::grammar {
+
+// What kind of value a keyword says something about; kAny: about all of them.
+enum class SchemaType { kAny, kNull, kBoolean, kString, kNumber, kInteger, kObject, kArray };
+
+// kInvalidArgument for a member that is neither an annotation, nor the place of definitions, nor
+// one of `allowed`: it says "<path>: is not supported", or `elsewhere` if it is a keyword that is
+// supported in other places.
+Status CheckKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed,
+                     const std::string& elsewhere);
+
+// The types that `type` names, or that the other keywords are about; empty: any.
+Result<std::vector<SchemaType>> TypesOf(const JsonValue& schema);
+
+// Keywords of one type.
+const std::set<std::string_view>& KeywordsOf(SchemaType type);
+
+// What `$ref` points at, in the document of `root`. kInvalidArgument unless it is "#" or "#/..."
+// and there is something.
+Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref);
+
+// Whether no value is valid for both, as far as types, constants, and constants in properties that
+// both require can tell. `root`: the document, for `$ref`.
+Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b);
+
+}  // namespace outrider::grammar

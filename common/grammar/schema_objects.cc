@@ -1,0 +1,136 @@
+// Objects of a JSON Schema, and what allOf puts together of them.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/grammar/schema_reader.h"
+
+namespace outrider::grammar {
+namespace {
+
+constexpr size_t kMaxNameBytes = 256;  // of a property
+
+}  // namespace
+
+Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int depth) {
+  if (depth > rules_.limits().nesting) return schema.Error("refers to itself");
+  OUTRIDER_TRY(schema.MustBeObject());
+  if (!schema["$ref"].absent()) {
+    OUTRIDER_TRY(CheckKeywords(schema, {"$ref"}, "is not supported beside $ref"));
+    OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"]));
+    return Collect(target, parts, depth + 1);
+  }
+  std::set<std::string_view> allowed = KeywordsOf(SchemaType::kObject);
+  allowed.insert({"type", "allOf"});
+  // A schema of several types is read for each; here it is read for objects.
+  const bool is_nested = depth > 0 || !schema["allOf"].absent();
+  if (is_nested) {
+    OUTRIDER_TRY(CheckKeywords(schema, allowed, "is not supported within allOf"));
+    if (!schema["type"].absent() && !schema["type"].Is("object")) {
+      return schema["type"].Error("only objects are supported within allOf");
+    }
+  }
+  ++parts.schemas;
+  OUTRIDER_TRY(schema["properties"].is_null() ? Status() : schema["properties"].MustBeObject());
+  OUTRIDER_TRY(
+      schema["properties"].ForEachMember([&](const std::string& name, const JsonValue& value) {
+        return AddProperty(name, value, parts);
+      }));
+  const JsonValue required = schema["required"];
+  OUTRIDER_TRY(required.absent() ? Status() : required.MustBeArray());
+  for (size_t i = 0; i < required.size(); ++i) {
+    OUTRIDER_ASSIGN(std::string name, required[i].String());
+    parts.required.emplace_back(std::move(name), required[i]);
+  }
+  if (!schema["additionalProperties"].absent()) {
+    parts.additional.push_back(schema["additionalProperties"]);
+  }
+  OUTRIDER_TRY(schema["allOf"].absent() ? Status() : schema["allOf"].MustBeArray());
+  for (size_t i = 0; i < schema["allOf"].size(); ++i) {
+    OUTRIDER_TRY(Collect(schema["allOf"][i], parts, depth + 1));
+  }
+  if (parts.schemas > 1) {
+    for (const JsonValue& additional : parts.additional) {
+      if (!additional.is_bool() || !additional.Bool().value()) {
+        return additional.Error(
+            "is not supported within allOf, where it would rule out the "
+            "properties of the other schemas");
+      }
+    }
+  }
+  return Status();
+}
+
+Status SchemaReader::AddProperty(const std::string& name, const JsonValue& value,
+                                 ObjectParts& parts) {
+  if (name.size() > kMaxNameBytes) {
+    return value.Error("its name has more than " + std::to_string(kMaxNameBytes) + " bytes");
+  }
+  parts.properties.emplace_back(name, value);
+  return Status();
+}
+
+Result<ExprId> SchemaReader::WriteObject(const JsonValue& schema, ObjectParts& parts) {
+  std::map<std::string_view, bool> names;  // and whether they are required
+  for (const auto& [name, value] : parts.properties) {
+    if (!names.emplace(name, false).second) {
+      return value.Error("two schemas of allOf have this property, which is not supported");
+    }
+  }
+  JsonValue additional = parts.additional.empty() ? JsonValue(schema["additionalProperties"])
+                                                  : parts.additional.front();
+  bool is_open = parts.properties.empty();
+  if (!additional.absent()) is_open = !additional.is_bool() || additional.Bool().value();
+  const bool is_any = additional.absent() || additional.is_bool();
+  ExprId other = kNoExpr;
+  if (is_open && is_any) other = json_.Value();
+  if (is_open && !is_any) {
+    OUTRIDER_ASSIGN(other, ReadSchema(additional));
+    other = rules_.Shared(other);
+  }
+  for (const auto& [name, where] : parts.required) {
+    const auto found = names.find(name);
+    if (found != names.end()) {
+      found->second = true;
+      continue;
+    }
+    if (other == kNoExpr) return where.Error("no property has this name, and no other may come");
+    if (name.size() > kMaxNameBytes) return where.Error("is longer than a name may be");
+    extra_.push_back(name);
+    names.emplace(extra_.back(), true);
+  }
+  return WriteMembers(parts, names, other);
+}
+
+Result<ExprId> SchemaReader::WriteMembers(const ObjectParts& parts,
+                                          const std::map<std::string_view, bool>& names,
+                                          ExprId other) {
+  std::vector<ExprId> fields;
+  std::vector<bool> required;
+  std::vector<std::string> known;
+  for (const auto& [name, value] : parts.properties) {
+    known.push_back(name);
+    if (value.is_bool() && !value.Bool().value() && !names.at(name)) continue;
+    OUTRIDER_ASSIGN(const ExprId expr, ReadSchema(value));
+    fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), expr}));
+    required.push_back(names.at(name));
+  }
+  for (const auto& [name, is_required] : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    known.emplace_back(name);
+    fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), other}));
+    required.push_back(true);
+  }
+  if (other == kNoExpr && fields.empty()) return rules_.Bytes("{}");
+  ExprId rest = kNoExpr;
+  if (other != kNoExpr) {
+    rest = rules_.Sequence({json_.KeyOtherThan(known), json_.Colon(), other});
+  }
+  return json_.InBraces(rules_.Fields(json_.Comma(), fields, std::move(required), rest));
+}
+
+}  // namespace outrider::grammar

@@ -1,0 +1,78 @@
+// Reads a JSON Schema part by part: dispatch, references, constants and choices in json_schema.cc;
+// strings, numbers and arrays in schema_values.cc; objects in schema_objects.cc.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/grammar/json_rules.h"
+#include "common/grammar/rule_set.h"
+#include "common/grammar/schema_keywords.h"
+#include "common/json/json.h"
+
+namespace outrider::grammar {
+
+// The properties of one object, from a schema and what allOf adds to it.
+struct ObjectParts {
+  std::vector<std::pair<std::string, JsonValue>> properties;
+  std::vector<std::pair<std::string, JsonValue>> required;  // names, and where they stand
+  std::vector<JsonValue> additional;
+  int schemas = 0;
+};
+
+class SchemaReader {
+ public:
+  SchemaReader(const JsonValue& root, RuleSet& rules) : root_(root), rules_(rules), json_(rules) {}
+
+  // The rule of a whole text.
+  Result<RuleId> Read();
+
+ private:
+  RuleId RuleOf(const std::string& pointer, const JsonValue& schema);
+  Result<ExprId> ReadSchema(const JsonValue& schema);
+  Result<ExprId> ReadRef(const JsonValue& schema);
+  Result<ExprId> ReadConstants(const JsonValue& schema);
+  static bool HasType(const JsonValue& value, const std::vector<SchemaType>& types);
+  // A value as it must be written.
+  Result<ExprId> WriteValue(const JsonValue& value);
+  Result<ExprId> ReadChoice(const JsonValue& schema, const std::string& name);
+  Status CheckDisjoint(const JsonValue& alternatives);
+  Result<ExprId> ReadAllOf(const JsonValue& schema);
+  Result<ExprId> ReadTypes(const JsonValue& schema);
+  Result<ExprId> ReadType(const JsonValue& schema, SchemaType type);
+
+  Result<int> ReadCount(const JsonValue& value, int otherwise);
+  Result<ExprId> ReadString(const JsonValue& schema);
+  // An integer from a bound: 5.0 is one, and 4.5 is one below `integer`'s next.
+  Result<std::optional<int64_t>> ReadBound(const JsonValue& value, bool is_integer, bool is_low,
+                                           bool* is_excluded);
+  Result<ExprId> ReadNumber(const JsonValue& schema, bool is_integer);
+  Result<ExprId> ReadArray(const JsonValue& schema);
+  // `first`, then any number of `item` unless that is kNoExpr; `min` to `max` in all.
+  ExprId Tuple(const std::vector<ExprId>& first, ExprId item, int min, int max);
+
+  // Adds what `schema`, an object's, and the schemas of its allOf say.
+  Status Collect(const JsonValue& schema, ObjectParts& parts, int depth);
+  static Status AddProperty(const std::string& name, const JsonValue& value, ObjectParts& parts);
+  Result<ExprId> WriteObject(const JsonValue& schema, ObjectParts& parts);
+  Result<ExprId> WriteMembers(const ObjectParts& parts,
+                              const std::map<std::string_view, bool>& names, ExprId other);
+
+  const JsonValue root_;
+  RuleSet& rules_;
+  JsonRules json_;
+  std::map<std::string, RuleId> refs_;  // by pointer
+  std::deque<std::pair<RuleId, JsonValue>> pending_;
+  std::deque<std::string> extra_;  // names that are required and no property's
+};
+
+}  // namespace outrider::grammar

@@ -1,0 +1,120 @@
+#include "common/grammar/stepper.h"
+
+#include <algorithm>
+
+#include "common/grammar/rule_set.h"
+
+namespace outrider::grammar {
+
+void Stepper::Begin() {
+  reached_.clear();
+  called_.clear();
+  first_serial_ = last_serial_ + 1;
+}
+
+void Stepper::Reach(const Item& item) {
+  steps_ += static_cast<int64_t>(reached_.size()) + 1;
+  if (std::find(reached_.begin(), reached_.end(), item) != reached_.end()) return;
+  if (reached_.size() == kMaxItems) {
+    overflowed_ = true;
+    return;
+  }
+  reached_.push_back(item);
+}
+
+void Stepper::Call(const Automaton& automaton, const CallEdge& call, const Item& caller) {
+  const auto found = std::find_if(called_.begin(), called_.end(),
+                                  [&](const Called& each) { return each.rule == call.rule; });
+  Frame* frame = found == called_.end() ? nullptr : found->frame;
+  if (frame == nullptr) {
+    frame = frames_.Take();
+    frame->serial = ++last_serial_;
+    called_.push_back({call.rule, frame});
+    Reach({automaton.rules()[call.rule].start, 0, frame});
+  }
+  // The frame is left at a later byte at the earliest, so a caller that comes late is in time.
+  Return* const back = returns_.Take();
+  *back = {call.target, caller.count, caller.frame, frame->returns};
+  frame->returns = back;
+}
+
+void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {
+  Item ended = item;
+  const Automaton::RuleInfo& rule = automaton.rules()[automaton.node(item.node).rule];
+  if (rule.max_count != 0) {
+    ++ended.count;
+    const bool may_go_on =
+        rule.max_count == kUnbounded || ended.count < static_cast<uint32_t>(rule.max_count);
+    const bool may_end = ended.count >= static_cast<uint32_t>(rule.min_count);
+    if (rule.max_count == kUnbounded && may_end) {
+      ended.count = static_cast<uint32_t>(rule.min_count);  // more are not told apart
+    }
+    if (may_go_on) Reach({rule.start, ended.count, item.frame});
+    if (!may_end) return;
+  }
+  if (item.frame == nullptr) {
+    out.ended = true;
+    return;
+  }
+  // A rule that matches nothing: its callers have a path around it.
+  if (item.frame->serial >= first_serial_) return;
+  for (const Return* back = item.frame->returns; back != nullptr; back = back->next) {
+    Reach({back->node, back->count, back->frame});
+  }
+}
+
+void Stepper::Close(const Automaton& automaton, Set& out) {
+  for (size_t at = 0; at < reached_.size(); ++at) {
+    const Item item = reached_[at];  // a copy: reached_ grows
+    const Automaton::Node& node = automaton.node(item.node);
+    ++steps_;
+    if (!automaton.byte_edges(item.node).empty()) out.items.push_back(item);
+    if (node.is_plain) continue;
+    for (const CallEdge& call : automaton.call_edges(item.node)) Call(automaton, call, item);
+    for (const uint32_t rule : automaton.tail_calls(item.node)) {
+      Reach({automaton.rules()[rule].start, 0, item.frame});
+    }
+    if (node.accepts) Accept(automaton, item, out);
+  }
+}
+
+void Stepper::Start(const Automaton& automaton, Set& out) {
+  out.Clear();
+  Begin();
+  Reach({automaton.rules()[automaton.root()].start, 0, nullptr});
+  Close(automaton, out);
+}
+
+void Stepper::Resume(const Automaton& automaton, const Frame& frame, Set& out) {
+  out.Clear();
+  Begin();
+  for (const Return* back = frame.returns; back != nullptr; back = back->next) {
+    Reach({back->node, back->count, back->frame});
+  }
+  Close(automaton, out);
+}
+
+void Stepper::Step(const Automaton& automaton, std::span<const Item> items, uint8_t byte,
+                   Set& out) {
+  out.Clear();
+  Begin();
+  for (const Item& item : items) {
+    for (const ByteEdge& edge : automaton.byte_edges(item.node)) {
+      ++steps_;
+      if (byte < edge.low || byte > edge.high) continue;
+      // The usual case needs no closure.
+      if (items.size() == 1 && automaton.node(edge.target).is_plain && reached_.empty()) {
+        const auto edges = automaton.byte_edges(item.node);
+        const bool is_last = &edge == &edges.back() || (&edge + 1)->low > byte;
+        if (is_last) {
+          out.items.push_back({edge.target, item.count, item.frame});
+          return;
+        }
+      }
+      Reach({edge.target, item.count, item.frame});
+    }
+  }
+  Close(automaton, out);
+}
+
+}  // namespace outrider::grammar

@@ -1,0 +1,125 @@
+// Runs the automaton on bytes with all of its stacks at once. A stack is a list of frames, and
+// stacks share frames: all calls of one rule that begin at the same byte share one (a graph-
+// structured stack, as in Tomita's parsing and in GLL). So an ambiguous grammar takes no more items
+// than there are pairs of a node and a frame, and equal ones are one item.
+//
+// Thread: one owner; a Stepper is the working memory of one thread, used again and again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/grammar/automaton.h"
+
+namespace outrider::grammar {
+
+struct Frame;
+
+// Where one caller goes on when a rule has matched.
+struct Return {
+  uint32_t node = 0;
+  uint32_t count = 0;            // of the caller, if it is counted
+  const Frame* frame = nullptr;  // the caller's; nullptr: the bottom
+  const Return* next = nullptr;
+};
+
+struct Frame {
+  const Return* returns = nullptr;
+  // Frames that a Stepper has made have numbers that rise; 0: the frame belongs to a GrammarState.
+  uint64_t serial = 0;
+};
+
+// One way in which what has been read can be understood.
+struct Item {
+  uint32_t node = 0;
+  uint32_t count = 0;            // how often its rule has matched, if that is a counted one
+  const Frame* frame = nullptr;  // where its rule returns to; nullptr: the bottom
+  bool operator==(const Item&) const = default;
+};
+
+// More ways at once than this end a state: Stepper::overflowed.
+inline constexpr size_t kMaxItems = 512;
+
+// Objects that are taken one by one and given back all at once, down to a mark.
+template <class T>
+class MarkedPool {
+ public:
+  T* Take() {
+    if (used_ == kChunk * chunks_.size()) chunks_.push_back(std::make_unique<T[]>(kChunk));
+    T* const out = &chunks_[used_ / kChunk][used_ % kChunk];
+    ++used_;
+    *out = T();
+    return out;
+  }
+  size_t mark() const { return used_; }
+  void GiveBack(size_t mark) { used_ = mark; }
+
+ private:
+  static constexpr size_t kChunk = 256;
+  std::vector<std::unique_ptr<T[]>> chunks_;
+  size_t used_ = 0;
+};
+
+class Stepper {
+ public:
+  // What a step has found: items of nodes that can read a byte, and whether the bottom was reached.
+  struct Set {
+    std::vector<Item> items;
+    bool ended = false;
+    void Clear() {
+      items.clear();
+      ended = false;
+    }
+    bool empty() const { return items.empty() && !ended; }
+  };
+  struct Mark {
+    size_t frames = 0;
+    size_t returns = 0;
+  };
+
+  // The items before the first byte of a text.
+  void Start(const Automaton& automaton, Set& out);
+  // The items after `frame`'s rule has matched. REQUIRES: not nullptr.
+  void Resume(const Automaton& automaton, const Frame& frame, Set& out);
+  // The items after `byte`. `out` is not where `items` lie.
+  void Step(const Automaton& automaton, std::span<const Item> items, uint8_t byte, Set& out);
+
+  // Frames that were made since are given back: no item of theirs may be used.
+  Mark mark() const { return {frames_.mark(), returns_.mark()}; }
+  void GiveBack(const Mark& mark) {
+    frames_.GiveBack(mark.frames);
+    returns_.GiveBack(mark.returns);
+  }
+
+  // Edges looked at and items compared, since the Stepper was made.
+  int64_t steps() const { return steps_; }
+  // Whether there was no room for all items of a set since this was last cleared: the set is then
+  // without some of them.
+  bool overflowed() const { return overflowed_; }
+  void ClearOverflow() { overflowed_ = false; }
+
+ private:
+  struct Called {
+    uint32_t rule;
+    Frame* frame;
+  };
+
+  void Begin();
+  void Reach(const Item& item);
+  void Close(const Automaton& automaton, Set& out);
+  void Call(const Automaton& automaton, const CallEdge& call, const Item& caller);
+  void Accept(const Automaton& automaton, const Item& item, Set& out);
+
+  MarkedPool<Frame> frames_;
+  MarkedPool<Return> returns_;
+  std::vector<Item> reached_;  // of the set that is being made; those to look at come last
+  std::vector<Called> called_;
+  uint64_t last_serial_ = 0;
+  uint64_t first_serial_ = 0;  // of frames of the set that is being made
+  int64_t steps_ = 0;
+  bool overflowed_ = false;
+};
+
+}  // namespace outrider::grammar

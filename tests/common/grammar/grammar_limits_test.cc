@@ -1,0 +1,149 @@
+// Hostile sources and texts. Every bound is of steps, states or bytes, none of time.
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/common/grammar/grammar_testing.h"
+
+namespace outrider::grammar {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Times(const std::string& text, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+TEST(GrammarLimits, SourceBytes) {
+  const GrammarLimits limits{.source_bytes = 10};
+  EXPECT_NE(Compiled(Kind::kRegex, "abcdefghij", limits), nullptr);
+  EXPECT_THAT(Refusal(Kind::kRegex, "abcdefghijk", limits), HasSubstr("11 bytes, at most 10"));
+  const auto choices = Grammar::Compile(
+      {.kind = Kind::kChoice, .text = "", .choices = {"abcd", "abcd", "a"}}, limits);
+  EXPECT_THAT(choices.status().message(), HasSubstr("12 bytes"));
+}
+
+TEST(GrammarLimits, Nesting) {
+  EXPECT_NE(Compiled(Kind::kRegex, Times("(", 64) + "a" + Times(")", 64)), nullptr);
+  for (const int depth : {65, 100000}) {
+    EXPECT_THAT(Refusal(Kind::kRegex, Times("(", depth) + "a" + Times(")", depth)),
+                HasSubstr("beyond 64 levels"));
+    EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= " + Times("(", depth) + "\"a\"" + Times(")", depth)),
+                HasSubstr("beyond 64 levels"));
+  }
+  EXPECT_THAT(Refusal(Kind::kJsonSchema, Times(R"({"items":)", 20000) + "{}" + Times("}", 20000)),
+              HasSubstr("deeper than 64 levels"));
+}
+
+TEST(GrammarLimits, StatesAndSteps) {
+  const std::string hungry = "(" + Times("(a|b|cd){50}e", 40) + "){2}";
+  EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.nodes = 1000}), HasSubstr("1000 states"));
+  EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.steps = 1000}), HasSubstr("1000 steps"));
+  EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.expressions = 10}), HasSubstr("10 parts"));
+  EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= a b\na ::= \"a\"\nb ::= \"b\"", {.rules = 2}),
+              HasSubstr("2 rules"));
+}
+
+// The deterministic automaton would have 2^30 states.
+TEST(GrammarLimits, ExponentialAutomatonStaysSmall) {
+  const GrammarPtr grammar = Compiled(Kind::kRegex, "[ab]*a[ab]{30}");
+  EXPECT_LT(grammar->automaton().num_nodes(), 200u);
+  EXPECT_TRUE(Accepts(grammar, "bbba" + Times("b", 30)));
+  EXPECT_FALSE(Accepts(grammar, "bbbb" + Times("b", 30)));
+}
+
+TEST(GrammarLimits, NestedCountsTakeFewStates) {
+  const GrammarPtr grammar = Compiled(Kind::kRegex, "((((a{100}){100}){100}){100}){100}");
+  ASSERT_NE(grammar, nullptr);
+  EXPECT_LT(grammar->automaton().num_nodes(), 1000u);
+  Stepper stepper;
+  GrammarState state(grammar);
+  EXPECT_TRUE(state.Advance(Times("a", 10000), stepper));
+  EXPECT_LT(stepper.steps(), 10000 * 100);
+}
+
+// Ambiguous, but a text takes time in proportion to its length.
+TEST(GrammarLimits, AmbiguousTextsTakeLinearSteps) {
+  const std::vector<std::pair<Kind, std::string>> grammars = {
+      {Kind::kRegex, "(a|a)*"},
+      {Kind::kRegex, "(a*)*b"},
+      {Kind::kRegex, "(a|aa|aaa)*b"},
+      {Kind::kRegex, "((a?){10}){5}b"},
+      {Kind::kGbnf, "root ::= x*\nx ::= \"a\" | \"a\" | y\ny ::= \"a\" | \"aa\""},
+      {Kind::kGbnf, "root ::= (x | x | x)* \"b\"\nx ::= \"a\" x | \"a\""},
+  };
+  for (const auto& [kind, text] : grammars) {
+    const GrammarPtr grammar = Compiled(kind, text);
+    Stepper stepper;
+    GrammarState state(grammar);
+    ASSERT_TRUE(state.Advance(Times("a", 1000), stepper)) << text;
+    const int64_t first = stepper.steps();
+    ASSERT_TRUE(state.Advance(Times("a", 1000), stepper)) << text;
+    EXPECT_LT(stepper.steps() - first, 2 * first + 1000) << text;
+    EXPECT_LT(stepper.steps(), 2000 * 4000) << text;
+  }
+}
+
+// Its ways of reading n letters grow with n: it ends with an error instead of without an end.
+TEST(GrammarLimits, WaysOfReadingAreBounded) {
+  const GrammarPtr grammar = Compiled(Kind::kRegex, "a{0,100000}a{0,100000}b");
+  const auto tokens = TokensOf({"aaaab"}, 4);
+  GrammarMasks masks(grammar, tokens);
+  MaskScratch scratch;
+  std::vector<MaskWord> mask(tokens->mask_words());
+  GrammarState state(grammar);
+  ASSERT_TRUE(state.Advance(Times("a", 50), scratch.stepper));
+  ASSERT_TRUE(masks.Fill(state, scratch, mask).ok());
+  EXPECT_FALSE(state.Advance(Times("a", 5000), scratch.stepper));
+  EXPECT_TRUE(state.is_overflowed());
+  EXPECT_EQ(masks.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+  EXPECT_FALSE(state.Advance("b", scratch.stepper));
+  EXPECT_TRUE(state.is_overflowed());
+}
+
+TEST(GrammarLimits, StepsOfAMaskAreBounded) {
+  const GrammarPtr grammar = Grammar::Compile({}).value();
+  const auto tokens = TokensOf({R"({"a":"bcd"})"}, 4);
+  GrammarMasks masks(grammar, tokens, {.steps = 10});
+  MaskScratch scratch;
+  std::vector<MaskWord> mask(tokens->mask_words());
+  GrammarState state(grammar);
+  ASSERT_TRUE(state.Advance("{\"", scratch.stepper));
+  EXPECT_EQ(masks.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+}
+
+TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
+  const GrammarPtr grammar = Grammar::Compile({}).value();
+  Stepper stepper;
+  GrammarState state(grammar);
+  ASSERT_TRUE(state.Advance("{\"a\":" + Times("[", 300000), stepper));
+  ASSERT_TRUE(state.Advance(Times("]", 300000) + "}", stepper));
+  EXPECT_TRUE(state.is_accepting());
+}
+
+TEST(GrammarLimits, LongChainsOfRules) {
+  std::string forward, backward;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string rule =
+        "r" + std::to_string(i) + " ::= \"x\"? r" + std::to_string(i + 1) + "\n";
+    forward += rule;
+    backward.insert(0, rule);
+  }
+  for (const std::string& rules : {forward, backward}) {
+    const GrammarPtr grammar =
+        Compiled(Kind::kGbnf, "root ::= \"y\" r0\n" + rules + "r5000 ::= \"a\"?\n");
+    ASSERT_NE(grammar, nullptr);
+    Stepper stepper;
+    GrammarState state(grammar);
+    // 5000 rules may begin here at once.
+    EXPECT_FALSE(state.Advance("y", stepper));
+    EXPECT_TRUE(state.is_overflowed());
+  }
+}
+
+}  // namespace
+}  // namespace outrider::grammar

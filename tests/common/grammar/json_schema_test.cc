@@ -1,0 +1,274 @@
+#include "common/grammar/json_schema.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/common/grammar/grammar_testing.h"
+
+namespace outrider::grammar {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Case {
+  std::string schema;
+  std::vector<std::string> in;
+  std::vector<std::string> out;
+};
+
+void Check(const std::vector<Case>& cases) {
+  for (const Case& each : cases) {
+    const GrammarPtr grammar = Compiled(Kind::kJsonSchema, each.schema);
+    ASSERT_NE(grammar, nullptr);
+    for (const auto& text : each.in)
+      EXPECT_TRUE(Accepts(grammar, text)) << each.schema << "\n" << text;
+    for (const auto& text : each.out) {
+      EXPECT_FALSE(Accepts(grammar, text)) << each.schema << "\n" << text;
+    }
+  }
+}
+
+TEST(JsonObject, IsAnyObject) {
+  const auto grammar = Grammar::Compile({}).value();
+  EXPECT_TRUE(Accepts(grammar, R"({})"));
+  EXPECT_TRUE(Accepts(grammar, R"({"a": [1,-2.5e+10, {"b":null}],"\u00e9\n\ud83d\ude00":true})"));
+  for (const char* text : {"[]", "{} ", "{ }", R"({"a":01})", R"({"a":1,})", R"({"a" :1})",
+                           R"({"\ud83d":1})", R"({"\ude00":1})", "{\"\t\":1}", R"({"a":1.})"}) {
+    EXPECT_FALSE(Accepts(grammar, text)) << text;
+  }
+}
+
+TEST(JsonSchema, Types) {
+  Check({
+      {R"({"type":"null"})", {"null"}, {"0", ""}},
+      {R"({"type":"boolean"})", {"true", "false"}, {"null"}},
+      {R"({"type":"integer"})", {"0", "-12", "90"}, {"-0", "01", "1.0", "1e2"}},
+      {R"({"type":"number"})", {"-0.5", "1e10", "3"}, {".5", "1e999", "+1"}},
+      {R"({"type":"string"})", {R"("")", R"("a\"\u00e9é")"}, {R"(")", "\"\n\"", R"("\x")"}},
+      {R"({"type":["integer","null"]})", {"1", "null"}, {"true"}},
+      {R"({"type":"array"})", {"[]", "[1, \"a\",[]]"}, {"[1,]", "[ ]", "{}"}},
+      {R"({})", {"1", "{\"a\":[]}"}, {""}},
+      {R"({"enum":["a\n",1,null,{"x":[1,2],"b":{}}]})",
+       {R"("a\n")", "1", "null", R"({"x": [1, 2],"b":{}})"},
+       {R"("a")", R"({"b":{},"x":[1,2]})"}},
+      {R"({"type":"string","enum":["a",1]})", {R"("a")"}, {"1"}},
+      {R"({"const":-1.5})", {"-1.5"}, {"1.5"}},
+  });
+}
+
+TEST(JsonSchema, Objects) {
+  const std::string two = R"("properties":{"a":{"type":"integer"},"b":{"type":"null"}})";
+  Check({
+      {"{" + two + R"(,"required":["a","b"],"additionalProperties":false})",
+       {R"({"a":1,"b":null})", R"({"a": 1, "b": null})"},
+       {R"({"b":null,"a":1})", R"({"a":1})", "{}", R"({"a":1,"b":null,"c":1})", R"({"a":1, })"}},
+      {"{" + two + "}",
+       {"{}", R"({"a":1})", R"({"b":null})", R"({"a":1,"b":null})"},
+       {R"({,"b":null})", R"({"a":1,})", R"({"c":1})"}},
+      {"{" + two + R"(,"required":["b"]})",
+       {R"({"b":null})", R"({"a":1,"b":null})"},
+       {"{}", R"({"a":1})"}},
+      {"{" + two + R"(,"required":["a"],"additionalProperties":{"type":"boolean"}})",
+       {R"({"a":1})", R"({"a":1,"c":true})", R"({"a":1,"b":null,"":true,"aa":false})"},
+       {R"({"a":1,"c":1})", R"({"c":true})", R"({"a":1,"a":true})", R"({"a":1,"\u0062":true})",
+        R"({"a":1,"b":true})"}},
+      {R"({"type":"object","additionalProperties":{"type":"integer"}})",
+       {"{}", R"({"x":1,"\u0061":2})"},
+       {R"({"x":true})"}},
+      {R"({"type":"object","required":["x"]})", {R"({"x":[]})", R"({"x":1,"y":2})"}, {"{}"}},
+      {R"({"type":"object","additionalProperties":false})", {"{}"}, {R"({"a":1})"}},
+      {R"({"properties":{"q\"\\":true,"no":false}})", {R"({"q\"\\":1})", "{}"}, {R"({"no":1})"}},
+  });
+}
+
+TEST(JsonSchema, Arrays) {
+  Check({
+      {R"({"items":{"type":"integer"},"minItems":1,"maxItems":3})",
+       {"[1]", "[1, 2,3]"},
+       {"[]", "[1,2,3,4]", "[true]"}},
+      {R"({"type":"array","maxItems":0})", {"[]"}, {"[1]"}},
+      {R"({"prefixItems":[{"type":"integer"},{"type":"null"}]})",
+       {"[]", "[1]", "[1,null]"},
+       {"[null]", "[1,null,1]"}},
+      {R"({"prefixItems":[{"type":"integer"},{"type":"null"}],"items":{"type":"boolean"},"minItems":2,"maxItems":4})",
+       {"[1,null]", "[1,null,true,false]"},
+       {"[1]", "[1,null,1]", "[1,null,true,true,true]"}},
+      {R"({"prefixItems":[{"type":"integer"}],"items":false,"minItems":1})",
+       {"[1]"},
+       {"[]", "[1,1]"}},
+      {R"({"items":{"type":"integer"},"minItems":200,"maxItems":300})", {}, {"[1]"}},
+  });
+  std::string list = "[0";
+  for (int i = 1; i < 300; ++i) list += ", 7";
+  Check({{R"({"items":{"type":"integer"},"minItems":200,"maxItems":300})",
+          {list + "]"},
+          {list + ",1]"}}});
+}
+
+TEST(JsonSchema, Strings) {
+  const std::string long_text(500, 'x');
+  Check({
+      {R"({"type":"string","minLength":2,"maxLength":3})",
+       {R"("ab")", R"("é\n\ud83d\ude00")"},
+       {R"("a")", R"("abcd")", R"("")"}},
+      {R"({"type":"string","maxLength":500})",
+       {"\"" + long_text + "\"", "\"\""},
+       {"\"" + long_text + "x\""}},
+      {R"({"type":"string","pattern":"^a.c$"})",
+       {R"("abc")", R"("a\"c")", R"("a\\c")"},
+       {R"("xabc")", R"("a\nc")"}},
+      {R"({"type":"string","pattern":"b+"})", {R"("abc")", R"("b")"}, {R"("ac")"}},
+      {R"({"type":"string","pattern":"^[\\x00-\\x1f]$"})",
+       {R"("\n")", R"("\u0001")"},
+       {"\"\n\"", R"("a")"}},
+      {R"({"type":"string","format":"date"})",
+       {R"("2024-02-29")"},
+       {R"("2023-02-29")", R"("2024-13-01")", R"("1900-02-29")"}},
+      {R"({"type":"string","format":"date-time"})",
+       {R"("2024-01-31T23:59:59.5+01:00")"},
+       {R"("2024-01-31 23:59:59Z")"}},
+      {R"({"type":"string","format":"time"})", {R"("00:00:00Z")"}, {R"("24:00:00Z")"}},
+      {R"({"type":"string","format":"uuid"})",
+       {R"("123e4567-e89b-12d3-a456-426614174000")"},
+       {R"("123e4567")"}},
+      {R"({"type":"string","format":"email"})", {R"("a.b@c-d.org")"}, {R"("a@")", R"("a@-b")"}},
+      {R"({"type":"string","format":"ipv4"})",
+       {R"("255.0.10.1")"},
+       {R"("256.1.1.1")", R"("1.1.1")"}},
+      {R"({"type":"string","format":"duration"})",
+       {R"("P1DT2H")", R"("PT5S")"},
+       {R"("P")", R"("PT")"}},
+  });
+}
+
+// Every integer near the bounds, compared with the arithmetic.
+TEST(JsonSchema, IntegerBoundsAreExact) {
+  const std::vector<int64_t> bounds = {-1001, -100, -99, -10, -1, 0, 1, 7, 10, 99, 100, 1234};
+  for (const int64_t low : bounds) {
+    for (const int64_t high : bounds) {
+      if (high < low) continue;
+      const GrammarPtr grammar = Compiled(
+          Kind::kJsonSchema, R"({"type":"integer","minimum":)" + std::to_string(low) +
+                                 R"(,"exclusiveMaximum":)" + std::to_string(high + 1) + "}");
+      for (int64_t value = -1300; value <= 1300; ++value) {
+        ASSERT_EQ(Accepts(grammar, std::to_string(value)), value >= low && value <= high)
+            << value << " in " << low << ".." << high;
+      }
+      ASSERT_FALSE(Accepts(grammar, "-0"));
+      ASSERT_FALSE(Accepts(grammar, "00"));
+    }
+  }
+  Check({
+      {R"({"type":"integer","minimum":1.5,"exclusiveMaximum":3.5})", {"2", "3"}, {"1", "4"}},
+      {R"({"type":"integer","exclusiveMinimum":9})", {"10", "123456789012345678901"}, {"9", "-10"}},
+      {R"({"type":"integer","maximum":-5})", {"-5", "-1000000"}, {"-4", "0"}},
+      {R"({"type":"integer","minimum":4611686018427387904})",
+       {"4611686018427387904"},
+       {"4611686018427387903"}},
+  });
+}
+
+TEST(JsonSchema, NumberBounds) {
+  for (const int low : {-12, -1, 0, 1, 9}) {
+    for (const int high : {-11, 0, 1, 10}) {
+      if (high < low) continue;
+      for (const bool open : {false, true}) {
+        if (open && low == high) continue;
+        const std::string bound = open ? "exclusive" : "";
+        const GrammarPtr grammar =
+            Compiled(Kind::kJsonSchema, R"({"type":"number",")" +
+                                            (open ? "exclusiveMinimum" : std::string("minimum")) +
+                                            "\":" + std::to_string(low) + ",\"" +
+                                            (open ? "exclusiveMaximum" : std::string("maximum")) +
+                                            "\":" + std::to_string(high) + "}");
+        for (int tenths = -140; tenths <= 140; ++tenths) {
+          const int whole = tenths / 10, part = std::abs(tenths % 10);
+          std::string text = std::to_string(std::abs(whole)) + "." + std::to_string(part);
+          if (tenths < 0) text = "-" + text;
+          const bool in = open ? tenths > 10 * low && tenths < 10 * high
+                               : tenths >= 10 * low && tenths <= 10 * high;
+          ASSERT_EQ(Accepts(grammar, text), in) << text << " in " << low << ".." << high << open;
+        }
+      }
+    }
+  }
+}
+
+TEST(JsonSchema, ChoicesAndReferences) {
+  Check({
+      {R"({"anyOf":[{"type":"integer"},{"type":"array","items":{"$ref":"#"}}]})",
+       {"1", "[]", "[1,[2,[]]]"},
+       {"[null]"}},
+      {R"({"$defs":{"n":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}},"required":["next"]}},"$ref":"#/$defs/n"})",
+       {R"({"next":null})", R"({"next":{"next":null}})"},
+       {R"({"next":{}})"}},
+      {R"({"definitions":{"a/b~c":{"const":1}},"anyOf":[{"$ref":"#/definitions/a~1b~0c"},{"$ref":"#/anyOf/0"}]})",
+       {"1"},
+       {"2"}},
+      {R"({"oneOf":[{"type":"string"},{"type":"integer"}]})", {"1", R"("a")"}, {"null"}},
+      {R"({"oneOf":[{"properties":{"k":{"const":"a"},"x":{"type":"null"}},"required":["k","x"]},{"properties":{"k":{"enum":["b","c"]}},"required":["k"]}]})",
+       {R"({"k":"a","x":null})", R"({"k":"c"})"},
+       {R"({"k":"a"})"}},
+      {R"({"allOf":[{"$ref":"#/$defs/base"},{"properties":{"b":{"type":"null"}},"required":["b"]}],"$defs":{"base":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}})",
+       {R"({"a":1,"b":null})"},
+       {R"({"a":1})", R"({"b":null})"}},
+      {R"({"allOf":[{"type":"integer"}],"title":"t"})", {"1"}, {"true"}},
+  });
+}
+
+TEST(JsonSchema, RefusesByNameAndPath) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"properties":{"a":{"type":"integer","multipleOf":3}}})", "properties.a.multipleOf"},
+      {R"({"type":"object","patternProperties":{}})", "patternProperties"},
+      {R"({"type":"object","propertyNames":{}})", "propertyNames"},
+      {R"({"type":"object","minProperties":1})", "minProperties"},
+      {R"({"type":"array","contains":{}})", "contains"},
+      {R"({"type":"array","uniqueItems":true})", "uniqueItems"},
+      {R"({"not":{}})", "not: this keyword"},
+      {R"({"if":{}})", "if: this keyword"},
+      {R"({"type":"object","unevaluatedProperties":false})", "unevaluatedProperties"},
+      {R"({"type":"object","dependentRequired":{}})", "dependentRequired"},
+      {R"({"type":"string","contentEncoding":"base64"})", "contentEncoding"},
+      {R"({"type":"string","minimum":3})", "minimum: has no effect"},
+      {R"({"type":"string","format":"uri"})", "format is \"uri\""},
+      {R"x({"type":"string","pattern":"(?=a)"})x", "pattern: at character"},
+      {R"({"type":"string","pattern":"a","minLength":2})", "minLength"},
+      {R"({"type":"string","minLength":3,"maxLength":2})", "maxLength"},
+      {R"({"type":"string","maxLength":1000000})", "maxLength"},
+      {R"({"type":"number","minimum":0.5})", "minimum: bounds of numbers must be integers"},
+      {R"({"type":"integer","minimum":1e300})", "minimum"},
+      {R"({"type":"integer","minimum":true})", "minimum"},
+      {R"({"type":"integer","minimum":5,"maximum":4})", "no text matches"},
+      {R"({"type":"thing"})", "type is \"thing\""},
+      {R"({"$ref":"http://x/y"})", "$ref"},
+      {R"({"$ref":"#/$defs/none"})", "which is not there"},
+      {R"({"$ref":"#"})", "no text matches"},
+      {R"({"anyOf":[{"type":"null"},{"$ref":"#"}]})", "the rule # is left-recursive"},
+      {R"({"$ref":"#/a","type":"string"})", "type: is not supported beside $ref"},
+      {R"({"anyOf":[{"type":"null"}],"type":"null"})", "type: is not supported beside anyOf"},
+      {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "oneOf[1]"},
+      {R"({"allOf":[{"type":"string"},{"type":"string"}]})", "allOf[0].type"},
+      {R"({"allOf":[{"properties":{"a":{}}},{"properties":{"a":{}}}]})", "two schemas of allOf"},
+      {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}}}]})",
+       "additionalProperties"},
+      {R"({"properties":{"a":{}},"required":["b"]})", "required[0]"},
+      {R"({"properties":{"a":{"$ref":"#"}},"required":["a"]})", "no text matches"},
+      {R"({"enum":[]})", "enum"},
+      {R"({"anyOf":[]})", "anyOf"},
+      {R"({"properties":{"a":false},"required":["a"]})", "false allows nothing"},
+      {R"({"const":12345678901234567890123})", "const"},
+      {R"({"type":"array","items":[{}]})", "items"},
+      {R"([])", "not a JSON object"},
+      {R"({"type":"null","type":"null"})", "twice"},
+  };
+  for (const auto& [schema, words] : cases) {
+    EXPECT_THAT(Refusal(Kind::kJsonSchema, schema), HasSubstr(words)) << schema;
+  }
+}
+
+}  // namespace
+}  // namespace outrider::grammar

@@ -1,0 +1,83 @@
+"""Schemas whose texts oracle_test.py compares with jsonschema, written for that: every keyword that
+is supported, alone and in the ways in which applications put them together."""
+
+
+def closed(properties, required=None):
+    """As OpenAI's strict mode wants them."""
+    return {"type": "object", "properties": properties,
+            "required": list(properties) if required is None else required, "additionalProperties": False}
+
+
+STRING = {"type": "string"}
+INTEGER = {"type": "integer"}
+
+SCHEMAS = [
+    {},
+    {"type": "object"},
+    closed({"name": STRING, "age": INTEGER}),
+    closed({"steps": {"type": "array", "items": closed({"explanation": STRING, "output": STRING})},
+            "final_answer": STRING}),
+    closed({"a": {"type": ["string", "null"]}, "b": {"type": ["integer", "boolean", "null"]}}),
+    closed({"unit": {"type": "string", "enum": ["c", "f"]}, "value": {"type": "number"}}),
+    closed({"a": INTEGER, "b": STRING, "c": {"type": "boolean"}}, required=["b"]),
+    closed({"a": INTEGER, "b": STRING}, required=[]),
+    {"type": "object", "properties": {"a": INTEGER}, "required": ["a"], "additionalProperties": True},
+    {"type": "object", "properties": {"a": INTEGER, "ab": STRING, "b\"": STRING},
+     "additionalProperties": {"type": "null"}},
+    {"type": "object", "additionalProperties": {"type": "array", "items": INTEGER}},
+    {"type": "object", "required": ["x", "y"], "additionalProperties": INTEGER},
+    {"$defs": {"node": closed({"value": INTEGER, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}})},
+     "$ref": "#/$defs/node"},
+    closed({"label": STRING, "children": {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}}),
+    {"type": "array", "items": {"anyOf": [INTEGER, {"type": "array", "items": {"$ref": "#"}}]}},
+    {"anyOf": [closed({"type": {"const": "a"}, "x": INTEGER}), closed({"type": {"const": "b"}, "y": STRING})]},
+    {"oneOf": [closed({"kind": {"const": "circle"}, "r": {"type": "number", "exclusiveMinimum": 0}}),
+               closed({"kind": {"const": "square"}, "side": {"type": "number", "minimum": 1, "maximum": 9}})]},
+    {"oneOf": [STRING, INTEGER, {"type": "null"}]},
+    {"allOf": [{"$ref": "#/$defs/base"}, {"type": "object", "properties": {"b": STRING}, "required": ["b"]}],
+     "$defs": {"base": {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}}},
+    {"enum": [1, "two", None, [3, {"four": 5.5}], True, {"a": {"b": []}}]},
+    {"const": {"x": "é\n\"", "y": [1.5, -2]}},
+    {"type": "integer", "minimum": -17, "maximum": 1203},
+    {"type": "integer", "exclusiveMinimum": 99},
+    {"type": "integer", "exclusiveMaximum": -7.5},
+    {"type": "number", "minimum": -3, "exclusiveMaximum": 12},
+    {"type": "number", "exclusiveMinimum": -1, "maximum": 0},
+    {"type": "number", "minimum": 5},
+    {"type": "string", "minLength": 3, "maxLength": 8},
+    {"type": "string", "minLength": 2},
+    {"type": "string", "maxLength": 60},
+    {"type": "string", "pattern": "^[A-Z]{2}-\\d{3,5}$"},
+    {"type": "string", "pattern": "x\"?y"},
+    {"type": "string", "pattern": "^(foo|bar)\\s[^a-z]+$|^\\\\$"},
+    closed({"d": {"type": "string", "format": "date"}, "t": {"type": "string", "format": "time"},
+            "dt": {"type": "string", "format": "date-time"}}),
+    closed({"u": {"type": "string", "format": "uuid"}, "e": {"type": "string", "format": "email"},
+            "i": {"type": "string", "format": "ipv4"}, "s": {"type": "string", "format": "ipv6"}}),
+    closed({"h": {"type": "string", "format": "hostname"}, "d": {"type": "string", "format": "duration"}}),
+    {"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 4},
+    {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 90, "maxItems": 95},
+    {"type": "array", "prefixItems": [STRING, INTEGER, {"type": "null"}], "items": {"type": "boolean"}, "minItems": 2},
+    {"type": "array", "prefixItems": [STRING, INTEGER], "items": False},
+    closed({"tool": {"const": "search"}, "arguments": closed({"query": {"type": "string", "minLength": 1},
+                                                              "top": {"type": "integer", "minimum": 1, "maximum": 50},
+                                                              "filters": {"type": "array", "items": STRING}},
+                                                             required=["query"])}),
+    closed({f"field_{i}": [STRING, INTEGER, {"type": "boolean"}][i % 3] for i in range(30)},
+           required=[f"field_{i}" for i in range(0, 30, 3)]),
+]
+
+# Values that are valid for some of them, nearly valid for others.
+INSTANCES = [
+    None, True, 0, -17, -18, 1203, 1204, 99, 100, 5, 4.9, 12, 11.5, 0.0, -0.5, "", "ab", "abc", "abcdefgh", "abcdefghi",
+    "AB-123", "AB-12", "ZZ-99999", "xy", "ax\"yb", "foo 12", "bar\tA", "\\", "two", "é\n\"", [], [1], [1, 2], [1, 2, 3, 4],
+    [1, 2, 3, 4, 5], ["a", 1], ["a", 1, None, True], ["a", 1, 2], [[1], [[2]]], [3, {"four": 5.5}], {}, {"a": 1}, {"b": "x"},
+    {"a": 1, "b": "x"}, {"a": 1, "b": "x", "c": True}, {"b": "x", "c": 1}, {"a": {"b": []}}, {"name": "n", "age": 3},
+    {"name": "n"}, {"name": "n", "age": "3"}, {"x": 1, "y": 2}, {"x": 1}, {"a": 1, "z": None}, {"ab": "", "zz": None},
+    {"value": 1, "next": {"value": 2, "next": None}}, {"value": 1}, {"type": "a", "x": 1}, {"type": "b", "y": ""},
+    {"type": "a", "y": ""}, {"kind": "circle", "r": 0}, {"kind": "circle", "r": 0.25}, {"kind": "square", "side": 9.5},
+    {"unit": "c", "value": 1e5}, {"label": "l", "children": [{"label": "m", "children": []}]},
+    {"x": "é\n\"", "y": [1.5, -2]}, {"a": None, "b": None}, {"d": "2024-02-30", "t": "00:00:00Z", "dt": "2024-01-01T00:00:00Z"},
+    {"a": [1, 2], "b": []}, {"tool": "search", "arguments": {"query": "q", "top": 51}},
+    {"tool": "search", "arguments": {"query": "q", "top": 50, "filters": ["a"]}},
+]

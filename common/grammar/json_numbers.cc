@@ -97,8 +97,8 @@ ExprId NotNegative(RuleSet& rules, const NumberRange& range) {
     return rules.Sequence({rules.Bytes(std::to_string(low)), no_fraction});
   }
   std::vector<ExprId> ways;
-  const std::optional<int64_t> last =
-      range.high ? std::optional<int64_t>(*range.high - 1) : std::nullopt;
+  std::optional<int64_t> last = range.high;
+  if (last) --*last;
   const int64_t first = range.low_is_excluded ? low + 1 : low;
   ways.push_back(rules.Sequence({WholeNumbers(rules, first, last), fraction}));
   if (range.low_is_excluded) {
@@ -121,8 +121,8 @@ ExprId IntegersIn(RuleSet& rules, NumberRange range) {
   }
   if (!range.low || *range.low < 0) {
     const int64_t least = range.high ? std::max<int64_t>(-*range.high, 1) : 1;
-    const std::optional<int64_t> most =
-        range.low ? std::optional<int64_t>(-*range.low) : std::nullopt;
+    std::optional<int64_t> most = range.low;
+    if (most) *most = -*most;
     ways.push_back(Negative(rules, WholeNumbers(rules, least, most)));
   }
   return rules.Choice(std::move(ways));

@@ -85,6 +85,7 @@ struct Loaded {
   std::unique_ptr<Model> model;
   std::optional<AcceptanceHead> head;
   std::unique_ptr<HeadRecorder> recorder;  // nullptr: nothing is to be collected
+  std::unique_ptr<grammar::GrammarCache> grammars;
 
   const ModelConfig& config() const { return model->config(); }
 };
@@ -104,6 +105,8 @@ Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals) 
                   LoadServedModel(options.service, StepTokens(options), signals.token()));
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));
+  OUTRIDER_ASSIGN(loaded.grammars, grammar::GrammarCache::Create(*loaded.tokenizer, loaded.config().eos_token_ids,
+                                                loaded.config().vocab_size));
   return loaded;
 }
 
@@ -119,7 +122,8 @@ DraftLoopOptions LoopOptionsOf(const DrafterOptions& options, const Loaded& load
           .max_step_tokens = StepTokens(options),
           .head = loaded.head.has_value() ? &*loaded.head : nullptr,
           .recorder = loaded.recorder.get(),
-          .tracer = tracer};
+          .tracer = tracer,
+          .grammars = loaded.grammars.get()};
 }
 
 DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {

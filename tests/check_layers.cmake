@@ -10,7 +10,7 @@ function(allow folder)
   set("ALLOWED_${folder}" ${folder} ${ARGN} PARENT_SCOPE)
 endfunction()
 
-set(ENGINE_PARTS common/base common/json common/math common/tensor common/backend common/kv common/model
+set(ENGINE_PARTS common/base common/grammar common/json common/math common/tensor common/backend common/kv common/model
                  common/rules common/spec common/text common/trace)
 allow(common/base)
 allow(common/json common/base)
@@ -24,7 +24,7 @@ allow(common/model common/base common/json common/math common/rules common/spec 
 allow(common/model/architectures common/base common/json common/model common/tensor)
 allow(common/text common/base common/json)
 allow(common/text/jinja common/base common/text)
-allow(common/grammar common/base common/json common/text)
+allow(common/grammar common/base common/json common/spec common/text)
 allow(common/trace common/base)
 allow(common/training common/base common/spec)
 allow(common/command_line common/base)

@@ -112,6 +112,7 @@ struct Loaded {
   GenerationDefaults defaults;
   std::unique_ptr<Model> model;
   std::vector<PassTime> passes;  // of the model
+  std::unique_ptr<grammar::GrammarCache> grammars;
 
   const ModelConfig& config() const { return model->config(); }
 };
@@ -135,6 +136,9 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   if (options.policy == "adaptive") {
     OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
   }
+  OUTRIDER_ASSIGN(loaded.grammars,
+                  grammar::GrammarCache::Create(*loaded.tokenizer, loaded.config().eos_token_ids,
+                                                loaded.config().vocab_size));
   LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template);
   return loaded;
 }
@@ -206,7 +210,8 @@ class Services {
                      .authorization = &client_authorization_,
                      .pad_responses = options.pad_responses,
                      .tracer = tracer,
-                     .text_workers = &text_workers_},
+                     .text_workers = &text_workers_,
+                     .grammars = loaded.grammars.get()},
                     &engine_, &pool_, &thread_, &intake_),
         drafting_(access.drafters.get(), metrics, &pool_, &thread_),
         api_({.model = {.name =
@@ -214,6 +219,7 @@ class Services {
                         .tokenizer = loaded.tokenizer.get(),
                         .chat_template = loaded.chat_template,
                         .limits = engine_.limits(),
+                        .grammars = loaded.grammars.get(),
                         .ignore_unknown = options.http_ignore_unknown},
               .tokens = access.clients.get(),
               .pad_events = options.pad_responses,

@@ -98,13 +98,20 @@ class PickBatch {
     mask_.insert(mask_.end(), state.mask.begin(), state.mask.end());
   }
 
-  // The sequence's next row; `path`: the draft tokens before it.
-  void AddRow(const PickSpec& spec, std::span<const TokenId> path) {
+  // The sequence's next row; `path`: the draft tokens before it. `mask`: the row's own in place of
+  // the sequence's; empty: it has that one.
+  void AddRow(const PickSpec& spec, std::span<const TokenId> path,
+              std::span<const uint32_t> mask = {}) {
     BatchedPick pick = sequence_;
     pick.spec = spec;
     pick.row = size();
     pick.path = static_cast<int32_t>(path_tokens_.size());
     pick.depth = static_cast<int32_t>(path.size());
+    if (!mask.empty()) {
+      pick.first_mask = static_cast<int32_t>(mask_.size());
+      pick.mask = static_cast<int32_t>(mask.size());
+      mask_.insert(mask_.end(), mask.begin(), mask.end());
+    }
     path_tokens_.push_back(-1);
     path_tokens_.insert(path_tokens_.end(), path.begin(), path.end());
     picks_.push_back(pick);

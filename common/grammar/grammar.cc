@@ -45,12 +45,6 @@ Result<RuleId> ReadSource(const GrammarSource& source, RuleSet& rules) {
 
 }  // namespace
 
-size_t GrammarSource::bytes() const {
-  size_t bytes = text.size();
-  for (const std::string& choice : choices) bytes += choice.size() + 1;
-  return bytes;
-}
-
 Result<std::shared_ptr<const Grammar>> Grammar::Compile(const GrammarSource& source,
                                                         const GrammarLimits& limits) {
   if (source.bytes() > limits.source_bytes) {

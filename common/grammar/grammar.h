@@ -11,30 +11,13 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "common/base/status.h"
 #include "common/grammar/automaton.h"
 #include "common/grammar/limits.h"
+#include "common/spec/grammar_source.h"
 
 namespace outrider::grammar {
-
-struct GrammarSource {
-  enum class Kind {
-    kJsonObject,  // any JSON object
-    kJsonSchema,  // `text`: a JSON Schema, an object
-    kRegex,       // `text`: a regular expression that the whole text matches
-    kChoice,      // the text is one of `choices`
-    kGbnf,        // `text`: a grammar in llama.cpp's GBNF, whose rule `root` the text matches
-  };
-  Kind kind = Kind::kJsonObject;
-  std::string text;
-  std::vector<std::string> choices;
-
-  size_t bytes() const;
-  bool operator==(const GrammarSource&) const = default;
-};
 
 class Grammar {
  public:

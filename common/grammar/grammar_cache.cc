@@ -6,6 +6,13 @@
 
 namespace outrider::grammar {
 
+Result<std::unique_ptr<GrammarCache>> GrammarCache::Create(const Tokenizer& tokenizer,
+                                                           std::span<const TokenId> end_tokens,
+                                                           int vocab) {
+  OUTRIDER_ASSIGN(auto tokens, TokenTable::Create(tokenizer, end_tokens, vocab));
+  return std::make_unique<GrammarCache>(std::move(tokens), Limits());
+}
+
 uint64_t GrammarCache::HashOf(const GrammarSource& source) {
   FnvHash hash;
   hash.Add(static_cast<uint64_t>(source.kind));
@@ -39,12 +46,18 @@ void GrammarCache::Keep(uint64_t hash, Entry entry) {
   by_hash_.emplace(hash, entries_.begin());
 }
 
+std::shared_ptr<GrammarMasks> GrammarCache::Find(const GrammarSource& source) {
+  return Find(HashOf(source), source);
+}
+
 Result<std::shared_ptr<GrammarMasks>> GrammarCache::Get(const GrammarSource& source) {
   const uint64_t hash = HashOf(source);
   if (auto masks = Find(hash, source)) return masks;
   OUTRIDER_ASSIGN(auto grammar, Grammar::Compile(source, limits_.grammar));
   const size_t bytes = source.bytes() + grammar->bytes() + limits_.masks.cache_bytes;
   auto masks = std::make_shared<GrammarMasks>(std::move(grammar), tokens_, limits_.masks);
+  MaskScratch scratch;
+  masks->Prepare(limits_.prepare_steps, scratch);
   Keep(hash, {source, masks, bytes});
   return masks;
 }

@@ -8,6 +8,7 @@
 
 #include <list>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "common/base/mutex.h"
@@ -22,15 +23,24 @@ class GrammarCache {
     size_t bytes = 256 << 20;  // of sources, grammars, and what their masks may come to hold
     GrammarLimits grammar;
     GrammarMasks::Limits masks;
+    int64_t prepare_steps = 8'000'000;  // of a new grammar's masks (GrammarMasks::Prepare)
   };
+
+  // For a model with this tokenizer, whose rows have `vocab` logits. Errors: TokenTable::Create.
+  static Result<std::unique_ptr<GrammarCache>> Create(const Tokenizer& tokenizer,
+                                                      std::span<const TokenId> end_tokens,
+                                                      int vocab);
 
   GrammarCache(std::shared_ptr<const TokenTable> tokens, const Limits& limits)
       : tokens_(std::move(tokens)), limits_(limits) {}
 
-  // The masks of the grammar of `source`, compiled now if it is not here. Errors are those of
+  // The masks of the grammar of `source`; nullptr if it is not here.
+  std::shared_ptr<GrammarMasks> Find(const GrammarSource& source);
+  // The same, compiled now if it is not here. Errors are those of
   // Grammar::Compile and are not kept.
   Result<std::shared_ptr<GrammarMasks>> Get(const GrammarSource& source);
 
+  const TokenTable& tokens() const { return *tokens_; }
   size_t size() const;
   size_t bytes() const;
 

@@ -62,6 +62,27 @@ Status GrammarMasks::CheckSteps(int64_t steps) const {
                            std::to_string(limits_.steps) + " steps");
 }
 
+std::shared_ptr<const NodeMask> GrammarMasks::NodeMaskOf(const Item& item, MaskScratch& scratch) {
+  const Key key = KeyOf(item);
+  std::shared_ptr<const NodeMask> mask = Find(key);
+  if (mask == nullptr) {
+    mask = std::make_shared<const NodeMask>(scratch.walker.MakeNodeMask(
+        grammar_->automaton(), *tokens_, {item.node, item.count, nullptr}, scratch.stepper));
+    Keep(key, mask);
+  }
+  return mask;
+}
+
+void GrammarMasks::Prepare(int64_t steps, MaskScratch& scratch) {
+  const int64_t begin = scratch.stepper.steps();
+  const uint32_t nodes = grammar_->automaton().num_nodes();
+  for (uint32_t node = 0; node < nodes && scratch.stepper.steps() - begin < steps; ++node) {
+    if (cached_bytes() > limits_.cache_bytes / 2) return;
+    scratch.stepper.ClearOverflow();
+    NodeMaskOf({.node = node, .count = 0, .frame = nullptr}, scratch);
+  }
+}
+
 Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
                                std::span<MaskWord> mask) {
   OUTRIDER_CHECK(mask.size() == tokens_->mask_words() && &state.grammar() == grammar_.get());
@@ -74,13 +95,7 @@ Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
   std::fill(mask.begin(), mask.end(), MaskWord{0});
   scratch.stepper.ClearOverflow();
   for (const Item& item : state.items()) {
-    const Key key = KeyOf(item);
-    std::shared_ptr<const NodeMask> node = Find(key);
-    if (node == nullptr) {
-      node = std::make_shared<const NodeMask>(scratch.walker.MakeNodeMask(
-          automaton, *tokens_, {item.node, item.count, nullptr}, scratch.stepper));
-      Keep(key, node);
-    }
+    const std::shared_ptr<const NodeMask> node = NodeMaskOf(item, scratch);
     if (node->overflowed) return too_ambiguous;
     for (size_t i = 0; i < node->bits.size(); ++i) mask[i] |= node->bits[i];
     for (const TokenId id : node->ids) SetBit(mask, id);

@@ -30,8 +30,8 @@ struct MaskScratch {
 class GrammarMasks {
  public:
   struct Limits {
-    size_t cache_bytes = 32 << 20;
-    int64_t steps = 50'000'000;  // of one mask; a step takes some 5 to 20 ns
+    size_t cache_bytes = 8 << 20;
+    int64_t steps = 2'000'000;  // of one mask; a step takes some 5 to 20 ns
   };
 
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens,
@@ -44,6 +44,11 @@ class GrammarMasks {
   // kResourceExhausted: the grammar is so ambiguous here that a limit on items or steps is reached.
   // REQUIRES: a state of this grammar, `mask` of tokens().mask_words() words.
   Result<int> Fill(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
+
+  // Works out and keeps masks of nodes, in the order of the automaton, for at most some `steps` and
+  // as far as they fit: on a worker thread, before a text begins, so that few are left for threads
+  // that others wait for.
+  void Prepare(int64_t steps, MaskScratch& scratch);
 
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const TokenTable& tokens() const { return *tokens_; }
@@ -59,6 +64,7 @@ class GrammarMasks {
 
   Key KeyOf(const Item& item) const;
   std::shared_ptr<const NodeMask> Find(Key key);
+  std::shared_ptr<const NodeMask> NodeMaskOf(const Item& item, MaskScratch& scratch);
   void Keep(Key key, std::shared_ptr<const NodeMask> mask);
   Status CheckSteps(int64_t steps) const;
 

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/spec/grammar_source.h"
+
 namespace outrider::grammar {
 
 struct GrammarLimits {
-  size_t source_bytes = 256 << 10;
+  size_t source_bytes = kMaxGrammarBytes;
   int nesting = 64;            // groups, brackets and levels of JSON in each other
   int repetitions = 100'000;   // the largest count of a repetition, of a length or of items
   int rules = 1 << 14;         // those that compiling adds included

@@ -40,12 +40,13 @@ Result<std::shared_ptr<const TokenTable>> TokenTable::Create(
 }
 
 Result<std::shared_ptr<const TokenTable>> TokenTable::Create(const Tokenizer& tokenizer,
+                                                             std::span<const TokenId> end_tokens,
                                                              int vocab) {
   std::vector<std::string_view> bytes;
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     bytes.push_back(tokenizer.IsSpecial(id) ? std::string_view() : tokenizer.TokenBytes(id));
   }
-  return Create(bytes, tokenizer.eos_tokens(), vocab);
+  return Create(bytes, end_tokens, vocab);
 }
 
 std::string_view TokenTable::Bytes(TokenId id) const {

@@ -34,8 +34,10 @@ class TokenTable {
   static Result<std::shared_ptr<const TokenTable>> Create(std::span<const std::string_view> bytes,
                                                           std::span<const TokenId> end_tokens,
                                                           int vocab);
-  // What Tokenizer::TokenBytes says, without special tokens; the model's own end tokens.
-  static Result<std::shared_ptr<const TokenTable>> Create(const Tokenizer& tokenizer, int vocab);
+  // With what Tokenizer::TokenBytes says, but for special tokens.
+  static Result<std::shared_ptr<const TokenTable>> Create(const Tokenizer& tokenizer,
+                                                          std::span<const TokenId> end_tokens,
+                                                          int vocab);
 
   int vocab() const { return vocab_; }
   size_t mask_words() const { return (static_cast<size_t>(vocab_) + kMaskBits - 1) / kMaskBits; }

@@ -6,6 +6,43 @@
 #include <vector>
 
 namespace outrider {
+namespace {
+
+void ToWire(const GrammarSource& source, v1::StructuredOutput* wire) {
+  switch (source.kind) {
+    case GrammarSource::Kind::kJsonObject: wire->set_json_object(true); break;
+    case GrammarSource::Kind::kJsonSchema: wire->set_json_schema(source.text); break;
+    case GrammarSource::Kind::kRegex: wire->set_regex(source.text); break;
+    case GrammarSource::Kind::kChoice:
+      wire->mutable_choice()->mutable_texts()->Assign(source.choices.begin(), source.choices.end());
+      break;
+    case GrammarSource::Kind::kGbnf: wire->set_gbnf(source.text); break;
+  }
+}
+
+// Nothing is asked for where no format is set.
+std::optional<GrammarSource> FromWire(const v1::StructuredOutput& wire) {
+  using Kind = GrammarSource::Kind;
+  switch (wire.format_case()) {
+    case v1::StructuredOutput::kJsonObject:
+      if (!wire.json_object()) return std::nullopt;
+      return GrammarSource{.kind = Kind::kJsonObject};
+    case v1::StructuredOutput::kJsonSchema:
+      return GrammarSource{.kind = Kind::kJsonSchema, .text = wire.json_schema()};
+    case v1::StructuredOutput::kRegex:
+      return GrammarSource{.kind = Kind::kRegex, .text = wire.regex()};
+    case v1::StructuredOutput::kChoice:
+      return GrammarSource{
+          .kind = Kind::kChoice,
+          .choices = {wire.choice().texts().begin(), wire.choice().texts().end()}};
+    case v1::StructuredOutput::kGbnf:
+      return GrammarSource{.kind = Kind::kGbnf, .text = wire.gbnf()};
+    case v1::StructuredOutput::FORMAT_NOT_SET: break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 int ToInt(uint32_t value) {
   return static_cast<int>(std::min(value, static_cast<uint32_t>(std::numeric_limits<int>::max())));
@@ -27,6 +64,7 @@ void ToWire(const SamplingParams& params, v1::SamplingParams* wire) {
   for (const std::vector<TokenId>& word : params.bad_words) {
     wire->add_bad_words()->mutable_ids()->Assign(word.begin(), word.end());
   }
+  if (params.grammar.has_value()) ToWire(*params.grammar, wire->mutable_structured_output());
 }
 
 Status CheckSizes(const v1::SamplingParams& wire, const std::string& name) {
@@ -38,6 +76,11 @@ Status CheckSizes(const v1::SamplingParams& wire, const std::string& name) {
     OUTRIDER_TRY(
         CheckAtMost(name + ".bad_words", word.ids_size(), kMaxBadWordTokens, "tokens in one"));
   }
+  const std::string output = name + ".structured_output";
+  OUTRIDER_TRY(CheckAtMost(output + ".choice", wire.structured_output().choice().texts_size(),
+                           kMaxGrammarChoices));
+  OUTRIDER_TRY(CheckAtMost(output, static_cast<int64_t>(wire.structured_output().ByteSizeLong()),
+                           static_cast<int64_t>(kMaxGrammarBytes), "bytes"));
   return Status();
 }
 
@@ -60,6 +103,7 @@ SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& de
     std::vector<TokenId>& tokens = params.bad_words.emplace_back();
     for (const uint32_t token : word.ids()) tokens.push_back(ToInt(token));
   }
+  params.grammar = FromWire(wire.structured_output());
   return params;
 }
 

@@ -43,7 +43,7 @@ class RoundRows {
   const float* Target(int node) {
     if (!is_distribution(node)) {
       is_distribution_[static_cast<size_t>(node)] = true;
-      MakeDistribution(state(), rows_.allowed, Path(node), Logits(node));
+      MakeDistribution(StateAt(node), rows_.allowed, Path(node), Logits(node));
     }
     return Row(node).data();
   }
@@ -52,10 +52,10 @@ class RoundRows {
     const RoundHeader& header = round_.header();
     const std::vector<TokenId> path = Path(node);
     if (header.kind() == DraftKind::kArgmax) {
-      return MostLikely(state(), rows_.allowed, path, Logits(node));
+      return MostLikely(StateAt(node), rows_.allowed, path, Logits(node));
     }
     const uint32_t position = header.spec.position + static_cast<uint32_t>(round_.depth(node));
-    return RaceOrder(state(), rows_.allowed, path, Logits(node), 1, header.spec.seed, position)[0];
+    return RaceOrder(StateAt(node), rows_.allowed, path, Logits(node), 1, header.spec.seed, position)[0];
   }
 
  private:
@@ -74,7 +74,7 @@ class RoundRows {
     for (size_t i = path.size(); i > 0; node = round_.parent(node)) path[--i] = round_.token(node);
     return path;
   }
-  SamplingState state() const {
+  SamplingState StateAt(int node) const {
     const RoundHeader& h = round_.header();
     return {
         .sampling = h.sampling,
@@ -82,7 +82,7 @@ class RoundRows {
         .biases = {arrays_.biases + h.first_bias, static_cast<size_t>(h.biases)},
         .suppressed = {arrays_.suppressed + h.first_suppressed, static_cast<size_t>(h.suppressed)},
         .suppressed_rows = h.suppressed_rows,
-        .mask = {arrays_.mask + h.first_mask, static_cast<size_t>(h.mask)},
+        .mask = {arrays_.mask + h.mask_of(node), static_cast<size_t>(h.mask)},
         .bad_words = {arrays_.bad_words + h.first_bad_word, static_cast<size_t>(h.bad_words)},
         .bad_tokens = {arrays_.bad_tokens + h.first_bad_token, static_cast<size_t>(h.bad_tokens)},
         .recent = {arrays_.recent + h.first_recent, static_cast<size_t>(h.recent)}};

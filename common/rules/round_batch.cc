@@ -27,7 +27,8 @@ void RoundBatch::Clear() {
   draft_weights_.clear();
 }
 
-void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling) {
+void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
+                     std::span<const uint32_t> node_masks) {
   RoundHeader& round =
       rounds_.emplace_back(RoundHeader{.spec = spec,
                                        .sampling = sampling.sampling,
@@ -40,13 +41,14 @@ void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const Sampli
                                        .max_depth = draft.max_depth()});
   seen_.insert(seen_.end(), sampling.seen.begin(), sampling.seen.end());
   biases_.insert(biases_.end(), sampling.biases.begin(), sampling.biases.end());
-  AddMasks(sampling, round);
+  AddMasks(sampling, node_masks, round);
   for (int node = 0; node <= draft.size(); ++node) AddNode(draft, node, round);
   round.scratch = scratch_bytes_;
   scratch_bytes_ += RuleScratch::Bytes(std::max(round.max_depth, 1), round.max_entries);
 }
 
-void RoundBatch::AddMasks(const SamplingState& sampling, RoundHeader& round) {
+void RoundBatch::AddMasks(const SamplingState& sampling, std::span<const uint32_t> node_masks,
+                          RoundHeader& round) {
   const auto append = [](const auto& from, auto& to, int32_t& first, int32_t& count) {
     first = static_cast<int32_t>(to.size());
     count = static_cast<int32_t>(from.size());
@@ -56,7 +58,11 @@ void RoundBatch::AddMasks(const SamplingState& sampling, RoundHeader& round) {
     append(sampling.suppressed, suppressed_, round.first_suppressed, round.suppressed);
     round.suppressed_rows = sampling.suppressed_rows;
   }
-  append(sampling.mask, mask_, round.first_mask, round.mask);
+  append(node_masks.empty() ? sampling.mask : node_masks, mask_, round.first_mask, round.mask);
+  if (!node_masks.empty()) {
+    OUTRIDER_CHECK(round.mask % round.nodes == 0);
+    round.mask = round.mask_step = round.mask / round.nodes;
+  }
   append(sampling.bad_words, bad_words_, round.first_bad_word, round.bad_words);
   append(sampling.bad_tokens, bad_tokens_, round.first_bad_token, round.bad_tokens);
   append(sampling.recent, recent_, round.first_recent, round.recent);

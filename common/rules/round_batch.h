@@ -36,6 +36,7 @@ struct RoundHeader {
   int32_t first_suppressed = 0, suppressed = 0;
   int32_t suppressed_rows = 0;  // as SamplingState has it
   int32_t first_mask = 0, mask = 0;
+  int32_t mask_step = 0;  // from a node's mask to the next node's; 0: all have the same
   int32_t first_bad_word = 0, bad_words = 0;
   int32_t first_bad_token = 0, bad_tokens = 0;
   int32_t first_recent = 0, recent = 0;
@@ -44,6 +45,8 @@ struct RoundHeader {
 
   // How the round's tokens come about. kSampled: a rule decides over distributions.
   OUTRIDER_HD DraftKind kind() const { return DraftKindOf(spec.rule, sampling.greedy()); }
+  // Where the mask of the row after `node` begins. REQUIRES: mask > 0.
+  OUTRIDER_HD int32_t mask_of(int node) const { return first_mask + node * mask_step; }
 };
 
 // A batch's arrays, in the memory of whoever decides it.
@@ -120,8 +123,10 @@ class RoundBatch {
   void Clear();
 
   // REQUIRES: `draft` is valid (Validate of draft_tree.h). A node without a distribution was
-  // drafted from point masses.
-  void Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling);
+  // drafted from point masses. `node_masks`: a mask for each node, the root's first, in place of
+  // `sampling`'s; empty: that is every node's.
+  void Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
+           std::span<const uint32_t> node_masks = {});
 
   int size() const { return static_cast<int>(rounds_.size()); }
   bool empty() const { return rounds_.empty(); }
@@ -157,7 +162,8 @@ class RoundBatch {
   }
 
  private:
-  void AddMasks(const SamplingState& sampling, RoundHeader& round);
+  void AddMasks(const SamplingState& sampling, std::span<const uint32_t> node_masks,
+                RoundHeader& round);
   void AddNode(const DraftTree& draft, int node, RoundHeader& round);
 
   int64_t scratch_bytes_ = 0;

@@ -25,6 +25,7 @@ Status CheckToken(const char* field, TokenId id, int vocab_size) {
 }
 
 Status CheckMasks(const SamplingParams& p, int vocab_size) {
+  if (p.grammar.has_value()) OUTRIDER_TRY(Validate(*p.grammar));
   OUTRIDER_TRY(CheckAtMost("allowed_token_ids", std::ssize(p.allowed_tokens), kMaxAllowedTokens));
   for (const TokenId id : p.allowed_tokens) {
     OUTRIDER_TRY(CheckToken("allowed_token_ids", id, vocab_size));

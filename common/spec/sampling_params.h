@@ -1,11 +1,13 @@
 // How a request samples: the field's usual transforms, in the order in which they are applied.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/spec/grammar_source.h"
 #include "common/spec/row_sampling.h"
 
 namespace outrider {
@@ -32,6 +34,8 @@ struct SamplingParams {
   std::vector<TokenId> allowed_tokens = {};  // no others are sampled; empty: all are allowed
   // Token sequences that the output never completes; of the output alone, not of the prompt.
   std::vector<std::vector<TokenId>> bad_words = {};
+  // What the output must follow: tokens after which no text of it goes on have probability 0 too.
+  std::optional<GrammarSource> grammar = {};
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 
   bool greedy() const { return temperature == 0.f; }

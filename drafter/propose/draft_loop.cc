@@ -35,6 +35,7 @@ DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock*
       chains_(&depths_) {
   if (options.tracer != nullptr) observers_.Add(&traces_);
   if (observer != nullptr) observers_.Add(observer);
+  if (options.grammars != nullptr) compiler_.emplace(options.grammars, this);
 }
 
 void DraftLoop::Stop() {
@@ -83,10 +84,13 @@ void DraftLoop::Handle(LinkEvent event) {
   VerifierConnection* connection = sessions_.Find(event.connection);
   if (connection == nullptr) return;  // ended before it was welcomed
   if (auto* open = std::get_if<SessionOpening>(&event.message)) {
-    Handle(*connection, *open);
+    Handle(*connection, event.connection, *open);
+  } else if (auto* compiled = std::get_if<CompiledEvent>(&event.message)) {
+    Handle(*connection, *compiled);
   } else if (auto* decisions = std::get_if<std::vector<SessionVerdict>>(&event.message)) {
     for (const SessionVerdict& decision : *decisions) Handle(*connection, decision);
   } else if (auto* close = std::get_if<CloseEvent>(&event.message)) {
+    connection->compiling.erase(close->session);
     sessions_.Forget(*connection, close->session);
   } else if (std::holds_alternative<DrainEvent>(event.message)) {
     Log(LogLevel::kInfo, "verifier drains",
@@ -114,18 +118,40 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
                              .eos_token_ids = config.eos_token_ids,
                              .distribution_limits = event.welcome.distribution_limits,
                              .head = head_.state(),
+                             .mask_scratch = &mask_scratch_,
                          }});
 }
 
-void DraftLoop::Handle(VerifierConnection& connection, const SessionOpening& open) {
+void DraftLoop::Handle(VerifierConnection& connection, uint64_t id, const SessionOpening& open) {
   sessions_.Forget(connection, open.session);
-  const Status opened = Open(connection, open);
+  connection.compiling.erase(open.session);
+  const Status opened = Open(connection, id, open);
   if (!opened.ok()) sessions_.Refuse(connection, open.session, open.plan.round, opened);
 }
 
-Status DraftLoop::Open(VerifierConnection& connection, const SessionOpening& open) {
+void DraftLoop::Handle(VerifierConnection& connection, const CompiledEvent& compiled) {
+  const SessionOpening& open = compiled.opening;
+  const auto waits = connection.compiling.find(open.session);
+  if (waits == connection.compiling.end() || waits->second != open.plan.round) return;  // too late
+  connection.compiling.erase(waits);
+  const Status opened = Open(connection, open, compiled.masks);
+  if (!opened.ok()) sessions_.Refuse(connection, open.session, open.plan.round, opened);
+}
+
+Status DraftLoop::Open(VerifierConnection& connection, uint64_t id, const SessionOpening& open) {
+  const std::optional<GrammarSource>& grammar = open.sampling.grammar;
+  if (!grammar.has_value() || !compiler_.has_value()) return Open(connection, open, nullptr);
+  if (auto masks = compiler_->Find(*grammar)) return Open(connection, open, std::move(masks));
+  OUTRIDER_TRY(compiler_->Ask(id, open));
+  connection.compiling[open.session] = open.plan.round;
+  return Status();
+}
+
+Status DraftLoop::Open(VerifierConnection& connection, const SessionOpening& open,
+                       std::shared_ptr<grammar::GrammarMasks> masks) {
   OUTRIDER_TRY(sessions_.MakeRoom(connection));
-  OUTRIDER_ASSIGN(DraftSession session, DraftSession::Create(open, &connection.bounds));
+  OUTRIDER_ASSIGN(DraftSession session,
+                  DraftSession::Create(open, &connection.bounds, std::move(masks)));
   const std::optional<uint64_t> prompt =
       capture_.PromptToRecord(open, session, connection.bounds.distribution_limits);
   HeldSession& held = sessions_.Add(connection, open.session, std::move(session));
@@ -135,6 +161,8 @@ Status DraftLoop::Open(VerifierConnection& connection, const SessionOpening& ope
 }
 
 void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& verdict) {
+  // The round went on before the session's grammar was compiled.
+  connection.compiling.erase(verdict.session);
   const auto found = connection.sessions.find(verdict.session);
   const Status applied = found == connection.sessions.end()
                              ? FailedPrecondition("the session is not held")

@@ -13,6 +13,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -27,6 +29,7 @@
 #include "drafter/propose/draft_sender.h"
 #include "drafter/propose/draft_sessions.h"
 #include "drafter/propose/draft_trace.h"
+#include "drafter/propose/grammar_compiler.h"
 #include "drafter/propose/head_learner.h"
 #include "drafter/propose/lookahead.h"
 #include "drafter/propose/training_capture.h"
@@ -48,6 +51,8 @@ struct DraftLoopOptions {
   // Of what a head is trained on, if that is wanted; outlives the loop.
   HeadRecorder* recorder = nullptr;
   Tracer* tracer = nullptr;  // of spans, where they are recorded; outlives the loop
+  // Of what sessions' texts follow. nullptr: they are drafted for without. Outlives the loop.
+  grammar::GrammarCache* grammars = nullptr;
 };
 
 class DraftLoop final : public LinkEvents {
@@ -76,9 +81,14 @@ class DraftLoop final : public LinkEvents {
  private:
   void Handle(LinkEvent event);
   void Connect(uint64_t id, WelcomeEvent event);
-  void Handle(VerifierConnection& connection, const SessionOpening& open);
+  void Handle(VerifierConnection& connection, uint64_t id, const SessionOpening& open);
   void Handle(VerifierConnection& connection, const SessionVerdict& verdict);
-  Status Open(VerifierConnection& connection, const SessionOpening& open);
+  void Handle(VerifierConnection& connection, const CompiledEvent& compiled);
+  // Opens the session, or asks for its grammar first.
+  Status Open(VerifierConnection& connection, uint64_t id, const SessionOpening& open);
+  // `masks`: of its grammar, if that is to be followed.
+  Status Open(VerifierConnection& connection, const SessionOpening& open,
+              std::shared_ptr<grammar::GrammarMasks> masks);
   Status Apply(HeldSession& held, const SessionVerdict& verdict);
   // Stamps the plan that the session has begun, and secures its pages.
   Status Begin(HeldSession& held);
@@ -101,6 +111,8 @@ class DraftLoop final : public LinkEvents {
   DraftForward forward_;
   DepthDrafter depths_;
   ChainDrafter chains_;
+  grammar::MaskScratch mask_scratch_;
+  std::optional<GrammarCompiler> compiler_;  // if there is a cache; pushes to the inbox
 };
 
 }  // namespace outrider

@@ -47,6 +47,17 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
   return shape;
 }
 
+// The text goes on with `tokens`.
+Status Follow(std::span<const TokenId> tokens, const DraftBounds& bounds,
+              grammar::DraftGrammar* grammar) {
+  for (const TokenId token : tokens) {
+    if (grammar->Advance(token, *bounds.mask_scratch)) continue;
+    return FailedPrecondition("token " + std::to_string(token) +
+                              " is not one that the session's grammar goes on with here");
+  }
+  return Status();
+}
+
 // `planned`, or the full length where this drafter has no head.
 StopRule InForce(StopRule planned, const HeadState* head) {
   if (planned.kind != StopRule::Kind::kHead) return planned;
@@ -57,7 +68,8 @@ StopRule InForce(StopRule planned, const HeadState* head) {
 
 }  // namespace
 
-Result<DraftSession> DraftSession::Create(const SessionOpening& open, const DraftBounds* bounds) {
+Result<DraftSession> DraftSession::Create(const SessionOpening& open, const DraftBounds* bounds,
+                                          std::shared_ptr<grammar::GrammarMasks> masks) {
   if (bounds->allowed < 1) return InvalidArgument("the verifier allows no token to be drafted");
   if (open.tokens.empty()) return InvalidArgument("a session without tokens");
   if (open.prompt_tokens < 0 || static_cast<size_t>(open.prompt_tokens) > open.tokens.size()) {
@@ -68,15 +80,22 @@ Result<DraftSession> DraftSession::Create(const SessionOpening& open, const Draf
   OUTRIDER_TRY(CheckTokens(open.tokens, bounds->vocab_size));
   OUTRIDER_TRY(Validate(open.sampling, bounds->vocab_size));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(open.plan.shape, open.tokens.size(), *bounds));
-  return DraftSession(open, shape, bounds);
+  std::optional<grammar::DraftGrammar> grammar;
+  if (masks != nullptr) {
+    grammar.emplace(std::move(masks), MaskOf(open.sampling, bounds->vocab_size));
+    const auto output = std::span(open.tokens).subspan(static_cast<size_t>(open.prompt_tokens));
+    OUTRIDER_TRY(Follow(output, *bounds, &*grammar));
+  }
+  return DraftSession(open, shape, bounds, std::move(grammar));
 }
 
 DraftSession::DraftSession(const SessionOpening& open, const DraftShape& shape,
-                           const DraftBounds* bounds)
+                           const DraftBounds* bounds, std::optional<grammar::DraftGrammar> grammar)
     : bounds_(bounds),
       seed_(open.seed),
       kind_(open.kind),
       sampling_(open.sampling, bounds->vocab_size, bounds->allowed),
+      grammar_(std::move(grammar)),
       tokens_(open.tokens) {
   const std::span<const TokenId> tokens = tokens_;
   const auto prompt = static_cast<size_t>(open.prompt_tokens);
@@ -121,7 +140,9 @@ void DraftSession::AddRows(PickBatch* batch) const {
   const SamplingState state = sampling_.state();
   batch->BeginSequence(state);
   const PickSpec spec = builder_.RowSpec(state.sampling, sampling_.allowed());
-  for (const int32_t node : frontier()) batch->AddRow(spec, draft().Path(node));
+  for (const int32_t node : frontier()) {
+    batch->AddRow(spec, draft().Path(node), MaskOfRow(node));
+  }
 }
 
 void DraftSession::AddChain(int depths, PickBatch* batch) const {
@@ -154,7 +175,15 @@ void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
                  .sampling = state.sampling,
                  .seed = seed_,
                  .position = static_cast<uint32_t>(length())},
-                {});
+                {}, MaskOfRow(DraftTree::kRoot));
+}
+
+std::span<const uint32_t> DraftSession::MaskOfRow(int node) const {
+  if (!grammar_.has_value()) return {};
+  row_mask_.resize(grammar_->mask_words());
+  // Without a mask the draft is as good as any, and lossless.
+  const bool is_known = grammar_->Fill(draft(), node, *bounds_->mask_scratch, row_mask_).ok();
+  return is_known ? std::span<const uint32_t>(row_mask_) : std::span<const uint32_t>();
 }
 
 bool DraftSession::IsEndOfSequence(TokenId token) const {
@@ -207,12 +236,15 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   const size_t committed = tokens_.size() + added.size();
   OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
+  std::optional<grammar::DraftGrammar> grammar = grammar_;
+  if (grammar.has_value()) OUTRIDER_TRY(Follow(added, *bounds_, &*grammar));
 
   // A node was fed if it drew; its parent drew in any case.
   const int node = verdict.node;
   const int fed =
       node == DraftTree::kRoot || !draft().draws(node).empty() ? node : draft().parent(node);
   kv_length_ += draft().depth(fed);
+  grammar_ = std::move(grammar);
   for (const TokenId token : added) sampling_.ObserveOutput(token);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
   // The last token is fed again in any case: its logits draw the next draft's first depth.

@@ -7,11 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/grammar/draft_grammar.h"
 #include "common/spec/draft.h"
 #include "common/spec/sequence_sampling.h"
 #include "drafter/propose/draft_tree_builder.h"
@@ -31,14 +34,16 @@ struct DraftBounds {
   std::vector<TokenId> eos_token_ids;
   DraftDistributionLimits distribution_limits;
   const HeadState* head = nullptr;  // without: kHead drafts to the full length
+  grammar::MaskScratch* mask_scratch = nullptr;  // the loop's
 };
 
 class DraftSession {
  public:
   // kInvalidArgument when there are no tokens, more than the context, ids outside of the
   // vocabulary, sampling parameters out of range, or a plan beyond the bounds. `bounds` must
-  // outlive the session.
-  static Result<DraftSession> Create(const SessionOpening& open, const DraftBounds* bounds);
+  // outlive the session. `masks`: what the text follows; nullptr: anything. Drafts keep to it.
+  static Result<DraftSession> Create(const SessionOpening& open, const DraftBounds* bounds,
+                                     std::shared_ptr<grammar::GrammarMasks> masks = nullptr);
 
   uint32_t round() const { return round_; }
   // What is really drafted: the plan, cut to the longest draft and to the context.
@@ -76,7 +81,7 @@ class DraftSession {
   void AddRows(PickBatch* batch) const;
   // Whether a device can draw several depths in one go. AddChain adds the next `depths` of them to
   // a step's batch.
-  bool draws_chain() const { return drafting() && builder_.draws_chain(); }
+  bool draws_chain() const { return drafting() && !grammar_.has_value() && builder_.draws_chain(); }
   void AddChain(int depths, PickBatch* batch) const;
   // Whether something was drawn that TakeChunk has not returned yet. False at the end of a draft
   // whose next rows were all broken.
@@ -113,14 +118,20 @@ class DraftSession {
   Result<int> Apply(const SessionVerdict& verdict);
 
  private:
-  DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds);
+  DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds,
+               std::optional<grammar::DraftGrammar> grammar);
 
   void Begin(const DraftPlan& plan, const DraftShape& shape);
+  // The row's mask where there is a grammar that can be followed; else empty.
+  std::span<const uint32_t> MaskOfRow(int node) const;
 
   const DraftBounds* bounds_;
   uint64_t seed_;
   DraftKind kind_;
   SequenceSampling sampling_;
+  // Remembers where nodes stand in it, which changes nothing.
+  mutable std::optional<grammar::DraftGrammar> grammar_;
+  mutable std::vector<uint32_t> row_mask_;
   std::vector<TokenId> tokens_;
   int kv_length_ = 0;
   uint32_t round_ = 0;

@@ -29,7 +29,7 @@ HeadRecorder::~HeadRecorder() {
 bool HeadRecorder::Takes(const HeadTransforms& transforms) {
   const SamplingParams& sampling = transforms.sampling;
   if (!sampling.logit_bias.empty() || !sampling.allowed_tokens.empty() ||
-      !sampling.bad_words.empty()) {
+      !sampling.bad_words.empty() || sampling.grammar.has_value()) {
     return false;
   }
   if (!transforms_.has_value()) transforms_ = transforms;

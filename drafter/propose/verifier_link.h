@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/grammar/grammar_masks.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
 
@@ -30,6 +31,12 @@ struct WelcomeEvent {
   DrafterWelcome welcome;
 };
 
+// From our own side: the grammar of a session that is to be opened is compiled.
+struct CompiledEvent {
+  SessionOpening opening;
+  std::shared_ptr<grammar::GrammarMasks> masks;  // nullptr: it could not be
+};
+
 struct CloseEvent {
   uint64_t session = 0;
 };
@@ -47,7 +54,7 @@ struct WantedEvent {
 struct DisconnectedEvent {};
 
 using LinkMessage = std::variant<WelcomeEvent, SessionOpening, std::vector<SessionVerdict>,
-                                 CloseEvent, DrainEvent, WantedEvent, DisconnectedEvent>;
+                                 CompiledEvent, CloseEvent, DrainEvent, WantedEvent, DisconnectedEvent>;
 
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process

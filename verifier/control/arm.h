@@ -21,13 +21,14 @@ inline constexpr int kMaxArms = 64;
 inline constexpr int kMaxArmLength = 64;  // depths
 
 struct Proposer {
-  enum class Kind { kNone, kModel, kPromptLookup, kSuffixAutomaton };
+  // kGrammar: what a request's grammar forces; no arm, since it costs nothing to try.
+  enum class Kind { kNone, kModel, kPromptLookup, kSuffixAutomaton, kGrammar };
   Kind kind = Kind::kNone;
   std::string name = {};  // of the drafter's model; empty for the others
   friend bool operator==(const Proposer&, const Proposer&) = default;
 };
 
-inline constexpr int kProposerKinds = 4;
+inline constexpr int kProposerKinds = 5;
 
 // The default: plain decoding.
 struct Arm {

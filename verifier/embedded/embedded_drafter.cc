@@ -43,14 +43,20 @@ class ToVerifier final : public VerifierLink {
 
 struct EmbeddedDrafter::Loop {
   Loop(std::unique_ptr<Model> its_model, std::optional<AcceptanceHead> its_head,
-       DraftLoopOptions its_options, const Clock* clock)
-      : model(std::move(its_model)), head(std::move(its_head)), options(its_options) {
+       std::unique_ptr<grammar::GrammarCache> its_grammars, DraftLoopOptions its_options,
+       const Clock* clock)
+      : model(std::move(its_model)),
+        head(std::move(its_head)),
+        grammars(std::move(its_grammars)),
+        options(its_options) {
     options.head = head.has_value() ? &*head : nullptr;
+    options.grammars = grammars.get();
     loop.emplace(model.get(), options, clock, /*observer=*/nullptr);
   }
 
   const std::unique_ptr<Model> model;
   const std::optional<AcceptanceHead> head;
+  const std::unique_ptr<grammar::GrammarCache> grammars;
   DraftLoopOptions options;
   std::optional<DraftLoop> loop;  // always there
 };
@@ -76,7 +82,11 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
       LoadServedModel(options.service, loop_options.max_step_tokens, stop, promised_bytes));
   OUTRIDER_ASSIGN(std::optional<AcceptanceHead> head,
                   AcceptanceHead::LoadBeside(directory, model->config().hidden_size));
-  const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), loop_options, clock);
+  OUTRIDER_ASSIGN(std::unique_ptr<grammar::GrammarCache> grammars,
+                  grammar::GrammarCache::Create(*tokenizer, model->config().eos_token_ids,
+                                                model->config().vocab_size));
+  const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), std::move(grammars),
+                                           loop_options, clock);
   const auto link = std::make_shared<LocalDrafterLink>(
       kConnection, std::shared_ptr<LinkEvents>(loop, &*loop->loop),
       std::make_shared<ToVerifier>(pool, thread));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/trace/trace_context.h"
+#include "verifier/propose/point_draft.h"
 
 namespace outrider {
 namespace {
@@ -83,12 +84,13 @@ NextRound DraftExchange::ChooseRound(Session& session) {
 void DraftExchange::PlanAdmitted(Session& session) {
   // What a lost drafter left is scored first: the next drafter does not know its nodes.
   const DraftingState& drafting = session.drafting;
-  if (!drafting.is_off() && !drafting.is_attached() && drafting.draft().empty()) PlanNext(session);
+  const bool plans = !drafting.is_off() || session.text_grammar != nullptr;
+  if (plans && !drafting.is_attached() && drafting.draft().empty()) PlanNext(session);
 }
 
 void DraftExchange::PlanNext(Session& session) {
   DraftingState& drafting = session.drafting;
-  if (drafting.is_off() && session.planner == nullptr) return;
+  if (drafting.is_off() && session.planner == nullptr && session.text_grammar == nullptr) return;
   if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
   if (draining_ || session.remaining() <= 1) {                           // never again
     if (drafting.is_attached()) parts_.drafts->Close(session.id);
@@ -96,6 +98,7 @@ void DraftExchange::PlanNext(Session& session) {
     return;
   }
   session.round_begun = parts_.clock->Now();
+  if (DraftForced(session)) return;
   if (drafting.is_attached() && parts_.drafts->ReassignSession(session.id)) drafting.Detach();
   NextRound next = ChooseRound(session);
   session.speculation.rule = next.rule;
@@ -106,7 +109,27 @@ void DraftExchange::PlanNext(Session& session) {
     SendPlan(session, next.shape, next.stop);
     return;
   }
-  drafting.UseOwnDraft(std::move(next.draft));
+  drafting.UseOwnDraft(Readable(session, std::move(next.draft)));
+}
+
+bool DraftExchange::DraftForced(Session& session) {
+  session.has_forced_draft = false;
+  if (session.text_grammar == nullptr || !session.request.speculation.enabled) return false;
+  const int most =
+      std::min({DraftRoom(session), session.remaining() - 1, parts_.max_forced_tokens});
+  const std::vector<TokenId> forced = session.text_grammar->Forced(most, *parts_.mask_scratch);
+  if (forced.empty()) return false;
+  session.has_forced_draft = true;
+  session.drafting.UseOwnDraft(ToDraft(forced, session.speculation.kind));
+  return true;
+}
+
+DraftTree DraftExchange::Readable(const Session& session, DraftTree draft) {
+  if (session.text_grammar == nullptr || draft.empty()) return draft;
+  std::vector<TokenId> tokens = draft.Path(draft.size());
+  const size_t read = session.text_grammar->Reads(tokens, *parts_.mask_scratch);
+  if (read == tokens.size()) return draft;
+  return ToDraft(std::span(tokens).first(read), session.speculation.kind);
 }
 
 // 0, the drafter's own, until the session has shown what it is like.

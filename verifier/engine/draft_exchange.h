@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/grammar/grammar_masks.h"
 #include "verifier/engine/admission.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/engine_observer.h"
@@ -30,6 +31,8 @@ class DraftExchange final : public DraftConsumer {
     EngineObservers* observers = nullptr;
     DraftSource* drafts = nullptr;
     const Clock* clock = nullptr;
+    grammar::MaskScratch* mask_scratch = nullptr;
+    int max_forced_tokens = 0;  // of a round
   };
 
   // `planner`: chooses what each round drafts, where the request leaves it open; without, rounds
@@ -76,6 +79,11 @@ class DraftExchange final : public DraftConsumer {
   // What to draft next as asked, as far as output and room go. Length 0: nothing now.
   DraftShape NextShape(const Session& session) const;
   NextRound ChooseRound(Session& session);
+  // Where the session's grammar leaves one token to come next, these are the round's draft, and
+  // nobody is asked for one. Whether it does.
+  bool DraftForced(Session& session);
+  // The part of a draft of the verifier's own that the session's grammar may go on with.
+  DraftTree Readable(const Session& session, DraftTree draft);
   // Of the acceptance head, where the plan names none; 0: the drafter's own.
   float HeadThreshold(const Session& session) const;
   // Sends a drafter the plan of `shape`.

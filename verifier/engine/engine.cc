@@ -33,6 +33,7 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
 // `depth`: of the draft's longest path.
 void CountRound(const Chunk& chunk, int depth, Summary* summary) {
   ++summary->rounds;
+  summary->forced_tokens += chunk.forced;
   if (chunk.drafted == 0) return;
   ++summary->drafted_rounds;
   summary->drafted_tokens += chunk.drafted;
@@ -40,6 +41,17 @@ void CountRound(const Chunk& chunk, int depth, Summary* summary) {
   std::vector<int>& positions = summary->accepted_per_position;
   positions.resize(std::max(positions.size(), static_cast<size_t>(depth)));
   for (int i = 0; i < chunk.accepted; ++i) ++positions[static_cast<size_t>(i)];
+}
+
+// Whether the path to `node` rests on a row without a mask. Plain decoding would have come to that
+// row too, so that a draft cannot end a request by leading elsewhere.
+bool PassesUnmasked(const BatchEntry& entry, int node) {
+  const DraftTree& draft = entry.session->drafting.draft();
+  const auto is_unmasked = [&](int at) {
+    return std::find(entry.unmasked.begin(), entry.unmasked.end(), at) != entry.unmasked.end();
+  };
+  while (node != DraftTree::kRoot && !is_unmasked(node)) node = draft.parent(node);
+  return is_unmasked(node);
 }
 
 StepPace PaceFor(const EngineOptions& options, const Model& model) {
@@ -82,7 +94,9 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
                  .pace = &pace_,
                  .observers = &observers_,
                  .drafts = drafts,
-                 .clock = clock},
+                 .clock = clock,
+                 .mask_scratch = &mask_scratch_,
+                 .max_forced_tokens = options.max_draft_tokens},
                 options.planner, limits_.kv_tokens, metrics),
       gate_(options.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
@@ -121,6 +135,10 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   session->sampling = std::make_unique<SequenceSampling>(
       request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->sampling->ObservePrompt(session->tokens);
+  if (request.grammar_masks != nullptr) {
+    session->text_grammar = std::make_unique<grammar::DraftGrammar>(
+        request.grammar_masks, MaskOf(request.sampling, model_->config().vocab_size));
+  }
   const std::vector<TokenId> stop_tokens = StopTokens(request, model_->config());
   session->sampling->SuppressBefore(request.min_tokens, stop_tokens);
   session->output = std::make_unique<OutputStream>(
@@ -252,18 +270,18 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   int64_t context = 0;
   rounds_.Clear();
   for (const BatchEntry& entry : batch) {
-    const Session& session = *entry.session;
-    if (entry.ends_round) {
-      rounds_.Add(RoundSpecOf(session), session.drafting.draft(), session.sampling->state());
-    }
     forward.push_back(ForwardOf(entry));
     rows += entry.rows();
-    context += session.computed;
+    context += entry.session->computed;
   }
   observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = rows});
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
+  // Masks are worked out while a device still computes the rows.
+  for (BatchEntry& entry : batch) {
+    if (entry.ends_round) AddRound(entry);
+  }
   Decisions decisions;
   if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
   pace_.Record(rows, Seconds(clock_->Now() - start));
@@ -298,6 +316,23 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   return Status();
 }
 
+void Engine::AddRound(BatchEntry& entry) {
+  const Session& session = *entry.session;
+  const DraftTree& draft = session.drafting.draft();
+  node_masks_.clear();
+  if (session.text_grammar != nullptr) {
+    const size_t words = session.text_grammar->mask_words();
+    node_masks_.resize(words * static_cast<size_t>(draft.size() + 1));
+    for (int node = 0; node <= draft.size(); ++node) {
+      const auto mask = std::span(node_masks_).subspan(static_cast<size_t>(node) * words, words);
+      if (session.text_grammar->Fill(draft, node, mask_scratch_, mask).ok()) continue;
+      std::fill(mask.begin(), mask.end(), ~grammar::MaskWord{0});
+      entry.unmasked.push_back(node);
+    }
+  }
+  rounds_.Add(RoundSpecOf(session), draft, session.sampling->state(), node_masks_);
+}
+
 void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
   Session& session = *entry.session;
   session.served = step_;
@@ -306,6 +341,8 @@ void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
     session.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
   } else if (round.decided->broken_depth >= 0) {
     EndBroken(session, round.decided->broken_depth);
+  } else if (PassesUnmasked(entry, round.decided->verdict.node)) {
+    EndTooAmbiguous(session);
   } else {
     Advance(session, round, entry.pending);
   }
@@ -321,10 +358,15 @@ void Engine::EndBroken(Session& session, int depth) {
   Cancel(session.id, status);
 }
 
+void Engine::EndTooAmbiguous(Session& session) {
+  Cancel(session.id, InvalidArgument("structured_output: the grammar is too ambiguous to be "
+                                     "followed here; write it with fewer ways to read a text"));
+}
+
 void Engine::EndRuledOut(Session& session) {
   Cancel(session.id,
-         InvalidArgument("allowed_token_ids, bad_words and min_tokens leave no token to "
-                         "sample"));
+         InvalidArgument("allowed_token_ids, bad_words, min_tokens and structured_output leave no "
+                         "token to sample"));
 }
 
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
@@ -358,9 +400,12 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
 std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
                                   std::span<const TokenId> emitted, std::span<const float> raw_rows,
                                   std::optional<FinishReason>* end) {
-  Chunk chunk{.drafted = session.drafting.draft().size()};
+  Chunk chunk;
   for (const TokenId token : emitted) {
     if (!session.sampling->Permits(token)) return std::nullopt;
+    if (session.text_grammar != nullptr && !session.text_grammar->Advance(token, mask_scratch_)) {
+      return std::nullopt;
+    }
     session.tokens.push_back(token);
     session.sampling->ObserveOutput(token);
     chunk.tokens.push_back(token);
@@ -371,7 +416,13 @@ std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
     chunk.logprobs = Logprobs(session, verdict.node, chunk.tokens, raw_rows);
   }
   // What a stop cut off was never output: it does not count as accepted.
-  chunk.accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
+  const int accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
+  if (session.has_forced_draft) {
+    chunk.forced = accepted;
+  } else {
+    chunk.accepted = accepted;
+    chunk.drafted = session.drafting.draft().size();
+  }
   return chunk;
 }
 
@@ -383,12 +434,12 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   }
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
-  const int depth = drafting.draft().max_depth();
+  const int depth = session.has_forced_draft ? 0 : drafting.draft().max_depth();
   std::optional<FinishReason> end;
   std::optional<Chunk> emitted_chunk = Emit(session, verdict, emitted, round.logits, &end);
   if (!emitted_chunk.has_value()) return EndRuledOut(session);
   Chunk& chunk = *emitted_chunk;
-  session.computed += chunk.accepted;
+  session.computed += chunk.accepted + chunk.forced;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
 

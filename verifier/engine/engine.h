@@ -17,6 +17,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/grammar/grammar_masks.h"
 #include "common/model/model.h"
 #include "common/rules/round_batch.h"
 #include "common/text/tokenizer.h"
@@ -140,11 +141,15 @@ class Engine {
   // What the next forward pass computes, with pages for it.
   std::vector<BatchEntry> ChooseBatch();
   Status RunBatch(std::span<BatchEntry> batch);
+  // Adds the entry's round to those that the step decides.
+  void AddRound(BatchEntry& entry);
   // Goes on with what a forward pass computed of a sequence, and with its round if that was
   // decided. The session may be gone afterwards.
   void TakeResult(const BatchEntry& entry, const RoundResult& round);
   // Ends a request for which the model has no usable logits, `depth` tokens after its text.
   void EndBroken(Session& session, int depth);
+  // Ends a request whose grammar could not be followed within its limits.
+  void EndTooAmbiguous(Session& session);
   // Ends a request whose masks leave no token to sample next.
   void EndRuledOut(Session& session);
   // Adds a round's tokens to the session's text, up to where it ends. `end`: why it does, if so.
@@ -178,6 +183,8 @@ class Engine {
   EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of them
   RoundBatch rounds_;                // of the step
+  grammar::MaskScratch mask_scratch_;
+  std::vector<grammar::MaskWord> node_masks_;  // of a round
   Admission admission_;
   StepPace pace_;
   DraftExchange exchange_;

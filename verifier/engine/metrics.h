@@ -96,6 +96,7 @@ struct VerifierMetrics {
   Counter drafters_left_overload;        // too many messages waited, on either side
   Counter rounds_total;                  // plain ones included
   Counter plain_rounds_total;            // without a draft
+  Counter forced_tokens_total;           // by grammars
   // Of rounds after a request's first: what they took, and what plain decoding would have taken for
   // their tokens at the same load (verifier/control/plain_time.h). The second over the first is the
   // speculative-decoding speedup.

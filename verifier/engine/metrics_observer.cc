@@ -48,6 +48,7 @@ void MetricsObserver::OnRound(const Session& session, const Chunk& chunk, Time n
   const auto tokens = static_cast<double>(chunk.tokens.size());
   metrics_.rounds_total.Increment();
   metrics_.generation_tokens_total.Increment(tokens);
+  metrics_.forced_tokens_total.Increment(chunk.forced);
   if (chunk.drafted == 0) {
     metrics_.plain_rounds_total.Increment();
   } else {

@@ -242,7 +242,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
 NextRound SessionPlanner::RoundOf(const Arm& arm, const Situation& situation) {
   NextRound next{.rule = rule_.value_or(arm.rule)};
   switch (arm.proposer.kind) {
-    case Proposer::Kind::kNone: break;
+    case Proposer::Kind::kNone:
+    case Proposer::Kind::kGrammar: break;
     case Proposer::Kind::kModel: {
       next.shape = arm.shape;
       next.stop = stop_;

@@ -10,7 +10,9 @@ void ProposerShares::OnRound(const Session& session, const Chunk& chunk, Time /*
   // The weight of a round a round later: that of the last 500 is 63 % of all.
   constexpr double kKept = 1 - 1.0 / 500;
   Proposer::Kind kind = Proposer::Kind::kNone;
-  if (chunk.drafted > 0) {
+  if (chunk.forced > 0) {
+    kind = Proposer::Kind::kGrammar;
+  } else if (chunk.drafted > 0) {
     kind = session.drafting.is_local() ? session.planner->proposer() : Proposer::Kind::kModel;
   }
   for (double& weight : weights_) weight *= kKept;

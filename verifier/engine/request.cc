@@ -169,6 +169,16 @@ Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokeniz
   return sequences;
 }
 
+Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request) {
+  const std::optional<GrammarSource>& source = request->sampling.grammar;
+  if (!source.has_value()) return Status();
+  if (grammars->tokens().end_tokens().empty()) {
+    return FailedPrecondition("the model has no end-of-sequence token to end such a text with");
+  }
+  OUTRIDER_ASSIGN(request->grammar_masks, grammars->Get(*source));
+  return Status();
+}
+
 GenerationRequest NewRequest(const RequestLimits& limits) {
   return {.sampling = limits.defaults.sampling};
 }
@@ -184,6 +194,10 @@ Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
 
 Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(Validate(request.sampling, limits.vocab_size));
+  if (request.sampling.grammar.has_value() && request.ignore_eos) {
+    return InvalidArgument("stop.ignore_eos: an end of sequence ends a structured output; leave one "
+                           "of them out");
+  }
   OUTRIDER_TRY(
       CheckAtMost("stop.stop_token_ids", std::ssize(request.stop_tokens), limits.max_stop_tokens));
   for (const TokenId token : request.stop_tokens) {

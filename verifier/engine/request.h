@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
+#include "common/grammar/grammar_cache.h"
 #include "common/spec/draft.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/sampling_params.h"
@@ -59,6 +60,8 @@ struct GenerationRequest {
   // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
   // other.
   std::string client;
+  // sampling.grammar, compiled (CompileGrammar); nullptr where there is none.
+  std::shared_ptr<grammar::GrammarMasks> grammar_masks;
   // The trace that it is part of; unset: none.
   std::optional<TraceLink> trace;
 };
@@ -123,6 +126,10 @@ Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const st
 Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
                                                         std::span<const std::string> words,
                                                         const RequestLimits& limits);
+
+// Compiles what the output is to follow, if anything, for a worker thread: it takes time. Errors are
+// those of Grammar::Compile. kFailedPrecondition: the model has no token that ends a text.
+Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/grammar/draft_grammar.h"
 #include "common/model/model.h"
 #include "common/spec/draft.h"
 #include "common/spec/sequence_sampling.h"
@@ -38,10 +39,12 @@ struct Session {
   uint64_t served = 0;                // the step that served it last
   ResolvedSpeculation speculation;
   std::unique_ptr<SequenceSampling> sampling;
+  std::unique_ptr<grammar::DraftGrammar> text_grammar;  // nullptr: any text
   std::unique_ptr<OutputStream> output;
   std::vector<TokenLogprobs> prompt_logprobs;  // of tokens[1], .., while the prompt is computed
 
   DraftingState drafting;
+  bool has_forced_draft = false;  // the round's draft is what the grammar forces
   std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says
   Time round_begun;                         // when the round under way was chosen
 

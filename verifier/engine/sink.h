@@ -17,6 +17,7 @@ struct Chunk {
   std::vector<TokenId> tokens;
   int accepted = 0;  // the first of `tokens` that had been drafted
   int drafted = 0;
+  int forced = 0;  // the first of `tokens` that the grammar forced; then nothing was drafted
   // For requests that ask: of `tokens`; in the first chunk, of the prompt from its second token on.
   std::vector<TokenLogprobs> logprobs;
   std::vector<TokenLogprobs> prompt_logprobs;
@@ -34,6 +35,7 @@ struct Summary {
   int drafted_rounds = 0;
   int drafted_tokens = 0;
   int accepted_tokens = 0;
+  int forced_tokens = 0;  // by the request's grammar
   std::vector<int> accepted_per_position;
   std::string drafter;  // the last whose draft was scored; "" without
   // Where the controller chose: rounds by arm, those without left out, and how often it changed.

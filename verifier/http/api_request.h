@@ -31,6 +31,7 @@ struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   ChatTemplate chat_template;
   RequestLimits limits;
+  grammar::GrammarCache* grammars = nullptr;  // of structured output; outlives the server
   bool ignore_unknown = false;  // as CheckFields
 };
 

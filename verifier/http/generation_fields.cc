@@ -7,6 +7,7 @@
 #include "common/base/printable.h"
 #include "verifier/http/request_fields.h"
 #include "verifier/http/request_values.h"
+#include "verifier/http/structured_fields.h"
 
 namespace outrider {
 namespace {
@@ -123,6 +124,8 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
   OUTRIDER_TRY(ReadSampling(body, &request->sampling));
   OUTRIDER_TRY(body["seed"].Read(&request->seed));
   OUTRIDER_TRY(ReadMasks(body, model, &request->sampling));
+  OUTRIDER_ASSIGN(request->sampling.grammar, StructuredOutputOf(body));
+  OUTRIDER_TRY(CompileGrammar(model.grammars, request).Annotate("structured output"));
   OUTRIDER_TRY(ReadStops(body, model, request));
   OUTRIDER_TRY(body["max_tokens"].Read(&request->max_tokens));
   OUTRIDER_TRY(body["max_completion_tokens"].Read(&request->max_tokens));

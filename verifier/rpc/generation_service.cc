@@ -112,27 +112,29 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   }
 
   // Prepares on one of the workers, in turn; the message is gone after that.
-  void Queue(TextWorkers& workers, v1::GenerateRequest wire, const Tokenizer& tokenizer,
-             const RequestLimits& limits) {
+  void Queue(v1::GenerateRequest wire, const GenerationService::Served& served) {
     const auto self = shared_from_this();
     const size_t bytes = wire.SpaceUsedLong();
     const Result<uint64_t> ticket =
-        workers.Submit({.client = about_.caller.turn,
+        served.text_workers->Submit({.client = about_.caller.turn,
                         .bytes = bytes,
                         .deadline = about_.deadline,
-                        .run = [self, wire = std::move(wire), &tokenizer,
-                                &limits] { self->Prepare(wire, tokenizer, limits); },
+                        .run = [self, wire = std::move(wire),
+                                &served] { self->Prepare(wire, served); },
                         .refuse = [self](const Status& status) { self->Reject(status); }});
     if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::kRetryAfter);
     ticket_ = *ticket;
   }
 
-  // Makes the request, in time in proportion to its prompt, and hands it to the engine unless the
-  // client has gone.
-  void Prepare(const v1::GenerateRequest& wire, const Tokenizer& tokenizer,
-               const RequestLimits& limits) OUTRIDER_EXCLUDES(mu_) {
-    Result<GenerationRequest> request = FromWire(wire, tokenizer, limits);
-    const Status status = request.ok() ? Validate(*request, limits) : request.status();
+  // Makes the request, in time in proportion to its prompt and its grammar, and hands it to the
+  // engine unless the client has gone.
+  void Prepare(const v1::GenerateRequest& wire, const GenerationService::Served& served)
+      OUTRIDER_EXCLUDES(mu_) {
+    Result<GenerationRequest> request = FromWire(wire, *served.tokenizer, served.limits);
+    Status status = request.ok() ? Validate(*request, served.limits) : request.status();
+    if (status.ok()) {
+      status = CompileGrammar(served.grammars, &*request).Annotate("sampling.structured_output");
+    }
     if (!status.ok()) return Reject(status);
     if (about_.span != nullptr) about_.span->Describe(*request);
     request->deadline = about_.deadline;
@@ -293,10 +295,10 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate
   // What follows takes time in proportion to the message: its sizes come first.
   if (const Status fits = CheckSizes(request, served_.limits); !fits.ok()) {
     call.Reject(fits);
-  } else if (request.has_text()) {
-    call.Queue(*served_.text_workers, std::move(request), *served_.tokenizer, served_.limits);
+  } else if (request.has_text() || request.sampling().has_structured_output()) {
+    call.Queue(std::move(request), served_);
   } else {
-    call.Prepare(request, *served_.tokenizer, served_.limits);
+    call.Prepare(request, served_);
   }
   return reactor;
 }

@@ -30,6 +30,7 @@ class GenerationService final : public v1::Generation::CallbackService {
     int pad_responses = 0;                // as in Pad of padding.h
     Tracer* tracer = nullptr;             // of requests, where they are recorded
     TextWorkers* text_workers = nullptr;  // outlives the service; stopped before its server is
+    grammar::GrammarCache* grammars = nullptr;  // of structured output; outlives the service
   };
 
   // All must outlive the service. `engine` and `pool` are touched on the engine thread only.

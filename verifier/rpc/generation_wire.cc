@@ -18,7 +18,7 @@ uint32_t ToWireCount(int value) { return static_cast<uint32_t>(value); }
 
 // In the order of Proposer::Kind.
 constexpr std::array<const char*, kProposerKinds> kProposers = {"none", "drafter", "prompt lookup",
-                                                                "suffix automaton"};
+                                                                "suffix automaton", "grammar"};
 
 void AddProposers(const EngineSnapshot& engine, v1::GetStatusResponse* wire) {
   std::vector<std::pair<double, const char*>> shares;

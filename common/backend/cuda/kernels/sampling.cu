@@ -12,6 +12,7 @@ namespace {
 __device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
   const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];
   const int depth = a.batch.depths[row];
+  const int node = row - round.first_node;
   AdjustLogits({.sampling = round.sampling,
                 .seen = a.batch.seen + round.first_seen,
                 .seen_count = round.seen,
@@ -19,7 +20,7 @@ __device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
                 .bias_count = round.biases,
                 .suppressed = a.batch.suppressed + round.first_suppressed,
                 .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
-                .mask = round.mask > 0 ? a.batch.mask + round.first_mask : nullptr,
+                .mask = round.mask > 0 ? a.batch.mask + round.mask_of(node) : nullptr,
                 .bad_words = a.batch.bad_words + round.first_bad_word,
                 .bad_word_count = round.bad_words,
                 .bad_tokens = a.batch.bad_tokens + round.first_bad_token,
@@ -27,7 +28,7 @@ __device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
                 .recent_count = round.recent,
                 .parents = a.batch.parents + round.first_node,
                 .tokens = a.batch.tokens + round.first_node,
-                .node = row - round.first_node,
+                .node = node,
                 .depth = depth},
                a.allowed, logits);
 }

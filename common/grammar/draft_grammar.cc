@@ -1,0 +1,90 @@
+#include "common/grammar/draft_grammar.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace outrider::grammar {
+
+DraftGrammar::DraftGrammar(std::shared_ptr<GrammarMasks> masks, std::vector<MaskWord> allowed)
+    : masks_(std::move(masks)), allowed_(std::move(allowed)), text_(masks_->grammar()) {
+  OUTRIDER_CHECK(allowed_.empty() || allowed_.size() == mask_words());
+}
+
+std::optional<GrammarState> DraftGrammar::After(const GrammarState& state, TokenId token,
+                                                MaskScratch& scratch) const {
+  const std::string_view bytes = masks_->tokens().Bytes(token);
+  if (bytes.empty()) return std::nullopt;  // an end token, or one that is never allowed
+  GrammarState next = state;
+  if (!next.Advance(bytes, scratch.stepper) && !next.is_overflowed()) return std::nullopt;
+  return next;
+}
+
+bool DraftGrammar::Advance(TokenId token, MaskScratch& scratch) {
+  if (!text_.has_value()) return false;
+  const std::span<const TokenId> ends = masks_->tokens().end_tokens();
+  const bool is_end = std::find(ends.begin(), ends.end(), token) != ends.end();
+  std::optional<GrammarState> next;
+  if (is_end ? !text_->is_accepting() : !(next = After(*text_, token, scratch)).has_value()) {
+    return false;
+  }
+  text_ = std::move(next);
+  nodes_.clear();
+  return true;
+}
+
+const std::optional<GrammarState>& DraftGrammar::StateAt(const DraftTree& draft, int node,
+                                                         MaskScratch& scratch) {
+  if (nodes_.empty()) nodes_.push_back(text_);
+  while (nodes_.size() <= static_cast<size_t>(node)) {  // parents come first
+    const int next = static_cast<int>(nodes_.size());
+    const std::optional<GrammarState>& parent = nodes_[static_cast<size_t>(draft.parent(next))];
+    nodes_.push_back(parent.has_value() ? After(*parent, draft.token(next), scratch)
+                                        : std::nullopt);
+  }
+  return nodes_[static_cast<size_t>(node)];
+}
+
+Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch,
+                                 std::span<MaskWord> mask) {
+  OUTRIDER_ASSIGN(int count, masks_->Fill(state, scratch, mask));
+  if (allowed_.empty()) return count;
+  count = 0;
+  for (size_t i = 0; i < mask.size(); ++i) count += std::popcount(mask[i] &= allowed_[i]);
+  return count;
+}
+
+Result<int> DraftGrammar::Fill(const DraftTree& draft, int node, MaskScratch& scratch,
+                               std::span<MaskWord> mask) {
+  const std::optional<GrammarState>& state = StateAt(draft, node, scratch);
+  if (state.has_value()) return FillAt(*state, scratch, mask);
+  std::fill(mask.begin(), mask.end(), ~MaskWord{0});
+  return masks_->tokens().vocab();
+}
+
+std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
+  std::vector<TokenId> forced;
+  std::vector<MaskWord> mask(mask_words());
+  std::optional<GrammarState> state = text_;
+  while (state.has_value() && std::cmp_less(forced.size(), most)) {
+    const Result<int> count = FillAt(*state, scratch, mask);
+    if (!count.ok() || *count != 1) break;
+    forced.push_back(FirstToken(mask));
+    state = After(*state, forced.back(), scratch);
+  }
+  return forced;
+}
+
+size_t DraftGrammar::Reads(std::span<const TokenId> tokens, MaskScratch& scratch) const {
+  std::optional<GrammarState> state = text_;
+  size_t read = 0;
+  while (read < tokens.size() && state.has_value()) {
+    state = After(*state, tokens[read], scratch);
+    read += state.has_value() ? 1 : 0;
+  }
+  return read;
+}
+
+}  // namespace outrider::grammar

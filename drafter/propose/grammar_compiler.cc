@@ -1,0 +1,58 @@
+#include "drafter/propose/grammar_compiler.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace outrider {
+
+GrammarCompiler::GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events)
+    : cache_(cache), events_(events), thread_([this] { Run(); }) {}
+
+GrammarCompiler::~GrammarCompiler() {
+  {
+    const MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Status GrammarCompiler::Ask(uint64_t connection, SessionOpening opening) {
+  {
+    const MutexLock lock(mu_);
+    if (waiting_.size() == kMostWaiting) {
+      return ResourceExhausted(std::to_string(kMostWaiting) + " grammars wait to be compiled");
+    }
+    waiting_.push_back({.connection = connection, .opening = std::move(opening)});
+  }
+  changed_.notify_all();
+  return Status();
+}
+
+void GrammarCompiler::Run() {
+  while (true) {
+    Waiting next;
+    {
+      MutexLock lock(mu_);
+      while (!stopping_ && waiting_.empty()) lock.Wait(changed_);
+      if (stopping_) return;
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    CompiledEvent event{.opening = std::move(next.opening)};
+    Result<std::shared_ptr<grammar::GrammarMasks>> masks =
+        cache_->Get(*event.opening.sampling.grammar);
+    if (masks.ok()) {
+      event.masks = std::move(masks).value();
+    } else {
+      Log(LogLevel::kWarning, "a session is drafted for without its grammar",
+          {{"session", event.opening.session}, {"reason", masks.status().ToString()}});
+    }
+    // What finds no room is refused when its verdict comes.
+    (void)events_->Push({.connection = next.connection, .message = std::move(event)});
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,53 @@
+// Compiles the grammars of sessions that verifiers open, so that the drafting loop, which all
+// sessions wait for, never does. A session whose grammar is not known yet is opened when it is.
+//
+// Owner: DraftLoop. Thread: the drafting loop; has a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <thread>
+
+#include "common/base/mutex.h"
+#include "common/grammar/grammar_cache.h"
+#include "common/spec/drafting.h"
+#include "drafter/propose/verifier_link.h"
+
+namespace outrider {
+
+class GrammarCompiler {
+ public:
+  // Openings that wait at most.
+  static constexpr size_t kMostWaiting = 256;
+
+  // `events`: gets a CompiledEvent for each opening. Both outlive it.
+  GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events);
+  ~GrammarCompiler();
+
+  // The masks of what is compiled already; nullptr: Ask.
+  std::shared_ptr<grammar::GrammarMasks> Find(const GrammarSource& source) {
+    return cache_->Find(source);
+  }
+  // kResourceExhausted: too many wait.
+  Status Ask(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
+
+ private:
+  struct Waiting {
+    uint64_t connection = 0;
+    SessionOpening opening;
+  };
+
+  void Run();
+
+  grammar::GrammarCache* const cache_;
+  LinkEvents* const events_;
+  Mutex mu_;
+  std::condition_variable changed_;
+  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
+  std::deque<Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace outrider

@@ -20,6 +20,17 @@
 
 namespace outrider::grammar {
 
+// A rule of a GBNF text that JSON Schema defines: `text` refers to it by `name`.
+struct SchemaRule {
+  std::string name;
+  std::string schema;  // a JSON Schema, an object
+  // Which part of the document the rule matches: the members to go through from its root.
+  // References within that part are those of the whole document.
+  std::vector<std::string> path = {};
+
+  bool operator==(const SchemaRule&) const = default;
+};
+
 struct GrammarSource {
   enum class Kind {
     kJsonObject,  // any JSON object
@@ -31,6 +42,7 @@ struct GrammarSource {
   Kind kind = Kind::kJsonObject;
   std::string text;
   std::vector<std::string> choices;
+  std::vector<SchemaRule> schemas = {};  // of kGbnf
 
   size_t bytes() const;
   bool operator==(const GrammarSource&) const = default;

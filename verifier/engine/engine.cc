@@ -129,6 +129,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                                  .max_tokens = session->max_new_tokens,
                                  .min_tokens = request.min_tokens,
                                  .skip_special = request.skip_special,
+                                 .shown_special = request.shown_special,
                                  .include_stop = request.include_stop,
                                  .match_special = request.stop_strings_have_special});
   session->request = std::move(request);

@@ -48,6 +48,7 @@ struct GenerationRequest {
   std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
   bool skip_special = true;   // special tokens are no text
+  std::vector<TokenId> shown_special;  // but these: they mark parts of an answer
   bool include_stop = false;  // the stop string or stop token that ends the output is text
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;

@@ -22,6 +22,7 @@
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
+#include "verifier/chat/answer_reader.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/generation_defaults.h"
@@ -70,7 +71,7 @@ void WarnOfReadableTokens(const VerifierOptions& options) {
 
 // How prompts begin and texts end, which the texts themselves do not show.
 void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
-                   const ChatTemplate& chat_template) {
+                   const ChatTemplate& chat_template, const AnswerFormat& answers) {
   const auto named = [&tokenizer](const std::vector<TokenId>& ids) {
     std::string text;
     for (const TokenId id : ids) {
@@ -82,6 +83,8 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
   const Status& chats = chat_template.status();
   Log(LogLevel::kInfo, "model's conventions",
       {{"chat_template", chats.ok() ? "read" : "none, chats are refused: " + chats.message()},
+       {"tool_parser", std::string(NameOf(answers.tools))},
+       {"reasoning_parser", std::string(NameOf(answers.reasoning))},
        {"before_prompts", named(tokenizer.prompt_prefix())},
        {"ends_texts", named(config.eos_token_ids)}});
 }
@@ -109,6 +112,7 @@ Result<Access> OpenAccess(const VerifierOptions& options) {
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplate chat_template;
+  AnswerFormat answer_format;
   GenerationDefaults defaults;
   std::unique_ptr<Model> model;
   std::vector<PassTime> passes;  // of the model
@@ -123,6 +127,10 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.chat_template, ChatTemplate::Load(directory, options.chat_template));
+  const std::string& text = loaded.chat_template.text();
+  loaded.answer_format = {
+      .tools = options.tool_parser.value_or(DetectToolFormat(text)),
+      .reasoning = options.reasoning_parser.value_or(DetectReasoningFormat(text))};
   if (options.generation_config) {
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }
@@ -135,7 +143,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   if (options.policy == "adaptive") {
     OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
   }
-  LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template);
+  LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template, loaded.answer_format);
   return loaded;
 }
 
@@ -213,6 +221,7 @@ class Services {
                             options.http_model.empty() ? loaded.config().name : options.http_model,
                         .tokenizer = loaded.tokenizer.get(),
                         .chat_template = loaded.chat_template,
+                        .answer_format = loaded.answer_format,
                         .limits = engine_.limits(),
                         .ignore_unknown = options.http_ignore_unknown},
               .tokens = access.clients.get(),

@@ -8,6 +8,7 @@ namespace outrider {
 namespace {
 
 constexpr JsonLimits kBodyLimits = {
+    .depth = kMaxBodyDepth,
     // A prompt of the longest context as token ids takes an eighth of this; a number takes 16
     // bytes.
     .values = 1 << 20,

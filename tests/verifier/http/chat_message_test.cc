@@ -137,6 +137,13 @@ TEST_F(ChatAnswers, StreamsSayTheSameWhereverTheyAreCut) {
   }
 }
 
+TEST_F(ChatAnswers, WhatIsHeldBackComesWithTheEnd) {
+  for (const char* text : {"Hi \n", "Hi <tool_call>{\"name\": \"f", "<thi"}) {
+    EXPECT_EQ(Streamed({text})["message"]["content"], text);
+    EXPECT_EQ(Whole(text)["message"]["content"], text);
+  }
+}
+
 TEST_F(ChatAnswers, IdsOfCallsDiffer) {
   ApiAnswer answer = Make(/*stream=*/false, /*logprobs=*/false, /*choices=*/2);
   for (const int choice : {0, 1}) {

@@ -132,8 +132,9 @@ Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiM
   std::vector<ChatToolCall> out;
   if (calls.is_null()) return out;
   OUTRIDER_TRY(calls.MustBeArray());
-  OUTRIDER_TRY(
-      CheckAtMost(calls.path(), static_cast<int64_t>(calls.size()), kMaxMessageCalls, "calls"));
+  if (calls.size() > kMaxMessageCalls) {  // to find a path takes the whole document
+    return CheckAtMost(calls.path(), static_cast<int64_t>(calls.size()), kMaxMessageCalls, "calls");
+  }
   for (size_t i = 0; i < calls.size(); ++i) {
     const JsonValue call = calls[i], function = call["function"];
     OUTRIDER_TRY(CheckFields(FieldsOf::kToolCall, call, model.ignore_unknown));

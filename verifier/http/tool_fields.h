@@ -18,7 +18,7 @@ namespace outrider {
 inline constexpr int kMaxTools = 128;               // OpenAI's limit
 inline constexpr size_t kMaxToolNameBytes = 64;     // likewise
 inline constexpr size_t kMaxToolBytes = 256 << 10;  // of all tools, as JSON
-inline constexpr int kMaxMessageCalls = 128;        // of one assistant's message
+inline constexpr size_t kMaxMessageCalls = 128;     // of one assistant's message
 inline constexpr size_t kMaxToolCallIdBytes = 256;
 // Values that the arguments of a request's messages may hold, over all of them.
 inline constexpr size_t kMaxArgumentValues = 1 << 16;

@@ -234,9 +234,9 @@ TEST_F(ToolFieldsTest, ToolsHaveLimits) {
 }
 
 TEST_F(ToolFieldsTest, CallsOfMessagesHaveLimits) {
-  const auto calls = [&](int count, const std::string& arguments, const std::string& id) {
+  const auto calls = [&](size_t count, const std::string& arguments, const std::string& id) {
     Json list = Json::array();
-    for (int i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       list.push_back({{"id", id}, {"function", {{"name", "f"}, {"arguments", arguments}}}});
     }
     return Json{{"messages", {{{"role", "assistant"}, {"tool_calls", list}}}}};

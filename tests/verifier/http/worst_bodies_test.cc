@@ -49,7 +49,9 @@ constexpr Shape kShapes[] = {
      R"(,{"role":"user","content":"a"})", "]}"},
     {"parts", R"({"messages":[{"role":"user","content":[{"text":"a"})", R"(,{"text":"a"})", "]}]}"},
     {"calls of messages", R"({"messages":[{"role":"user","content":"a"})",
-     R"(,{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]})", "]}"},
+     R"(,{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"content":)"
+     R"("long enough for as many as a body of this test may hold, which have a limit of their own"})",
+     "]}"},
     {"arguments",
      R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
      R"("arguments":"{\"a\":[0)",

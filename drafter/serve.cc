@@ -105,7 +105,8 @@ Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals) 
                   LoadServedModel(options.service, StepTokens(options), signals.token()));
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));
-  OUTRIDER_ASSIGN(loaded.grammars, grammar::GrammarCache::Create(*loaded.tokenizer, loaded.config().eos_token_ids,
+  OUTRIDER_ASSIGN(loaded.grammars,
+                  grammar::GrammarCache::Create(*loaded.tokenizer, loaded.config().eos_token_ids,
                                                 loaded.config().vocab_size));
   return loaded;
 }

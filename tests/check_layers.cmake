@@ -43,7 +43,8 @@ allow(verifier/engine ${ENGINE_PARTS} common/metrics verifier/control verifier/p
 allow(verifier/pool ${ENGINE_PARTS} common/metrics verifier/engine)
 allow(verifier/embedded common drafter/propose verifier/engine verifier/pool)
 allow(verifier/rpc common verifier/engine verifier/pool)
-allow(verifier/http common verifier/engine)
+allow(verifier/chat common/base common/grammar common/json common/text)
+allow(verifier/http common verifier/chat verifier/engine)
 allow(verifier/status common verifier/engine verifier/pool)
 allow(simulate common/base common/command_line common/json common/math common/spec verifier/control common/rules)
 allow(client common)
@@ -88,7 +89,7 @@ if(LEFT)
 endif()
 
 # What writes JSON; common/json reads it.
-set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/acceptance_head|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|api|api_answer|api_error|open_api|token_requests)|status/status_history))\\.cc$")
+set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/acceptance_head|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|api|api_answer|api_error|chat_message|open_api|token_requests)|status/status_history))\\.cc$")
 
 set(ERRORS)
 macro(complain file text)

@@ -160,6 +160,34 @@ void AddPromptFlags(CLI::App& app, VerifierOptions* o) {
                  "checkpoint that has none");
 }
 
+// "auto" and the names of formats.
+std::vector<std::string> WithAuto(std::vector<std::string> names) {
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+void AddAnswerFlags(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Model");
+  app.add_option_function<std::string>(
+         "--tool-parser",
+         [o](const std::string& name) {
+           if (name != "auto") o->tool_parser = ToolFormatOf(name);
+         },
+         "How the model writes calls of tools: auto (as the chat template shows), none (chats with "
+         "tools are refused), or a format by vLLM's name")
+      ->default_str("auto")
+      ->check(CLI::IsMember(WithAuto(ToolFormatNames())));
+  app.add_option_function<std::string>(
+         "--reasoning-parser",
+         [o](const std::string& name) {
+           if (name != "auto") o->reasoning_parser = ReasoningFormatOf(name);
+         },
+         "How it writes its reasoning, which chats tell apart from content: auto (as the chat "
+         "template shows), none (it is content), or a format by vLLM's name")
+      ->default_str("auto")
+      ->check(CLI::IsMember(WithAuto(ReasoningFormatNames())));
+}
+
 // An origin as browsers send it, or "*": it goes into a header.
 std::string CheckOrigin(const std::string& origin) {
   const bool printable =
@@ -248,6 +276,7 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       "model's own either way."};
   AddServiceFlags(app, &o->service);
   AddPromptFlags(app, o);
+  AddAnswerFlags(app, o);
   AddBatchingFlags(app, o);
   AddProposerFlags(app, o);
   AddEmbeddedDrafterFlags(app, o);

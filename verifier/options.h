@@ -7,6 +7,7 @@
 
 #include "common/service/service_options.h"
 #include "common/spec/draft_distribution.h"
+#include "verifier/chat/answer_reader.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 
@@ -31,7 +32,10 @@ struct VerifierOptions {
   bool http_metrics = true;          // GET /metrics there too
   std::string http_cors;             // origin whose pages may call; empty: none
   std::string chat_template;         // file or "chatml"; empty: the checkpoint's own
-  bool generation_config = true;     // requests' defaults are those of generation_config.json
+  // How answers are read; unset: as the chat template shows.
+  std::optional<ToolFormat> tool_parser;
+  std::optional<ReasoningFormat> reasoning_parser;
+  bool generation_config = true;  // requests' defaults are those of generation_config.json
   bool vllm_metrics = false;
   double trace_sample_ratio = 1;
 };

@@ -22,6 +22,7 @@
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
 #include "common/service/service_options.h"
+#include "verifier/chat/answer_reader.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/generation_defaults.h"
@@ -70,7 +71,7 @@ void WarnOfReadableTokens(const VerifierOptions& options) {
 
 // How prompts begin and texts end, which the texts themselves do not show.
 void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
-                   const ChatTemplate& chat_template) {
+                   const ChatTemplate& chat_template, const AnswerFormat& answers) {
   const auto named = [&tokenizer](const std::vector<TokenId>& ids) {
     std::string text;
     for (const TokenId id : ids) {
@@ -82,6 +83,8 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
   const Status& chats = chat_template.status();
   Log(LogLevel::kInfo, "model's conventions",
       {{"chat_template", chats.ok() ? "read" : "none, chats are refused: " + chats.message()},
+       {"tool_parser", std::string(NameOf(answers.tools))},
+       {"reasoning_parser", std::string(NameOf(answers.reasoning))},
        {"before_prompts", named(tokenizer.prompt_prefix())},
        {"ends_texts", named(config.eos_token_ids)}});
 }
@@ -109,6 +112,7 @@ Result<Access> OpenAccess(const VerifierOptions& options) {
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplate chat_template;
+  AnswerFormat answer_format;
   GenerationDefaults defaults;
   std::unique_ptr<Model> model;
   std::vector<PassTime> passes;  // of the model
@@ -117,6 +121,15 @@ struct Loaded {
   const ModelConfig& config() const { return model->config(); }
 };
 
+// A text may end with the model's own end or with a chat's.
+Result<std::unique_ptr<grammar::GrammarCache>> OpenGrammars(const Loaded& loaded) {
+  std::vector<TokenId> ends = loaded.config().eos_token_ids;
+  for (const TokenId id : loaded.chat_template.EndTokens(*loaded.tokenizer)) {
+    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  }
+  return grammar::GrammarCache::Create(*loaded.tokenizer, ends, loaded.config().vocab_size);
+}
+
 Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals) {
   const std::string& directory = options.service.model;
   Loaded loaded;
@@ -124,6 +137,10 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.chat_template, ChatTemplate::Load(directory, options.chat_template));
+  const std::string& text = loaded.chat_template.text();
+  loaded.answer_format = {
+      .tools = options.tool_parser.value_or(DetectToolFormat(text)),
+      .reasoning = options.reasoning_parser.value_or(DetectReasoningFormat(text))};
   if (options.generation_config) {
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }
@@ -136,10 +153,8 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   if (options.policy == "adaptive") {
     OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
   }
-  OUTRIDER_ASSIGN(loaded.grammars,
-                  grammar::GrammarCache::Create(*loaded.tokenizer, loaded.config().eos_token_ids,
-                                                loaded.config().vocab_size));
-  LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template);
+  OUTRIDER_ASSIGN(loaded.grammars, OpenGrammars(loaded));
+  LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template, loaded.answer_format);
   return loaded;
 }
 
@@ -218,6 +233,7 @@ class Services {
                             options.http_model.empty() ? loaded.config().name : options.http_model,
                         .tokenizer = loaded.tokenizer.get(),
                         .chat_template = loaded.chat_template,
+                        .answer_format = loaded.answer_format,
                         .limits = engine_.limits(),
                         .grammars = loaded.grammars.get(),
                         .ignore_unknown = options.http_ignore_unknown},

@@ -29,8 +29,8 @@ class DraftGrammar {
 
   size_t mask_words() const { return masks_->tokens().mask_words(); }
 
-  // The text goes on with `token`, and the draft is another one from here on. False: no text of the grammar does,
-  // or it has ended; the text stays where it is.
+  // The text goes on with `token`, and the draft is another one from here on. False: no text of the
+  // grammar does, or it has ended; the text stays where it is.
   bool Advance(TokenId token, MaskScratch& scratch);
 
   // Which tokens may follow `node` of the round's draft, which only grows. How many they are.

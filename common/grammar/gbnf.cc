@@ -1,6 +1,5 @@
 #include "common/grammar/gbnf.h"
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +17,8 @@ bool IsNameCharacter(char32_t c) {
 
 class GbnfParser {
  public:
-  GbnfParser(std::string_view grammar, RuleSet& rules) : in_(grammar), rules_(rules) {}
+  GbnfParser(std::string_view grammar, RuleSet& rules, GbnfRules defined)
+      : in_(grammar), rules_(rules), ids_(std::move(defined)) {}
 
   Result<RuleId> Parse() {
     for (SkipSpace(true); !in_.at_end(); SkipSpace(true)) OUTRIDER_TRY(ParseRule());
@@ -218,13 +218,13 @@ class GbnfParser {
 
   SourceReader in_;
   RuleSet& rules_;
-  std::map<std::string, RuleId> ids_;
+  GbnfRules ids_;
 };
 
 }  // namespace
 
-Result<RuleId> ParseGbnf(std::string_view grammar, RuleSet& rules) {
-  return GbnfParser(grammar, rules).Parse();
+Result<RuleId> ParseGbnf(std::string_view grammar, RuleSet& rules, GbnfRules defined) {
+  return GbnfParser(grammar, rules, std::move(defined)).Parse();
 }
 
 }  // namespace outrider::grammar

@@ -4,6 +4,8 @@
 // Thread: any.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -11,9 +13,12 @@
 
 namespace outrider::grammar {
 
-// Adds the rules to `rules`; the id of `root`. kInvalidArgument "line <n>: ..." for a syntax error,
-// a rule that is not there or there twice, and for tokens (<...>), which are not supported.
-// REQUIRES: well-formed UTF-8.
-Result<RuleId> ParseGbnf(std::string_view grammar, RuleSet& rules);
+// Rules by their names.
+using GbnfRules = std::map<std::string, RuleId>;
+
+// Adds the rules to `rules`; the id of `root`. `defined`: rules that the text may refer to and must
+// not define. kInvalidArgument "line <n>: ..." for a syntax error, a rule that is not there or
+// there twice, and for tokens (<...>), which are not supported. REQUIRES: well-formed UTF-8.
+Result<RuleId> ParseGbnf(std::string_view grammar, RuleSet& rules, GbnfRules defined = {});
 
 }  // namespace outrider::grammar

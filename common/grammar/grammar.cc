@@ -32,13 +32,28 @@ Result<ExprId> ReadChoices(const std::vector<std::string>& choices, RuleSet& rul
   return rules.Choice(std::move(ways));
 }
 
+Result<RuleId> ReadGbnf(const GrammarSource& source, RuleSet& rules) {
+  GbnfRules defined;
+  for (const SchemaRule& rule : source.schemas) {
+    if (FindInvalidUtf8(rule.schema)) {
+      return InvalidArgument("the schema of the rule " + rule.name + " is not UTF-8");
+    }
+    const Result<RuleId> id = ParseJsonSchema(rule.schema, rules, rule.path);
+    if (!id.ok()) return id.status().Annotate(rule.name);
+    if (!defined.emplace(rule.name, *id).second) {
+      return InvalidArgument("the rule " + rule.name + " is defined by two schemas");
+    }
+  }
+  return ParseGbnf(source.text, rules, defined);
+}
+
 Result<RuleId> ReadSource(const GrammarSource& source, RuleSet& rules) {
   switch (source.kind) {
     case GrammarSource::Kind::kJsonObject: return AnyJsonObject(rules);
     case GrammarSource::Kind::kJsonSchema: return ParseJsonSchema(source.text, rules);
     case GrammarSource::Kind::kRegex: return RootOf(rules, ParseRegex(source.text, rules));
     case GrammarSource::Kind::kChoice: return RootOf(rules, ReadChoices(source.choices, rules));
-    case GrammarSource::Kind::kGbnf: return ParseGbnf(source.text, rules);
+    case GrammarSource::Kind::kGbnf: return ReadGbnf(source, rules);
   }
   return InvalidArgument("an unknown kind of grammar");
 }

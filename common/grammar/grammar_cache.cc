@@ -18,6 +18,11 @@ uint64_t GrammarCache::HashOf(const GrammarSource& source) {
   hash.Add(static_cast<uint64_t>(source.kind));
   hash.Add(source.text);
   for (const std::string& choice : source.choices) hash.Add(choice);
+  for (const SchemaRule& rule : source.schemas) {
+    hash.Add(rule.name);
+    hash.Add(rule.schema);
+    for (const std::string& member : rule.path) hash.Add(member);
+  }
   return hash.value();
 }
 

@@ -16,8 +16,15 @@ constexpr size_t kMaxAlternatives = 64;  // of oneOf: each is compared with each
 
 }  // namespace
 
-Result<RuleId> SchemaReader::Read() {
-  const RuleId id = RuleOf("#", root_);
+Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
+  JsonValue start = root_;
+  std::string pointer = "#";
+  for (const std::string& member : path) {
+    start = start[member];
+    pointer += '/';
+    for (const char c : member) pointer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
+  const RuleId id = RuleOf(pointer, start);
   // Rules are read one by one, so that references do not nest.
   while (!pending_.empty()) {
     const auto [rule, schema] = pending_.front();
@@ -199,13 +206,14 @@ Result<ExprId> SchemaReader::ReadType(const JsonValue& schema, SchemaType type) 
   return json_.Value();
 }
 
-Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules) {
+Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules,
+                               const std::vector<std::string>& path) {
   OUTRIDER_ASSIGN(const JsonValue root,
                   ParseJsonObject(schema, "the schema",
                                   {.bytes = rules.limits().source_bytes,
                                    .depth = static_cast<size_t>(rules.limits().nesting),
                                    .text_order = true}));
-  return SchemaReader(root, rules).Read();
+  return SchemaReader(root, rules).Read(path);
 }
 
 RuleId AnyJsonObject(RuleSet& rules) {

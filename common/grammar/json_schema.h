@@ -9,7 +9,9 @@
 // Thread: any.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/grammar/rule_set.h"
@@ -17,8 +19,10 @@
 namespace outrider::grammar {
 
 // Adds the rules of `schema`, the text of a JSON object, to `rules`; the id of the one that a whole
-// text matches. kInvalidArgument with the path of the keyword.
-Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules);
+// text matches. `path`: members that lead from the root to the part that the text must be valid
+// for. kInvalidArgument with the path of the keyword.
+Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules,
+                               const std::vector<std::string>& path = {});
 // Any JSON object.
 RuleId AnyJsonObject(RuleSet& rules);
 

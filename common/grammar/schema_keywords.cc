@@ -164,7 +164,8 @@ Result<std::vector<SchemaType>> TypesOf(const JsonValue& schema) {
 }
 
 Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref) {
-  OUTRIDER_ASSIGN(const std::string pointer, ref.String());
+  if (!ref.is_string()) return ref.Wrong("a string");
+  const std::string& pointer = ref.text();
   if (pointer != "#" && !pointer.starts_with("#/")) {
     return ref.Error("only references into the schema itself (#, #/..) are supported");
   }

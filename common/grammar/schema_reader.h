@@ -33,8 +33,8 @@ class SchemaReader {
  public:
   SchemaReader(const JsonValue& root, RuleSet& rules) : root_(root), rules_(rules), json_(rules) {}
 
-  // The rule of a whole text.
-  Result<RuleId> Read();
+  // The rule of a whole text that is valid for the part at `path`.
+  Result<RuleId> Read(const std::vector<std::string>& path);
 
  private:
   RuleId RuleOf(const std::string& pointer, const JsonValue& schema);

@@ -18,6 +18,12 @@ void ToWire(const GrammarSource& source, v1::StructuredOutput* wire) {
       break;
     case GrammarSource::Kind::kGbnf: wire->set_gbnf(source.text); break;
   }
+  for (const SchemaRule& rule : source.schemas) {
+    v1::SchemaRule* const out = wire->add_schemas();
+    out->set_name(rule.name);
+    out->set_schema(rule.schema);
+    out->mutable_path()->Assign(rule.path.begin(), rule.path.end());
+  }
 }
 
 // Nothing is asked for where no format is set.
@@ -32,11 +38,17 @@ std::optional<GrammarSource> FromWire(const v1::StructuredOutput& wire) {
     case v1::StructuredOutput::kRegex:
       return GrammarSource{.kind = Kind::kRegex, .text = wire.regex()};
     case v1::StructuredOutput::kChoice:
-      return GrammarSource{
-          .kind = Kind::kChoice,
-          .choices = {wire.choice().texts().begin(), wire.choice().texts().end()}};
-    case v1::StructuredOutput::kGbnf:
-      return GrammarSource{.kind = Kind::kGbnf, .text = wire.gbnf()};
+      return GrammarSource{.kind = Kind::kChoice,
+                           .choices = {wire.choice().texts().begin(), wire.choice().texts().end()}};
+    case v1::StructuredOutput::kGbnf: {
+      GrammarSource source{.kind = Kind::kGbnf, .text = wire.gbnf()};
+      for (const v1::SchemaRule& rule : wire.schemas()) {
+        source.schemas.push_back({.name = rule.name(),
+                                  .schema = rule.schema(),
+                                  .path = {rule.path().begin(), rule.path().end()}});
+      }
+      return source;
+    }
     case v1::StructuredOutput::FORMAT_NOT_SET: break;
   }
   return std::nullopt;
@@ -79,6 +91,8 @@ Status CheckSizes(const v1::SamplingParams& wire, const std::string& name) {
   const std::string output = name + ".structured_output";
   OUTRIDER_TRY(CheckAtMost(output + ".choice", wire.structured_output().choice().texts_size(),
                            kMaxGrammarChoices));
+  OUTRIDER_TRY(CheckAtMost(output + ".schemas", wire.structured_output().schemas_size(),
+                           kMaxGrammarSchemas));
   OUTRIDER_TRY(CheckAtMost(output, static_cast<int64_t>(wire.structured_output().ByteSizeLong()),
                            static_cast<int64_t>(kMaxGrammarBytes), "bytes"));
   return Status();

@@ -55,7 +55,8 @@ class RoundRows {
       return MostLikely(StateAt(node), rows_.allowed, path, Logits(node));
     }
     const uint32_t position = header.spec.position + static_cast<uint32_t>(round_.depth(node));
-    return RaceOrder(StateAt(node), rows_.allowed, path, Logits(node), 1, header.spec.seed, position)[0];
+    return RaceOrder(StateAt(node), rows_.allowed, path, Logits(node), 1, header.spec.seed,
+                     position)[0];
   }
 
  private:

@@ -13,6 +13,18 @@ namespace outrider {
 
 inline constexpr size_t kMaxGrammarBytes = 256 << 10;  // of a source
 inline constexpr int kMaxGrammarChoices = 1024;
+inline constexpr int kMaxGrammarSchemas = 1024;
+
+// A rule of a GBNF text that JSON Schema defines: `text` refers to it by `name`.
+struct SchemaRule {
+  std::string name;
+  std::string schema;  // a JSON Schema, an object
+  // Which part of the document the rule matches: the members to go through from its root.
+  // References within that part are those of the whole document.
+  std::vector<std::string> path = {};
+
+  friend bool operator==(const SchemaRule&, const SchemaRule&) = default;
+};
 
 struct GrammarSource {
   enum class Kind {
@@ -25,6 +37,7 @@ struct GrammarSource {
   Kind kind = Kind::kJsonObject;
   std::string text = {};
   std::vector<std::string> choices = {};
+  std::vector<SchemaRule> schemas = {};  // of kGbnf
 
   size_t bytes() const;
   friend bool operator==(const GrammarSource&, const GrammarSource&) = default;

@@ -154,6 +154,7 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens specia
           ? Status()
           : Refusal("the checkpoint's chat template cannot be used, " + parsed.status().message());
   if (!parsed.ok()) return out;
+  out.text_ = jinja;
   out.takes_parts_ = WalksOverContent(parsed->body());
   out.template_ = std::move(*parsed);
   out.special_tokens_ = std::move(special_tokens);
@@ -161,7 +162,26 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens specia
   for (const std::string_view marker : kEndMarkers) {
     if (jinja.find(marker) != jinja.npos) out.end_markers_.emplace_back(marker);
   }
+  out.takes_argument_text_ = out.TakesArgumentsAsText();
   return out;
+}
+
+// Transformers hands arguments over as objects, which most templates print by `tojson`. Some add
+// them to a string, which fails: these are given the text. Both ways are tried once.
+bool ChatTemplate::TakesArgumentsAsText() {
+  if (text_.find("tool_calls") == text_.npos) return false;
+  ChatMessage call{.role = "assistant", .parts = {""}, .has_content = false};
+  Result<Value> object = jinja::NewDict({});
+  if (!object.ok()) return false;
+  call.tool_calls = {
+      {.id = "000000000", .name = "f", .arguments = "{}", .arguments_object = *object}};
+  const std::vector<ChatMessage> chat = {
+      {.role = "user", .parts = {"a"}},
+      call,
+      {.role = "tool", .parts = {"b"}, .tool_call_id = "000000000"}};
+  if (Render(chat, {}).ok()) return false;
+  takes_argument_text_ = true;
+  return Render(chat, {}).ok();
 }
 
 ChatTemplate ChatTemplate::ChatMl() {
@@ -194,12 +214,8 @@ bool ChatTemplate::IsReserved(std::string_view name) {
   return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
 }
 
-Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
-  jinja::Dict dict;
-  const bool is_developer = message.role == "developer";
-  dict.Set(Value::Text("role"),
-           Value::Text(is_developer && !knows_developer_ ? "system" : message.role));
-  Value content;
+Result<Value> ChatTemplate::ContentOf(const ChatMessage& message) const {
+  if (!message.has_content && !message.tool_calls.empty()) return Value();
   if (message.is_array && takes_parts_) {
     std::vector<Value> parts;
     for (const std::string& text : message.parts) {
@@ -208,18 +224,52 @@ Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
       part.Set(Value::Text("text"), Value::Text(text, /*from_request=*/true));
       OUTRIDER_ASSIGN(parts.emplace_back(), jinja::NewDict(std::move(part)));
     }
-    OUTRIDER_ASSIGN(content, jinja::NewList(std::move(parts)));
-  } else {
-    std::string text;
-    for (const std::string& part : message.parts) {
-      if (&part != &message.parts.front()) text += "\n";
-      text += part;
-    }
-    content = Value::Text(std::move(text), /*from_request=*/true);
+    return jinja::NewList(std::move(parts));
   }
+  std::string text;
+  for (const std::string& part : message.parts) {
+    if (&part != &message.parts.front()) text += "\n";
+    text += part;
+  }
+  return Value::Text(std::move(text), /*from_request=*/true);
+}
+
+Result<Value> ChatTemplate::ToolCallsOf(const std::vector<ChatToolCall>& calls) const {
+  std::vector<Value> list;
+  for (const ChatToolCall& call : calls) {
+    jinja::Dict function;
+    function.Set(Value::Text("name"), Value::Text(call.name, /*from_request=*/true));
+    function.Set(Value::Text("arguments"), takes_argument_text_
+                                               ? Value::Text(call.arguments, /*from_request=*/true)
+                                               : call.arguments_object);
+    jinja::Dict dict;
+    dict.Set(Value::Text("id"), Value::Text(call.id, /*from_request=*/true));
+    dict.Set(Value::Text("type"), Value::Text("function"));
+    OUTRIDER_ASSIGN(Value called, jinja::NewDict(std::move(function)));
+    dict.Set(Value::Text("function"), std::move(called));
+    OUTRIDER_ASSIGN(list.emplace_back(), jinja::NewDict(std::move(dict)));
+  }
+  return jinja::NewList(std::move(list));
+}
+
+Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
+  jinja::Dict dict;
+  const bool is_developer = message.role == "developer";
+  dict.Set(Value::Text("role"),
+           Value::Text(is_developer && !knows_developer_ ? "system" : message.role));
+  OUTRIDER_ASSIGN(Value content, ContentOf(message));
   dict.Set(Value::Text("content"), std::move(content));
-  if (!message.name.empty()) {
-    dict.Set(Value::Text("name"), Value::Text(message.name, /*from_request=*/true));
+  const auto set_text = [&](const char* name, const std::string& text) {
+    if (text.empty()) return;
+    dict.Set(Value::Text(name), Value::Text(text, /*from_request=*/true));
+  };
+  set_text("name", message.name);
+  set_text("tool_call_id", message.tool_call_id);
+  set_text("reasoning_content", message.reasoning);
+  set_text("reasoning", message.reasoning);
+  if (!message.tool_calls.empty()) {
+    OUTRIDER_ASSIGN(Value calls, ToolCallsOf(message.tool_calls));
+    dict.Set(Value::Text("tool_calls"), std::move(calls));
   }
   return jinja::NewDict(std::move(dict));
 }
@@ -233,7 +283,8 @@ Result<MarkedText> ChatTemplate::Render(const std::vector<ChatMessage>& messages
     variables.Set(Value::Text(name), Value::Text(token));
   }
   // What transformers gives where a caller has none.
-  for (const char* absent : {"tools", "documents"}) variables.Set(Value::Text(absent), Value());
+  variables.Set(Value::Text("documents"), Value());
+  variables.Set(Value::Text("tools"), options.tools);
   for (const auto& [name, value] : options.variables) variables.Set(Value::Text(name), value);
   std::vector<Value> list;
   for (const ChatMessage& message : messages) {
@@ -252,6 +303,11 @@ Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
                                                   const std::vector<ChatMessage>& messages,
                                                   const ChatOptions& options) const {
   OUTRIDER_ASSIGN(const MarkedText text, Render(messages, options));
+  return EncodeRendered(tokenizer, text);
+}
+
+Result<std::vector<TokenId>> ChatTemplate::EncodeRendered(const Tokenizer& tokenizer,
+                                                          const MarkedText& text) const {
   std::vector<TokenId> prompt;
   if (adds_prompt_prefix_) prompt = tokenizer.prompt_prefix();
 

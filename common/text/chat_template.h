@@ -18,20 +18,35 @@
 
 namespace outrider {
 
+// A call of a tool in an assistant's message.
+struct ChatToolCall {
+  std::string id = "";
+  std::string name;
+  std::string arguments;          // the text of a JSON object
+  jinja::Value arguments_object;  // the same, parsed
+};
+
 struct ChatMessage {
-  // "system", "developer", "user" or "assistant": one of our words, never text of the request, for
-  // a template may make a special token of it.
+  // "system", "developer", "user", "assistant" or "tool": one of our words, never text of the
+  // request, for a template may make a special token of it.
   std::string role;
   // The texts of the content: one for a string, any number for an array of parts.
   std::vector<std::string> parts;
   bool is_array = false;  // the content came as an array
   std::string name = "";  // "": none
+  // Of an assistant's message. With calls, content that is null is none in the template.
+  std::vector<ChatToolCall> tool_calls = {};
+  bool has_content = true;     // it is not null
+  std::string reasoning = "";  // "": none
+  // Of a tool's message: the call that it answers; "": not said.
+  std::string tool_call_id = "";
 };
 
 // What a request may say beside its messages.
 struct ChatOptions {
   bool add_generation_prompt = true;    // the prompt ends where the assistant's answer begins
   bool continue_final_message = false;  // the prompt ends within the last message, which goes on
+  jinja::Value tools;  // a list of what the model may call; none where there is nothing
   // More variables of the template; not those that ChatTemplate sets itself, see IsReserved.
   std::vector<std::pair<std::string, jinja::Value>> variables = {};
   size_t max_bytes = Tokenizer::kMaxTextBytes;  // of the rendered text
@@ -59,6 +74,8 @@ class ChatTemplate {
 
   // OK, or why every chat is refused (kFailedPrecondition, with what to do).
   const Status& status() const { return status_; }
+  // The template as it was given; "" where there is none.
+  const std::string& text() const { return text_; }
   // Whether `name` is a variable that only ChatTemplate sets.
   static bool IsReserved(std::string_view name);
 
@@ -70,6 +87,9 @@ class ChatTemplate {
   Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer,
                                       const std::vector<ChatMessage>& messages,
                                       const ChatOptions& options) const;
+  // The same of a text that Render has made.
+  Result<std::vector<TokenId>> EncodeRendered(const Tokenizer& tokenizer,
+                                              const jinja::MarkedText& text) const;
   // The text of the prompt, as for Encode.
   Result<jinja::MarkedText> Render(const std::vector<ChatMessage>& messages,
                                    const ChatOptions& options) const;
@@ -78,13 +98,19 @@ class ChatTemplate {
 
  private:
   Result<jinja::Value> MessageOf(const ChatMessage& message) const;
+  Result<jinja::Value> ContentOf(const ChatMessage& message) const;
+  Result<jinja::Value> ToolCallsOf(const std::vector<ChatToolCall>& calls) const;
+  bool TakesArgumentsAsText();
 
   Status status_;
+  std::string text_;
   std::optional<jinja::Template> template_;
   SpecialTokens special_tokens_;
   bool adds_prompt_prefix_ = false;  // the tokenizer's BOS, which the template does not write
   bool takes_parts_ = false;         // the template walks over the parts of a content
   bool knows_developer_ = false;     // the template names the role "developer"
+  // Arguments of calls are handed over as the text that came, not as objects.
+  bool takes_argument_text_ = false;
   std::vector<std::string> end_markers_;
 };
 

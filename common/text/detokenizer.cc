@@ -9,9 +9,9 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special, bool sta
       skip_special_(skip_special),
       strip_space_(starts_text && tokenizer.strips_leading_space()) {}
 
-std::string Detokenizer::Push(TokenId id) {
+std::string Detokenizer::Push(TokenId id, bool is_shown) {
   std::string out;
-  if (skip_special_ && tokenizer_.IsSpecial(id)) return out;
+  if (skip_special_ && !is_shown && tokenizer_.IsSpecial(id)) return out;
   std::string_view bytes = tokenizer_.TokenBytes(id);
   if (bytes.empty()) return out;
   if (strip_space_ && bytes.starts_with(' ')) bytes.remove_prefix(1);

@@ -19,8 +19,9 @@ class Detokenizer {
   // prompt, where that space is real.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special, bool starts_text);
 
-  // The text that is now certain, maybe "". Ids without token add nothing.
-  std::string Push(TokenId id);
+  // The text that is now certain, maybe "". Ids without token add nothing. `is_shown`: a special
+  // token is text even where others are skipped.
+  std::string Push(TokenId id, bool is_shown = false);
 
   // The rest; an incomplete character becomes U+FFFD. Call once, last.
   std::string Finish();

@@ -33,7 +33,7 @@ struct DraftBounds {
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
   DraftDistributionLimits distribution_limits;
-  const HeadState* head = nullptr;  // without: kHead drafts to the full length
+  const HeadState* head = nullptr;               // without: kHead drafts to the full length
   grammar::MaskScratch* mask_scratch = nullptr;  // the loop's
 };
 

@@ -53,8 +53,9 @@ struct WantedEvent {
 // The last event of a connection.
 struct DisconnectedEvent {};
 
-using LinkMessage = std::variant<WelcomeEvent, SessionOpening, std::vector<SessionVerdict>,
-                                 CompiledEvent, CloseEvent, DrainEvent, WantedEvent, DisconnectedEvent>;
+using LinkMessage =
+    std::variant<WelcomeEvent, SessionOpening, std::vector<SessionVerdict>, CompiledEvent,
+                 CloseEvent, DrainEvent, WantedEvent, DisconnectedEvent>;
 
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process

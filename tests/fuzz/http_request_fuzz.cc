@@ -26,7 +26,7 @@ const outrider::Tokenizer& Tokens() {
 outrider::ChatTemplate VariablesTemplate() {
   return outrider::ChatTemplate::FromText(
       "{% for m in messages %}{{ m | tojson }}{% for part in m.content %}{{ part }}{% endfor %}"
-      "{% endfor %}{{ x | default(y) | string }}{{ documents }}");
+      "{% endfor %}{{ tools | tojson }}{{ x | default(y) | string }}{{ documents }}");
 }
 
 }  // namespace
@@ -38,6 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                            .tokenizer = &Tokens(),
                            .chat_template = (kind >> 1) % 2 == 0 ? outrider::ChatTemplate::ChatMl()
                                                                  : VariablesTemplate(),
+                           .answer_format = {.tools = outrider::ToolFormat::kHermes,
+                                             .reasoning = outrider::ReasoningFormat::kQwen3},
                            .limits = {.vocab_size = kVocab,
                                       .max_context = 256,
                                       .kv_tokens = 256,
@@ -56,6 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   Require(parsed->chat == chat && parsed->choices >= 1 && !parsed->prompts.empty());
   Require(parsed->choices * static_cast<int>(parsed->prompts.size()) <= outrider::kMaxChoices);
+  const outrider::AnswerReading& reading = parsed->reading;
+  Require((reading.format.tools == outrider::ToolFormat::kNone) == reading.tools.empty());
   Require(!parsed->include_usage || parsed->stream);
   for (const outrider::GenerationRequest& prompt : parsed->prompts) {
     Require(outrider::Validate(prompt, model.limits).ok());

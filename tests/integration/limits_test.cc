@@ -385,6 +385,7 @@ const Cases kLogCases = {
 
 constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
 constexpr char kRequestTest[] = "tests/verifier/http/api_request_test.cc";
+constexpr char kToolsTest[] = "tests/verifier/http/tool_fields_test.cc";
 constexpr char kTemplateTest[] = "tests/common/text/jinja/limits_test.cc";
 constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
@@ -571,6 +572,17 @@ const Cases kHttpCases = {
        return Json{{"n", 128}, {"max_tokens", 200}, {"logprobs", 20}};
      })}},
     {"`top_logprobs`", Only{TopLogprobs}},
+    {"`tools`", HeldBy{kToolsTest, "ToolsHaveLimits"}},
+    {"bytes of `tools`, as JSON", HeldBy{kToolsTest, "ToolsHaveLimits"}},
+    {"name of a tool", HeldBy{kToolsTest, "ToolsHaveLimits"}},
+    {"`tool_calls` of a message", HeldBy{kToolsTest, "CallsOfMessagesHaveLimits"}},
+    {"id of a call", HeldBy{kToolsTest, "CallsOfMessagesHaveLimits"}},
+    {"values in the `arguments` of a request's calls, one for 64 bytes too",
+     HeldBy{kToolsTest, "CallsOfMessagesHaveLimits"}},
+    {"calls of an answer",
+     HeldBy{"tests/verifier/chat/call_parser_test.cc", "LeavesOutCallsBeyondTheLimit"}},
+    {"levels of a call's arguments in Python",
+     HeldBy{"tests/verifier/chat/python_arguments_test.cc", "OthersAreRefused"}},
     {"integers", Only{Completing([](int64_t) {
        return Json{{"max_tokens", int64_t{1} << 31}};
      })}},

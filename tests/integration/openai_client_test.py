@@ -55,6 +55,48 @@ def check_chats(client):
     assert deltas[0].role == "assistant" and "".join(d.content or "" for d in deltas) == message.content, deltas
 
 
+# What the copying model says, before a tool has answered and after that (see tools_test.cc).
+TOOL_TEMPLATE = """{#- <tool_call> <think> </think> -#}
+{%- set ask = 'When someone asks, the model says this:\\n' -%}
+{%- set told = 'Once the tool has answered it tells them that:\\n' -%}
+{{- ask + call + ' (END) ' + told + final + ' (END) ' -}}
+{{- told if messages[-1].role == 'tool' else ask -}}"""
+CALL = """<think>
+I should look first.
+</think>
+
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Oslo", "days": [1, 2]}}
+</tool_call>"""
+FINAL = "It rains there all day, so take a coat."
+
+
+def check_tools(client):
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+    messages = [{"role": "user", "content": "How is the weather?"}]
+    asked = {"model": "copying", "tools": [tool], "temperature": 0, "max_tokens": 200, "stop": " (END)",
+             "extra_body": {"chat_template_kwargs": {"call": CALL, "final": FINAL}}}
+    whole = client.chat.completions.create(**asked, messages=messages)
+    message = whole.choices[0].message
+    assert whole.choices[0].finish_reason == "tool_calls" and message.content is None, whole
+    assert message.reasoning_content == "I should look first.", whole
+    [call] = message.tool_calls
+    assert call.function.name == "get_weather", call
+    assert json.loads(call.function.arguments) == {"city": "Oslo", "days": [1, 2]}, call
+    # The client's own accumulation of a stream.
+    with client.chat.completions.stream(**asked, messages=messages) as stream:
+        final = stream.get_final_completion()
+    [streamed] = final.choices[0].message.tool_calls
+    assert final.choices[0].finish_reason == "tool_calls", final
+    assert (streamed.function.name, streamed.function.arguments) == (
+        call.function.name, call.function.arguments), final
+    messages += [message, {"role": "tool", "tool_call_id": call.id, "content": "rain"}]
+    answered = client.chat.completions.create(**asked, messages=messages)
+    assert answered.choices[0].message.content == FINAL, answered
+    assert answered.choices[0].finish_reason == "stop", answered
+
+
 def check_errors(client, address):
     for call, kind in [
         (lambda: client.completions.create(model="other", prompt="x"), openai.NotFoundError),
@@ -105,7 +147,17 @@ def main():
         check_chats(client)
         check_errors(client, address)
         check_cancels(client, status)
-    print(f"openai {openai.__version__}: completions, chats, errors and cancellation")
+
+        copying = pathlib.Path(folder) / "copying"
+        subprocess.run([binaries / "make_copying_checkpoint", copying, models / "target"], check=True)
+        template = pathlib.Path(folder) / "template.jinja"
+        template.write_text(TOOL_TEMPLATE)
+        line = processes.start("copying", [
+            binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
+            "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
+        address = "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)
+        check_tools(openai.OpenAI(base_url=f"http://{address}/v1", api_key="any", max_retries=0))
+    print(f"openai {openai.__version__}: completions, chats, tools, errors and cancellation")
 
 
 if __name__ == "__main__":

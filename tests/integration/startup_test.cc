@@ -52,6 +52,10 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
   EXPECT_THAT(Run({"outrider", "generate", "--promt", "a"}, 2),
               HasSubstr("unknown option --promt; did you mean --prompt?"));
   EXPECT_THAT(Run({"outrider", "frobnicate"}, 2), HasSubstr("unknown command 'frobnicate'"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--tool-parser", "hermess"}, 2),
+              AllOf(HasSubstr("--tool-parser"), HasSubstr("hermes,llama3_json,pythonic")));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--reasoning-parser", "r1"}, 2),
+              AllOf(HasSubstr("--reasoning-parser"), HasSubstr("qwen3,deepseek_r1,mistral")));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--drain-timeout", "nan"}, 2),
               HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-threshold", "nan"}, 2),

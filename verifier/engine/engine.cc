@@ -27,6 +27,10 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
     stops.insert(stops.end(), config.eos_token_ids.begin(), config.eos_token_ids.end());
     stops.insert(stops.end(), request.format_end_tokens.begin(), request.format_end_tokens.end());
   }
+  if (request.grammar_masks != nullptr) {
+    const std::span<const TokenId> ends = request.grammar_masks->tokens().end_tokens();
+    stops.insert(stops.end(), ends.begin(), ends.end());
+  }
   return stops;
 }
 
@@ -147,6 +151,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
                                  .max_tokens = session->max_new_tokens,
                                  .min_tokens = request.min_tokens,
                                  .skip_special = request.skip_special,
+                                 .shown_special = request.shown_special,
                                  .include_stop = request.include_stop,
                                  .match_special = request.stop_strings_have_special});
   session->request = std::move(request);

@@ -162,9 +162,10 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
-      forced_tokens_total(registry.MakeCounter(
-          "outrider_forced_tokens_total",
-          "Tokens that the grammars of requests left no choice about", {{"model_name", model_name}})),
+      forced_tokens_total(
+          registry.MakeCounter("outrider_forced_tokens_total",
+                               "Tokens that the grammars of requests left no choice about",
+                               {{"model_name", model_name}})),
       round_seconds_total(registry.MakeCounter(
           "outrider_round_seconds_total",
           "Time of rounds after a request's first, from verdict to verdict: forward passes, waits "

@@ -34,12 +34,15 @@ OutputStream::OutputStream(const Tokenizer& tokenizer, OutputOptions options)
                    /*starts_text=*/false),
       stops_(options_.stop_strings) {
   std::sort(options_.stop_tokens.begin(), options_.stop_tokens.end());
+  std::sort(options_.shown_special.begin(), options_.shown_special.end());
 }
 
 std::string OutputStream::TextOf(TokenId token) {
-  std::string text = detokenizer_.Push(token);
+  const std::vector<TokenId>& shown = options_.shown_special;
+  const bool is_shown = std::binary_search(shown.begin(), shown.end(), token);
+  std::string text = detokenizer_.Push(token, is_shown);
   // A special token comes whole, maybe after the end of a character that was not complete.
-  const bool hidden = options_.skip_special && tokenizer_.IsSpecial(token);
+  const bool hidden = options_.skip_special && !is_shown && tokenizer_.IsSpecial(token);
   const size_t bytes = hidden ? std::min(text.size(), tokenizer_.TokenBytes(token).size()) : 0;
   hidden_.Push(text.size() - bytes, false);
   hidden_.Push(bytes, true);

@@ -24,7 +24,8 @@ struct OutputOptions {
   int max_tokens = 1;
   // No earlier token ends the output, and no stop string that is complete with it.
   int min_tokens = 0;
-  bool skip_special = true;   // special tokens are no text
+  bool skip_special = true;                 // special tokens are no text
+  std::vector<TokenId> shown_special = {};  // special tokens that are text all the same; any order
   bool include_stop = false;  // the stop string or stop token that ends the output is text
   // Stop strings are looked for in the text with the special tokens, also where these are skipped.
   bool match_special = false;
@@ -63,7 +64,7 @@ class OutputStream {
   // Adds what the matcher lets out.
   void Show(const StopMatcher::Step& step, std::string* text);
 
-  OutputOptions options_;  // stop_tokens ascending
+  OutputOptions options_;  // stop_tokens and shown_special ascending
   const Tokenizer& tokenizer_;
   Detokenizer detokenizer_;
   StopMatcher stops_;

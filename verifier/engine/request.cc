@@ -195,8 +195,9 @@ Status Validate(const GenerationRequest& request, const RequestLimits& limits) {
 Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits) {
   OUTRIDER_TRY(Validate(request.sampling, limits.vocab_size));
   if (request.sampling.grammar.has_value() && request.ignore_eos) {
-    return InvalidArgument("stop.ignore_eos: an end of sequence ends a structured output; leave one "
-                           "of them out");
+    return InvalidArgument(
+        "stop.ignore_eos: an end of sequence ends a structured output; leave one "
+        "of them out");
   }
   OUTRIDER_TRY(
       CheckAtMost("stop.stop_token_ids", std::ssize(request.stop_tokens), limits.max_stop_tokens));

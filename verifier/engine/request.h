@@ -48,8 +48,9 @@ struct GenerationRequest {
   // of sequence; ignore_eos switches off both.
   std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
-  bool skip_special = true;   // special tokens are no text
-  bool include_stop = false;  // the stop string or stop token that ends the output is text
+  bool skip_special = true;            // special tokens are no text
+  std::vector<TokenId> shown_special;  // but these: they mark parts of an answer
+  bool include_stop = false;           // the stop string or stop token that ends the output is text
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
   // How many alternatives to tell with each token's log probability; unset: none of both.
@@ -127,8 +128,8 @@ Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokeniz
                                                         std::span<const std::string> words,
                                                         const RequestLimits& limits);
 
-// Compiles what the output is to follow, if anything, for a worker thread: it takes time. Errors are
-// those of Grammar::Compile. kFailedPrecondition: the model has no token that ends a text.
+// Compiles what the output is to follow, if anything, for a worker thread: it takes time. Errors
+// are those of Grammar::Compile. kFailedPrecondition: the model has no token that ends a text.
 Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request);
 
 // kInvalidArgument with the field named; a request that passes can be served by an idle engine.

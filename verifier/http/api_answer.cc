@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "common/base/fnv_hash.h"
 #include "verifier/http/answer_logprobs.h"
 
 namespace outrider {
@@ -15,8 +16,9 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-const char* ReasonName(FinishReason reason) {
-  return reason == FinishReason::kStop ? "stop" : "length";
+const char* ReasonName(FinishReason reason, bool has_calls) {
+  if (reason == FinishReason::kLength) return "length";
+  return has_calls ? "tool_calls" : "stop";
 }
 
 Json SpeculationOf(const Summary& s) {
@@ -60,6 +62,12 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
     Prompt& own = prompts_.emplace_back();
     if (!request.echoes.empty()) own.echo = request.echoes[i];
     if (prompt.prompt_logprobs.has_value()) own.tokens = prompt.prompt;
+  }
+  for (size_t i = 0; chat_ && i < choices_.size(); ++i) {
+    FnvHash seed;
+    seed.Add(id_);
+    seed.Add(i);
+    choices_[i].message.emplace(request.reading, seed.value());
   }
 }
 
@@ -156,8 +164,9 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   if (!chunk.prompt_logprobs.empty()) prompt.logprobs = std::move(chunk.prompt_logprobs);
   const bool first = !std::exchange(choice.begun, true);
   Take(choice, prompt, first, chunk);
+  if (chat_) choice.message->Add(chunk.text);
   if (!stream_) {
-    choice.text += chunk.text;
+    if (!chat_) choice.text += chunk.text;
     return {};
   }
   std::vector<std::string> events;
@@ -167,17 +176,30 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
                             {"logprobs", nullptr},
                             {"finish_reason", nullptr}}));
   }
-  if (chunk.text.empty() && choice.logprobs.empty()) return events;
-  Json json = {{"index", index}};
   if (chat_) {
-    json["delta"] = {{"content", chunk.text}};
-  } else {
-    json["text"] = chunk.text;
+    AddDeltas(index, events);
+    return events;
   }
-  json["logprobs"] = TakeLogprobs(choice);
-  json["finish_reason"] = nullptr;
-  events.push_back(Event(std::move(json)));
+  if (chunk.text.empty() && choice.logprobs.empty()) return events;
+  events.push_back(Event({{"index", index},
+                          {"text", chunk.text},
+                          {"logprobs", TakeLogprobs(choice)},
+                          {"finish_reason", nullptr}}));
   return events;
+}
+
+void ApiAnswer::AddDeltas(int index, std::vector<std::string>& events) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  std::vector<Json> deltas = choice.message->TakeDeltas();
+  // Tokens whose text is held back, or that have none, are told with no text.
+  if (deltas.empty() && !choice.logprobs.empty()) deltas.push_back({{"content", ""}});
+  for (Json& delta : deltas) {
+    const bool is_first = &delta == &deltas.front();
+    events.push_back(Event({{"index", index},
+                            {"delta", std::move(delta)},
+                            {"logprobs", is_first ? TakeLogprobs(choice) : Json()},
+                            {"finish_reason", nullptr}}));
+  }
 }
 
 std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
@@ -185,7 +207,10 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
   choice.summary = summary;
   choice.tokens = echo_only_ ? 0 : summary.completion_tokens;
   --open_;
+  if (chat_) choice.message->Finish();
   if (!stream_) return {};
+  std::vector<std::string> events;
+  if (chat_) AddDeltas(index, events);
   Json json = {{"index", index}};
   if (chat_) {
     json["delta"] = Json::object();
@@ -193,9 +218,14 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
     json["text"] = "";
   }
   json["logprobs"] = nullptr;
-  json["finish_reason"] = ReasonName(summary.reason);
+  json["finish_reason"] = ReasonName(summary.reason, HasCalls(choice));
   json["speculation"] = SpeculationOf(summary);
-  return {Event(std::move(json))};
+  events.push_back(Event(std::move(json)));
+  return events;
+}
+
+bool ApiAnswer::HasCalls(const Choice& choice) {
+  return choice.message.has_value() && choice.message->has_calls();
 }
 
 Json ApiAnswer::PromptOf(size_t choice) const {
@@ -209,12 +239,12 @@ std::string ApiAnswer::Body() {
     Choice& choice = choices_[i];
     Json json = {{"index", choices.size()}};
     if (chat_) {
-      json["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      json["message"] = choice.message->Message();
     } else {
       json["text"] = choice.text;
     }
     json["logprobs"] = TakeLogprobs(choice);
-    json["finish_reason"] = ReasonName(choice.summary.reason);
+    json["finish_reason"] = ReasonName(choice.summary.reason, HasCalls(choice));
     json["speculation"] = SpeculationOf(choice.summary);
     if (!chat_ && prompt_logprobs_.has_value()) json["prompt_logprobs"] = PromptOf(i);
     choices.push_back(std::move(json));

@@ -14,6 +14,7 @@
 #include "verifier/engine/sink.h"
 #include "verifier/http/answer_logprobs.h"
 #include "verifier/http/api_request.h"
+#include "verifier/http/chat_message.h"
 
 namespace outrider {
 
@@ -34,11 +35,12 @@ class ApiAnswer {
 
  private:
   struct Choice {
-    std::string text;
-    std::vector<AnswerToken> logprobs;  // of the text that is not told yet
-    int tokens = 0;                     // so far
-    double logprob_sum = 0;             // of the tokens, where they have log probabilities
-    int64_t offset = 0;                 // characters of the logprobs' tokens so far
+    std::string text;                          // of a completion
+    std::optional<ChatMessageWriter> message;  // of a chat
+    std::vector<AnswerToken> logprobs;         // of the text that is not told yet
+    int tokens = 0;                            // so far
+    double logprob_sum = 0;                    // of the tokens, where they have log probabilities
+    int64_t offset = 0;                        // characters of the logprobs' tokens so far
     bool begun = false;
     Summary summary;
   };
@@ -49,6 +51,7 @@ class ApiAnswer {
     std::vector<TokenLogprobs> logprobs;
   };
 
+  static bool HasCalls(const Choice& choice);
   // Indices of the choices in a whole answer: of each prompt's, those that are kept.
   std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
@@ -64,6 +67,9 @@ class ApiAnswer {
   // Of the choice's tokens, which it takes out.
   nlohmann::ordered_json TakeLogprobs(Choice& choice) const;
   std::string Event(nlohmann::ordered_json choice) const;
+  // The events of what a chat's choice says since the last ones, with its tokens' log
+  // probabilities.
+  void AddDeltas(int index, std::vector<std::string>& events);
 
   const bool chat_;
   const bool stream_;

@@ -11,6 +11,7 @@
 #include "verifier/http/chat_fields.h"
 #include "verifier/http/generation_fields.h"
 #include "verifier/http/request_values.h"
+#include "verifier/http/tool_fields.h"
 
 namespace outrider {
 namespace {
@@ -152,6 +153,45 @@ Status AddEchoes(const JsonValue& value, const ApiModel& model, ApiRequest* api)
   return Status();
 }
 
+// Whether the prompt ends within the answer's reasoning: as the template wrote its end, or as the
+// message that goes on does.
+bool EndsInReasoning(ReasoningFormat format, const jinja::MarkedText& prompt, bool continues) {
+  std::string_view tail;
+  bool from_request = false;
+  prompt.ForEachPart([&](std::string_view part, bool is_from_request) {
+    tail = part;
+    from_request = is_from_request;
+  });
+  return from_request == continues && OpensReasoning(format, tail);
+}
+
+// How the answers of a chat are read, for which special tokens that mark their parts must be text.
+Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const ToolFields& tools,
+                        const jinja::MarkedText& prompt, bool continues, ApiRequest* api,
+                        GenerationRequest* request) {
+  AnswerReading& reading = api->reading;
+  OUTRIDER_TRY(body["include_reasoning"].Read(&reading.include_reasoning));
+  std::vector<std::string_view> markers;
+  const ReasoningFormat reasoning = model.answer_format.reasoning;
+  if (reasoning != ReasoningFormat::kNone) {
+    reading.format.reasoning = reasoning;
+    reading.opens_reasoning = EndsInReasoning(reasoning, prompt, continues);
+    markers = {MarkersOf(reasoning).begin, MarkersOf(reasoning).end};
+  }
+  if (!tools.callable.empty()) {
+    reading.format.tools = model.answer_format.tools;
+    if (!tools.choice.parallel) reading.max_calls = 1;
+    for (const ToolDescription& tool : tools.callable) reading.tools.push_back(tool.name);
+    const std::vector<std::string_view> more = MarkersOf(reading.format.tools);
+    markers.insert(markers.end(), more.begin(), more.end());
+  }
+  for (const std::string_view marker : markers) {
+    const std::optional<TokenId> id = model.tokenizer->TokenToId(marker);
+    if (id.has_value() && model.tokenizer->IsSpecial(*id)) request->shown_special.push_back(*id);
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model) {
@@ -192,10 +232,17 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_TRY(ReadChatLogprobs(json, &request));
   api.logprobs = request.logprobs;
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
-  OUTRIDER_ASSIGN(const ChatOptions options, ChatOptionsOf(json, model));
-  auto prompt = model.chat_template.Encode(*model.tokenizer, messages, options);
+  OUTRIDER_ASSIGN(ChatOptions options, ChatOptionsOf(json, model));
+  OUTRIDER_ASSIGN(const ToolFields tools, ToolFieldsOf(json, model));
+  options.tools = tools.for_template;
+  const auto text = model.chat_template.Render(messages, options);
+  if (!text.ok()) return text.status().Annotate("messages");
+  auto prompt = model.chat_template.EncodeRendered(*model.tokenizer, *text);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
+  OUTRIDER_TRY(
+      ReadAnswerFormat(json, model, tools, *text, options.continue_final_message, &api, &request));
+  OUTRIDER_TRY(ConstrainToCalls(tools, api.reading, model, &request));
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/text/chat_template.h"
 #include "common/text/tokenizer.h"
+#include "verifier/chat/answer_reader.h"
 #include "verifier/engine/request.h"
 
 namespace outrider {
@@ -30,9 +31,10 @@ struct ApiModel {
   std::string name;  // the only one that `model` may name
   const Tokenizer* tokenizer = nullptr;
   ChatTemplate chat_template;
+  AnswerFormat answer_format = {};  // of chats
   RequestLimits limits;
   grammar::GrammarCache* grammars = nullptr;  // of structured output; outlives the server
-  bool ignore_unknown = false;  // as CheckFields
+  bool ignore_unknown = false;                // as CheckFields
 };
 
 struct ApiRequest {
@@ -48,6 +50,7 @@ struct ApiRequest {
   std::optional<int> prompt_logprobs;
   // By prompt, its text, which each of its choices begins with; empty: no echo.
   std::vector<std::string> echoes;
+  AnswerReading reading;   // of a chat
   bool echo_only = false;  // what is generated, one token, is no part of the answer
   bool stream = false;
   bool include_usage = false;     // in a stream: a last event with the usage

@@ -7,6 +7,7 @@
 
 #include "common/text/template_value.h"
 #include "verifier/http/request_fields.h"
+#include "verifier/http/tool_fields.h"
 
 namespace outrider {
 namespace {
@@ -31,16 +32,36 @@ Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* m
   return Status();
 }
 
-Result<ChatMessage> MessageOf(const JsonValue& value, const ApiModel& model) {
+// What only an assistant's message or a tool's may have.
+Status ReadToolParts(const JsonValue& value, const ApiModel& model, size_t* values_left,
+                     ChatMessage* message) {
+  const JsonValue calls = value["tool_calls"], id = value["tool_call_id"];
+  const JsonValue reasoning =
+      value["reasoning"].is_null() ? value["reasoning_content"] : JsonValue(value["reasoning"]);
+  if (message->role == "assistant") {
+    OUTRIDER_ASSIGN(message->tool_calls, ToolCallsOf(calls, model, values_left));
+    OUTRIDER_TRY(reasoning.Read(&message->reasoning));
+  } else if (!calls.is_null() && calls.size() > 0) {
+    return calls.Error("only an assistant's message has calls");
+  } else if (!reasoning.is_null() && !reasoning.Is("")) {
+    return reasoning.Error("only an assistant's message has reasoning");
+  }
+  if (message->role == "tool") return ReadToolCallId(id, &message->tool_call_id);
+  return id.is_null() ? Status() : id.Error("only a tool's message answers a call");
+}
+
+Result<ChatMessage> MessageOf(const JsonValue& value, const ApiModel& model, size_t* values_left) {
   OUTRIDER_TRY(CheckFields(FieldsOf::kMessage, value, model.ignore_unknown));
-  constexpr const char* kRoles[] = {"system", "developer", "user", "assistant"};
+  constexpr const char* kRoles[] = {"system", "developer", "user", "assistant", "tool"};
   const JsonValue role = value["role"];
   const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
                                   [&](const char* name) { return role.Is(name); });
-  if (known == std::end(kRoles)) return role.Wrong("system, developer, user or assistant");
+  if (known == std::end(kRoles)) return role.Wrong("system, developer, user, assistant or tool");
   ChatMessage message{.role = *known};
   OUTRIDER_TRY(ReadContent(value["content"], model, &message));
+  message.has_content = !value["content"].is_null();
   OUTRIDER_TRY(value["name"].Read(&message.name));
+  OUTRIDER_TRY(ReadToolParts(value, model, values_left, &message));
   return message;
 }
 
@@ -51,8 +72,9 @@ Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiMod
     return InvalidArgument("messages: must be an array of messages, one at least");
   }
   std::vector<ChatMessage> messages;
+  size_t values_left = kMaxArgumentValues;
   for (size_t i = 0; i < value.size(); ++i) {
-    OUTRIDER_ASSIGN(messages.emplace_back(), MessageOf(value[i], model));
+    OUTRIDER_ASSIGN(messages.emplace_back(), MessageOf(value[i], model, &values_left));
   }
   return messages;
 }

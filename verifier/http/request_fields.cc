@@ -71,20 +71,16 @@ constexpr Field kShared[] = {
     {"safety_identifier", Use::kIgnored},
     {"prompt_cache_key", Use::kIgnored},
     {"prompt_cache_retention", Use::kIgnored},
-    {"prediction", Use::kIgnored},           // a draft: it makes a text faster, not another one
-    {"parallel_tool_calls", Use::kIgnored},  // `tools` are refused
-    {"request_id", Use::kIgnored},           // vLLM's; here a header
+    {"prediction", Use::kIgnored},  // a draft: it makes a text faster, not another one
+    {"request_id", Use::kIgnored},  // vLLM's; here a header
     {"spaces_between_special_tokens", Use::kIgnored},  // nothing is put between tokens
     {"suffix", Use::kRefused, R"([""])", ": text is continued, never filled in"},
-    {"tools", Use::kRefused, "[[]]"},
-    {"tool_choice", Use::kRefused, R"(["none", "auto"])"},
     {"functions", Use::kRefused, "[[]]"},
     {"function_call", Use::kRefused, R"(["none", "auto"])"},
     {"modalities", Use::kNotServed, R"([["text"]])"},
     {"audio", Use::kNotServed},
     {"web_search_options", Use::kNotServed},
     {"reasoning_effort", Use::kNotServed},
-    {"include_reasoning", Use::kNotServed, "[true]"},
     {"verbosity", Use::kNotServed, R"(["medium"])"},
     {"guided_decoding_backend", Use::kNotServed},
     {"guided_whitespace_pattern", Use::kNotServed},
@@ -101,9 +97,15 @@ constexpr Field kShared[] = {
     {"cache_salt", Use::kNotServed},
 };
 constexpr Field kCompletion[] = {
-    Served("prompt", "string|array"),   Served("best_of", "integer"),
-    Served("echo", "boolean"),          Served("add_special_tokens", "boolean"),
+    Served("prompt", "string|array"),
+    Served("best_of", "integer"),
+    Served("echo", "boolean"),
+    Served("add_special_tokens", "boolean"),
     Served("parse_special", "boolean"),
+    {"tools", Use::kRefused, "[[]]", ": chats have tools"},
+    {"tool_choice", Use::kRefused, R"(["none", "auto"])", ": chats have tools"},
+    {"parallel_tool_calls", Use::kIgnored},  // there are no tools
+    {"include_reasoning", Use::kNotServed, "[true]", ": chats have reasoning"},
 };
 constexpr Field kChat[] = {
     Served("messages", "array"),
@@ -114,6 +116,10 @@ constexpr Field kChat[] = {
     Served("add_generation_prompt", "boolean"),
     Served("continue_final_message", "boolean"),
     Served("chat_template_kwargs", "object"),
+    Served("tools", "array"),
+    Served("tool_choice", "string|object"),
+    Served("parallel_tool_calls", "boolean"),
+    Served("include_reasoning", "boolean"),
     {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
     {"documents", Use::kNotServed, "[[]]", ": chat_template_kwargs takes them"},
     {"mm_processor_kwargs", Use::kNotServed, "[{}]"},
@@ -134,7 +140,7 @@ constexpr Field kTokenizeChat[] = {
     Served("return_token_strs", "boolean"),
     {"add_special_tokens", Use::kNotServed, "[false]"},
     {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
-    {"tools", Use::kRefused, "[[]]"},
+    Served("tools", "array"),
 };
 constexpr Field kDetokenize[] = {Served("model", "string"), Served("tokens", "array")};
 constexpr Field kStreamOptions[] = {
@@ -146,15 +152,15 @@ constexpr Field kMessage[] = {
     Served("role", "string"),
     Served("content", "string|array"),
     Served("name", "string"),
+    Served("tool_calls", "array"),
+    Served("tool_call_id", "string"),
+    Served("reasoning_content", "string"),
+    Served("reasoning", "string"),
     {"type", Use::kIgnored},  // lm-eval's
     // Of an assistant's message that comes back as it was sent.
     {"refusal", Use::kNotServed, R"([""])"},
     {"annotations", Use::kNotServed, "[[]]"},
-    {"reasoning_content", Use::kNotServed, R"([""])"},
-    {"reasoning", Use::kNotServed, R"([""])"},
-    {"tool_calls", Use::kNotServed, "[[]]"},
     {"function_call", Use::kNotServed},
-    {"tool_call_id", Use::kNotServed},
     {"audio", Use::kNotServed},
 };
 constexpr Field kPart[] = {
@@ -167,6 +173,23 @@ constexpr Field kSpeculation[] = {
     Served("paths", "integer"), Served("tree", "array"),  Served("stop", "string|array")};
 
 constexpr Field kStopRule[] = {Served("kind", "string"), Served("threshold", "number")};
+
+constexpr Field kTool[] = {Served("type", "string"), Served("function", "object")};
+constexpr Field kToolFunction[] = {
+    Served("name", "string"),
+    Served("description", "string"),
+    Served("parameters", "object"),
+    {"strict", Use::kRefused, "[false]", ": calls are not constrained to their schemas yet"},
+};
+constexpr Field kToolChoice[] = {Served("type", "string"), Served("function", "object")};
+constexpr Field kToolChoiceFunction[] = {Served("name", "string")};
+constexpr Field kToolCall[] = {
+    Served("id", "string"),
+    Served("type", "string"),
+    Served("function", "object"),
+    {"index", Use::kIgnored},  // of a streamed answer that comes back
+};
+constexpr Field kToolCallFunction[] = {Served("name", "string"), Served("arguments", "string")};
 
 struct Kind {
   const char* name;
@@ -186,6 +209,12 @@ Kind KindOf(FieldsOf kind) {
     case FieldsOf::kPart: return {"text parts", kPart};
     case FieldsOf::kSpeculation: return {"speculation", kSpeculation};
     case FieldsOf::kStopRule: return {"speculation.stop", kStopRule};
+    case FieldsOf::kTool: return {"tools", kTool};
+    case FieldsOf::kToolFunction: return {"functions of tools", kToolFunction};
+    case FieldsOf::kToolChoice: return {"tool_choice", kToolChoice};
+    case FieldsOf::kToolChoiceFunction: return {"tool_choice.function", kToolChoiceFunction};
+    case FieldsOf::kToolCall: return {"tool_calls", kToolCall};
+    case FieldsOf::kToolCallFunction: return {"functions of tool_calls", kToolCallFunction};
   }
   return {"", {}};
 }

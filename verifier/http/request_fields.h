@@ -22,7 +22,13 @@ enum class FieldsOf {
   kMessage,
   kPart,
   kSpeculation,
-  kStopRule
+  kStopRule,
+  kTool,
+  kToolFunction,
+  kToolChoice,
+  kToolChoiceFunction,
+  kToolCall,  // of an assistant's message
+  kToolCallFunction,
 };
 
 // Checks names only, and the values of what is not served. `ignore_unknown`: lets members pass that

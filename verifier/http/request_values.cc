@@ -8,7 +8,7 @@ namespace outrider {
 namespace {
 
 constexpr JsonLimits kBodyLimits = {
-    .depth = 64,  // of JSON schemas
+    .depth = kMaxBodyDepth,
     // A prompt of the longest context as token ids takes an eighth of this; a number takes 16
     // bytes.
     .values = 1 << 20,

@@ -5,6 +5,7 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,9 @@
 #include "common/json/json.h"
 
 namespace outrider {
+
+// Levels of arrays and objects in a body: more than other JSON has, for the schemas of tools.
+inline constexpr size_t kMaxBodyDepth = 32;
 
 // Reads a body so that none of the front's 8 MiB takes more than 96 MiB of memory: of a limited
 // number of values, none of them given twice.

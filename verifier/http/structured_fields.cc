@@ -60,8 +60,7 @@ struct Name {
 };
 constexpr Name kNames[] = {
     {"json", "guided_json", SchemaOf},
-    {"regex", "guided_regex",
-     [](const JsonValue& value) { return TextOf(Kind::kRegex, value); }},
+    {"regex", "guided_regex", [](const JsonValue& value) { return TextOf(Kind::kRegex, value); }},
     {"choice", "guided_choice", ChoiceOf},
     {"grammar", "guided_grammar",
      [](const JsonValue& value) { return TextOf(Kind::kGbnf, value); }},
@@ -69,10 +68,10 @@ constexpr Name kNames[] = {
 
 Status CheckMembers(const JsonValue& outputs) {
   OUTRIDER_TRY(outputs.MustBeObject());
-  OUTRIDER_TRY(outputs.AllowOnly({"json", "regex", "choice", "grammar", "json_object",
-                                  "disable_fallback", "disable_any_whitespace",
-                                  "disable_additional_properties", "whitespace_pattern",
-                                  "structural_tag"}));
+  OUTRIDER_TRY(
+      outputs.AllowOnly({"json", "regex", "choice", "grammar", "json_object", "disable_fallback",
+                         "disable_any_whitespace", "disable_additional_properties",
+                         "whitespace_pattern", "structural_tag"}));
   // An object without a schema may have any members in any case; the rest is as docs/
   // structured_output.md has it, whatever these say.
   for (const char* refused :

@@ -8,6 +8,7 @@
 #include "verifier/http/generation_fields.h"
 #include "verifier/http/request_fields.h"
 #include "verifier/http/request_values.h"
+#include "verifier/http/tool_fields.h"
 
 namespace outrider {
 namespace {
@@ -20,7 +21,9 @@ std::string Dump(const Json& json) {
 
 Result<std::vector<TokenId>> TokensOfChat(const JsonValue& body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(body["messages"], model));
-  OUTRIDER_ASSIGN(const ChatOptions options, ChatOptionsOf(body, model));
+  OUTRIDER_ASSIGN(ChatOptions options, ChatOptionsOf(body, model));
+  OUTRIDER_ASSIGN(const ToolFields tools, ToolFieldsOf(body, model));
+  options.tools = tools.for_template;
   auto tokens = model.chat_template.Encode(*model.tokenizer, messages, options);
   if (!tokens.ok()) return tokens.status().Annotate("messages");
   return tokens;

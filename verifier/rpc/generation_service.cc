@@ -115,13 +115,12 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   void Queue(v1::GenerateRequest wire, const GenerationService::Served& served) {
     const auto self = shared_from_this();
     const size_t bytes = wire.SpaceUsedLong();
-    const Result<uint64_t> ticket =
-        served.text_workers->Submit({.client = about_.caller.turn,
-                        .bytes = bytes,
-                        .deadline = about_.deadline,
-                        .run = [self, wire = std::move(wire),
-                                &served] { self->Prepare(wire, served); },
-                        .refuse = [self](const Status& status) { self->Reject(status); }});
+    const Result<uint64_t> ticket = served.text_workers->Submit(
+        {.client = about_.caller.turn,
+         .bytes = bytes,
+         .deadline = about_.deadline,
+         .run = [self, wire = std::move(wire), &served] { self->Prepare(wire, served); },
+         .refuse = [self](const Status& status) { self->Reject(status); }});
     if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::kRetryAfter);
     ticket_ = *ticket;
   }

@@ -84,6 +84,37 @@ TEST(Gbnf, RefusesByLine) {
   EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= other"), HasSubstr("other is used but not defined"));
 }
 
+TEST(Gbnf, RefersToRulesOfSchemas) {
+  const std::string schema =
+      R"({"properties": {"a/b": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}})";
+  GrammarSource source{.kind = Kind::kGbnf,
+                       .text = "root ::= \"<\" whole (\"|\" part)* \">\"",
+                       .choices = {},
+                       .schemas = {{"whole", schema}, {"part", schema, {"properties", "a/b"}}}};
+  const auto grammar = Grammar::Compile(source);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().ToString();
+  EXPECT_TRUE(Accepts(*grammar, R"(<{"a/b": 3}>)"));
+  EXPECT_TRUE(Accepts(*grammar, "<{}|5|-6>"));
+  EXPECT_FALSE(Accepts(*grammar, R"(<{"a/b": "x"}>)"));
+  EXPECT_FALSE(Accepts(*grammar, "<{}|{}>"));
+
+  const auto refusal = [](const GrammarSource& wrong) {
+    return Grammar::Compile(wrong).status().message();
+  };
+  GrammarSource twice = source;
+  twice.schemas.push_back({"part", schema});
+  EXPECT_THAT(refusal(twice), HasSubstr("part is defined by two"));
+  GrammarSource both = source;
+  both.text += "\npart ::= \"x\"";
+  EXPECT_THAT(refusal(both), HasSubstr("part is defined twice"));
+  GrammarSource lost = source;
+  lost.schemas[1].path = {"properties", "c"};
+  EXPECT_THAT(refusal(lost), HasSubstr("part: "));
+  GrammarSource wrong = source;
+  wrong.schemas[0].schema = R"({"not": {}})";
+  EXPECT_THAT(refusal(wrong), AllOf(HasSubstr("whole: "), HasSubstr("not")));
+}
+
 TEST(Gbnf, RefusesLeftRecursionByName) {
   EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= root \"a\" | \"b\""),
               HasSubstr("the rule root is left-recursive"));

@@ -27,6 +27,16 @@ TEST(GrammarCache, CompilesASourceOnce) {
   EXPECT_EQ(cache.size(), 3u);
 }
 
+TEST(GrammarCache, TellsSchemasOfRulesApart) {
+  GrammarCache cache(TokensOf({"ab"}, 2), {});
+  GrammarSource schema{.kind = Kind::kGbnf, .text = "root ::= a", .choices = {}};
+  schema.schemas = {{"a", R"({"properties": {"x": {"type": "integer"}}})"}};
+  GrammarSource part = schema;
+  part.schemas[0].path = {"properties", "x"};
+  EXPECT_NE(cache.Get(schema).value(), cache.Get(part).value());
+  EXPECT_EQ(cache.size(), 2u);
+}
+
 TEST(GrammarCache, ForgetsWhatWasAskedForLongestAgo) {
   const GrammarMasks::Limits masks{.cache_bytes = 10'000};
   GrammarCache cache(TokensOf({"ab"}, 2), {.bytes = 26'000, .grammar = {}, .masks = masks});

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/input_file.h"
 
@@ -61,6 +63,41 @@ TEST(ChatTemplate, PublishedFamiliesAreUnchanged) {
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(Rendered(*plain, kTalk),
             "<|endoftext|>system: Be brief.\nuser: Hi\nassistant: Hello.\nuser: Bye\nassistant:");
+}
+
+// A question, a call and its result, as each family writes them.
+TEST(ChatTemplate, ToolsOfPublishedFamiliesAreWritten) {
+  jinja::Dict inner, arguments;
+  inner.Set(jinja::Value::Text("b"), jinja::Value::Int(2));
+  arguments.Set(jinja::Value::Text("a"), jinja::NewDict(std::move(inner)).value());
+  ChatMessage call{.role = "assistant", .parts = {""}};
+  call.has_content = false;
+  call.tool_calls = {{.id = "123456789",
+                      .name = "f",
+                      .arguments = R"({"a": {"b": 2}})",
+                      .arguments_object = jinja::NewDict(std::move(arguments)).value()}};
+  ChatMessage result = Says("tool", "r");
+  result.tool_call_id = "123456789";
+  const std::vector<ChatMessage> chat = {Says("user", "Hi"), call, result};
+  EXPECT_EQ(Rendered(InTheStyleOf("qwen3"), chat),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"
+            "{\"name\": \"f\", \"arguments\": {\"a\": {\"b\": 2}}}\n</tool_call><|im_end|>\n"
+            "<|im_start|>user\n<tool_response>\nr\n</tool_response><|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_THAT(Rendered(InTheStyleOf("llama3_tools"), chat),
+              AllOf(HasSubstr("{\"name\": \"f\", \"parameters\": {\"a\": {\"b\": 2}}}<|eot_id|>"),
+                    HasSubstr("<|start_header_id|>ipython<|end_header_id|>\n\n\"r\"<|eot_id|>")));
+  EXPECT_EQ(Rendered(InTheStyleOf("mistral"), chat),
+            "<s>[INST]Hi[/INST][TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": {\"b\": 2}}, "
+            "\"id\": \"123456789\"}]</s>"
+            "[TOOL_RESULTS]{\"content\": r, \"call_id\": \"123456789\"}[/TOOL_RESULTS]");
+  // R1's own template adds the arguments to a string.
+  EXPECT_EQ(Rendered(ChatTemplate::FromText(
+                         "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+                         "{{ m.content is none }}{{ '```json\n' + c.function.arguments + '\n```' }}"
+                         "{% endfor %}{% endfor %}"),
+                     chat),
+            "True```json\n{\"a\": {\"b\": 2}}\n```");
 }
 
 TEST(ChatTemplate, Llama3SaysTheDate) {

@@ -105,6 +105,14 @@ TEST_F(OutputOfSpecialTokens, ShowsThemWhereAsked) {
   EXPECT_EQ(Run({.skip_special = false}, {0, kMarkToken, 1}), Text("a<x>b", false));
 }
 
+TEST_F(OutputOfSpecialTokens, ShowsThoseThatAreNamed) {
+  const OutputOptions options{.shown_special = {kMarkToken}};
+  EXPECT_EQ(Run(options, {0, kMarkToken, testing::kBosToken, 1}), Text("a<x>b", false));
+  const OutputOptions matching{
+      .stop_strings = {"<s>b"}, .shown_special = {kMarkToken}, .match_special = true};
+  EXPECT_EQ(Run(matching, {0, kMarkToken, testing::kBosToken, 1}), Text("a<x>", true));
+}
+
 TEST_F(OutputOfSpecialTokens, StopStringsWithThemStopWhetherTheyAreShownOrNot) {
   for (const bool skip : {false, true}) {
     OutputOptions options{

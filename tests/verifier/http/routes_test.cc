@@ -138,7 +138,7 @@ TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
   expect(schema("/tokenize")["anyOf"][0], FieldsOf::kTokenize, "prompt");
   expect(schema("/tokenize")["anyOf"][1], FieldsOf::kTokenizeChat, "messages");
   expect(schema("/detokenize"), FieldsOf::kDetokenize, "tokens");
-  const Json& completion = schema("/v1/completions")["properties"];
+  const Json completion = schema("/v1/completions")["properties"];
   EXPECT_TRUE(completion.contains("echo") && completion.contains("temperature"));
   EXPECT_FALSE(completion.contains("tools") || completion.contains("user"));
 }

@@ -48,6 +48,22 @@ constexpr Shape kShapes[] = {
     {"messages", R"({"messages":[{"role":"user","content":"a"})",
      R"(,{"role":"user","content":"a"})", "]}"},
     {"parts", R"({"messages":[{"role":"user","content":[{"text":"a"})", R"(,{"text":"a"})", "]}]}"},
+    {"calls of messages", R"({"messages":[{"role":"user","content":"a"})",
+     R"(,{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"content":)"
+     R"("long enough for as many as a body of this test may hold, which have a limit of their own"})",
+     "]}"},
+    {"arguments",
+     R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
+     R"("arguments":"{\"a\":[0)",
+     ",[]", R"(]}"}}]}]})"},
+    {"tools",
+     R"({"messages":[{"role":"user","content":"a"}],"tools":[)"
+     R"({"type":"function","function":{"name":"f"}})",
+     R"(,{"type":"function","function":{"name":"f#"}})", "]}"},
+    {"parameters",
+     R"({"messages":[{"role":"user","content":"a"}],"tools":[)"
+     R"({"type":"function","function":{"name":"f","parameters":{"a":0)",
+     R"(,"#":[])", "}}}]}"},
 };
 
 std::string BodyOf(const Shape& shape, size_t size) {
@@ -68,6 +84,7 @@ class WorstBodies : public ::testing::Test {
     model_ = {.name = "m",
               .tokenizer = tokenizer_.get(),
               .chat_template = testing::PlainChatTemplate(),
+              .answer_format = {.tools = ToolFormat::kHermes},
               .limits = {.vocab_size = testing::kAsciiTokens,
                          .max_context = 1 << 17,
                          .kv_tokens = 1 << 17,

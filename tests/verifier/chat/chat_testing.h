@@ -1,0 +1,56 @@
+// Answers for tests of what takes them apart: what each format's text says, in one line.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verifier/chat/answer_reader.h"
+
+namespace outrider::testing {
+
+// "content|f{"a": 1}|thought: why": contents as they are, calls as their names and arguments.
+inline std::string Shown(const std::vector<AnswerEvent>& events) {
+  std::string shown;
+  const AnswerEvent* previous = nullptr;
+  for (const AnswerEvent& event : events) {
+    const bool goes_on = previous != nullptr && (event.kind == previous->kind ||
+                                                 event.kind == AnswerEvent::Kind::kArguments);
+    const bool is_call = event.kind == AnswerEvent::Kind::kCall;
+    if (previous != nullptr && (!goes_on || is_call)) shown += "|";
+    if (event.kind == AnswerEvent::Kind::kReasoning && !goes_on) shown += "thought: ";
+    shown += event.text;
+    previous = &event;
+  }
+  return shown;
+}
+
+// The answer cut into `pieces`.
+inline std::string Read(const AnswerReading& reading, const std::vector<std::string_view>& pieces) {
+  AnswerReader reader(reading);
+  std::vector<AnswerEvent> events;
+  const auto add = [&](const std::vector<AnswerEvent>& more) {
+    events.insert(events.end(), more.begin(), more.end());
+  };
+  for (const std::string_view piece : pieces) add(reader.Push(piece));
+  add(reader.Finish());
+  return Shown(events);
+}
+
+inline AnswerReading Reading(ToolFormat tools, ReasoningFormat reasoning = ReasoningFormat::kNone) {
+  return {.format = {.tools = tools, .reasoning = reasoning}, .tools = {"f", "g", "get_weather"}};
+}
+
+struct Sample {
+  AnswerReading reading;
+  std::string text;
+  std::string shown;
+};
+
+// Of every format: calls with text around them, nested JSON, strings that hold markers, escapes,
+// empty arguments, several calls, what is malformed, and what is cut off.
+std::vector<Sample> Samples();
+
+}  // namespace outrider::testing

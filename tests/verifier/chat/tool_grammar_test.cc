@@ -1,0 +1,176 @@
+#include "verifier/chat/tool_grammar.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/grammar/grammar_state.h"
+#include "tests/verifier/chat/chat_testing.h"
+
+namespace outrider {
+namespace {
+
+using grammar::Grammar;
+using grammar::GrammarState;
+using grammar::Stepper;
+using ::testing::HasSubstr;
+using testing::Read;
+using testing::Reading;
+
+constexpr char kWeather[] = R"({"type": "object", "properties": {
+    "city": {"type": "string"}, "days": {"$ref": "#/$defs/Days"}, "unit": {"enum": ["C", "F"]}},
+    "required": ["city"], "$defs": {"Days": {"type": "array", "items": {"type": "integer"}}}})";
+
+const std::vector<ToolDescription> kTools = {{"f", ""}, {"get_weather", kWeather}};
+
+std::shared_ptr<const Grammar> Compiled(const ToolGrammarOptions& options,
+                                        const std::vector<ToolDescription>& tools = kTools) {
+  const auto source = ToolGrammar(tools, options);
+  EXPECT_TRUE(source.ok()) << source.status().ToString();
+  auto compiled = Grammar::Compile(*source);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().ToString() << "\n" << source->text;
+  return std::move(compiled).value();
+}
+
+bool Accepts(const std::shared_ptr<const Grammar>& grammar, std::string_view text) {
+  Stepper stepper;
+  GrammarState state(grammar);
+  return state.Advance(text, stepper) && state.is_accepting();
+}
+
+struct FormatCase {
+  ToolFormat format;
+  std::string f, weather;  // a call of each
+  std::string two;         // both
+  std::vector<std::string> wrong;
+};
+
+std::vector<FormatCase> Cases() {
+  return {
+      {ToolFormat::kHermes,
+       "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Z\", \"days\": [1]}}\n"
+       "</tool_call>",
+       "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+       "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Z\"}}\n</tool_call>",
+       {"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": [1]}}\n</tool_call>",
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}"}},
+      {ToolFormat::kLlama3Json,
+       "{\"name\": \"f\", \"parameters\": {}}",
+       "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Z\", \"unit\": \"C\"}}",
+       "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"f\", \"parameters\": {}}",
+       {"{\"name\": \"get_weather\", \"parameters\": {\"city\": 1}}", "text"}},
+      {ToolFormat::kMistral,
+       "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]",
+       "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"]\"}}]",
+       "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {}}]",
+       {"[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}"}},
+      {ToolFormat::kPythonic,
+       "[f()]",
+       "[get_weather(city=\"Z\", unit=\"F\")]",
+       "[f(), get_weather(city=\"Z\", days=[1, 2])]",
+       {"[get_weather()]", "[get_weather(days=[1])]", "[get_weather(city=\"Z\",)]", "[f(a=1)]",
+        "[get_weather(unit=\"F\", city=\"Z\")]", "[get_weather(city=\"Z\", unit=\"K\")]"}},
+      {ToolFormat::kDeepSeekV3,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
+       "{\"city\": \"é\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```"
+       "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"}},
+      {ToolFormat::kDeepSeekV31,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+       "<｜tool▁calls▁end｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"Z\"}"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+       "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"}},
+  };
+}
+
+TEST(ToolGrammar, ReadsValidCallsAndNoOthers) {
+  for (const FormatCase& one : Cases()) {
+    const auto single = Compiled({.format = one.format});
+    const auto several = Compiled({.format = one.format, .several = true});
+    for (const std::string& text : {one.f, one.weather}) {
+      EXPECT_TRUE(Accepts(single, text)) << text;
+      EXPECT_TRUE(Accepts(several, text)) << text;
+    }
+    EXPECT_FALSE(Accepts(single, one.two)) << one.two;
+    EXPECT_TRUE(Accepts(several, one.two)) << one.two;
+    for (const std::string& text : one.wrong) EXPECT_FALSE(Accepts(several, text)) << text;
+    EXPECT_FALSE(Accepts(several, "")) << "a call is required";
+  }
+}
+
+TEST(ToolGrammar, OfANamedToolReadsItAlone) {
+  for (const FormatCase& one : Cases()) {
+    const auto named = Compiled({.format = one.format}, {kTools[1]});
+    EXPECT_TRUE(Accepts(named, one.weather)) << one.weather;
+    EXPECT_FALSE(Accepts(named, one.f)) << one.f;
+  }
+}
+
+// The parser reads what the grammar writes.
+TEST(ToolGrammar, WritesWhatTheParserReads) {
+  for (const FormatCase& one : Cases()) {
+    EXPECT_EQ(Read(Reading(one.format), {one.f}), "f{}");
+    EXPECT_THAT(Read(Reading(one.format), {one.weather}), HasSubstr("get_weather{\"city\": "));
+    EXPECT_THAT(Read(Reading(one.format), {one.two}), HasSubstr("}|"));
+  }
+}
+
+TEST(ToolGrammar, ReasoningMayComeFirst) {
+  const std::string call = "{\"name\": \"f\", \"parameters\": {}}";
+  ToolGrammarOptions options{.format = ToolFormat::kLlama3Json,
+                             .reasoning = ReasoningFormat::kQwen3};
+  const auto closed = Compiled(options);
+  EXPECT_TRUE(Accepts(closed, call));
+  EXPECT_TRUE(Accepts(closed, "<think>\na < b </thi</ </think\n{} é</think>\n\n" + call));
+  EXPECT_FALSE(Accepts(closed, "<think>a</think>b" + call));
+  EXPECT_FALSE(Accepts(closed, "thought</think>" + call));
+  EXPECT_FALSE(Accepts(closed, "<think>" + call));
+  options.opens_reasoning = true;
+  const auto open = Compiled(options);
+  EXPECT_TRUE(Accepts(open, "\nSo.</think>" + call));
+  EXPECT_FALSE(Accepts(open, call));
+  options.reasoning = ReasoningFormat::kMistral;
+  EXPECT_TRUE(Accepts(Compiled(options), "a[/THIN[/THINK]\n" + call));
+}
+
+TEST(ToolGrammar, OfAsManyToolsAsARequestMayHaveCompiles) {
+  std::vector<ToolDescription> tools;
+  for (int i = 0; i < 128; ++i) tools.push_back({"tool-" + std::to_string(i), kWeather});
+  for (const FormatCase& one : Cases()) Compiled({.format = one.format, .several = true}, tools);
+}
+
+TEST(ToolGrammar, RefusesWhatItCannotWrite) {
+  const auto refusal = [](const std::vector<ToolDescription>& tools, ToolFormat format) {
+    return ToolGrammar(tools, {.format = format}).status().message();
+  };
+  EXPECT_THAT(refusal({}, ToolFormat::kHermes), HasSubstr("no tool"));
+  EXPECT_THAT(refusal(kTools, ToolFormat::kNone), HasSubstr("not known"));
+  const auto pythonic = [&](const char* schema) {
+    return refusal({{"f", schema}}, ToolFormat::kPythonic);
+  };
+  EXPECT_THAT(pythonic(R"({"$ref": "#/$defs/X"})"), HasSubstr("$ref"));
+  EXPECT_THAT(pythonic(R"({"properties": {"a b": {}}})"), HasSubstr("a b"));
+  EXPECT_THAT(pythonic(R"({"required": ["a"]})"), HasSubstr("require a"));
+  EXPECT_THAT(pythonic("7"), HasSubstr("f"));
+  // What the library refuses names the tool.
+  const auto source =
+      ToolGrammar(std::vector<ToolDescription>{{"f", R"({"not": {}})"}}, {}).value();
+  EXPECT_THAT(Grammar::Compile(source).status().message(), HasSubstr("args-f"));
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,187 @@
+// Answers of chats with reasoning and calls: the message of a whole answer, and what a client puts
+// together of a stream's deltas.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api_answer.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kText[] =
+    "<think>\nLook é.\n</think>\n\nLet me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
+    "{\"a\": \"</tool_call>\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\"}\n</tool_call>";
+
+class ChatAnswers : public ::testing::Test {
+ protected:
+  ChatAnswers() : tokenizer_(Tokenizer::FromJson(testing::TinyTokenizerJson(26)).value()) {
+    model_.name = "m";
+    model_.tokenizer = tokenizer_.get();
+  }
+
+  ApiAnswer Make(bool stream, bool logprobs = false, int choices = 1) const {
+    ApiRequest request{.chat = true, .choices = choices, .kept = choices};
+    request.stream = stream;
+    request.reading = {
+        .format = {.tools = ToolFormat::kHermes, .reasoning = ReasoningFormat::kQwen3},
+        .tools = {"f", "g"}};
+    request.prompts.push_back({.prompt = {0}});
+    if (logprobs) request.logprobs = 0;
+    return ApiAnswer(request, model_, 7, 1000);
+  }
+
+  // The choice of a whole answer.
+  Json Whole(const std::string& text, FinishReason reason = FinishReason::kStop) const {
+    ApiAnswer answer = Make(/*stream=*/false);
+    answer.Add(0, {.text = text});
+    answer.Finish(0, {.reason = reason});
+    return Json::parse(answer.Body())["choices"][0];
+  }
+  // The same as openai's client puts it together of a stream.
+  Json Streamed(const std::vector<std::string>& pieces) const {
+    ApiAnswer answer = Make(/*stream=*/true);
+    Json message = {{"role", nullptr}, {"content", ""}, {"reasoning_content", ""}};
+    Json calls = Json::array(), choice;
+    const auto add = [&](const std::vector<std::string>& events) {
+      for (const std::string& event : events) {
+        choice = Json::parse(event)["choices"][0];
+        for (const auto& [key, value] : choice["delta"].items()) {
+          if (key == "role") message[key] = value;
+          if (key == "content" || key == "reasoning_content") {
+            message[key] = message[key].get<std::string>() + value.get<std::string>();
+          }
+          if (key != "tool_calls") continue;
+          EXPECT_EQ(value.size(), 1u);
+          const size_t index = value[0]["index"];
+          if (index == calls.size()) {
+            EXPECT_EQ(value[0]["function"]["arguments"], "");
+            calls.push_back(value[0]);
+            calls.back().erase("index");
+            continue;
+          }
+          ASSERT_EQ(index + 1, calls.size()) << "calls come one after the other";
+          auto& arguments = calls[index]["function"]["arguments"].get_ref<std::string&>();
+          arguments += value[0]["function"]["arguments"].get<std::string>();
+          EXPECT_FALSE(value[0].contains("id") || value[0]["function"].contains("name"));
+        }
+      }
+    };
+    for (const std::string& piece : pieces) add(answer.Add(0, {.text = piece, .tokens = {1}}));
+    add(answer.Finish(0, {}));
+    if (!calls.empty()) message["tool_calls"] = calls;
+    return {{"message", message}, {"finish_reason", choice["finish_reason"]}};
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ApiModel model_;
+};
+
+TEST_F(ChatAnswers, WholeOnesHoldReasoningContentAndCalls) {
+  const Json choice = Whole(kText);
+  const Json& message = choice["message"];
+  EXPECT_EQ(message["content"], "Let me see.");
+  EXPECT_EQ(message["reasoning_content"], "Look é.");
+  EXPECT_EQ(message["reasoning"], "Look é.");
+  ASSERT_EQ(message["tool_calls"].size(), 2u);
+  EXPECT_EQ(message["tool_calls"][0]["type"], "function");
+  EXPECT_EQ(message["tool_calls"][0]["function"],
+            Json({{"name", "f"}, {"arguments", R"({"a": "</tool_call>"})"}}));
+  EXPECT_EQ(message["tool_calls"][1]["function"], Json({{"name", "g"}, {"arguments", "{}"}}));
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+}
+
+TEST_F(ChatAnswers, ContentIsNullWhereThereIsSomethingElse) {
+  EXPECT_TRUE(Whole("<tool_call>{\"name\": \"f\"}</tool_call>")["message"]["content"].is_null());
+  EXPECT_TRUE(Whole("<think>a")["message"]["content"].is_null());
+  EXPECT_EQ(Whole("")["message"]["content"], "");
+  const Json plain = Whole("Hi");
+  EXPECT_EQ(plain["message"],
+            Json({{"role", "assistant"}, {"content", "Hi"}, {"refusal", nullptr}}));
+  EXPECT_EQ(plain["finish_reason"], "stop");
+}
+
+TEST_F(ChatAnswers, OneThatIsCutOffEndsByLength) {
+  const Json choice =
+      Whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", FinishReason::kLength);
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a");
+}
+
+// However many tokens a step brings.
+TEST_F(ChatAnswers, StreamsSayTheSameWhereverTheyAreCut) {
+  const std::string text = kText;
+  const Json whole = Whole(text);
+  const Json once = Streamed({text});
+  for (const char* member : {"content", "reasoning_content", "tool_calls"}) {
+    EXPECT_EQ(once["message"][member], whole["message"][member]) << "ids too";
+  }
+  EXPECT_EQ(once["finish_reason"], "tool_calls");
+  std::vector<std::string> characters;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool goes_on = (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+    if (!goes_on) characters.emplace_back();
+    characters.back() += text[i];
+  }
+  EXPECT_EQ(Streamed(characters), once);
+  for (size_t a = 0; a < characters.size(); ++a) {
+    std::string begin, end;
+    for (size_t i = 0; i < characters.size(); ++i) (i < a ? begin : end) += characters[i];
+    ASSERT_EQ(Streamed({begin, end}), once) << "cut at " << a;
+  }
+}
+
+TEST_F(ChatAnswers, WhatIsHeldBackComesWithTheEnd) {
+  for (const char* text : {"Hi \n", "Hi <tool_call>{\"name\": \"f", "<thi"}) {
+    EXPECT_EQ(Streamed({text})["message"]["content"], text);
+    EXPECT_EQ(Whole(text)["message"]["content"], text);
+  }
+}
+
+TEST_F(ChatAnswers, IdsOfCallsDiffer) {
+  ApiAnswer answer = Make(/*stream=*/false, /*logprobs=*/false, /*choices=*/2);
+  for (const int choice : {0, 1}) {
+    answer.Add(choice, {.text = kText});
+    answer.Finish(choice, {});
+  }
+  const Json body = Json::parse(answer.Body());
+  std::vector<std::string> ids;
+  for (const Json& choice : body["choices"]) {
+    for (const Json& call : choice["message"]["tool_calls"]) ids.push_back(call["id"]);
+  }
+  ASSERT_EQ(ids.size(), 4u);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(ids[i].size(), 9u) << "as Mistral's templates ask for";
+    EXPECT_EQ(ids[i].find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz"
+                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+              std::string::npos);
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(ids[i], ids[j]);
+  }
+}
+
+TEST_F(ChatAnswers, EveryTokensLogProbabilityIsToldOnce) {
+  ApiAnswer answer = Make(/*stream=*/true, /*logprobs=*/true);
+  size_t told = 0;
+  const auto count = [&](const std::vector<std::string>& events) {
+    for (const std::string& event : events) {
+      const Json logprobs = Json::parse(event)["choices"][0]["logprobs"];
+      if (!logprobs.is_null()) told += logprobs["content"].size();
+    }
+  };
+  for (const char* piece : {"<tool_", "call>", "{\"name\": \"f\"}</tool_call>\n<tool_call>"}) {
+    Chunk chunk{.text = piece, .tokens = {0, 1}};
+    chunk.logprobs = {{.logprob = -1}, {.logprob = -2}};
+    count(answer.Add(0, std::move(chunk)));
+  }
+  count(answer.Finish(0, {}));
+  EXPECT_EQ(told, 6u);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,57 @@
+#include "verifier/chat/answer_reader.h"
+
+#include <utility>
+
+namespace outrider {
+
+AnswerReader::AnswerReader(const AnswerReading& reading)
+    : calls_(CallParser::Create(reading.format.tools, reading.tools)),
+      include_reasoning_(reading.include_reasoning),
+      max_calls_(reading.max_calls) {
+  if (reading.format.reasoning != ReasoningFormat::kNone) {
+    reasoning_.emplace(reading.format.reasoning, reading.opens_reasoning);
+  }
+}
+
+std::vector<AnswerEvent> AnswerReader::Push(std::string_view text) {
+  AnswerEvents out;
+  std::string content;
+  if (reasoning_.has_value()) {
+    reasoning_->Push(text, out, content);
+    text = content;
+  }
+  if (calls_ != nullptr) {
+    calls_->Push(text, out);
+  } else {
+    out.AddContent(text);
+  }
+  return Wanted(std::move(out));
+}
+
+std::vector<AnswerEvent> AnswerReader::Finish() {
+  AnswerEvents out;
+  std::string content;
+  if (reasoning_.has_value()) reasoning_->Finish(out, content);
+  if (calls_ != nullptr) {
+    calls_->Push(content, out);
+    calls_->Finish(out);
+  } else {
+    out.AddContent(content);
+  }
+  return Wanted(std::move(out));
+}
+
+std::vector<AnswerEvent> AnswerReader::Wanted(AnswerEvents events) {
+  std::vector<AnswerEvent> wanted;
+  for (AnswerEvent& event : events.Take()) {
+    if (event.kind == AnswerEvent::Kind::kCall) ++num_calls_;
+    const bool is_of_call =
+        event.kind == AnswerEvent::Kind::kCall || event.kind == AnswerEvent::Kind::kArguments;
+    const bool is_dropped = (is_of_call && num_calls_ > max_calls_) ||
+                            (event.kind == AnswerEvent::Kind::kReasoning && !include_reasoning_);
+    if (!is_dropped) wanted.push_back(std::move(event));
+  }
+  return wanted;
+}
+
+}  // namespace outrider

@@ -1,0 +1,160 @@
+#include "verifier/chat/reasoning.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "common/base/check.h"
+#include "verifier/chat/call_parser.h"
+
+namespace outrider {
+namespace {
+
+struct Named {
+  std::string_view name;
+  ReasoningFormat format;
+};
+
+constexpr Named kNames[] = {{"none", ReasoningFormat::kNone},
+                            {"qwen3", ReasoningFormat::kQwen3},
+                            {"deepseek_r1", ReasoningFormat::kDeepSeekR1},
+                            {"mistral", ReasoningFormat::kMistral}};
+
+bool IsAllSpace(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return IsSpace(c); });
+}
+
+}  // namespace
+
+std::string_view NameOf(ReasoningFormat format) {
+  const auto* const found =
+      std::find_if(std::begin(kNames), std::end(kNames),
+                   [&](const Named& named) { return named.format == format; });
+  OUTRIDER_CHECK(found != std::end(kNames));
+  return found->name;
+}
+
+ReasoningFormat ReasoningFormatOf(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kNames), std::end(kNames),
+                                         [&](const Named& named) { return named.name == name; });
+  OUTRIDER_CHECK(found != std::end(kNames));
+  return found->format;
+}
+
+std::vector<std::string> ReasoningFormatNames() {
+  std::vector<std::string> names;
+  for (const Named& named : kNames) names.emplace_back(named.name);
+  return names;
+}
+
+// A template that drops the reasoning of earlier turns may name the end alone. Where a prompt opens
+// the reasoning is seen in the prompt, so no template needs kDeepSeekR1.
+ReasoningFormat DetectReasoningFormat(std::string_view chat_template) {
+  for (const ReasoningFormat format : {ReasoningFormat::kQwen3, ReasoningFormat::kMistral}) {
+    if (chat_template.find(MarkersOf(format).end) != chat_template.npos) return format;
+  }
+  return ReasoningFormat::kNone;
+}
+
+ReasoningMarkers MarkersOf(ReasoningFormat format) {
+  OUTRIDER_CHECK(format != ReasoningFormat::kNone);
+  if (format == ReasoningFormat::kMistral) return {"[THINK]", "[/THINK]"};
+  return {"<think>", "</think>"};
+}
+
+bool OpensReasoning(ReasoningFormat format, std::string_view tail) {
+  const ReasoningMarkers markers = MarkersOf(format);
+  const size_t begin = tail.rfind(markers.begin);
+  if (begin == tail.npos) return false;
+  return tail.find(markers.end, begin) == tail.npos;
+}
+
+ReasoningParser::ReasoningParser(ReasoningFormat format, bool is_open)
+    : markers_(MarkersOf(format)),
+      state_(is_open || format == ReasoningFormat::kDeepSeekR1 ? State::kOpened : State::kStart) {}
+
+void ReasoningParser::Push(std::string_view text, AnswerEvents& out, std::string& content) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (state_ == State::kContent) {
+      content += text.substr(i);
+      return;
+    }
+    Read(text[i], out, content);
+  }
+}
+
+void ReasoningParser::Read(char c, AnswerEvents& out, std::string& content) {
+  switch (state_) {
+    case State::kStart: ReadStart(c, content); break;
+    case State::kOpened: ReadOpened(c, out); break;
+    case State::kThinking: ReadThinking(c, out); break;
+    case State::kEnded:
+      if (IsSpace(c)) break;
+      state_ = State::kContent;
+      content += c;
+      break;
+    case State::kContent: content += c; break;
+  }
+}
+
+void ReasoningParser::ReadStart(char c, std::string& content) {
+  held_ += c;
+  if (IsSpace(c) && !marker_.has_begun()) return;
+  const int found = marker_.Read(c, {markers_.begin});
+  if (found == MarkerMatch::kPart) return;
+  state_ = found == 0 ? State::kThinking : State::kContent;
+  if (found == MarkerMatch::kNone) content += held_;
+  held_.clear();
+}
+
+void ReasoningParser::ReadOpened(char c, AnswerEvents& out) {
+  if (IsSpace(c) && !marker_.has_begun()) return;
+  const int found = marker_.Read(c, {markers_.begin, markers_.end});
+  if (found == MarkerMatch::kPart) {
+    held_ += c;
+    return;
+  }
+  state_ = found == 1 ? State::kEnded : State::kThinking;
+  if (found != MarkerMatch::kNone) {
+    held_.clear();
+    return;
+  }
+  AddReasoning(std::exchange(held_, {}), out);
+  ReadThinking(c, out);
+}
+
+void ReasoningParser::ReadThinking(char c, AnswerEvents& out) {
+  if (IsSpace(c) && !marker_.has_begun()) {
+    held_ += c;
+    return;
+  }
+  const bool had_begun = marker_.has_begun();
+  const int found = marker_.Read(c, {markers_.end});
+  if (found == MarkerMatch::kPart) {
+    held_ += c;
+  } else if (found == 0) {
+    held_.clear();
+    state_ = State::kEnded;
+  } else {
+    AddReasoning(std::exchange(held_, {}), out);
+    if (had_begun) return ReadThinking(c, out);  // which may begin the marker
+    AddReasoning({&c, 1}, out);
+  }
+}
+
+void ReasoningParser::AddReasoning(std::string_view text, AnswerEvents& out) {
+  if (!has_text_) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    has_text_ = !text.empty();
+  }
+  out.AddReasoning(text);
+}
+
+void ReasoningParser::Finish(AnswerEvents& out, std::string& content) {
+  const std::string held = std::exchange(held_, {});
+  if (state_ == State::kStart) content += held;
+  const bool thinks = state_ == State::kThinking || state_ == State::kOpened;
+  if (thinks && !IsAllSpace(held)) AddReasoning(held, out);
+}
+
+}  // namespace outrider

@@ -1,0 +1,81 @@
+#include "verifier/chat/tool_format.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/base/check.h"
+#include "verifier/chat/markers.h"
+
+namespace outrider {
+namespace {
+
+struct Named {
+  std::string_view name;
+  ToolFormat format;
+};
+
+constexpr Named kNames[] = {
+    {"none", ToolFormat::kNone},
+    {"hermes", ToolFormat::kHermes},
+    {"llama3_json", ToolFormat::kLlama3Json},
+    {"pythonic", ToolFormat::kPythonic},
+    {"mistral", ToolFormat::kMistral},
+    {"deepseek_v3", ToolFormat::kDeepSeekV3},
+    {"deepseek_v31", ToolFormat::kDeepSeekV31},
+};
+
+}  // namespace
+
+std::string_view NameOf(ToolFormat format) {
+  const auto* const found =
+      std::find_if(std::begin(kNames), std::end(kNames),
+                   [&](const Named& named) { return named.format == format; });
+  OUTRIDER_CHECK(found != std::end(kNames));
+  return found->name;
+}
+
+ToolFormat ToolFormatOf(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kNames), std::end(kNames),
+                                         [&](const Named& named) { return named.name == name; });
+  OUTRIDER_CHECK(found != std::end(kNames));
+  return found->format;
+}
+
+std::vector<std::string> ToolFormatNames() {
+  std::vector<std::string> names;
+  for (const Named& named : kNames) names.emplace_back(named.name);
+  return names;
+}
+
+ToolFormat DetectToolFormat(std::string_view chat_template) {
+  const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
+  if (has(markers::kDeepSeekCall)) {
+    return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
+  }
+  if (has(markers::kMistral)) return ToolFormat::kMistral;
+  // Other models put other things than JSON between the same tags.
+  const bool is_xml = has("<arg_key>") || has("<function=");
+  if (has(markers::kHermes)) return is_xml ? ToolFormat::kNone : ToolFormat::kHermes;
+  // How the instructions in such templates begin their example of a call.
+  if (has("[func_name1(") || has("[func_name(")) return ToolFormat::kPythonic;
+  // The role that Llama 3 gives to the answers of tools, and its name for arguments.
+  if (has("ipython") && has("\"parameters\"")) return ToolFormat::kLlama3Json;
+  return ToolFormat::kNone;
+}
+
+std::vector<std::string_view> MarkersOf(ToolFormat format) {
+  using namespace markers;
+  switch (format) {
+    case ToolFormat::kNone:
+    case ToolFormat::kPythonic: return {};
+    case ToolFormat::kHermes: return {kHermes, kHermesEnd};
+    case ToolFormat::kLlama3Json: return {kLlama3};
+    case ToolFormat::kMistral: return {kMistral, kMistralArguments, kMistralId};
+    case ToolFormat::kDeepSeekV3:
+    case ToolFormat::kDeepSeekV31:
+      return {kDeepSeekCalls, kDeepSeekCallsEnd, kDeepSeekCall, kDeepSeekCallEnd, kDeepSeekName};
+  }
+  return {};
+}
+
+}  // namespace outrider

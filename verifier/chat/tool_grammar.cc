@@ -1,0 +1,227 @@
+#include "verifier/chat/tool_grammar.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/json/json.h"
+#include "verifier/chat/markers.h"
+
+namespace outrider {
+namespace {
+
+using grammar::GrammarSource;
+using grammar::SchemaRule;
+
+// A string of GBNF.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return quoted + "\"";
+}
+
+// How a format puts calls together.
+struct Frame {
+  std::string before_calls = "", between_calls = ", ", after_calls = "";
+  std::string before_name = "{\"name\": \"",
+              before_arguments = "\", \"arguments\": ", after_arguments = "}";
+};
+
+Frame FrameOf(ToolFormat format) {
+  using namespace markers;
+  const auto text = [](std::string_view a, std::string_view b = "") {
+    return std::string(a) + std::string(b);
+  };
+  Frame frame;
+  switch (format) {
+    case ToolFormat::kNone: break;
+    case ToolFormat::kHermes:
+      frame.between_calls = "\n";
+      frame.before_name = text(kHermes, "\n{\"name\": \"");
+      frame.after_arguments = text("}\n", kHermesEnd);
+      break;
+    case ToolFormat::kLlama3Json:
+      frame.between_calls = "; ";
+      frame.before_arguments = "\", \"parameters\": ";
+      break;
+    case ToolFormat::kMistral:
+      frame.before_calls = text(kMistral, "[");
+      frame.after_calls = "]";
+      break;
+    case ToolFormat::kPythonic:
+      return {.before_calls = "[",
+              .between_calls = ", ",
+              .after_calls = "]",
+              .before_name = "",
+              .before_arguments = "(",
+              .after_arguments = ")"};
+    case ToolFormat::kDeepSeekV3:
+      return {.before_calls = text(kDeepSeekCalls),
+              .between_calls = "\n",
+              .after_calls = text(kDeepSeekCallsEnd),
+              .before_name = text(kDeepSeekCall, "function") + text(kDeepSeekName),
+              .before_arguments = "\n```json\n",
+              .after_arguments = text("\n```", kDeepSeekCallEnd)};
+    case ToolFormat::kDeepSeekV31:
+      return {.before_calls = text(kDeepSeekCalls),
+              .between_calls = "",
+              .after_calls = text(kDeepSeekCallsEnd),
+              .before_name = text(kDeepSeekCall),
+              .before_arguments = text(kDeepSeekName),
+              .after_arguments = text(kDeepSeekCallEnd)};
+  }
+  return frame;
+}
+
+bool IsPythonName(std::string_view name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  return !name.empty() && kLetters.find(name[0]) != kLetters.npos &&
+         name.find_first_not_of(std::string(kLetters) + "0123456789") == name.npos;
+}
+
+// Writes the rules of a grammar's text.
+class Writer {
+ public:
+  explicit Writer(const ToolGrammarOptions& options)
+      : options_(options), frame_(FrameOf(options.format)) {}
+
+  Status AddTool(const ToolDescription& tool) {
+    std::string arguments = "args-" + tool.name;
+    if (options_.format == ToolFormat::kPythonic) {
+      OUTRIDER_TRY(AddKeywords(tool, arguments));
+    } else if (tool.parameters.empty()) {
+      arguments = Quoted("{}");
+    } else {
+      source_.schemas.push_back({.name = arguments, .schema = tool.parameters});
+    }
+    calls_ += (calls_.empty() ? "" : " | ") +
+              Quoted(frame_.before_name + tool.name + frame_.before_arguments) + " " + arguments;
+    return Status();
+  }
+
+  GrammarSource Finish() {
+    source_.kind = GrammarSource::Kind::kGbnf;
+    const std::string more =
+        options_.several ? " (" + Quoted(frame_.between_calls) + " call)*" : "";
+    AddRule("root", ReasoningPart() + Quoted(frame_.before_calls) + " call" + more + " " +
+                        Quoted(frame_.after_calls));
+    AddRule("call", "(" + calls_ + ") " + Quoted(frame_.after_arguments));
+    return std::move(source_);
+  }
+
+ private:
+  void AddRule(const std::string& name, const std::string& body) {
+    source_.text += name + " ::= " + body + "\n";
+  }
+
+  // A rule for each property and for whether another one came before it, since commas stand
+  // between those that come.
+  Status AddKeywords(const ToolDescription& tool, const std::string& rule) {
+    OUTRIDER_ASSIGN(const std::vector<Keyword> keywords, KeywordsOf(tool));
+    for (size_t i = 0; i <= keywords.size(); ++i) {
+      for (const bool is_first : {true, false}) {
+        const auto name_of = [&](size_t index, bool first) {
+          if (index == 0 && first) return rule;
+          return rule + (first ? "-first-" : "-next-") + std::to_string(index);
+        };
+        if (i == keywords.size()) {
+          AddRule(name_of(i, is_first), "\"\"");
+          continue;
+        }
+        const std::string value = rule + "-value-" + std::to_string(i);
+        std::string body = Quoted((is_first ? "" : ", ") + keywords[i].name + "=") + " " + value +
+                           " " + name_of(i + 1, false);
+        if (!keywords[i].is_required) body += " | " + name_of(i + 1, is_first);
+        AddRule(name_of(i, is_first), body);
+        if (!is_first) continue;
+        source_.schemas.push_back(
+            {.name = value, .schema = tool.parameters, .path = {"properties", keywords[i].name}});
+      }
+    }
+    return Status();
+  }
+
+  struct Keyword {
+    std::string name;
+    bool is_required = false;
+  };
+  static Result<std::vector<Keyword>> KeywordsOf(const ToolDescription& tool) {
+    std::vector<Keyword> keywords;
+    if (tool.parameters.empty()) return keywords;
+    OUTRIDER_ASSIGN(const JsonValue schema,
+                    ParseJsonObject(tool.parameters, tool.name,
+                                    {.depth = static_cast<size_t>(grammar::GrammarLimits().nesting),
+                                     .text_order = true}));
+    const auto refuse = [&](const std::string& why) {
+      return InvalidArgument(tool.name + ": its parameters " + why +
+                             ", which calls in Python cannot be constrained to");
+    };
+    for (const char* name : {"$ref", "allOf", "anyOf", "oneOf", "enum", "const"}) {
+      if (!schema[name].absent()) return refuse(std::string("have ") + name);
+    }
+    std::set<std::string> required;
+    for (size_t i = 0; i < schema["required"].size(); ++i) {
+      required.insert(schema["required"][i].text());
+    }
+    OUTRIDER_TRY(schema["properties"].ForEachMember([&](const std::string& name, const JsonValue&) {
+      if (!IsPythonName(name)) return refuse("have \"" + name + "\"");
+      keywords.push_back({name, required.erase(name) > 0});
+      return Status();
+    }));
+    if (!required.empty()) return refuse("require " + *required.begin() + " without a schema");
+    return keywords;
+  }
+
+  std::string ReasoningPart() {
+    if (options_.reasoning == ReasoningFormat::kNone) return "";
+    const ReasoningMarkers markers = MarkersOf(options_.reasoning);
+    // think-n: n bytes of the end marker have come. Its first byte comes in it only once.
+    const std::string first(1, markers.end[0]);
+    const auto in_class = [](std::string_view bytes) {
+      std::string set;
+      for (const char c : bytes) {
+        if (c == '[' || c == ']' || c == '\\' || c == '^' || c == '-') set += '\\';
+        set += c;
+      }
+      return set;
+    };
+    for (size_t n = 0; n < markers.end.size(); ++n) {
+      const std::string rule = "think-" + std::to_string(n);
+      const std::string next(1, markers.end[n]);
+      const bool is_last = n + 1 == markers.end.size();
+      std::string body =
+          Quoted(next) + (is_last ? " think-end" : " think-" + std::to_string(n + 1));
+      if (n > 0) body += " | " + Quoted(first) + " think-1";
+      body += " | [^" + in_class(n > 0 ? first + next : next) + "] think-0";
+      AddRule(rule, body);
+    }
+    AddRule("think-end", "\"\\n\"{0,2}");
+    const bool must_think =
+        options_.opens_reasoning || options_.reasoning == ReasoningFormat::kDeepSeekR1;
+    return must_think ? "think-0 " : "(" + Quoted(markers.begin) + " think-0)? ";
+  }
+
+  const ToolGrammarOptions options_;
+  const Frame frame_;
+  GrammarSource source_;
+  std::string calls_;
+};
+
+}  // namespace
+
+Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
+                                  const ToolGrammarOptions& options) {
+  if (tools.empty()) return InvalidArgument("no tool may be called");
+  if (options.format == ToolFormat::kNone) {
+    return InvalidArgument("it is not known how the model writes calls");
+  }
+  Writer writer(options);
+  for (const ToolDescription& tool : tools) OUTRIDER_TRY(writer.AddTool(tool));
+  return writer.Finish();
+}
+
+}  // namespace outrider

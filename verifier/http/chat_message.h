@@ -1,0 +1,46 @@
+// What one choice of a chat says, in OpenAI's shapes: the message of a whole answer, or the deltas
+// of a stream.
+//
+// Owner: one choice. Thread: not synchronised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verifier/chat/answer_reader.h"
+
+namespace outrider {
+
+class ChatMessageWriter {
+ public:
+  // `id_seed`: the ids of its calls are made from it, so no two answers have the same.
+  ChatMessageWriter(const AnswerReading& reading, uint64_t id_seed);
+
+  // Takes the next piece of the text, and the end of it.
+  void Add(std::string_view text) { Keep(reader_.Push(text)); }
+  void Finish() { Keep(reader_.Finish()); }
+
+  // The deltas of what has come since they were taken last; one says one thing.
+  std::vector<nlohmann::ordered_json> TakeDeltas();
+  // The message of all that has come. REQUIRES: no deltas were taken.
+  nlohmann::ordered_json Message() const;
+  // Whether a tool has been called.
+  bool has_calls() const { return num_calls_ > 0; }
+
+ private:
+  void Keep(std::vector<AnswerEvent> events);
+  // Nine letters and digits, which is what Mistral's templates ask of an id.
+  std::string CallId(size_t call) const;
+
+  AnswerReader reader_;
+  const uint64_t id_seed_;
+  std::vector<AnswerEvent> events_;
+  size_t num_calls_ = 0;   // of all events
+  size_t told_calls_ = 0;  // in deltas
+};
+
+}  // namespace outrider

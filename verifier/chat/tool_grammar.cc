@@ -11,8 +11,8 @@
 namespace outrider {
 namespace {
 
-using grammar::GrammarSource;
-using grammar::SchemaRule;
+using GrammarSource;
+using SchemaRule;
 
 // A string of GBNF.
 std::string Quoted(std::string_view text) {

@@ -31,7 +31,7 @@ struct ToolGrammarOptions {
 // A grammar of whole answers, from their first byte on. `tools`: those that may be called.
 // kInvalidArgument: no tool, no format, and for kPythonic parameters that are more than a list of
 // properties whose names are Python's. What of a schema is not supported Grammar::Compile says.
-Result<grammar::GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
+Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
                                            const ToolGrammarOptions& options);
 
 }  // namespace outrider

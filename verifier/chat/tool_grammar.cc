@@ -11,7 +11,6 @@
 namespace outrider {
 namespace {
 
-
 // A string of GBNF.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";

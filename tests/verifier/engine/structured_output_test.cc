@@ -137,7 +137,7 @@ TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
 }
 
 TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
-  grammar::GrammarCache hasty(Letters(), {.masks = {.steps = 0}, .prepare_steps = 0});
+  grammar::GrammarCache hasty(Letters(), {.masks = {.steps = -1}, .prepare_steps = 0});
   GenerationRequest request = Following("[abc]{3}");
   EXPECT_TRUE(CompileGrammar(&hasty, &request).ok());
   const auto sink = Run(std::move(request));
@@ -150,6 +150,7 @@ TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
 TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
   GenerationRequest request = Following("abc");
   request.sampling.allowed_tokens = {0, 1, kEnd};
+  request.speculation.enabled = false;
   const auto sink = Run(std::move(request));
   EXPECT_EQ(sink->text, "ab");
   EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);

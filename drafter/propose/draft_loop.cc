@@ -132,7 +132,7 @@ void DraftLoop::Handle(VerifierConnection& connection, uint64_t id, const Sessio
 void DraftLoop::Handle(VerifierConnection& connection, const CompiledEvent& compiled) {
   const SessionOpening& open = compiled.opening;
   const auto waits = connection.compiling.find(open.session);
-  if (waits == connection.compiling.end() || waits->second != open.plan.round) return;  // too late
+  if (waits == connection.compiling.end() || waits->second != compiled.ticket) return;  // too late
   connection.compiling.erase(waits);
   const Status opened = Open(connection, open, compiled.masks);
   if (!opened.ok()) sessions_.Refuse(connection, open.session, open.plan.round, opened);
@@ -142,8 +142,7 @@ Status DraftLoop::Open(VerifierConnection& connection, uint64_t id, const Sessio
   const std::optional<GrammarSource>& grammar = open.sampling.grammar;
   if (!grammar.has_value() || !compiler_.has_value()) return Open(connection, open, nullptr);
   if (auto masks = compiler_->Find(*grammar)) return Open(connection, open, std::move(masks));
-  OUTRIDER_TRY(compiler_->Ask(id, open));
-  connection.compiling[open.session] = open.plan.round;
+  OUTRIDER_ASSIGN(connection.compiling[open.session], compiler_->Ask(id, open));
   return Status();
 }
 

@@ -19,16 +19,18 @@ GrammarCompiler::~GrammarCompiler() {
   thread_.join();
 }
 
-Status GrammarCompiler::Ask(uint64_t connection, SessionOpening opening) {
+Result<uint64_t> GrammarCompiler::Ask(uint64_t connection, SessionOpening opening) {
+  uint64_t ticket = 0;
   {
     const MutexLock lock(mu_);
     if (waiting_.size() == kMostWaiting) {
       return ResourceExhausted(std::to_string(kMostWaiting) + " grammars wait to be compiled");
     }
-    waiting_.push_back({.connection = connection, .opening = std::move(opening)});
+    ticket = ++tickets_;
+    waiting_.push_back({.ticket = ticket, .connection = connection, .opening = std::move(opening)});
   }
   changed_.notify_all();
-  return Status();
+  return ticket;
 }
 
 void GrammarCompiler::Run() {
@@ -41,7 +43,7 @@ void GrammarCompiler::Run() {
       next = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    CompiledEvent event{.opening = std::move(next.opening)};
+    CompiledEvent event{.ticket = next.ticket, .opening = std::move(next.opening)};
     Result<std::shared_ptr<grammar::GrammarMasks>> masks =
         cache_->Get(*event.opening.sampling.grammar);
     if (masks.ok()) {

@@ -30,11 +30,12 @@ class GrammarCompiler {
   std::shared_ptr<grammar::GrammarMasks> Find(const GrammarSource& source) {
     return cache_->Find(source);
   }
-  // kResourceExhausted: too many wait.
-  Status Ask(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
+  // A ticket, which the event will have. kResourceExhausted: too many wait.
+  Result<uint64_t> Ask(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
 
  private:
   struct Waiting {
+    uint64_t ticket = 0;
     uint64_t connection = 0;
     SessionOpening opening;
   };
@@ -45,6 +46,7 @@ class GrammarCompiler {
   LinkEvents* const events_;
   Mutex mu_;
   std::condition_variable changed_;
+  uint64_t tickets_ OUTRIDER_GUARDED_BY(mu_) = 0;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::deque<Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
   std::thread thread_;

@@ -37,8 +37,8 @@ struct VerifierConnection {
   std::shared_ptr<VerifierLink> link;
   DraftBounds bounds;
   std::map<uint64_t, HeldSession> sessions = {};
-  // Sessions that are opened once their grammars are compiled, with the rounds of their plans.
-  std::map<uint64_t, uint32_t> compiling = {};
+  // Sessions that are opened once their grammars are compiled, with the compiler's tickets.
+  std::map<uint64_t, uint64_t> compiling = {};
   std::vector<DraftPart> outbox = {};    // sent at the end of the step
   std::optional<DrafterLoad> told = {};  // the load that it knows of
   bool wanted = true;                    // WantedEvent

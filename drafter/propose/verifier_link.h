@@ -33,6 +33,7 @@ struct WelcomeEvent {
 
 // From our own side: the grammar of a session that is to be opened is compiled.
 struct CompiledEvent {
+  uint64_t ticket = 0;
   SessionOpening opening;
   std::shared_ptr<grammar::GrammarMasks> masks;  // nullptr: it could not be
 };

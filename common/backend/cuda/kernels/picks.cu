@@ -45,20 +45,18 @@ __device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
   return BlockReduce(best, of_warp, Largest());
 }
 
-// Repeats the argmax without what it gave before; once only tokens that are ruled out are left, it
-// gives token 0, which counts once. Returns how many.
+// Repeats the argmax without what it gave before, until only tokens that are ruled out are left.
+// Where all are from the beginning it gives token 0. Returns how many.
 __device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* of_warp,
                        RowEntry* out) {
-  bool has_zero = false;
   int found = 0;
   for (; found < count && best != 0; ++found) {
     if (threadIdx.x == 0) out[found] = {IdOf(best), 0.f};
-    has_zero = has_zero || IdOf(best) == 0;
     if (found + 1 < count) best = NextBest(logits, n, best, of_warp);
   }
-  if (found == count || has_zero) return found;
-  if (threadIdx.x == 0) out[found] = {0, 0.f};
-  return found + 1;
+  if (found > 0) return found;
+  if (threadIdx.x == 0) out[0] = {0, 0.f};
+  return 1;
 }
 
 template <class Entry, class Weight>

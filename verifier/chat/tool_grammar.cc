@@ -11,9 +11,6 @@
 namespace outrider {
 namespace {
 
-using GrammarSource;
-using SchemaRule;
-
 // A string of GBNF.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";

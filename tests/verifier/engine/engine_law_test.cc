@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,7 +50,7 @@ class EngineLaw : public ::testing::Test {
  protected:
   EngineLaw() { testing::GiveDevice(model_); }
 
-  GenerationRequest Request(uint64_t seed, Rule rule) const {
+  GenerationRequest Request(uint64_t seed, Rule rule) {
     GenerationRequest request{.prompt = {0, 1},
                               .sampling = {.repetition_penalty = 1.4f,
                                            .presence_penalty = 0.8f,
@@ -60,12 +62,24 @@ class EngineLaw : public ::testing::Test {
                               .stop_tokens = {kStop},
                               .seed = seed};
     request.speculation = {.rule = rule, .draft_length = 3, .paths = TakesManyPaths(rule) ? 2 : 1};
+    if (!texts_.empty()) {
+      request.sampling.grammar = {.kind = GrammarSource::Kind::kChoice};
+      for (const Tokens& text : texts_) request.sampling.grammar->choices.push_back(Letters(text));
+      EXPECT_TRUE(CompileGrammar(&grammars_, &request).ok());
+    }
     return request;
+  }
+
+  static std::string Letters(const Tokens& tokens) {
+    std::string letters;
+    for (const TokenId token : tokens) letters += static_cast<char>('a' + token);
+    return letters;
   }
 
   // Whether a mask rules `token` out after `output`, as its definition has it.
   bool IsMasked(const Tokens& output, TokenId token) const {
     if (token == kStop && std::cmp_less(output.size(), min_tokens_)) return true;
+    if (!texts_.empty() && !IsOfATextThatFollows(output, token)) return true;
     if (!allowed_tokens_.empty() &&
         std::find(allowed_tokens_.begin(), allowed_tokens_.end(), token) == allowed_tokens_.end()) {
       return true;
@@ -77,8 +91,16 @@ class EngineLaw : public ::testing::Test {
     });
   }
 
+  bool IsOfATextThatFollows(const Tokens& output, TokenId token) const {
+    return std::any_of(texts_.begin(), texts_.end(), [&](const Tokens& text) {
+      if (token == kStop) return text == output;
+      return text.size() > output.size() && text[output.size()] == token &&
+             std::equal(output.begin(), output.end(), text.begin());
+    });
+  }
+
   // The distribution of `model` after prompt and output, `masked` or not.
-  std::vector<float> RowOf(const FakeModel& model, const Tokens& output, bool masked) const {
+  std::vector<float> RowOf(const FakeModel& model, const Tokens& output, bool masked) {
     GenerationRequest request = Request(0, Rule::kBlock);
     request.sampling.allowed_tokens.clear();
     request.sampling.bad_words.clear();
@@ -124,14 +146,13 @@ class EngineLaw : public ::testing::Test {
   const std::vector<float>& TargetRow(const Tokens& output) {
     return Cached(target_rows_, model_, output, /*masked=*/true);
   }
-  // A drafter that knows nothing of masks.
+  // Of a drafter that may know nothing of masks.
   const std::vector<float>& DraftRow(const Tokens& output) {
-    return Cached(draft_rows_, drafter_, output, /*masked=*/false);
+    return Cached(draft_rows_, drafter_, output, drafter_masks_);
   }
 
   const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
-                                   const FakeModel& model, const Tokens& output,
-                                   bool masked) const {
+                                   const FakeModel& model, const Tokens& output, bool masked) {
     auto [at, is_new] = rows.try_emplace(output);
     if (is_new) at->second = RowOf(model, output, masked);
     return at->second;
@@ -147,6 +168,8 @@ class EngineLaw : public ::testing::Test {
       Tokens tokens = output;
       const Tokens path = tree.Path(node);
       tokens.insert(tokens.end(), path.begin(), path.end());
+      // Where a text of the grammar has ended there is nothing to draw.
+      if (drafter_masks_ && !tokens.empty() && tokens.back() == kStop) continue;
       const DraftDistribution law = MakeDraftDistribution(DraftRow(tokens), {.mass = 1.f});
       for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
         const double coin = Coin(seed, plan.round, static_cast<uint32_t>(depth),
@@ -201,6 +224,13 @@ class EngineLaw : public ::testing::Test {
   int min_tokens_ = 0;
   Tokens allowed_tokens_;
   std::vector<Tokens> bad_words_;
+  std::vector<Tokens> texts_;  // that the output follows; empty: any
+  bool drafter_masks_ = false;
+  grammar::GrammarCache grammars_{
+      grammar::TokenTable::Create(std::vector<std::string_view>{"a", "b", "c", ""}, {{kStop}},
+                                  kVocab)
+          .value(),
+      {}};
   FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
@@ -237,6 +267,25 @@ TEST_F(EngineLaw, MasksAreLosslessWithAndWithoutDrafts) {
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
   }
+}
+
+// Each node of a draft has its own mask. Of these texts "c" leaves one way to go on, and so do
+// others at their ends, so that the verifier drafts too.
+TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
+  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
+  for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
+}
+
+TEST_F(EngineLaw, GrammarsThatDraftersKnowAreLossless) {
+  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  drafter_masks_ = true;
+  for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock}) {
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
+  ExpectLawOfTheModel(Rule::kBlock, Drafts::kEveryOther);
 }
 
 }  // namespace

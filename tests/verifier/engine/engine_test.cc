@@ -125,7 +125,9 @@ TEST_F(EngineTest, SamplesNothingThatMasksRuleOut) {
   const auto sink = Submit(1, request);
   ASSERT_TRUE(engine_->Step());
   Draft(source_.plan(1).round, {3, 3, 4, 4});
+  ASSERT_TRUE(engine_->Step());
   source_.accepts = false;
+  engine_->draft_consumer().OnDrafterLost(1);
   while (engine_->Step()) {
   }
   ASSERT_TRUE(sink->ended);

@@ -1,0 +1,154 @@
+// Sessions whose texts follow a grammar: their drafts do too.
+#include "common/grammar/draft_grammar.h"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tests/drafter/propose/loop_fixture.h"
+
+namespace outrider {
+namespace {
+
+// Tokens 0 to 25 are the letters; 30 ends a text; the rest are special.
+std::shared_ptr<const grammar::TokenTable> Letters() {
+  static const std::string alphabet = "abcdefghijklmnopqrstuvwxyz";
+  std::vector<std::string_view> bytes(32);
+  for (size_t i = 0; i < alphabet.size(); ++i) bytes[i] = std::string_view(alphabet).substr(i, 1);
+  return grammar::TokenTable::Create(bytes, {{30}}, 32).value();
+}
+
+class DraftGrammarTest : public LoopTest {
+ protected:
+  void StartWithGrammars() { Start({.eos_token_ids = {30}}, {.grammars = &grammars_}); }
+
+  static SessionOpening Following(uint64_t id, DraftShape shape, const std::string& regex,
+                                  std::vector<TokenId> output = {}) {
+    SessionOpening open = Opening(id, std::move(shape));
+    open.tokens.insert(open.tokens.end(), output.begin(), output.end());
+    open.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = regex};
+    return open;
+  }
+
+  // The parts that come next, once a grammar is compiled on its thread.
+  std::vector<DraftPart> NextParts() {
+    std::vector<DraftPart> parts;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (parts.empty() && std::chrono::steady_clock::now() < deadline) {
+      StepToRest();
+      parts = link_->TakeDrafts();
+      if (parts.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return parts;
+  }
+
+  // Each path of the draft goes on with a text of the grammar, behind `output`.
+  void ExpectOfTheGrammar(const DraftTree& draft, const SessionOpening& open) {
+    grammar::MaskScratch scratch;
+    grammar::DraftGrammar text(grammars_.Get(*open.sampling.grammar).value(), {});
+    for (size_t i = static_cast<size_t>(open.prompt_tokens); i < open.tokens.size(); ++i) {
+      ASSERT_TRUE(text.Advance(open.tokens[i], scratch));
+    }
+    for (int node = 1; node <= draft.size(); ++node) {
+      const std::vector<TokenId> path = draft.Path(node);
+      // An end token is read as the end that it is.
+      const size_t letters = path.size() - (path.back() == 30 ? 1 : 0);
+      EXPECT_EQ(text.Reads(std::span(path).first(letters), scratch), letters) << node;
+    }
+  }
+
+  grammar::GrammarCache grammars_{Letters(), {}};
+};
+
+TEST_F(DraftGrammarTest, DraftsKeepToTheGrammar) {
+  StartWithGrammars();
+  // Of each kind of draft, and of several sequences.
+  for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
+    const auto id = static_cast<uint64_t>(kind) + 1;
+    SessionOpening open = Following(id, Sequences(3, 6), "(b[ac]|d{2})*z", {1, 2, 3});
+    open.kind = kind;
+    if (kind == DraftKind::kArgmax) open.sampling.temperature = 0;
+    Push(open);
+    const DraftTree draft = Assemble(NextParts());
+    EXPECT_GT(draft.size(), 6);
+    ExpectOfTheGrammar(draft, open);
+  }
+}
+
+TEST_F(DraftGrammarTest, DraftsGoOnFromRoundToRound) {
+  StartWithGrammars();
+  SessionOpening open = Following(1, Sequences(1, 4), "(b[ac]|d{2})*z");
+  Push(open);
+  uint32_t round = 1;
+  for (int i = 0; i < 8; ++i) {
+    const DraftTree draft = Assemble(NextParts());
+    ASSERT_FALSE(draft.empty());
+    ExpectOfTheGrammar(draft, open);
+    // The first token stands; another one than the draft's may follow where there is one.
+    const TokenId first = draft.token(1);
+    if (first == 25) return;  // the text is complete
+    const TokenId next = first == 3 ? 3 : first == 1 ? 2 : 1;
+    open.tokens.insert(open.tokens.end(), {first, next});
+    Push(SessionVerdict{.session = 1,
+                        .round = round,
+                        .node = 1,
+                        .next = {next},
+                        .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    ++round;
+  }
+}
+
+TEST_F(DraftGrammarTest, AVerdictThatLeavesTheGrammarIsRefused) {
+  StartWithGrammars();
+  Push(Following(1, Sequences(1, 2), "b[ac]z"));
+  ASSERT_FALSE(Assemble(NextParts()).empty());
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {5},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  EXPECT_TRUE(Assemble(NextParts()).empty());
+  ExpectEverythingBack();
+}
+
+TEST_F(DraftGrammarTest, AVerdictBeforeTheGrammarIsCompiledIsRefused) {
+  StartWithGrammars();
+  Push(Following(1, Sequences(1, 2), "b[ac]z"));
+  Push(SessionVerdict{.session = 1,
+                      .round = 1,
+                      .node = 0,
+                      .next = {1},
+                      .plan = {.round = 2, .shape = Sequences(1, 2)}});
+  StepToRest();
+  const std::vector<DraftPart> refused = link_->TakeDrafts();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].round, 2u);
+  EXPECT_TRUE(refused[0].chunk.tokens.empty());
+  // Opened again, it is drafted for; the first opening is forgotten.
+  Push(Following(1, Sequences(1, 2), "b[ac]z", {1}));
+  const DraftTree draft = Assemble(NextParts());
+  ASSERT_FALSE(draft.empty());
+  EXPECT_TRUE(draft.token(1) == 0 || draft.token(1) == 2);
+  EXPECT_EQ(loop_->load().sessions, 1);
+}
+
+TEST_F(DraftGrammarTest, ASessionThatIsClosedMeanwhileIsNotOpened) {
+  StartWithGrammars();
+  Push(Following(1, Sequences(1, 2), "b[ac]z"));
+  Push(CloseEvent{.session = 1});
+  Push(Following(2, Sequences(1, 2), "bz"));  // compiled after the other one
+  const std::vector<DraftPart> parts = NextParts();
+  ASSERT_FALSE(parts.empty());
+  EXPECT_EQ(parts[0].session, 2u);
+  EXPECT_EQ(loop_->load().sessions, 1);
+}
+
+TEST_F(DraftGrammarTest, WhatDoesNotCompileIsDraftedForWithoutMasks) {
+  StartWithGrammars();
+  Push(Following(1, Sequences(1, 3), "("));
+  EXPECT_EQ(Assemble(NextParts()).size(), 3);
+}
+
+}  // namespace
+}  // namespace outrider

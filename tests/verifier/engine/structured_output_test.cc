@@ -1,0 +1,179 @@
+// Requests whose text follows a grammar, as the engine serves them. That this changes no
+// distribution is engine_law_test.cc's to show.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/puppet_draft_source.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/engine/engine_device.h"
+#include "verifier/engine/engine.h"
+
+namespace outrider {
+namespace {
+
+constexpr TokenId kEnd = 25;  // "z"
+
+class RecordingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    text += chunk.text;
+    chunks.push_back(std::move(chunk));
+  }
+  void Finish(const Summary& s) override {
+    ended = true;
+    summary = s;
+  }
+  void Fail(const Status& s) override {
+    ended = true;
+    status = s;
+  }
+
+  std::vector<Chunk> chunks;
+  std::string text;
+  bool ended = false;
+  Summary summary;
+  Status status;
+};
+
+class StructuredOutputTest : public ::testing::Test {
+ protected:
+  StructuredOutputTest() {
+    testing::GiveDevice(model_);
+    engine_ = std::make_unique<Engine>(EngineOptions{.prefix_cache = false}, &model_,
+                                       tokenizer_.get(), &source_, &metrics_, &clock_);
+    source_.accepts = false;
+  }
+
+  GenerationRequest Following(const std::string& regex, float temperature = 1) {
+    GenerationRequest request{
+        .prompt = {1, 2, 3}, .sampling = {.temperature = temperature}, .max_tokens = 40, .seed = 5};
+    request.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = regex};
+    EXPECT_TRUE(CompileGrammar(&grammars_, &request).ok());
+    return request;
+  }
+
+  std::shared_ptr<RecordingSink> Run(GenerationRequest request) {
+    const auto sink = std::make_shared<RecordingSink>();
+    const Status status = engine_->Submit(++id_, std::move(request), sink);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    while (engine_->Step()) {
+    }
+    EXPECT_TRUE(sink->ended);
+    EXPECT_EQ(model_.free_pages(), model_.total_pages());
+    return sink;
+  }
+
+  static std::shared_ptr<const grammar::TokenTable> Letters() {
+    static const std::string alphabet = "abcdefghijklmnopqrstuvwxy";
+    std::vector<std::string_view> bytes;
+    for (size_t i = 0; i < alphabet.size(); ++i) {
+      bytes.push_back(std::string_view(alphabet).substr(i, 1));
+    }
+    return grammar::TokenTable::Create(bytes, {{kEnd}}, 32).value();
+  }
+
+  FakeModel model_{{.vocab_size = 32, .total_pages = 64, .eos_token_ids = {kEnd}}};
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::FromJson(testing::TinyTokenizerJson(26)).value();
+  testing::PuppetDraftSource source_;
+  testing::FakeClock clock_;
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  grammar::GrammarCache grammars_{Letters(), {}};
+  std::unique_ptr<Engine> engine_;
+  uint64_t id_ = 0;
+};
+
+TEST_F(StructuredOutputTest, ForcedTokensComeOfOneForwardPass) {
+  const auto sink = Run(Following("abcabc"));
+  EXPECT_EQ(sink->text, "abcabc");
+  EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
+  EXPECT_EQ(sink->summary.rounds, 1);
+  EXPECT_EQ(sink->summary.forced_tokens, 7);  // the end too
+  // They are nobody's draft.
+  EXPECT_EQ(sink->summary.drafted_tokens, 0);
+  EXPECT_EQ(sink->summary.drafted_rounds, 0);
+  EXPECT_EQ(metrics_.forced_tokens_total.value(), 7);
+  EXPECT_EQ(metrics_.spec_decode_num_draft_tokens_total.value(), 0);
+  EXPECT_EQ(engine_->Snapshot().proposer_shares[static_cast<size_t>(Proposer::Kind::kGrammar)], 1);
+}
+
+TEST_F(StructuredOutputTest, WithoutSpeculationEachTokenIsARoundOfItsOwn) {
+  GenerationRequest request = Following("abcabc");
+  request.speculation.enabled = false;
+  const auto sink = Run(std::move(request));
+  EXPECT_EQ(sink->text, "abcabc");
+  EXPECT_EQ(sink->summary.rounds, 7);
+  EXPECT_EQ(sink->summary.forced_tokens, 0);
+}
+
+TEST_F(StructuredOutputTest, ForcedTokensEndWithTheOutput) {
+  GenerationRequest request = Following("abcabc");
+  request.max_tokens = 3;
+  const auto sink = Run(std::move(request));
+  EXPECT_EQ(sink->text, "abc");
+  EXPECT_EQ(sink->summary.reason, FinishReason::kLength);
+  EXPECT_EQ(sink->summary.completion_tokens, 3);
+}
+
+TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
+  for (const float temperature : {0.f, 1.f}) {
+    GenerationRequest request = Following("(abc|bcd){4}(x|yy)", temperature);
+    request.speculation.rule = Rule::kGumbel;
+    GenerationRequest plain = request;
+    plain.speculation.enabled = false;
+    const auto with = Run(std::move(request)), without = Run(std::move(plain));
+    EXPECT_EQ(with->text, without->text);
+    EXPECT_EQ(with->text.size() - (with->text.back() == 'y' ? 1 : 0), 13u) << with->text;
+    EXPECT_GT(with->summary.forced_tokens, 8);
+    EXPECT_LT(with->summary.rounds, without->summary.rounds);
+  }
+}
+
+TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
+  grammar::GrammarCache hasty(Letters(), {.masks = {.steps = -1}, .prepare_steps = 0});
+  GenerationRequest request = Following("[abc]{3}");
+  EXPECT_TRUE(CompileGrammar(&hasty, &request).ok());
+  const auto sink = Run(std::move(request));
+  EXPECT_EQ(sink->text, "");
+  EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
+  EXPECT_NE(sink->status.message().find("too ambiguous"), std::string::npos)
+      << sink->status.message();
+}
+
+TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
+  GenerationRequest request = Following("abc");
+  request.sampling.allowed_tokens = {0, 1, kEnd};
+  request.speculation.enabled = false;
+  const auto sink = Run(std::move(request));
+  EXPECT_EQ(sink->text, "ab");
+  EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
+  EXPECT_NE(sink->status.message().find("structured_output leave no token to sample"),
+            std::string::npos)
+      << sink->status.message();
+}
+
+TEST_F(StructuredOutputTest, AModelWithoutAnEndCannotFollow) {
+  grammar::GrammarCache endless(
+      grammar::TokenTable::Create(std::vector<std::string_view>{"a"}, {}, 32).value(), {});
+  GenerationRequest request{.prompt = {1}};
+  request.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = "a"};
+  EXPECT_EQ(CompileGrammar(&endless, &request).code(), Code::kFailedPrecondition);
+}
+
+TEST_F(StructuredOutputTest, EndsOfSequenceCannotBeIgnored) {
+  GenerationRequest request = Following("abc");
+  request.ignore_eos = true;
+  const Status status = Validate(request, engine_->limits());
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("ignore_eos"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace outrider

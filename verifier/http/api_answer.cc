@@ -29,6 +29,7 @@ Json SpeculationOf(const Summary& s) {
           {"drafted", s.drafted_tokens},
           {"accepted", s.accepted_tokens},
           {"accepted_per_position", s.accepted_per_position},
+          {"forced", s.forced_tokens},
           {"drafter", s.drafter.empty() ? Json() : Json(s.drafter)},
           {"arms", std::move(arms)},
           {"arm_switches", s.arm_switches},

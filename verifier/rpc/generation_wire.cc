@@ -215,6 +215,7 @@ v1::GenerateResponse ToWire(const Summary& summary) {
   stats->set_drafted_rounds(ToWireCount(summary.drafted_rounds));
   stats->set_drafted_tokens(ToWireCount(summary.drafted_tokens));
   stats->set_accepted_tokens(ToWireCount(summary.accepted_tokens));
+  stats->set_forced_tokens(ToWireCount(summary.forced_tokens));
   stats->mutable_accepted_per_position()->Assign(summary.accepted_per_position.begin(),
                                                  summary.accepted_per_position.end());
   for (const auto& [name, rounds] : summary.arm_rounds) {

@@ -26,6 +26,27 @@ void ToWire(const GrammarSource& source, v1::StructuredOutput* wire) {
   }
 }
 
+// As GrammarSource::bytes.
+int64_t SourceBytes(const v1::StructuredOutput& wire) {
+  int64_t bytes =
+      std::ssize(wire.json_schema()) + std::ssize(wire.regex()) + std::ssize(wire.gbnf());
+  for (const std::string& text : wire.choice().texts()) bytes += std::ssize(text) + 1;
+  for (const v1::SchemaRule& rule : wire.schemas()) {
+    bytes += std::ssize(rule.name()) + std::ssize(rule.schema());
+    for (const std::string& step : rule.path()) bytes += std::ssize(step) + 1;
+  }
+  return bytes;
+}
+
+Status CheckSizes(const v1::StructuredOutput& wire, const std::string& name) {
+  OUTRIDER_TRY(CheckAtMost(name + ".choice", wire.choice().texts_size(), kMaxGrammarChoices));
+  OUTRIDER_TRY(CheckAtMost(name + ".schemas", wire.schemas_size(), kMaxGrammarSchemas));
+  if (wire.schemas_size() > 0 && !wire.has_gbnf()) {
+    return InvalidArgument(name + ".schemas: these are rules of gbnf, which is not set");
+  }
+  return CheckAtMost(name, SourceBytes(wire), static_cast<int64_t>(kMaxGrammarBytes), "bytes");
+}
+
 // Nothing is asked for where no format is set.
 std::optional<GrammarSource> FromWire(const v1::StructuredOutput& wire) {
   using Kind = GrammarSource::Kind;
@@ -88,14 +109,7 @@ Status CheckSizes(const v1::SamplingParams& wire, const std::string& name) {
     OUTRIDER_TRY(
         CheckAtMost(name + ".bad_words", word.ids_size(), kMaxBadWordTokens, "tokens in one"));
   }
-  const std::string output = name + ".structured_output";
-  OUTRIDER_TRY(CheckAtMost(output + ".choice", wire.structured_output().choice().texts_size(),
-                           kMaxGrammarChoices));
-  OUTRIDER_TRY(CheckAtMost(output + ".schemas", wire.structured_output().schemas_size(),
-                           kMaxGrammarSchemas));
-  OUTRIDER_TRY(CheckAtMost(output, static_cast<int64_t>(wire.structured_output().ByteSizeLong()),
-                           static_cast<int64_t>(kMaxGrammarBytes), "bytes"));
-  return Status();
+  return CheckSizes(wire.structured_output(), name + ".structured_output");
 }
 
 SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults) {

@@ -88,6 +88,7 @@ class Sink final : public GenerationSink {
     Require(!ended_ && !chunk.tokens.empty());
     Require(chunk.accepted >= 0 && chunk.accepted <= static_cast<int>(chunk.tokens.size()));
     Require(chunk.accepted <= chunk.drafted);
+    Require(chunk.forced >= 0 && chunk.forced <= static_cast<int>(chunk.tokens.size()));
     for (const TokenId token : chunk.tokens) Require(token >= 0 && token < kVocab);
     tokens_ += static_cast<int>(chunk.tokens.size());
     Require(tokens_ <= max_tokens_ && !FindInvalidUtf8(chunk.text).has_value());
@@ -128,6 +129,21 @@ float Extreme(Input& in) {
   return kValues[in.Below(static_cast<int>(std::size(kValues)))];
 }
 
+// Of the letters that there are tokens of: "a" to "t", "d" ends texts.
+void AddGrammar(Input& in, v1::StructuredOutput* out) {
+  const char* kRegexes[] = {"a*",          "abc", "(ab|ba){3}", "[a-t]{2,5}",
+                            "aaaaaaaaaaa", "z?b", "a*a*a*"};
+  switch (in.Below(4)) {
+    case 0: out->set_regex(kRegexes[in.Below(static_cast<int>(std::size(kRegexes)))]); break;
+    case 1: out->set_regex(std::string(in.Block().substr(0, 20))); break;
+    case 2: out->set_gbnf("root ::= \"a\" root \"b\" | \"c\""); break;
+    default:
+      for (int i = in.Below(4); i >= 0; --i) {
+        out->mutable_choice()->add_texts(std::string(in.Block().substr(0, 5)));
+      }
+  }
+}
+
 v1::GenerateRequest SomeRequest(Input& in) {
   v1::GenerateRequest request;
   if (in.Below(2) == 0) {
@@ -142,7 +158,7 @@ v1::GenerateRequest SomeRequest(Input& in) {
     v1::SamplingParams* sampling = request.mutable_sampling();
     v1::StopConditions* stop = request.mutable_stop();
     v1::SpeculationOptions* speculation = request.mutable_speculation();
-    switch (in.Below(17)) {
+    switch (in.Below(18)) {
       case 0: sampling->set_temperature(Extreme(in)); break;
       case 1: sampling->set_top_k(in.Byte()); break;
       case 2: sampling->set_top_p(Extreme(in)); break;
@@ -162,6 +178,7 @@ v1::GenerateRequest SomeRequest(Input& in) {
         speculation->mutable_stop()->set_kind(static_cast<v1::StopRule::Kind>(in.Below(6)));
         speculation->mutable_stop()->set_threshold(Extreme(in));
         break;
+      case 16: AddGrammar(in, sampling->mutable_structured_output()); break;
       default:
         for (int i = in.Below(5); i > 0; --i) speculation->add_tree(in.Byte() % 4u);
     }
@@ -198,6 +215,12 @@ class Verifier {
     static const auto tokenizer =
         std::move(Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab))).value();
     return *tokenizer;
+  }
+
+  static grammar::GrammarCache& Grammars() {
+    static const auto grammars =
+        std::move(grammar::GrammarCache::Create(Tokens(), std::vector<TokenId>{3}, kVocab)).value();
+    return *grammars;
   }
 
   static EngineOptions Options(Input& in) {
@@ -244,6 +267,7 @@ class Verifier {
     if (!request->sampling.greedy() && !request->seed.has_value()) request->seed = last_id_;
     request->client = std::string(1, static_cast<char>('a' + in.Below(2)));
     const Status valid = Validate(*request, engine_->limits());
+    if (valid.ok() && !CompileGrammar(&Grammars(), &*request).ok()) return;
     int max_tokens = 0;
     if (valid.ok()) {
       const ResolvedSpeculation plan =

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/tiny_tokenizer.h"
@@ -20,6 +21,13 @@ const outrider::Tokenizer& Tokens() {
   static const auto tokenizer =
       std::move(outrider::Tokenizer::FromJson(outrider::testing::AsciiTokenizerJson())).value();
   return *tokenizer;
+}
+
+outrider::grammar::GrammarCache& Grammars() {
+  static const auto grammars = std::move(outrider::grammar::GrammarCache::Create(
+                                             Tokens(), std::vector<outrider::TokenId>{95}, kVocab))
+                                   .value();
+  return *grammars;
 }
 
 // Shows everything that a request can hand to a template.
@@ -45,7 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                       .kv_tokens = 256,
                                       .max_draft_length = 8,
                                       .max_paths = 4,
-                                      .max_draft_tokens = 24}};
+                                      .max_draft_tokens = 24},
+                           .grammars = &Grammars()};
   const bool chat = kind % 2 == 1;
   const auto parsed =
       chat ? outrider::ParseChat(in.Rest(), model) : outrider::ParseCompletion(in.Rest(), model);
@@ -63,6 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(!parsed->include_usage || parsed->stream);
   for (const outrider::GenerationRequest& prompt : parsed->prompts) {
     Require(outrider::Validate(prompt, model.limits).ok());
+    Require(prompt.sampling.grammar.has_value() == (prompt.grammar_masks != nullptr));
     Require(outrider::Validate(outrider::ChoiceOf(prompt, parsed->choices - 1), model.limits).ok());
   }
   return 0;

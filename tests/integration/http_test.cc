@@ -336,9 +336,9 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   const HttpResponse named = Post("/v1/completions", {{"prompt", "a"}, {"top_p", 3}});
   EXPECT_EQ(named.code, 400);
   EXPECT_EQ(Json::parse(named.body)["error"]["param"], "top_p");
-  const HttpResponse unknown = Post("/v1/completions", {{"prompt", "a"}, {"guided_json", "{}"}});
+  const HttpResponse unknown = Post("/v1/completions", {{"prompt", "a"}, {"frobnicate", 1}});
   EXPECT_EQ(unknown.code, 400);
-  EXPECT_EQ(Json::parse(unknown.body)["error"]["param"], "guided_json");
+  EXPECT_EQ(Json::parse(unknown.body)["error"]["param"], "frobnicate");
   HttpClient large(port_);
   large.SendRaw(
       "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"

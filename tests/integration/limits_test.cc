@@ -386,6 +386,7 @@ const Cases kLogCases = {
 constexpr char kServerTest[] = "tests/verifier/http/server_test.cc";
 constexpr char kRequestTest[] = "tests/verifier/http/api_request_test.cc";
 constexpr char kToolsTest[] = "tests/verifier/http/tool_fields_test.cc";
+constexpr char kGrammarTest[] = "tests/common/grammar/grammar_limits_test.cc";
 constexpr char kTemplateTest[] = "tests/common/text/jinja/limits_test.cc";
 constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1})";
 
@@ -543,6 +544,22 @@ const Cases kHttpCases = {
     {"`bad_words`", Try{Completing([](int64_t size) {
        return Json{{"bad_words", ListOf(size, [](int64_t i) { return "z" + std::to_string(i); })}};
      })}},
+    {"choices of `structured_outputs`", Try{Completing(
+                                            [](int64_t size) {
+                                              const auto text = [](int64_t) { return "a"; };
+                                              return Json{{"guided_choice", ListOf(size, text)}};
+                                            },
+                                            "at most 1024")}},
+    {"bytes of `response_format`, `structured_outputs` and its like",
+     Try{Completing(
+         [](int64_t size) {
+           const std::string begin = R"({"type":"null","title":")", end = "\"}";
+           const size_t rest = static_cast<size_t>(size) - begin.size() - end.size();
+           return Json{{"guided_json", begin + std::string(rest, 't') + end}};
+         },
+         "at most 262144")}},
+    {"steps of compiling a grammar", HeldBy{kGrammarTest, "StatesAndSteps"}},
+    {"steps of a grammar's mask", HeldBy{kGrammarTest, "StepsOfAMaskAreBounded"}},
     {"bytes of one of `bad_words`", Only{Completing(
                                         [](int64_t) {
                                           return Json{{"bad_words", std::string(1025, 'z')}};
@@ -720,6 +737,16 @@ const Cases kGrpcCases = {
     {"`Generate`: `sampling.bad_words`", Only{Generating([](int64_t, v1::GenerateRequest& r) {
        for (int i = 0; i <= 512; ++i) r.mutable_sampling()->add_bad_words()->add_ids(5);
      })}},
+    {"`Generate`: `sampling.structured_output`",
+     Only{Generating([](int64_t size, v1::GenerateRequest& r) {
+       const std::string text(static_cast<size_t>(size), 'a');
+       r.mutable_sampling()->mutable_structured_output()->set_regex(text);
+     })}},
+    {"`Generate`: `sampling.structured_output.choice`, `.schemas`",
+     Only{Generating([](int64_t size, v1::GenerateRequest& r) {
+       auto& choice = *r.mutable_sampling()->mutable_structured_output()->mutable_choice();
+       for (int64_t i = 0; i < size; ++i) choice.add_texts("a");
+     })}},
     {"`Generate`: `stop.stop_strings`", Try{Generating([](int64_t size, v1::GenerateRequest& r) {
        for (int64_t i = 0; i < size; ++i) r.mutable_stop()->add_stop_strings("z");
      })}},
@@ -745,6 +772,7 @@ const Cases kGrpcCases = {
     {"verifier: `open.sampling.logit_bias`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `open.sampling.allowed_token_ids`, `open.sampling.bad_words`",
      HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `open.sampling.structured_output`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},

@@ -167,7 +167,20 @@ TEST_F(Tools, RequestsChooseWhatIsRead) {
   const Json plain = Ask(body);
   EXPECT_EQ(plain["finish_reason"], "stop");
   EXPECT_THAT(plain["message"]["content"].get<std::string>(), HasSubstr("<tool_call>"));
-  body["tool_choice"] = "required";
+  // Of a named tool the call comes, with the arguments that its schema has.
+  body["tools"][1]["function"]["strict"] = true;
+  body["tools"][1]["function"]["parameters"] =
+      Json::parse(R"({"properties": {"zone": {"enum": ["UTC"]}}, "required": ["zone"]})");
+  body["tool_choice"] = Json::parse(R"({"type": "function", "function": {"name": "clock"}})");
+  body["stop"] = nullptr;
+  const Json named = Ask(body);
+  EXPECT_EQ(named["finish_reason"], "tool_calls");
+  ASSERT_EQ(named["message"]["tool_calls"].size(), 1u) << named;
+  EXPECT_EQ(named["message"]["tool_calls"][0]["function"]["name"], "clock");
+  EXPECT_EQ(
+      Json::parse(named["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>()),
+      Json({{"zone", "UTC"}}));
+  body["response_format"] = {{"type", "json_object"}};
   const HttpResponse refused = Post(body);
   EXPECT_EQ(refused.code, 400);
   EXPECT_EQ(Json::parse(refused.body)["error"]["param"], "tool_choice") << refused.body;

@@ -17,7 +17,8 @@ struct Field {
 constexpr Field kFields[] = {{"stop.max_tokens", "max_tokens"},
                              {"stop.stop_strings", "stop"},
                              {"stop.stop_token_ids", "stop_token_ids"},
-                             {"stop.min_tokens", "min_tokens"}};
+                             {"stop.min_tokens", "min_tokens"},
+                             {"stop.ignore_eos", "ignore_eos"}};
 
 // "stop.max_tokens: must be .." begins with a field's name, and so does "top_k is 3, ..".
 std::string_view FieldOf(std::string_view message) {

@@ -166,11 +166,13 @@ bool EndsInReasoning(ReasoningFormat format, const jinja::MarkedText& prompt, bo
 }
 
 // How the answers of a chat are read, for which special tokens that mark their parts must be text.
+// A structured output is content from its first byte to its last, whatever its strings hold.
 Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const ToolFields& tools,
                         const jinja::MarkedText& prompt, bool continues, ApiRequest* api,
                         GenerationRequest* request) {
   AnswerReading& reading = api->reading;
   OUTRIDER_TRY(body["include_reasoning"].Read(&reading.include_reasoning));
+  if (request->sampling.grammar.has_value() && !tools.choice.constrains()) return Status();
   std::vector<std::string_view> markers;
   const ReasoningFormat reasoning = model.answer_format.reasoning;
   if (reasoning != ReasoningFormat::kNone) {
@@ -234,6 +236,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
   OUTRIDER_ASSIGN(ChatOptions options, ChatOptionsOf(json, model));
   OUTRIDER_ASSIGN(const ToolFields tools, ToolFieldsOf(json, model));
+  OUTRIDER_TRY(CheckStrict(json["tools"], tools.choice));
   options.tools = tools.for_template;
   const auto text = model.chat_template.Render(messages, options);
   if (!text.ok()) return text.status().Annotate("messages");

@@ -1,7 +1,9 @@
 #include "verifier/http/generation_fields.h"
 
 #include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/printable.h"
@@ -124,8 +126,11 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
   OUTRIDER_TRY(ReadSampling(body, &request->sampling));
   OUTRIDER_TRY(body["seed"].Read(&request->seed));
   OUTRIDER_TRY(ReadMasks(body, model, &request->sampling));
-  OUTRIDER_ASSIGN(request->sampling.grammar, StructuredOutputOf(body));
-  OUTRIDER_TRY(CompileGrammar(model.grammars, request).Annotate("structured output"));
+  OUTRIDER_ASSIGN(std::optional<StructuredOutput> output, StructuredOutputOf(body));
+  if (output.has_value()) {
+    request->sampling.grammar = std::move(output->source);
+    OUTRIDER_TRY(CompileGrammar(model.grammars, request).Annotate(output->field));
+  }
   OUTRIDER_TRY(ReadStops(body, model, request));
   OUTRIDER_TRY(body["max_tokens"].Read(&request->max_tokens));
   OUTRIDER_TRY(body["max_completion_tokens"].Read(&request->max_tokens));

@@ -179,7 +179,7 @@ constexpr Field kToolFunction[] = {
     Served("name", "string"),
     Served("description", "string"),
     Served("parameters", "object"),
-    {"strict", Use::kRefused, "[false]", ": calls are not constrained to their schemas yet"},
+    Served("strict", "boolean"),
 };
 constexpr Field kToolChoice[] = {Served("type", "string"), Served("function", "object")};
 constexpr Field kToolChoiceFunction[] = {Served("name", "string")};

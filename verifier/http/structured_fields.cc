@@ -87,17 +87,15 @@ Status CheckMembers(const JsonValue& outputs) {
 
 }  // namespace
 
-Result<std::optional<GrammarSource>> StructuredOutputOf(const JsonValue& body) {
-  std::optional<GrammarSource> found;
-  std::string where;
+Result<std::optional<StructuredOutput>> StructuredOutputOf(const JsonValue& body) {
+  std::optional<StructuredOutput> found;
   const auto take = [&](const JsonValue& value, Result<GrammarSource> source) {
     if (!source.ok()) return source.status();
     if (found.has_value()) {
-      return InvalidArgument(value.path() + ": " + where + " says already what to follow; leave " +
-                             "one of them out");
+      return InvalidArgument(value.path() + ": " + found->field +
+                             " already says what to follow; leave one of them out");
     }
-    found = std::move(source).value();
-    where = value.path();
+    found = {.source = std::move(source).value(), .field = value.path()};
     return Status();
   };
   const JsonValue format = body["response_format"];

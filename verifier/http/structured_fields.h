@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "common/base/status.h"
 #include "common/json/json.h"
@@ -12,8 +13,13 @@
 
 namespace outrider {
 
+struct StructuredOutput {
+  GrammarSource source;
+  std::string field;  // that asks for it, for errors about the source
+};
+
 // No value: `body` asks for nothing of the kind. kInvalidArgument names the field: one of a wrong
 // type, two that ask for different things, or one that is not served.
-Result<std::optional<GrammarSource>> StructuredOutputOf(const JsonValue& body);
+Result<std::optional<StructuredOutput>> StructuredOutputOf(const JsonValue& body);
 
 }  // namespace outrider

@@ -120,6 +120,20 @@ Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model) {
   return fields;
 }
 
+Status CheckStrict(const JsonValue& tools, const ToolChoice& choice) {
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const JsonValue value = tools[i]["function"]["strict"];
+    bool strict = false;
+    OUTRIDER_TRY(value.Read(&strict));
+    if (strict && choice.kind == ToolChoice::Kind::kAuto) {
+      return value.Error(
+          "only with tool_choice required or a function: calls under auto are not constrained to "
+          "their schemas; leave it out, or set tool_choice");
+    }
+  }
+  return Status();
+}
+
 Status ConstrainToCalls(const ToolFields& fields, const AnswerReading& reading,
                         const ApiModel& model, GenerationRequest* request) {
   const ToolChoice& choice = fields.choice;

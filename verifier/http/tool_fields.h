@@ -44,6 +44,10 @@ struct ToolFields {
 // `tools`, `tool_choice` and `parallel_tool_calls`.
 Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model);
 
+// `strict` of the tools: calls that must come are valid for the schemas of their tools. Under kAuto
+// nothing is constrained, and a tool that asks for it is refused.
+Status CheckStrict(const JsonValue& tools, const ToolChoice& choice);
+
 // Where calls must come, makes the answer follow the grammar of calls, from its first byte on;
 // `reading`: how they will be read. kInvalidArgument: a schema that is not supported, or another
 // grammar that the answer is to follow.

@@ -41,6 +41,59 @@ TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.bad_words, params.bad_words);
 }
 
+TEST(ValuesWire, StructuredOutputsSurviveTheWayThereAndBack) {
+  using Kind = GrammarSource::Kind;
+  const GrammarSource sources[] = {
+      {.kind = Kind::kJsonObject},
+      {.kind = Kind::kJsonSchema, .text = R"({"type": "null"})"},
+      {.kind = Kind::kRegex, .text = "a+"},
+      {.kind = Kind::kChoice, .choices = {"yes", "", "no"}},
+      {.kind = Kind::kGbnf, .text = "root ::= \"a\""},
+      {.kind = Kind::kGbnf,
+       .text = "root ::= a b",
+       .schemas = {
+           {.name = "a", .schema = "{}"},
+           {.name = "b", .schema = R"({"properties": {"c": {}}})", .path = {"properties", "c"}}}}};
+  for (const GrammarSource& source : sources) {
+    v1::SamplingParams wire;
+    ToWire(SamplingParams{.grammar = source}, &wire);
+    EXPECT_TRUE(CheckSizes(wire, "sampling").ok());
+    EXPECT_EQ(FromWire(wire).grammar, source);
+  }
+  v1::SamplingParams wire;
+  EXPECT_FALSE(FromWire(wire).grammar.has_value());
+  wire.mutable_structured_output();
+  EXPECT_FALSE(FromWire(wire).grammar.has_value()) << "no format";
+  wire.mutable_structured_output()->set_json_object(false);
+  EXPECT_FALSE(FromWire(wire).grammar.has_value());
+}
+
+TEST(ValuesWire, RefusesSchemasWithoutGbnf) {
+  v1::SamplingParams wire;
+  wire.mutable_structured_output()->add_schemas()->set_name("a");
+  for (const char* regex : {"", "a"}) {
+    if (*regex != '\0') wire.mutable_structured_output()->set_regex(regex);
+    const Status status = CheckSizes(wire, "sampling");
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("sampling.structured_output.schemas: "));
+  }
+  wire.mutable_structured_output()->set_gbnf("root ::= a");
+  EXPECT_TRUE(CheckSizes(wire, "sampling").ok());
+}
+
+TEST(ValuesWire, CountsStructuredOutputsAsTheirSource) {
+  const GrammarSource source{
+      .kind = GrammarSource::Kind::kGbnf,
+      .text = std::string(kMaxGrammarBytes - 10, 'a'),
+      .schemas = {{.name = "bc", .schema = "{}", .path = {"def"}}, {.name = "g", .schema = "h"}}};
+  ASSERT_EQ(source.bytes(), kMaxGrammarBytes);
+  v1::SamplingParams wire;
+  ToWire(SamplingParams{.grammar = source}, &wire);
+  EXPECT_TRUE(CheckSizes(wire, "sampling").ok());
+  wire.mutable_structured_output()->mutable_schemas(1)->add_path("");
+  EXPECT_THAT(CheckSizes(wire, "sampling").message(), HasSubstr("262145 bytes, at most 262144"));
+}
+
 TEST(ValuesWire, UnsetSamplingParamsSwitchTheTransformsOff) {
   const SamplingParams params = FromWire(v1::SamplingParams());
   EXPECT_EQ(params.temperature, 1.f);

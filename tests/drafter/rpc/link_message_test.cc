@@ -86,6 +86,20 @@ FieldLimit Limit(int64_t limit, const std::string& named, Fill fill) {
           }};
 }
 
+constexpr auto kGrammarBytes = static_cast<int64_t>(kMaxGrammarBytes);
+constexpr char kOutput[] = "open.structured_output";
+
+std::string Bytes(int count) { return std::string(static_cast<size_t>(count), 'a'); }
+
+v1::StructuredOutput& Output(v1::FromVerifier& message) {
+  return *message.mutable_open()->mutable_sampling()->mutable_structured_output();
+}
+// Of a grammar of one byte.
+v1::SchemaRule& Schema(v1::FromVerifier& message) {
+  Output(message).set_gbnf("a");
+  return *Output(message).add_schemas();
+}
+
 TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
   const auto verdict = [](v1::FromVerifier& message) {
     return message.mutable_verdicts()->add_verdicts();
@@ -127,6 +141,39 @@ TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
                 message.mutable_open()->mutable_sampling()->add_bad_words()->mutable_ids()->Resize(
                     count, 1);
               })},
+       {"open.sampling.structured_output.json_schema",
+        Limit(kGrammarBytes, kOutput,
+              [](int count, auto& message) { Output(message).set_json_schema(Bytes(count)); })},
+       {"open.sampling.structured_output.regex",
+        Limit(kGrammarBytes, kOutput,
+              [](int count, auto& message) { Output(message).set_regex(Bytes(count)); })},
+       {"open.sampling.structured_output.gbnf",
+        Limit(kGrammarBytes, kOutput,
+              [](int count, auto& message) { Output(message).set_gbnf(Bytes(count)); })},
+       {"open.sampling.structured_output.choice.texts",
+        Limit(kMaxGrammarChoices, "open.structured_output.choice",
+              [](int count, auto& message) {
+                for (int i = 0; i < count; ++i) Output(message).mutable_choice()->add_texts("a");
+              })},
+       {"open.sampling.structured_output.schemas",
+        Limit(kMaxGrammarSchemas, "open.structured_output.schemas",
+              [](int count, auto& message) {
+                Output(message).set_gbnf("a");
+                for (int i = 0; i < count; ++i) Output(message).add_schemas();
+              })},
+       {"open.sampling.structured_output.schemas.name",
+        Limit(kGrammarBytes, kOutput,
+              [](int count, auto& message) { Schema(message).set_name(Bytes(count - 1)); })},
+       {"open.sampling.structured_output.schemas.schema",
+        Limit(kGrammarBytes, kOutput,
+              [](int count, auto& message) { Schema(message).set_schema(Bytes(count - 1)); })},
+       {"open.sampling.structured_output.schemas.path", Limit(kGrammarBytes, kOutput,
+                                                              [](int count, auto& message) {
+                                                                v1::SchemaRule& rule =
+                                                                    Schema(message);
+                                                                for (int i = 1; i < count; ++i)
+                                                                  rule.add_path();
+                                                              })},
        {"open.plan.branching",
         Limit(kMaxChunkDraws, "plan.branching",
               [](int count, auto& message) {

@@ -32,6 +32,10 @@ class ApiRequestTest : public ::testing::Test {
                          .max_draft_length = 8,
                          .max_paths = 4,
                          .max_draft_tokens = 24}};
+    grammars_ =
+        grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
+            .value();
+    model_.grammars = grammars_.get();
   }
 
   Result<ApiRequest> Completion(const std::string& fields) const {
@@ -50,6 +54,7 @@ class ApiRequestTest : public ::testing::Test {
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;
   ApiModel model_;
 };
 
@@ -267,17 +272,15 @@ TEST_F(ApiRequestTest, BodiesOfKnownClientsPass) {
 
 // Each would change the text, so ignoring it would answer another question than the client's.
 TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
-  constexpr BadField kUnserved[] = {{R"("guided_json": {"type": "object"})", "guided_json"},
-                                    {R"("guided_regex": "a+")", "guided_regex"},
-                                    {R"("guided_choice": ["a"])", "guided_choice"},
-                                    {R"("guided_grammar": "x")", "guided_grammar"},
-                                    {R"("structured_outputs": {"json": {}})", "structured_outputs"},
-                                    {R"("grammar": "root ::= a")", "grammar"},
-                                    {R"("json_schema": {})", "json_schema"},
-                                    {R"("reasoning_effort": "low")", "reasoning_effort"},
-                                    {R"("use_beam_search": true)", "use_beam_search"},
-                                    {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
-                                    {R"("frobnicate": 1)", "frobnicate"}};
+  constexpr BadField kUnserved[] = {
+      {R"("guided_decoding_backend": "x")", "guided_decoding_backend"},
+      {R"("guided_whitespace_pattern": " ")", "guided_whitespace_pattern"},
+      {R"("grammar": "root ::= a")", "grammar"},
+      {R"("json_schema": {})", "json_schema"},
+      {R"("reasoning_effort": "low")", "reasoning_effort"},
+      {R"("use_beam_search": true)", "use_beam_search"},
+      {R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
+      {R"("frobnicate": 1)", "frobnicate"}};
   constexpr BadField kOfChats[] = {{R"("chat_template": "{{ x }}")", "chat_template"},
                                    {R"("add_special_tokens": true)", "add_special_tokens"},
                                    {R"("prompt": "a")", "prompt"}};
@@ -443,7 +446,9 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
       {R"("suffix": "x")", "suffix"},
       {R"("tools": [{}])", "tools"},
       {R"("functions": [{}])", "functions"},
-      {R"("response_format": {"type": "json_object"})", "response_format"},
+      {R"("response_format": {"type": "x"})", "response_format.type"},
+      {R"("structured_outputs": {"x": 1})", "structured_outputs.x"},
+      {R"("guided_regex": "(")", "guided_regex"},
       {R"("speculation": 1)", "speculation"},
       {R"("speculation": {"typo": 1})", "speculation"},
       {R"("speculation": {"mode": "on"})", "speculation.mode"},

@@ -38,6 +38,10 @@ class ToolFieldsTest : public ::testing::Test {
         .answer_format = {.tools = ToolFormat::kHermes},
         .limits = {
             .vocab_size = testing::kSpecialTokens, .max_context = 1 << 20, .kv_tokens = 1 << 20}};
+    grammars_ = grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95},
+                                              testing::kSpecialTokens)
+                    .value();
+    model_.grammars = grammars_.get();
   }
 
   static Json Tool(const std::string& name, const Json& parameters = Json::object()) {
@@ -63,6 +67,7 @@ class ToolFieldsTest : public ::testing::Test {
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;
   ApiModel model_;
 };
 
@@ -140,10 +145,9 @@ TEST_F(ToolFieldsTest, WrongToolsAreRefusedByName) {
   odd["type"] = "retrieval";
   EXPECT_THAT(tools(odd), HasSubstr("tools[0].type is \"retrieval\""));
   odd = Tool("f");
-  odd["function"]["strict"] = true;
-  EXPECT_THAT(tools(odd), HasSubstr("tools[0].function.strict is true, which is not served"));
-  odd["function"]["strict"] = false;
-  EXPECT_TRUE(With({{"tools", {odd}}}).ok());
+  odd["function"]["strict"] = 1;
+  EXPECT_THAT(tools(odd), HasSubstr("tools[0].function.strict"));
+  odd["function"].erase("strict");
   odd["function"]["return"] = 1;
   EXPECT_THAT(tools(odd), HasSubstr("tools[0].function.return is not a field"));
   EXPECT_THAT(tools({{"type", "function"}}), HasSubstr("tools[0].function"));
@@ -179,18 +183,48 @@ TEST_F(ToolFieldsTest, WrongChoicesAreRefusedByName) {
               HasSubstr("tool_choice: needs tools"));
 }
 
-// Until answers can be constrained; then these pass, and their grammar is tool_grammar_test.cc's.
-TEST_F(ToolFieldsTest, CallsThatMustComeAreRefused) {
+// Their grammar is tool_grammar_test.cc's.
+TEST_F(ToolFieldsTest, CallsThatMustComeAreConstrained) {
   const Json named = {{"type", "function"}, {"function", {{"name", "g"}}}};
   for (const Json& choice : {Json("required"), named}) {
-    EXPECT_THAT(Refusal({{"tool_choice", choice}}),
-                HasSubstr("tool_choice: a call that must come is not served yet"));
+    const auto parsed = With({{"tool_choice", choice}});
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    const GenerationRequest& request = parsed->prompts.at(0);
+    ASSERT_TRUE(request.sampling.grammar.has_value() && request.grammar_masks != nullptr);
+    EXPECT_EQ(request.sampling.grammar->kind, GrammarSource::Kind::kGbnf);
+    EXPECT_EQ(parsed->reading.format.tools, ToolFormat::kHermes);
   }
+  for (const char* free : {"auto", "none"}) {
+    EXPECT_EQ(With({{"tool_choice", free}})->prompts.at(0).grammar_masks, nullptr) << free;
+  }
+  EXPECT_THAT(Refusal({{"tool_choice", named}, {"ignore_eos", true}}), HasSubstr("ignore_eos"));
+  const Json odd = Tool("g", {{"properties", {{"a", {{"multipleOf", 2}}}}}});
+  EXPECT_THAT(Refusal({{"tools", {odd}}, {"tool_choice", named}}),
+              AllOf(::testing::StartsWith("tools: "), HasSubstr("multipleOf")));
+  EXPECT_TRUE(With({{"tools", {odd}}}).ok()) << "what is not constrained needs no grammar";
   const JsonValue body = ParseJsonObject(Body({{"tool_choice", named}}).dump(), "the body").value();
   const ToolFields fields = ToolFieldsOf(body, model_).value();
   ASSERT_EQ(fields.callable.size(), 1u);
   EXPECT_EQ(fields.callable[0].name, "g") << "of a named function the grammar has it alone";
   EXPECT_TRUE(grammar::Grammar::Compile(ToolGrammar(fields.callable, {}).value()).ok());
+}
+
+// Calls that must come are valid for their schemas; those of auto may be anything.
+TEST_F(ToolFieldsTest, StrictToolsNeedCallsThatMustCome) {
+  Json strict = Tool("f");
+  strict["function"]["strict"] = true;
+  const Json named = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  for (const Json& choice : {Json("required"), named, Json("none")}) {
+    EXPECT_TRUE(With({{"tools", {strict}}, {"tool_choice", choice}}).ok()) << choice;
+  }
+  for (const Json& choice : {Json("auto"), Json(nullptr)}) {
+    EXPECT_THAT(Refusal({{"tools", {Tool("g"), strict}}, {"tool_choice", choice}}),
+                HasSubstr("tools[1].function.strict: only with tool_choice required"));
+  }
+  const Result<std::string> tokens = Tokenize(Body({{"tools", {strict}}}).dump(), model_);
+  EXPECT_TRUE(tokens.ok()) << tokens.status().ToString();
+  strict["function"]["strict"] = false;
+  EXPECT_TRUE(With({{"tools", {strict}}}).ok());
 }
 
 TEST_F(ToolFieldsTest, MessagesOfTheLoopAreRefusedByName) {

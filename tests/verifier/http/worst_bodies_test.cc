@@ -60,6 +60,12 @@ constexpr Shape kShapes[] = {
      R"({"messages":[{"role":"user","content":"a"}],"tools":[)"
      R"({"type":"function","function":{"name":"f"}})",
      R"(,{"type":"function","function":{"name":"f#"}})", "]}"},
+    {"choices", R"({"prompt":"a","guided_choice":["a")", R"(,"#")", "]}"},
+    {"members of a schema", R"({"prompt":"a","guided_json":{"properties":{"a":true)",
+     R"(,"#":true)", "}}}"},
+    {"groups of an expression", R"({"prompt":"a","guided_regex":"a)", "(b|c)*", R"("})"},
+    {"rules of a grammar", R"({"prompt":"a","guided_grammar":"root ::= \"a\")", R"( \"b\")",
+     R"("})"},
     {"parameters",
      R"({"messages":[{"role":"user","content":"a"}],"tools":[)"
      R"({"type":"function","function":{"name":"f","parameters":{"a":0)",
@@ -91,6 +97,10 @@ class WorstBodies : public ::testing::Test {
                          .max_draft_length = 8,
                          .max_paths = 4,
                          .max_draft_tokens = 24}};
+    grammars_ =
+        grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
+            .value();
+    model_.grammars = grammars_.get();
     model_.ignore_unknown = true;  // so that nothing is refused before it has been read whole
   }
 
@@ -119,6 +129,7 @@ class WorstBodies : public ::testing::Test {
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;
   ApiModel model_;
 };
 

@@ -26,6 +26,18 @@ constexpr RequestLimits kLimits{.vocab_size = testing::kAsciiTokens,
 
 std::string Bytes(int64_t count) { return std::string(static_cast<size_t>(count), 'a'); }
 
+constexpr auto kGrammarBytes = static_cast<int64_t>(kMaxGrammarBytes);
+constexpr char kOutput[] = "sampling.structured_output";
+
+v1::StructuredOutput& Output(v1::GenerateRequest& wire) {
+  return *wire.mutable_sampling()->mutable_structured_output();
+}
+// Of a grammar of one byte.
+v1::SchemaRule& Schema(v1::GenerateRequest& wire) {
+  Output(wire).set_gbnf("a");
+  return *Output(wire).add_schemas();
+}
+
 template <class Add>
 void Times(int64_t count, Add add) {
   for (int64_t i = 0; i < count; ++i) add(i);
@@ -98,6 +110,39 @@ TEST_F(FieldLimits, OfAGenerateRequest) {
                      wire.mutable_sampling()->add_bad_words()->mutable_ids()->Resize(
                          static_cast<int>(count), 1);
                    })},
+       {"sampling.structured_output.json_schema",
+        OfGenerate(kGrammarBytes, kOutput,
+                   [](int64_t count, auto& wire) { Output(wire).set_json_schema(Bytes(count)); })},
+       {"sampling.structured_output.regex",
+        OfGenerate(kGrammarBytes, kOutput,
+                   [](int64_t count, auto& wire) { Output(wire).set_regex(Bytes(count)); })},
+       {"sampling.structured_output.gbnf",
+        OfGenerate(kGrammarBytes, kOutput,
+                   [](int64_t count, auto& wire) { Output(wire).set_gbnf(Bytes(count)); })},
+       {"sampling.structured_output.choice.texts",
+        OfGenerate(kMaxGrammarChoices, "sampling.structured_output.choice",
+                   [](int64_t count, auto& wire) {
+                     Times(count, [&](int64_t) { Output(wire).mutable_choice()->add_texts("a"); });
+                   })},
+       {"sampling.structured_output.schemas",
+        OfGenerate(kMaxGrammarSchemas, "sampling.structured_output.schemas",
+                   [](int64_t count, auto& wire) {
+                     Output(wire).set_gbnf("a");
+                     Times(count, [&](int64_t) { Output(wire).add_schemas(); });
+                   })},
+       {"sampling.structured_output.schemas.name",
+        OfGenerate(kGrammarBytes, kOutput,
+                   [](int64_t count, auto& wire) { Schema(wire).set_name(Bytes(count - 1)); })},
+       {"sampling.structured_output.schemas.schema",
+        OfGenerate(kGrammarBytes, kOutput,
+                   [](int64_t count, auto& wire) { Schema(wire).set_schema(Bytes(count - 1)); })},
+       {"sampling.structured_output.schemas.path", OfGenerate(kGrammarBytes, kOutput,
+                                                              [](int64_t count, auto& wire) {
+                                                                v1::SchemaRule& rule = Schema(wire);
+                                                                Times(count - 1, [&](int64_t) {
+                                                                  rule.add_path();
+                                                                });
+                                                              })},
        {"stop.stop_strings", OfGenerate(16, "stop.stop_strings",
                                         [](int64_t count, auto& wire) {
                                           Times(count, [&](int64_t) {

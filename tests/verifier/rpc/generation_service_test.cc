@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/rpc/channel.h"
 #include "common/rpc/server.h"
@@ -106,6 +107,9 @@ class GenerationServiceTest : public ::testing::Test {
   FakeModel model_{{.vocab_size = testing::kAsciiTokens, .max_position_embeddings = kContext}};
   std::unique_ptr<Tokenizer> tokenizer_ =
       Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  std::unique_ptr<grammar::GrammarCache> grammars_ =
+      grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
+          .value();
   SteadyClock clock_;
   MetricsRegistry registry_;
   VerifierMetrics metrics_{registry_, "m"};
@@ -120,7 +124,8 @@ class GenerationServiceTest : public ::testing::Test {
                               .config = model_.config(),
                               .limits = engine_.limits(),
                               .authorization = &authorization_,
-                              .text_workers = &held_.workers()},
+                              .text_workers = &held_.workers(),
+                              .grammars = grammars_.get()},
                              &engine_,
                              &pool_,
                              &thread_,
@@ -156,6 +161,26 @@ TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   held_.Release();
   EXPECT_TRUE(generated.get().status.ok());
   EXPECT_TRUE(tokenized.get().ok());
+}
+
+TEST_F(GenerationServiceTest, OnlyWorkersCompileGrammars) {
+  v1::GenerateRequest request = Text("");
+  request.mutable_token_ids()->add_ids(1);
+  request.mutable_sampling()->mutable_structured_output()->set_regex("z{9}");
+  grpc::ClientContext context, odd_context, large_context;
+  auto answer = Generate(request, context);
+  request.mutable_sampling()->mutable_structured_output()->set_regex("z{9");
+  auto odd = Generate(request, odd_context);
+  ASSERT_TRUE(AwaitWaiting(2));
+  request.mutable_sampling()->mutable_structured_output()->set_regex(
+      std::string(kMaxGrammarBytes + 1, 'z'));
+  const grpc::Status large = Generate(request, large_context).get().status;
+  EXPECT_THAT(large.error_message(), HasSubstr("sampling.structured_output: 262145 bytes"));
+  held_.Release();
+  EXPECT_TRUE(answer.get().status.ok());
+  const grpc::Status refused = odd.get().status;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), ::testing::StartsWith("sampling.structured_output: "));
 }
 
 TEST_F(GenerationServiceTest, CancelledCallsLeaveTheQueue) {

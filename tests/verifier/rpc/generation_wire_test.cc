@@ -1,5 +1,6 @@
 #include "verifier/rpc/generation_wire.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -128,6 +129,23 @@ TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {
   asked.top_k = 0;
   asked.min_p = 0;
   EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, asked);
+}
+
+TEST(GenerationWire, StructuredOutputReachesTheRequest) {
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  const RequestLimits limits{
+      .vocab_size = testing::kAsciiTokens, .max_context = 100, .kv_tokens = 100};
+  v1::GenerateRequest wire;
+  wire.set_text("a");
+  wire.mutable_sampling()->mutable_structured_output()->set_regex("a+");
+  GenerationRequest request = FromWire(wire, *tokenizer, limits).value();
+  EXPECT_EQ(request.sampling.grammar,
+            (GrammarSource{.kind = GrammarSource::Kind::kRegex, .text = "a+"}));
+  EXPECT_EQ(request.grammar_masks, nullptr) << "compiled by whoever serves it";
+  EXPECT_TRUE(Validate(request, limits).ok());
+  wire.mutable_stop()->set_ignore_eos(true);
+  request = FromWire(wire, *tokenizer, limits).value();
+  EXPECT_THAT(Validate(request, limits).message(), ::testing::StartsWith("stop.ignore_eos: "));
 }
 
 }  // namespace

@@ -1,0 +1,256 @@
+// Structured output through a verifier process with a drafter process: whatever asks for it and by
+// which port, texts that end are of their grammar, and drafts change nothing of them.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/support/http_client.h"
+#include "tests/support/metrics_reader.h"
+#include "tests/support/services.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+using testing::EventsOf;
+using testing::Fetch;
+using testing::HttpResponse;
+using testing::ReadMetrics;
+using testing::SmallPair;
+using testing::StartDrafter;
+using testing::StartVerifier;
+using testing::TempDir;
+using testing::TestClient;
+using testing::VerifierProcess;
+
+constexpr char kPrompt[] = "Once upon a time, there was a little";
+constexpr int kMaxTokens = 120;
+// Every text of it fits into kMaxTokens, whatever the model.
+constexpr char kSchema[] = R"({"type": "object", "properties": {
+    "name": {"enum": ["Lily", "Tom the cat"]},
+    "age": {"type": "integer", "minimum": 3, "maximum": 12},
+    "pets": {"type": "array", "items": {"enum": ["dog", "cat"]}, "minItems": 1, "maxItems": 3},
+    "note": {"type": "string", "maxLength": 8}},
+    "required": ["name", "age", "pets", "note"]})";
+constexpr char kRegex[] = "(Lily|Tom) had [1-9][0-9]? (dogs|cats)( and a (red|blue) ball){1,3}\\.";
+constexpr char kGbnf[] =
+    "root ::= word (\" \" word){2,5} \".\"\nword ::= \"the\" | \"cat\" | \"(\" word \")\"";
+
+bool FollowsSchema(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || json.size() != 4) return false;
+  const Json &name = json["name"], &age = json["age"], &pets = json["pets"], &note = json["note"];
+  if (name != "Lily" && name != "Tom the cat") return false;
+  if (!age.is_number_integer() || age < 3 || age > 12) return false;
+  if (!pets.is_array() || pets.empty() || pets.size() > 3) return false;
+  for (const Json& pet : pets) {
+    if (pet != "dog" && pet != "cat") return false;
+  }
+  // Bytes, of at most 8 characters.
+  return note.is_string() && note.get<std::string>().size() <= 4 * 8;
+}
+
+bool FollowsGbnf(const std::string& text) {
+  // Brackets apart, which a regular expression cannot pair.
+  int open = 0;
+  std::string words;
+  for (const char c : text) {
+    open += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (open < 0) return false;
+    if (c != '(' && c != ')') words += c;
+  }
+  return open == 0 && std::regex_match(words, std::regex("(the|cat)( (the|cat)){2,5}\\."));
+}
+
+struct Source {
+  const char* name;
+  bool always_ends;  // within kMaxTokens
+  Json fields;       // of a body of HTTP
+  std::function<void(v1::StructuredOutput&)> set;
+  std::function<bool(const std::string& text)> follows;
+};
+
+std::vector<Source> Sources() {
+  const Json format = {{"type", "json_schema"},
+                       {"json_schema", {{"name", "n"}, {"schema", Json::parse(kSchema)}}}};
+  return {
+      {"json_object",
+       false,
+       {{"response_format", {{"type", "json_object"}}}},
+       [](auto& output) { output.set_json_object(true); },
+       [](const std::string& text) { return Json::parse(text, nullptr, false).is_object(); }},
+      {"schema",
+       true,
+       {{"response_format", format}},
+       [](auto& output) { output.set_json_schema(kSchema); },
+       FollowsSchema},
+      {"regex",
+       true,
+       {{"structured_outputs", {{"regex", kRegex}}}},
+       [](auto& output) { output.set_regex(kRegex); },
+       [](const std::string& text) { return std::regex_match(text, std::regex(kRegex)); }},
+      {"choice",
+       true,
+       {{"guided_choice", {"yes, she was", "no, never", "yes"}}},
+       [](auto& output) {
+         for (const char* text : {"yes, she was", "no, never", "yes"}) {
+           output.mutable_choice()->add_texts(text);
+         }
+       },
+       [](const std::string& text) {
+         return text == "yes, she was" || text == "no, never" || text == "yes";
+       }},
+      {"gbnf",
+       false,
+       {{"structured_outputs", {{"grammar", kGbnf}}}},
+       [](auto& output) { output.set_gbnf(kGbnf); },
+       FollowsGbnf},
+  };
+}
+
+struct Text {
+  std::string text;
+  std::string reason;
+};
+
+class Structured : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log",
+                              {"--http", "127.0.0.1:0", "--tool-parser", "hermes"});
+    ASSERT_NE(verifier_.port, 0);
+    const std::string line = verifier_.process->AwaitLine("http_port=");
+    port_ = std::stoi(line.substr(line.find("http_port=") + 10));
+    drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
+    client_ = std::make_unique<TestClient>(verifier_.address());
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
+  }
+
+  HttpResponse Post(const std::string& path, const Json& body) {
+    const HttpResponse response = Fetch(port_, "POST", path, body.dump());
+    EXPECT_EQ(response.code, 200) << response.body;
+    return response;
+  }
+
+  // Of a completion, streamed or whole.
+  Text Complete(const Source& source, float temperature, bool stream, bool speculate = true) {
+    Json body = {{"prompt", kPrompt},
+                 {"max_tokens", kMaxTokens},
+                 {"temperature", temperature},
+                 {"seed", 7},
+                 {"stream", stream}};
+    if (!speculate) body["speculation"] = {{"mode", "off"}};
+    body.update(source.fields);
+    const HttpResponse response = Post("/v1/completions", body);
+    if (response.code != 200) return {};
+    std::vector<std::string> parts = {response.body};
+    if (stream) parts = EventsOf(response.body);
+    Text out;
+    for (const std::string& part : parts) {
+      if (part == "[DONE]") break;
+      const Json choice = Json::parse(part)["choices"][0];
+      out.text += choice["text"].get<std::string>();
+      if (choice["finish_reason"].is_string()) out.reason = choice["finish_reason"];
+    }
+    return out;
+  }
+
+  Text Generate(const Source& source, float temperature) {
+    v1::GenerateRequest request;
+    request.set_text(kPrompt);
+    request.set_seed(7);
+    request.mutable_stop()->set_max_tokens(kMaxTokens);
+    request.mutable_sampling()->set_temperature(temperature);
+    source.set(*request.mutable_sampling()->mutable_structured_output());
+    const TestClient::Outcome outcome = client_->Generate(request);
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    accepted_ += outcome.finished.speculation().accepted_tokens();
+    const bool stopped = outcome.finished.reason() == v1::Finished::REASON_STOP;
+    return {outcome.text, stopped ? "stop" : "length"};
+  }
+
+  double Forced() { return ReadMetrics(verifier_.metrics_port)["outrider_forced_tokens_total"]; }
+
+  TempDir dir_;
+  VerifierProcess verifier_;
+  int port_ = 0;
+  std::unique_ptr<testing::Process> drafter_;
+  std::unique_ptr<TestClient> client_;
+  uint64_t accepted_ = 0;
+};
+
+TEST_F(Structured, TextsFollowTheirSource) {
+  for (const Source& source : Sources()) {
+    for (const float temperature : {0.f, 1.f}) {
+      SCOPED_TRACE(std::string(source.name) + ", temperature " + std::to_string(temperature));
+      const Text whole = Complete(source, temperature, /*stream=*/false);
+      const Text streamed = Complete(source, temperature, /*stream=*/true);
+      const Text generated = Generate(source, temperature);
+      for (const Text& text : {whole, streamed, generated}) {
+        if (source.always_ends) {
+          EXPECT_EQ(text.reason, "stop") << text.text;
+        }
+        if (text.reason == "stop") {
+          EXPECT_TRUE(source.follows(text.text)) << text.text;
+        }
+      }
+      if (temperature > 0) continue;
+      const Text plain = Complete(source, temperature, /*stream=*/false, /*speculate=*/false);
+      for (const Text& text : {whole, streamed, generated}) EXPECT_EQ(text.text, plain.text);
+    }
+  }
+  EXPECT_GT(accepted_, 0u) << "the drafter's drafts follow grammars too";
+}
+
+TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {
+  const double before = Forced();
+  const std::vector<Source> sources = Sources();
+  const Text text = Complete(sources[1], 0, /*stream=*/false);
+  EXPECT_EQ(text.reason, "stop") << text.text;
+  EXPECT_GT(Forced(), before) << "rests of names and of enumerated values";
+}
+
+TEST_F(Structured, RequiredCallsFollowTheirSchema) {
+  const Json tool = {
+      {"type", "function"},
+      {"function", {{"name", "f"}, {"strict", true}, {"parameters", Json::parse(kSchema)}}}};
+  for (const float temperature : {0.f, 1.f}) {
+    for (const bool stream : {false, true}) {
+      const Json body = {{"messages", {{{"role", "user"}, {"content", kPrompt}}}},
+                         {"tools", {tool}},
+                         {"tool_choice", "required"},
+                         {"parallel_tool_calls", false},
+                         {"max_tokens", 2 * kMaxTokens},
+                         {"temperature", temperature},
+                         {"seed", 7},
+                         {"stream", stream}};
+      const HttpResponse response = Post("/v1/chat/completions", body);
+      ASSERT_EQ(response.code, 200);
+      std::vector<std::string> parts = {response.body};
+      if (stream) parts = EventsOf(response.body);
+      std::string name, arguments, reason;
+      for (const std::string& part : parts) {
+        if (part == "[DONE]") break;
+        const Json choice = Json::parse(part)["choices"][0];
+        if (choice["finish_reason"].is_string()) reason = choice["finish_reason"];
+        const Json& message = choice[stream ? "delta" : "message"];
+        if (!message.contains("tool_calls")) continue;
+        for (const Json& call : message["tool_calls"]) {
+          name += call["function"].value("name", "");
+          arguments += call["function"].value("arguments", "");
+        }
+      }
+      EXPECT_EQ(reason, "tool_calls");
+      EXPECT_EQ(name, "f");
+      EXPECT_TRUE(FollowsSchema(arguments)) << arguments;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,263 @@
+// Structured output in bodies: how it is asked for, what becomes of it, what is refused and by what
+// name.
+#include "verifier/http/structured_fields.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/plain_chat.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "verifier/http/api_error.h"
+#include "verifier/http/api_request.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = GrammarSource::Kind;
+using ::testing::HasSubstr;
+
+constexpr TokenId kEndToken = 95;  // a line's end, which no text of these tests needs
+constexpr char kSchema[] = R"({"type":"object","properties":{"a":{"type":"integer"}}})";
+
+class StructuredFieldsTest : public ::testing::Test {
+ protected:
+  StructuredFieldsTest() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
+    model_ = {.name = "m",
+              .tokenizer = tokenizer_.get(),
+              .chat_template = testing::PlainChatTemplate(),
+              .answer_format = {.tools = ToolFormat::kHermes, .reasoning = ReasoningFormat::kQwen3},
+              .limits = {.vocab_size = testing::kAsciiTokens,
+                         .max_context = 64,
+                         .kv_tokens = 64,
+                         .max_draft_length = 8,
+                         .max_paths = 4,
+                         .max_draft_tokens = 24}};
+    SetEndTokens({kEndToken});
+  }
+
+  void SetEndTokens(const std::vector<TokenId>& ends) {
+    grammars_ = grammar::GrammarCache::Create(*tokenizer_, ends, testing::kAsciiTokens).value();
+    model_.grammars = grammars_.get();
+  }
+
+  Result<ApiRequest> Completion(const Json& fields) const {
+    Json body = {{"prompt", "abc"}};
+    body.update(fields);
+    return ParseCompletion(body.dump(), model_);
+  }
+  Result<ApiRequest> Chat(const Json& fields) const {
+    Json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}}};
+    body.update(fields);
+    return ParseChat(body.dump(), model_);
+  }
+  // What completions and chats with `fields` follow.
+  void ExpectSource(const Json& fields, const GrammarSource& source) const {
+    for (const Result<ApiRequest>& parsed : {Completion(fields), Chat(fields)}) {
+      ASSERT_TRUE(parsed.ok()) << fields << ": " << parsed.status().ToString();
+      const GenerationRequest& request = parsed->prompts.at(0);
+      EXPECT_EQ(request.sampling.grammar, source) << fields;
+      EXPECT_NE(request.grammar_masks, nullptr) << fields;
+    }
+  }
+  void ExpectRefused(const Json& fields, const std::string& param, const std::string& says) const {
+    for (const Result<ApiRequest>& parsed : {Completion(fields), Chat(fields)}) {
+      ASSERT_FALSE(parsed.ok()) << fields;
+      EXPECT_EQ(HttpCodeOf(parsed.status()), 400) << fields;
+      const Json error = Json::parse(ErrorJson(parsed.status()))["error"];
+      EXPECT_EQ(error["param"], param) << error;
+      EXPECT_THAT(error["message"].get<std::string>(), HasSubstr(says)) << fields;
+    }
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;
+  ApiModel model_;
+};
+
+Json Format(const Json& schema) {
+  return {{"response_format",
+           {{"type", "json_schema"},
+            {"json_schema", {{"name", "n"}, {"strict", true}, {"schema", schema}}}}}};
+}
+
+TEST_F(StructuredFieldsTest, EachFieldGivesItsSource) {
+  const Json schema = Json::parse(kSchema);
+  const GrammarSource object{.kind = Kind::kJsonObject};
+  const GrammarSource of_schema{.kind = Kind::kJsonSchema, .text = kSchema};
+  const GrammarSource regex{.kind = Kind::kRegex, .text = "a+"};
+  const GrammarSource choice{.kind = Kind::kChoice, .choices = {"yes", "no"}};
+  const GrammarSource gbnf{.kind = Kind::kGbnf, .text = "root ::= \"a\""};
+  const auto outputs = [](const char* name, const Json& value) {
+    return Json{{"structured_outputs", {{name, value}}}};
+  };
+  ExpectSource({{"response_format", {{"type", "json_object"}}}}, object);
+  ExpectSource(outputs("json_object", true), object);
+  ExpectSource(Format(schema), of_schema);
+  ExpectSource(outputs("json", schema), of_schema);
+  ExpectSource(outputs("json", kSchema), of_schema);
+  ExpectSource({{"guided_json", schema}}, of_schema);
+  ExpectSource({{"guided_json", kSchema}}, of_schema);
+  ExpectSource(outputs("regex", "a+"), regex);
+  ExpectSource({{"guided_regex", "a+"}}, regex);
+  ExpectSource(outputs("choice", {"yes", "no"}), choice);
+  ExpectSource({{"guided_choice", {"yes", "no"}}}, choice);
+  ExpectSource(outputs("grammar", gbnf.text), gbnf);
+  ExpectSource({{"guided_grammar", gbnf.text}}, gbnf);
+}
+
+// Members of an object come in the order in which the client wrote them.
+TEST_F(StructuredFieldsTest, SchemaKeepsItsOrder) {
+  const char* const text =
+      R"({"properties":{"z":{"const":1},"a":{"const":2}},"required":["z","a"]})";
+  ExpectSource(Format(Json::parse(text)), {.kind = Kind::kJsonSchema, .text = text});
+}
+
+TEST_F(StructuredFieldsTest, NeutralValuesAskForNothing) {
+  const Json bodies[] = {{{"response_format", {{"type", "text"}}}},
+                         {{"response_format", nullptr}},
+                         {{"structured_outputs", nullptr}},
+                         {{"structured_outputs", {{"json", nullptr}, {"json_object", false}}}},
+                         {{"guided_json", nullptr}, {"guided_choice", nullptr}}};
+  for (const Json& body : bodies) {
+    const auto parsed = Completion(body);
+    ASSERT_TRUE(parsed.ok()) << body << parsed.status().ToString();
+    EXPECT_FALSE(parsed->prompts[0].sampling.grammar.has_value()) << body;
+    EXPECT_EQ(parsed->prompts[0].grammar_masks, nullptr) << body;
+  }
+  const Json hints = {{"regex", "a"}, {"disable_any_whitespace", true}, {"disable_fallback", true}};
+  EXPECT_TRUE(Completion({{"structured_outputs", hints}}).ok()) << "they change nothing here";
+}
+
+TEST_F(StructuredFieldsTest, TwoSourcesAreRefused) {
+  const std::string says = " already says what to follow";
+  ExpectRefused({{"response_format", {{"type", "json_object"}}}, {"guided_regex", "a"}},
+                "guided_regex", "response_format" + says);
+  ExpectRefused({{"guided_regex", "a"}, {"guided_choice", {"a"}}}, "guided_choice",
+                "guided_regex" + says);
+  ExpectRefused({{"structured_outputs", {{"regex", "a"}, {"json_object", true}}}},
+                "structured_outputs.json_object", "structured_outputs.regex" + says);
+  ExpectRefused({{"structured_outputs", {{"regex", "a"}}}, {"guided_regex", "a"}}, "guided_regex",
+                "structured_outputs.regex" + says);
+}
+
+TEST_F(StructuredFieldsTest, WrongTypesAreRefusedByName) {
+  const auto format = [&](const Json& value, const std::string& param) {
+    ExpectRefused({{"response_format", value}}, param, "");
+  };
+  format("json_object", "response_format");
+  format({{"type", "xml"}}, "response_format.type");
+  format({{"type", nullptr}}, "response_format.type");
+  format({{"type", "text"}, {"json_schema", {{"schema", true}}}}, "response_format.json_schema");
+  format({{"type", "json_schema"}}, "response_format.json_schema");
+  format({{"type", "json_schema"}, {"json_schema", {{"name", "n"}}}},
+         "response_format.json_schema.schema");
+  format({{"type", "json_schema"}, {"json_schema", {{"schema", 1}}}},
+         "response_format.json_schema.schema");
+  format({{"type", "json_schema"}, {"json_schema", {{"schema", Json::object()}, {"x", 1}}}},
+         "response_format.json_schema.x");
+  ExpectRefused({{"guided_json", 1}}, "guided_json", "a JSON Schema, as an object or a string");
+  ExpectRefused({{"guided_regex", {"a"}}}, "guided_regex", "a string");
+  ExpectRefused({{"guided_choice", "a"}}, "guided_choice", "an array of strings");
+  ExpectRefused({{"guided_choice", {1}}}, "guided_choice", "1 is no string");
+  ExpectRefused({{"guided_grammar", true}}, "guided_grammar", "a string");
+  ExpectRefused({{"structured_outputs", "json"}}, "structured_outputs", "an object");
+  ExpectRefused({{"structured_outputs", {{"json_object", 1}}}}, "structured_outputs.json_object",
+                "");
+}
+
+TEST_F(StructuredFieldsTest, UnservedMembersAreRefusedByName) {
+  for (const char* member : {"whitespace_pattern", "structural_tag", "frobnicate"}) {
+    ExpectRefused({{"structured_outputs", {{"regex", "a"}, {member, "x"}}}},
+                  std::string("structured_outputs.") + member, "");
+  }
+  ExpectRefused({{"structured_outputs", {{"json", true}, {"disable_additional_properties", true}}}},
+                "structured_outputs.disable_additional_properties", "is not served");
+  ExpectRefused({{"guided_whitespace_pattern", " "}}, "guided_whitespace_pattern", "");
+  ExpectRefused({{"guided_decoding_backend", "x"}}, "guided_decoding_backend", "");
+}
+
+TEST_F(StructuredFieldsTest, SourcesThatDoNotCompileAreRefused) {
+  const Json odd = {{"type", "object"}, {"properties", {{"a", {{"multipleOf", 2}}}}}};
+  ExpectRefused(Format(odd), "response_format", "multipleOf");
+  ExpectRefused({{"guided_json", odd}}, "guided_json", "multipleOf");
+  ExpectRefused({{"guided_json", "{"}}, "guided_json", "");
+  ExpectRefused({{"structured_outputs", {{"regex", "(a"}}}}, "structured_outputs.regex", "");
+  ExpectRefused({{"guided_regex", "(?=a)"}}, "guided_regex", "");
+  ExpectRefused({{"guided_choice", Json::array()}}, "guided_choice", "no choice is given");
+  ExpectRefused({{"guided_grammar", "root ::= root \"a\""}}, "guided_grammar", "root");
+}
+
+TEST_F(StructuredFieldsTest, SourcesHaveLimits) {
+  const auto choices = [](int count) {
+    Json list = Json::array();
+    for (int i = 0; i < count; ++i) list.push_back("c" + std::to_string(i));
+    return Json{{"guided_choice", list}};
+  };
+  EXPECT_TRUE(Completion(choices(kMaxGrammarChoices)).ok());
+  ExpectRefused(choices(kMaxGrammarChoices + 1), "guided_choice", "at most 1024");
+  const auto annotated = [](size_t bytes) {
+    const Json empty = {{"type", "null"}, {"title", ""}};
+    Json schema = empty;
+    schema["title"] = std::string(bytes - empty.dump().size(), 't');
+    return Json{{"guided_json", schema}};
+  };
+  EXPECT_TRUE(Completion(annotated(kMaxGrammarBytes)).ok());
+  ExpectRefused(annotated(kMaxGrammarBytes + 1), "guided_json", "at most 262144");
+}
+
+TEST_F(StructuredFieldsTest, OutputsEndWithAnEndToken) {
+  ExpectRefused({{"guided_regex", "a"}, {"ignore_eos", true}}, "ignore_eos",
+                "an end of sequence ends a structured output");
+  EXPECT_TRUE(Completion({{"ignore_eos", true}}).ok());
+  SetEndTokens({});
+  ExpectRefused({{"guided_regex", "a"}}, "guided_regex", "no end-of-sequence token");
+}
+
+TEST_F(StructuredFieldsTest, ChoicesShareTheCompiledMasks) {
+  const auto parsed =
+      Completion({{"prompt", {"a", "b"}}, {"n", 3}, {"seed", 1}, {"guided_regex", "a+"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const auto& masks = parsed->prompts.at(0).grammar_masks;
+  EXPECT_EQ(parsed->prompts.at(1).grammar_masks, masks);
+  for (int choice = 0; choice < 3; ++choice) {
+    EXPECT_EQ(ChoiceOf(parsed->prompts[0], choice).grammar_masks, masks);
+  }
+  EXPECT_EQ(Chat({{"guided_regex", "a+"}})->prompts.at(0).grammar_masks, masks) << "from the cache";
+}
+
+// No marker of a call or of reasoning in its strings takes a structured output apart.
+TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
+  model_.chat_template = ChatTemplate::FromText("{{ messages[0].content }}<think>\n");
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  const AnswerReading plain = Chat({{"tools", {tool}}})->reading;
+  EXPECT_TRUE(plain.opens_reasoning);
+  EXPECT_EQ(plain.format.tools, ToolFormat::kHermes);
+  const AnswerReading reading = Chat({{"tools", {tool}}, {"guided_regex", "a+"}})->reading;
+  EXPECT_FALSE(reading.opens_reasoning);
+  EXPECT_EQ(reading.format.reasoning, ReasoningFormat::kNone);
+  EXPECT_EQ(reading.format.tools, ToolFormat::kNone);
+}
+
+TEST_F(StructuredFieldsTest, CallsAndOutputsExcludeEachOther) {
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  const Json named = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  for (const Json& choice : {Json("required"), named}) {
+    const auto both = Chat({{"tools", {tool}},
+                            {"tool_choice", choice},
+                            {"response_format", {{"type", "json_object"}}}});
+    EXPECT_EQ(both.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(Json::parse(ErrorJson(both.status()))["error"]["param"], "tool_choice");
+    const auto text =
+        Chat({{"tools", {tool}}, {"tool_choice", choice}, {"response_format", {{"type", "text"}}}});
+    EXPECT_TRUE(text.ok()) << text.status().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace outrider

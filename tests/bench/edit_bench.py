@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench_support import ROOT, Service, add_common_flags, command_line, progress, table, write_json
 
-RENAMES = ["line=text", "items=values", "index=pos", "size=count"]
+RENAMES = ["line=msg", "items=values", "key=pos", "number=count"]
 CELLS = {"greedy": ["--temperature", "0"],
          "block": ["--temperature", "1", "--rule", "block"],
          "multipath-block": ["--temperature", "1", "--rule", "multipath-block"]}

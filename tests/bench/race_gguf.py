@@ -16,21 +16,29 @@ NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_he
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 
 
+def stored(path: Path) -> Iterator[tuple[str, numpy.ndarray]]:
+    data = numpy.memmap(path, mode="r")
+    (length,) = struct.unpack("<Q", data[:8].tobytes())
+    for name, entry in json.loads(data[8:8 + length].tobytes()).items():
+        if not name.startswith(("model.", "lm_head.")):
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        raw = data[begin:end].tobytes()
+        if entry["dtype"] == "BF16":
+            values = (numpy.frombuffer(raw, "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
+        else:
+            types = {"F16": "<f2", "F32": "<f4", "I8": "i1"}
+            values = numpy.frombuffer(raw, types[entry["dtype"]]).astype(numpy.float32)
+        yield name, values.reshape(entry["shape"])
+
+
 def tensors(folder: Path) -> Iterator[tuple[str, numpy.ndarray]]:
-    """The model's, as float32; a drafter's acceptance head is in a file beside it."""
-    for path in sorted(folder.glob("*.safetensors")):
-        data = numpy.memmap(path, mode="r")
-        (length,) = struct.unpack("<Q", data[:8].tobytes())
-        for name, entry in json.loads(data[8:8 + length].tobytes()).items():
-            if not name.startswith(("model.", "lm_head.")):
-                continue
-            begin, end = (8 + length + offset for offset in entry["data_offsets"])
-            raw = data[begin:end].tobytes()
-            if entry["dtype"] == "BF16":
-                values = (numpy.frombuffer(raw, "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
-            else:
-                values = numpy.frombuffer(raw, {"F16": "<f2", "F32": "<f4"}[entry["dtype"]]).astype(numpy.float32)
-            yield name, values.reshape(entry["shape"])
+    """The model's, as float32; a drafter's acceptance head is in a file beside it. 8-bit weights of compressed-tensors
+    are multiplied by their rows' scales."""
+    held = {name: values for path in sorted(folder.glob("*.safetensors")) for name, values in stored(path)}
+    for name, values in held.items():
+        if not name.endswith(".weight_scale"):
+            yield name, values * held[f"{name}_scale"] if f"{name}_scale" in held else values
 
 
 def interleaved(weight: numpy.ndarray, heads: int) -> numpy.ndarray:
@@ -64,7 +72,8 @@ def add_tokenizer(writer: gguf.GGUFWriter, folder: Path, config: dict) -> None:
     writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge)
                              for merge in tokenizer["model"]["merges"]])
     writer.add_bos_token_id(config["bos_token_id"])
-    writer.add_eos_token_id(config["eos_token_id"])
+    ends = config["eos_token_id"]
+    writer.add_eos_token_id(ends[0] if isinstance(ends, list) else ends)  # texts are compared with ends ignored
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     writer.add_add_bos_token(settings.get("add_bos_token", False))
 

@@ -1,7 +1,6 @@
-// A text that repeats its prompt, through two processes: the drafts that the
-// text itself holds are made before a drafter is asked, and the text stays
-// plain decoding's. Which of them the controller finds worth their time is the
-// machine's; engine_test.cc has that with a clock of its own.
+// A text that repeats its prompt, through two processes: the drafts that the text itself holds are
+// made before a drafter is asked, and the text stays plain decoding's. Which of them the controller
+// finds worth their time is the machine's; engine_test.cc has that with a clock of its own.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,8 +23,7 @@ using testing::TestClient;
 
 std::vector<v1::GenerateRequest> GreedyEdits(size_t count) {
   std::vector<v1::GenerateRequest> requests;
-  std::ifstream in(std::string(OUTRIDER_SOURCE_DIR) +
-                   "/tests/bench/edit_prompts.jsonl");
+  std::ifstream in(std::string(OUTRIDER_SOURCE_DIR) + "/tests/bench/edit_prompts.jsonl");
   for (std::string line; requests.size() < count && std::getline(in, line);) {
     const nlohmann::json edit = nlohmann::json::parse(line);
     v1::GenerateRequest request;
@@ -39,32 +37,29 @@ std::vector<v1::GenerateRequest> GreedyEdits(size_t count) {
 
 TEST(Copying, DraftsComeFromTheTextItself) {
   TempDir dir;
-  ASSERT_TRUE(MakeCopyingCheckpoint(dir / "copying", SmallPair("target"),
-                                    {.renames = {{"line", "text"},
-                                                 {"items", "values"},
-                                                 {"index", "pos"},
-                                                 {"size", "count"}}})
-                  .ok());
-  const auto verifier = StartVerifier(
-      dir / "copying", dir / "verifier.log",
-      {"--policy", "fixed:suffix-strong-8,lookup-strong-8,lookup-8,draft-1x2"});
+  ASSERT_TRUE(
+      MakeCopyingCheckpoint(
+          dir / "copying", SmallPair("target"),
+          {.renames = {{"line", "msg"}, {"items", "values"}, {"key", "pos"}, {"number", "count"}}})
+          .ok());
+  const auto verifier =
+      StartVerifier(dir / "copying", dir / "verifier.log",
+                    {"--policy", "fixed:suffix-strong-8,lookup-strong-8,lookup-8,draft-1x2"});
   ASSERT_NE(verifier.port, 0);
-  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(),
-                                    dir / "drafter.log");
+  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
   TestClient client(verifier.address());
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
-  std::map<std::string, int> arms; // rounds, by proposer
+  std::map<std::string, int> arms;  // rounds, by proposer
   int rounds = 0, tokens = 0;
-  for (v1::GenerateRequest &request : GreedyEdits(7)) {
+  for (v1::GenerateRequest& request : GreedyEdits(7)) {
     const TestClient::Outcome drafted = client.Generate(request);
     request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
     const TestClient::Outcome plain = client.Generate(request);
     ASSERT_TRUE(drafted.status.ok() && plain.status.ok());
     EXPECT_EQ(drafted.tokens, plain.tokens) << request.text();
-    for (const v1::ArmRounds &arm : drafted.finished.speculation().arms()) {
-      arms[arm.arm().substr(0, arm.arm().find('-'))] +=
-          static_cast<int>(arm.rounds());
+    for (const v1::ArmRounds& arm : drafted.finished.speculation().arms()) {
+      arms[arm.arm().substr(0, arm.arm().find('-'))] += static_cast<int>(arm.rounds());
       rounds += static_cast<int>(arm.rounds());
     }
     tokens += static_cast<int>(drafted.tokens.size());
@@ -76,5 +71,5 @@ TEST(Copying, DraftsComeFromTheTextItself) {
   EXPECT_GT(tokens, 2 * rounds) << shares;
 }
 
-} // namespace
-} // namespace outrider
+}  // namespace
+}  // namespace outrider

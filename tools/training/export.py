@@ -168,8 +168,9 @@ def round_activations(_module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tenso
     return ((x / scale).round() * scale,)
 
 
-def load_folder(folder: Path) -> Llama:
-    """The model of an exported folder, with its weights as float32."""
+def load_folder(folder: Path, rounds_activations: bool = True) -> Llama:
+    """The model of an exported folder, with its weights as float32. Where the folder is W8A8, the
+    inputs of its 8-bit matrices are rounded as it says; or not, if not `rounds_activations`."""
     config = json.loads((folder / "config.json").read_text())
     model = Llama(
         Config(
@@ -189,7 +190,7 @@ def load_folder(folder: Path) -> Llama:
     with torch.no_grad():
         for name, view in hf_tensors(model).items():
             view.copy_(stored[name])
-    if "quantization_config" in config:
+    if rounds_activations and "quantization_config" in config:
         for block in model.blocks:
             for matrix in (block.attention.qkv, block.attention.out, block.gate_up, block.down):
                 matrix.register_forward_pre_hook(round_activations)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr ModelOptions kServed = {.kv_pages = 64, .max_batch_tokens = 512};
 const CopyingOptions kEdits = {
-    .renames = {{"line", "text"}, {"items", "values"}, {"index", "pos"}, {"size", "count"}}};
+    .renames = {{"line", "msg"}, {"items", "values"}, {"key", "pos"}, {"number", "count"}}};
 
 struct Edit {
   std::string prompt, expected;

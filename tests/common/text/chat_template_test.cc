@@ -62,7 +62,9 @@ TEST(ChatTemplate, PublishedFamiliesAreUnchanged) {
       ChatTemplate::Load(std::string(OUTRIDER_SOURCE_DIR) + "/models/default/target", "");
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(Rendered(*plain, kTalk),
-            "<|endoftext|>system: Be brief.\nuser: Hi\nassistant: Hello.\nuser: Bye\nassistant:");
+            "<|endoftext|><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+            "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
+            "<|im_start|>assistant\n");
 }
 
 // A question, a call and its result, as each family writes them.

@@ -30,11 +30,12 @@ TEST(DefaultTokenizer, AgreesWithItsVectors) {
   }
 }
 
-TEST(DefaultTokenizer, HasTheSizeOfTheModelAndOneToken4095ToEndWith) {
+TEST(DefaultTokenizer, HasTheSizeOfTheModelAndEndsATextOrATurn) {
   const auto tokenizer = LoadFrom("target");
   EXPECT_EQ(tokenizer->vocab_size(), 4096);
-  EXPECT_EQ(tokenizer->eos_tokens(), std::vector<TokenId>({4095}));
-  EXPECT_TRUE(tokenizer->IsSpecial(4095));
+  EXPECT_EQ(tokenizer->eos_tokens(), std::vector<TokenId>({4094, 4095}));
+  for (const TokenId id : {4093, 4094, 4095}) EXPECT_TRUE(tokenizer->IsSpecial(id)) << id;
+  EXPECT_FALSE(tokenizer->IsSpecial(4092));
 }
 
 TEST(DefaultTokenizer, IsTheSameForTargetAndDrafter) {

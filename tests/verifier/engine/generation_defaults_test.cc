@@ -71,12 +71,14 @@ TEST_F(GenerationDefaultsTest, OutOfRangeAreRefusedWithTheWayOut) {
   EXPECT_FALSE(Load("[]").ok());
 }
 
-TEST(GenerationDefaults, OfTheDefaultModelsChangeNothing) {
+TEST(GenerationDefaults, OfTheDefaultModelsAreATemperature) {
+  SamplingParams expected;
+  expected.temperature = 0.8f;
   for (const char* name : {"target", "drafter"}) {
     const auto defaults =
         LoadGenerationDefaults(std::string(OUTRIDER_SOURCE_DIR) + "/models/default/" + name);
     ASSERT_TRUE(defaults.ok());
-    EXPECT_EQ(defaults->sampling, SamplingParams());
+    EXPECT_EQ(defaults->sampling, expected);
     EXPECT_FALSE(defaults->max_tokens.has_value());
   }
 }

@@ -71,7 +71,7 @@ TEST_F(DraftGrammarTest, DraftsKeepToTheGrammar) {
     if (kind == DraftKind::kArgmax) open.sampling.temperature = 0;
     Push(open);
     const DraftTree draft = Assemble(NextParts());
-    EXPECT_GE(draft.size(), 6);
+    EXPECT_FALSE(draft.empty());
     ExpectOfTheGrammar(draft, open);
   }
 }

@@ -29,7 +29,7 @@ using testing::TestClient;
 using testing::VerifierProcess;
 
 constexpr char kPrompt[] = "Once upon a time, there was a little";
-constexpr int kMaxTokens = 120;
+constexpr int kMaxTokens = 200;
 // Every text of it fits into kMaxTokens, whatever the model.
 constexpr char kSchema[] = R"({"type": "object", "properties": {
     "name": {"enum": ["Lily", "Tom the cat"]},

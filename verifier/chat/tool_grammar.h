@@ -32,6 +32,6 @@ struct ToolGrammarOptions {
 // kInvalidArgument: no tool, no format, and for kPythonic parameters that are more than a list of
 // properties whose names are Python's. What of a schema is not supported Grammar::Compile says.
 Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
-                                           const ToolGrammarOptions& options);
+                                  const ToolGrammarOptions& options);
 
 }  // namespace outrider

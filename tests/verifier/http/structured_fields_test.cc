@@ -190,7 +190,7 @@ TEST_F(StructuredFieldsTest, SourcesThatDoNotCompileAreRefused) {
   ExpectRefused({{"structured_outputs", {{"regex", "(a"}}}}, "structured_outputs.regex", "");
   ExpectRefused({{"guided_regex", "(?=a)"}}, "guided_regex", "");
   ExpectRefused({{"guided_choice", Json::array()}}, "guided_choice", "no choice is given");
-  ExpectRefused({{"guided_grammar", "root ::= root \"a\""}}, "guided_grammar", "root");
+  ExpectRefused({{"guided_grammar", "root ::= root \"a\" | \"b\""}}, "guided_grammar", "root");
 }
 
 TEST_F(StructuredFieldsTest, SourcesHaveLimits) {

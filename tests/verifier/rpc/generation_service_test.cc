@@ -169,7 +169,7 @@ TEST_F(GenerationServiceTest, OnlyWorkersCompileGrammars) {
   request.mutable_sampling()->mutable_structured_output()->set_regex("z{9}");
   grpc::ClientContext context, odd_context, large_context;
   auto answer = Generate(request, context);
-  request.mutable_sampling()->mutable_structured_output()->set_regex("z{9");
+  request.mutable_sampling()->mutable_structured_output()->set_regex("(z");
   auto odd = Generate(request, odd_context);
   ASSERT_TRUE(AwaitWaiting(2));
   request.mutable_sampling()->mutable_structured_output()->set_regex(

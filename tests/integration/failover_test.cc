@@ -24,6 +24,8 @@ using testing::VerifierProcess;
 
 constexpr int kRequests = 32;
 constexpr uint32_t kTokens = 440;
+// A draft in every round that can have one: the adaptive policy drafts only where that is faster.
+const std::vector<std::string> kDrafting = {"--no-prefix-cache", "--policy", "fixed"};
 
 // 32 requests that note, chunk by chunk, whether it had a draft.
 class Load {
@@ -85,7 +87,7 @@ bool Await(Condition condition) {
 TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--no-prefix-cache"});
+      StartVerifier(SmallPair("target"), dir / "verifier.log", kDrafting);
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
@@ -117,7 +119,7 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
 TEST(Failover, StoppedDrafterCostsNoRequest) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--no-prefix-cache"});
+      StartVerifier(SmallPair("target"), dir / "verifier.log", kDrafting);
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");

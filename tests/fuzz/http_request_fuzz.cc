@@ -42,19 +42,20 @@ outrider::ChatTemplate VariablesTemplate() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   outrider::fuzz::Input in(data, size);
   const int kind = in.Byte();
-  outrider::ApiModel model{.name = "m",
-                           .tokenizer = &Tokens(),
-                           .chat_template = (kind >> 1) % 2 == 0 ? outrider::ChatTemplate::ChatMl()
-                                                                 : VariablesTemplate(),
-                           .answer_format = {.tools = outrider::ToolFormat::kHermes,
-                                             .reasoning = outrider::ReasoningFormat::kQwen3},
-                           .limits = {.vocab_size = kVocab,
-                                      .max_context = 256,
-                                      .kv_tokens = 256,
-                                      .max_draft_length = 8,
-                                      .max_paths = 4,
-                                      .max_draft_tokens = 24},
-                           .grammars = &Grammars()};
+  outrider::ApiModel model;
+  model.name = "m";
+  model.tokenizer = &Tokens();
+  model.chat_template =
+      (kind >> 1) % 2 == 0 ? outrider::ChatTemplate::ChatMl() : VariablesTemplate();
+  model.answer_format = {.tools = outrider::ToolFormat::kHermes,
+                         .reasoning = outrider::ReasoningFormat::kQwen3};
+  model.limits.vocab_size = kVocab;
+  model.limits.max_context = 256;
+  model.limits.kv_tokens = 256;
+  model.limits.max_draft_length = 8;
+  model.limits.max_paths = 4;
+  model.limits.max_draft_tokens = 24;
+  model.grammars = &Grammars();
   const bool chat = kind % 2 == 1;
   const auto parsed =
       chat ? outrider::ParseChat(in.Rest(), model) : outrider::ParseCompletion(in.Rest(), model);

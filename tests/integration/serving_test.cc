@@ -25,7 +25,7 @@ using testing::VerifierProcess;
 class Serving : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log");
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", {"--policy", "fixed"});
     ASSERT_NE(verifier_.port, 0);
     drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
@@ -120,7 +120,10 @@ TEST_F(Serving, BadRequestsNameTheFieldAndHarmNobody) {
     Case& c = cases.emplace_back(Case{field, Story(10)});
     change(c.request);
   };
-  add("text", [](auto& r) { r.set_text(""); });
+  add("text", [](auto& r) {
+    r.set_text("");
+    r.set_add_prefix(false);
+  });
   add("text", [](auto& r) {
     r.mutable_token_ids();
     r.clear_prompt();

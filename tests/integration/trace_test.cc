@@ -315,7 +315,7 @@ TEST_F(Traces, MalformedTraceparentBeginsATraceOfItsOwn) {
 }
 
 TEST_F(Traces, TheClientsFlagDecidesAndWithoutOneTheRatio) {
-  Start({"--trace-sample-ratio", "0"});
+  Start({"--trace-sample-ratio", "0", "--policy", "fixed"});
   StartTheDrafter();
   const std::string unsampled = Generate(Story(30), kUnsampled);
   Generate(Story(3), "");

@@ -175,7 +175,7 @@ std::vector<TokenId> TopTokens(const SamplingState& state, int allowed,
   std::vector<TokenId> top;
   while (top.size() < static_cast<size_t>(count)) {
     const TokenId best = RowArgmax(logits);
-    if (!top.empty() && logits[static_cast<size_t>(best)] == kNever) break;
+    if (!top.empty() && !(logits[static_cast<size_t>(best)] > kNever)) break;
     top.push_back(best);
     logits[static_cast<size_t>(best)] = kNever;
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -207,8 +208,8 @@ class LoadedTemplate : public ::testing::Test {
     return chat.ok() ? Rendered(*chat, kHi) : chat.status().ToString();
   }
 
-  const std::filesystem::path directory_ =
-      std::filesystem::temp_directory_path() / "outrider-chat-template-test";
+  const std::filesystem::path directory_ = std::filesystem::temp_directory_path() /
+                                           ("outrider-chat-template-" + std::to_string(getpid()));
 };
 
 TEST_F(LoadedTemplate, IsTheCheckpointsOwn) {

@@ -59,7 +59,8 @@ class ApiAnswerTest : public ::testing::Test {
 };
 
 const Json kSpeculation = Json::parse(R"({"rounds": 1, "drafted_rounds": 1, "drafted": 4,
-    "accepted": 1, "accepted_per_position": [1, 0, 0, 0], "drafter": "d",
+    "accepted": 1, "accepted_per_position": [1, 0, 0, 0],
+    "forced": 0, "drafter": "d",
     "arms": {"draft-1x4": 1}, "arm_switches": 0, "seed": 9})");
 const Json kUsage = Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
     "prompt_tokens_details": {"cached_tokens": 2},

@@ -87,7 +87,7 @@ std::vector<Source> Sources() {
       {"schema",
        true,
        {{"response_format", format}},
-       [](auto& output) { output.set_json_schema(kSchema); },
+       [](auto& output) { output.set_json_schema(Json::parse(kSchema).dump()); },
        FollowsSchema},
       {"regex",
        true,
@@ -121,8 +121,9 @@ struct Text {
 class Structured : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log",
-                              {"--http", "127.0.0.1:0", "--tool-parser", "hermes"});
+    verifier_ =
+        StartVerifier(SmallPair("target"), dir_ / "verifier.log",
+                      {"--http", "127.0.0.1:0", "--tool-parser", "hermes", "--policy", "fixed"});
     ASSERT_NE(verifier_.port, 0);
     const std::string line = verifier_.process->AwaitLine("http_port=");
     port_ = std::stoi(line.substr(line.find("http_port=") + 10));

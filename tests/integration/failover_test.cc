@@ -15,7 +15,7 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
+using testing::SourcePath;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -87,10 +87,11 @@ bool Await(Condition condition) {
 TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(DefaultModel("target"), dir / "verifier.log", kDrafting);
+      StartVerifier(SourcePath("models/default/target"), dir / "verifier.log", kDrafting);
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
-  auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  auto drafter =
+      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
   Load load(&client);
@@ -102,7 +103,8 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
 
   const int drafted = load.drafted();
   const auto restarted = std::chrono::steady_clock::now();
-  drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter2.log");
+  drafter =
+      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter2.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
   EXPECT_EQ(load.finished() + load.failed(), 0) << "the load was too short to see the return";
   EXPECT_TRUE(Await([&] { return load.drafted() > drafted || load.finished() == kRequests; }));
@@ -119,10 +121,11 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
 TEST(Failover, StoppedDrafterCostsNoRequest) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(DefaultModel("target"), dir / "verifier.log", kDrafting);
+      StartVerifier(SourcePath("models/default/target"), dir / "verifier.log", kDrafting);
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
-  auto drafter = StartDrafter(DefaultModel("drafter"), verifier.address(), dir / "drafter.log");
+  auto drafter =
+      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
   Load load(&client);
@@ -137,8 +140,8 @@ TEST(Failover, StoppedDrafterCostsNoRequest) {
 
 TEST(Failover, ServesWithoutAnyDrafter) {
   TempDir dir;
-  const VerifierProcess verifier =
-      StartVerifier(DefaultModel("target"), dir / "verifier.log", {"--no-prefix-cache"});
+  const VerifierProcess verifier = StartVerifier(SourcePath("models/default/target"),
+                                                 dir / "verifier.log", {"--no-prefix-cache"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   v1::GenerateRequest request;

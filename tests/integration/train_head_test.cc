@@ -16,11 +16,11 @@
 namespace outrider {
 namespace {
 
-using testing::DefaultModel;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Process;
 using testing::ProgramPath;
+using testing::SourcePath;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -35,7 +35,7 @@ std::string Read(const std::string& path) {
 class TrainHead : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(DefaultModel("target"), dir_ / "verifier.log");
+    verifier_ = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log");
     ASSERT_NE(verifier_.port, 0);
     client_ = std::make_unique<TestClient>(verifier_.address());
   }
@@ -43,15 +43,21 @@ class TrainHead : public ::testing::Test {
   void StartCollecting(const std::vector<std::string>& flags = {}) {
     std::vector<std::string> all = {"--collect-head-data", dir_ / "data"};
     all.insert(all.end(), flags.begin(), flags.end());
-    drafter_ =
-        StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "drafter.log", all);
+    drafter_ = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(),
+                            dir_ / "drafter.log", all);
     ASSERT_NE(drafter_->AwaitLine(" attached "), "") << drafter_->Log();
   }
 
   std::unique_ptr<Process> Train(const std::string& head, const std::vector<std::string>& flags) {
-    std::vector<std::string> argv = {
-        ProgramPath("outrider"), "train-head", "--data",    dir_ / "data", "--drafter",
-        DefaultModel("drafter"), "--out",      dir_ / head, "--json"};
+    std::vector<std::string> argv = {ProgramPath("outrider"),
+                                     "train-head",
+                                     "--data",
+                                     dir_ / "data",
+                                     "--drafter",
+                                     SourcePath("models/default/drafter"),
+                                     "--out",
+                                     dir_ / head,
+                                     "--json"};
     argv.insert(argv.end(), flags.begin(), flags.end());
     return Process::Start(argv, dir_ / (head + ".log"));
   }
@@ -88,8 +94,8 @@ TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
 
   // A drafter without the flag, with the head.
   drafter_.reset();
-  drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "again.log",
-                          {"--acceptance-head", dir_ / "head"});
+  drafter_ = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(),
+                          dir_ / "again.log", {"--acceptance-head", dir_ / "head"});
   ASSERT_NE(drafter_->AwaitLine(" attached "), "") << drafter_->Log();
   EXPECT_THAT(drafter_->Log(), HasSubstr("acceptance head loaded"));
   EXPECT_TRUE(client_->Status().drafters(0).acceptance_head());
@@ -165,14 +171,15 @@ TEST_F(TrainHead, SaysWhatIsMissing) {
   EXPECT_THAT(error(Collecting("1000")), HasSubstr("--collect-head-data"));  // no file
   std::ofstream(dir_ / "data").close();
   EXPECT_THAT(error(Collecting("1000")), HasSubstr("no drafter is attached"));
-  drafter_ = StartDrafter(DefaultModel("drafter"), verifier_.address(), dir_ / "plain.log");
+  drafter_ =
+      StartDrafter(SourcePath("models/default/drafter"), verifier_.address(), dir_ / "plain.log");
   ASSERT_NE(drafter_->AwaitLine(" attached "), "") << drafter_->Log();
   EXPECT_THAT(error(Collecting("1000")), HasSubstr("does not grow"));
   EXPECT_THAT(error({}), HasSubstr("no example has come yet"));
   std::ofstream(dir_ / "data") << "something else";
   EXPECT_THAT(error({}), HasSubstr("no file of head data"));
   // Neither does a drafter write into such a file.
-  const auto refused = StartDrafter(DefaultModel("drafter"), verifier_.address(),
+  const auto refused = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(),
                                     dir_ / "refused.log", {"--collect-head-data", dir_ / "data"});
   EXPECT_EQ(refused->Wait(), 1);
   EXPECT_THAT(refused->Log(), HasSubstr("no file of head data"));

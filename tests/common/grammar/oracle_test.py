@@ -4,6 +4,7 @@ beside functions written for them, schemas beside jsonschema. All texts are seed
     oracle_test.py SOURCE_DIR BIN_DIR
 """
 
+import datetime
 import itertools
 import json
 import random
@@ -15,6 +16,7 @@ from schemas import INSTANCES, SCHEMAS
 
 RANDOM_REGEXES = 150
 WALKS = 40
+DATE_TIME = re.compile(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 def ask(program, requests):
@@ -152,6 +154,17 @@ def is_strict_json(text):
         sys.exit(f"not JSON: {text!r}")
 
 
+def is_date_time(value):
+    """RFC 3339, section 5.6. The validator's own check needs a package that Debian 12 lacks."""
+    if not isinstance(value, str):
+        return True
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return DATE_TIME.fullmatch(value) is not None
+
+
 def check_schemas(program):
     try:
         import jsonschema
@@ -159,8 +172,7 @@ def check_schemas(program):
         print("SKIPPED: schemas are not compared, python3-jsonschema is not installed")
         return
     formats = jsonschema.FormatChecker()
-    if "date-time" not in formats.checkers:
-        print("SKIPPED: date-time is not compared, python3-rfc3339-validator is not installed")
+    formats.checks("date-time")(is_date_time)
     requests = []
     for schema in SCHEMAS:
         texts = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in INSTANCES]

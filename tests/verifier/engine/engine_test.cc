@@ -13,6 +13,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
@@ -22,34 +23,9 @@ namespace {
 
 using testing::FakeClock;
 using testing::PuppetDraftSource;
+using testing::RecordingSink;
 
 constexpr int kVocab = 26;
-
-class RecordingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    text += chunk.text;
-    chunks.push_back(std::move(chunk));
-  }
-  void Finish(const Summary& s) override {
-    ASSERT_FALSE(ended);
-    ended = true;
-    summary = s;
-  }
-  void Fail(const Status& s) override {
-    ASSERT_FALSE(ended);
-    ended = true;
-    status = s;
-  }
-
-  std::vector<Chunk> chunks;
-  std::vector<TokenId> tokens;
-  std::string text;
-  bool ended = false;
-  Summary summary;
-  Status status;
-};
 
 class EngineTest : public ::testing::Test {
  protected:

@@ -10,6 +10,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
 #include "verifier/engine/engine.h"
@@ -17,29 +18,9 @@
 namespace outrider {
 namespace {
 
+using testing::RecordingSink;
+
 constexpr TokenId kEnd = 25;  // "z"
-
-class RecordingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    text += chunk.text;
-    chunks.push_back(std::move(chunk));
-  }
-  void Finish(const Summary& s) override {
-    ended = true;
-    summary = s;
-  }
-  void Fail(const Status& s) override {
-    ended = true;
-    status = s;
-  }
-
-  std::vector<Chunk> chunks;
-  std::string text;
-  bool ended = false;
-  Summary summary;
-  Status status;
-};
 
 class StructuredOutputTest : public ::testing::Test {
  protected:

@@ -113,14 +113,12 @@ void DraftExchange::PlanNext(Session& session) {
 }
 
 bool DraftExchange::DraftForced(Session& session) {
-  session.has_forced_draft = false;
   if (session.text_grammar == nullptr || !session.request.speculation.enabled) return false;
   const int most =
       std::min({DraftRoom(session), session.remaining() - 1, parts_.max_forced_tokens});
   const std::vector<TokenId> forced = session.text_grammar->Forced(most, *parts_.mask_scratch);
   if (forced.empty()) return false;
-  session.has_forced_draft = true;
-  session.drafting.UseOwnDraft(ToDraft(forced, session.speculation.kind));
+  session.drafting.UseOwnDraft(ToDraft(forced, session.speculation.kind), /*is_forced=*/true);
   return true;
 }
 

@@ -80,7 +80,7 @@ class DraftExchange final : public DraftConsumer {
   DraftShape NextShape(const Session& session) const;
   NextRound ChooseRound(Session& session);
   // Where the session's grammar leaves one token to come next, these are the round's draft, and
-  // nobody is asked for one. Whether it does.
+  // no drafter is asked for one. Whether it does.
   bool DraftForced(Session& session);
   // The part of a draft of the verifier's own that the session's grammar may go on with.
   DraftTree Readable(const Session& session, DraftTree draft);

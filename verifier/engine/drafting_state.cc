@@ -7,9 +7,10 @@
 
 namespace outrider {
 
-void DraftingState::UseOwnDraft(DraftTree draft) {
+void DraftingState::UseOwnDraft(DraftTree draft, bool is_forced) {
   draft_ = std::move(draft);
   is_local_ = !draft_.empty();
+  is_forced_ = is_forced;
   if (state_ == State::kAwaiting) state_ = State::kIdle;
 }
 
@@ -105,6 +106,7 @@ void DraftingState::EndRound(int node, std::span<const TokenId> emitted, std::st
   draft_ = {};
   partial_ = {};
   is_local_ = false;
+  is_forced_ = false;
   was_asked_ = false;
   is_unawaited_ = false;
   if (state_ == State::kArrived) state_ = State::kIdle;

@@ -56,6 +56,8 @@ class DraftingState {
   const DraftTree& draft() const { return draft_; }
   // The draft is the verifier's own.
   bool is_local() const { return is_local_; }
+  // It is what the request's grammar leaves no choice about.
+  bool is_forced() const { return is_forced_; }
   // The last plan that a drafter got, and when.
   const DraftPlan& plan() const { return plan_; }
   Time plan_sent() const { return plan_sent_; }
@@ -67,7 +69,7 @@ class DraftingState {
 
   // The round under way is decided without a drafter: on a draft of the verifier's own, or, if
   // `draft` is empty, as a plain round.
-  void UseOwnDraft(DraftTree draft);
+  void UseOwnDraft(DraftTree draft, bool is_forced = false);
   // What a drafter that holds the sequence has to be told with its next plan. REQUIRES:
   // is_attached().
   SessionVerdict Decision(uint64_t session, const DraftPlan& plan) const;
@@ -136,6 +138,7 @@ class DraftingState {
   DraftTree partial_;  // kAwaiting: what has come of the draft
   DraftTree draft_;
   bool is_local_ = false;
+  bool is_forced_ = false;
   Untold untold_;
   int missed_ = 0;  // drafts in a row that were not whole in time
   uint32_t rest_until_ = 0;

@@ -422,7 +422,7 @@ std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
   }
   // What a stop cut off was never output: it does not count as accepted.
   const int accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
-  if (session.has_forced_draft) {
+  if (session.drafting.is_forced()) {
     chunk.forced = accepted;
   } else {
     chunk.accepted = accepted;
@@ -439,7 +439,7 @@ void Engine::Advance(Session& session, const RoundResult& round, int pending) {
   }
   std::vector<TokenId> emitted = drafting.draft().Path(verdict.node);
   emitted.push_back(verdict.next);
-  const int depth = session.has_forced_draft ? 0 : drafting.draft().max_depth();
+  const int depth = drafting.is_forced() ? 0 : drafting.draft().max_depth();
   std::optional<FinishReason> end;
   std::optional<Chunk> emitted_chunk = Emit(session, verdict, emitted, round.logits, &end);
   if (!emitted_chunk.has_value()) return EndRuledOut(session);

@@ -44,7 +44,6 @@ struct Session {
   std::vector<TokenLogprobs> prompt_logprobs;  // of tokens[1], .., while the prompt is computed
 
   DraftingState drafting;
-  bool has_forced_draft = false;            // the round's draft is what the grammar forces
   std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says
   Time round_begun;                         // when the round under way was chosen
 

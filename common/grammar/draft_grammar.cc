@@ -31,6 +31,7 @@ bool DraftGrammar::Advance(TokenId token, MaskScratch& scratch) {
     return false;
   }
   text_ = std::move(next);
+  text_mask_.clear();
   nodes_.clear();
   return true;
 }
@@ -58,6 +59,10 @@ Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch
 
 Result<int> DraftGrammar::Fill(const DraftTree& draft, int node, MaskScratch& scratch,
                                std::span<MaskWord> mask) {
+  if (node == DraftTree::kRoot && !text_mask_.empty()) {
+    std::copy(text_mask_.begin(), text_mask_.end(), mask.begin());
+    return text_count_;
+  }
   const std::optional<GrammarState>& state = StateAt(draft, node, scratch);
   if (state.has_value()) return FillAt(*state, scratch, mask);
   std::fill(mask.begin(), mask.end(), ~MaskWord{0});
@@ -70,7 +75,12 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   std::optional<GrammarState> state = text_;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
     const Result<int> count = FillAt(*state, scratch, mask);
-    if (!count.ok() || *count != 1) break;
+    if (!count.ok()) break;
+    if (forced.empty()) {  // the round is decided by it too
+      text_mask_ = mask;
+      text_count_ = *count;
+    }
+    if (*count != 1) break;
     forced.push_back(FirstToken(mask));
     state = After(*state, forced.back(), scratch);
   }

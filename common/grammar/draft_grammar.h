@@ -56,6 +56,9 @@ class DraftGrammar {
   std::shared_ptr<GrammarMasks> masks_;
   std::vector<MaskWord> allowed_;
   std::optional<GrammarState> text_;  // no value: the text has ended
+  // What may follow the text, once asked for; empty: not yet.
+  std::vector<MaskWord> text_mask_;
+  int text_count_ = 0;  // of them
   // By node of the draft, the root's first, as far as they were asked for; nodes that no text leads
   // to have none.
   std::vector<std::optional<GrammarState>> nodes_;

@@ -88,15 +88,16 @@ Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
   OUTRIDER_CHECK(mask.size() == tokens_->mask_words() && &state.grammar() == grammar_.get());
   const Automaton& automaton = grammar_->automaton();
   const int64_t begin = scratch.stepper.steps();
-  const Status too_ambiguous =
-      ResourceExhausted("the grammar is too ambiguous: a text can be read in more than " +
-                        std::to_string(kMaxItems) + " ways");
-  if (state.is_overflowed()) return too_ambiguous;
+  const auto too_ambiguous = [] {
+    return ResourceExhausted("the grammar is too ambiguous: a text can be read in more than " +
+                             std::to_string(kMaxItems) + " ways");
+  };
+  if (state.is_overflowed()) return too_ambiguous();
   std::fill(mask.begin(), mask.end(), MaskWord{0});
   scratch.stepper.ClearOverflow();
   for (const Item& item : state.items()) {
     const std::shared_ptr<const NodeMask> node = NodeMaskOf(item, scratch);
-    if (node->overflowed) return too_ambiguous;
+    if (node->overflowed) return too_ambiguous();
     for (size_t i = 0; i < node->bits.size(); ++i) mask[i] |= node->bits[i];
     for (const TokenId id : node->ids) SetBit(mask, id);
     if (item.frame != nullptr && !node->rests.empty()) {
@@ -104,7 +105,7 @@ Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
     }
     OUTRIDER_TRY(CheckSteps(scratch.stepper.steps() - begin));
   }
-  if (scratch.stepper.overflowed()) return too_ambiguous;
+  if (scratch.stepper.overflowed()) return too_ambiguous();
   if (state.is_accepting()) {
     for (const TokenId id : tokens_->end_tokens()) SetBit(mask, id);
   }

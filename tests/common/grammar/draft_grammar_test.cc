@@ -90,7 +90,7 @@ TEST_F(DraftGrammarTest, TheTextGoesOnAndTheNextDraftBeginsThere) {
 TEST_F(DraftGrammarTest, ForcedAreTokensThatNothingElseCompetesWith) {
   EXPECT_THAT(Follow("bc").Forced(9, scratch_), ElementsAre(kB, kC, kEnd));
   EXPECT_THAT(Follow("bc").Forced(2, scratch_), ElementsAre(kB, kC));
-  // "b" may go on, so that nothing is forced behind it.
+  // "b" may go on, so that nothing is forced after it.
   EXPECT_THAT(Follow("bc?").Forced(9, scratch_), ElementsAre(kB));
   // "ab" is two tokens or one: the model's to choose.
   EXPECT_THAT(Follow("ab").Forced(9, scratch_), IsEmpty());

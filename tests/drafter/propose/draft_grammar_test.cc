@@ -43,7 +43,7 @@ class DraftGrammarTest : public LoopTest {
     return parts;
   }
 
-  // Each path of the draft goes on with a text of the grammar, behind `output`.
+  // Each path of the draft goes on with a text of the grammar, after the output so far.
   void ExpectOfTheGrammar(const DraftTree& draft, const SessionOpening& open) {
     grammar::MaskScratch scratch;
     grammar::DraftGrammar text(grammars_.Get(*open.sampling.grammar).value(), {});
@@ -85,7 +85,7 @@ TEST_F(DraftGrammarTest, DraftsGoOnFromRoundToRound) {
     const DraftTree draft = Assemble(NextParts());
     ASSERT_FALSE(draft.empty());
     ExpectOfTheGrammar(draft, open);
-    // The first token stands; another one than the draft's may follow where there is one.
+    // The first token is accepted; another one than the draft's may follow where there is one.
     const TokenId first = draft.token(1);
     if (first == 25) return;  // the text is complete
     const TokenId next = first == 3 ? 3 : first == 1 ? 2 : 1;

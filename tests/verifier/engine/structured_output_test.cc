@@ -77,7 +77,7 @@ TEST_F(StructuredOutputTest, ForcedTokensComeOfOneForwardPass) {
   EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
   EXPECT_EQ(sink->summary.rounds, 1);
   EXPECT_EQ(sink->summary.forced_tokens, 7);  // the end too
-  // They are nobody's draft.
+  // No drafter drafted them.
   EXPECT_EQ(sink->summary.drafted_tokens, 0);
   EXPECT_EQ(sink->summary.drafted_rounds, 0);
   EXPECT_EQ(metrics_.forced_tokens_total.value(), 7);

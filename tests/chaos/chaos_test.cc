@@ -89,11 +89,14 @@ class Chaos : public ::testing::Test {
     request.mutable_sampling()->set_temperature(0);
     request.mutable_stop()->set_max_tokens(64);
     request.mutable_stop()->set_ignore_eos(true);
-    for (int i = 0; i < 4; ++i) {
+    // A drafter that was late rests, and a busy machine makes it late again.
+    const Time until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (std::chrono::steady_clock::now() < until) {
       const TestClient::Outcome outcome = client_->Generate(request);
-      EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-      EXPECT_GT(outcome.finished.speculation().accepted_tokens(), 0u);
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+      if (outcome.finished.speculation().accepted_tokens() > 0) return;
     }
+    ADD_FAILURE() << "no draft was accepted in a minute";
   }
 
   const double seconds_ = FromEnvironment("OUTRIDER_CHAOS_SECONDS", 20);

@@ -165,6 +165,10 @@ def is_date_time(value):
     return DATE_TIME.fullmatch(value) is not None
 
 
+def is_time(value):
+    return not isinstance(value, str) or is_date_time("2000-01-01T" + value)
+
+
 def check_schemas(program):
     try:
         import jsonschema
@@ -173,6 +177,7 @@ def check_schemas(program):
         return
     formats = jsonschema.FormatChecker()
     formats.checks("date-time")(is_date_time)
+    formats.checks("time")(is_time)
     requests = []
     for schema in SCHEMAS:
         texts = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in INSTANCES]

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "client/number_text.h"
+
 namespace outrider {
 namespace {
 
@@ -12,15 +14,9 @@ void AddRow(std::string* table, const std::string& name, const std::string& valu
   *table += line;
 }
 
-std::string Number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
-std::string Row(const Percentiles& p) {
-  return Number(p.mean, 1) + " / " + Number(p.p50, 1) + " / " + Number(p.p95, 1) + " / " +
-         Number(p.p99, 1);
+std::string PercentilesText(const Percentiles& p) {
+  return NumberText(p.mean, 1) + " / " + NumberText(p.p50, 1) + " / " + NumberText(p.p95, 1) +
+         " / " + NumberText(p.p99, 1);
 }
 
 nlohmann::ordered_json Json(const Percentiles& p) {
@@ -42,24 +38,24 @@ std::string BenchTable(const BenchReport& report) {
   }
   if (report.requests_refused > 0) {
     AddRow(&table, "  of these refused", std::to_string(report.requests_refused));
-    AddRow(&table, "  ms to it mean/p50/p95/p99", Row(report.refusal_ms));
+    AddRow(&table, "  ms to it mean/p50/p95/p99", PercentilesText(report.refusal_ms));
   }
-  AddRow(&table, "requests started per second", Number(report.started_per_second, 1));
-  AddRow(&table, "seconds", Number(report.seconds, 2));
+  AddRow(&table, "requests started per second", NumberText(report.started_per_second, 1));
+  AddRow(&table, "seconds", NumberText(report.seconds, 2));
   AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
-  AddRow(&table, "tokens per second", Number(report.tokens_per_second, 1));
-  AddRow(&table, "TTFT ms mean/p50/p95/p99", Row(report.ttft_ms));
-  AddRow(&table, "ITL ms mean/p50/p95/p99", Row(report.itl_ms));
+  AddRow(&table, "tokens per second", NumberText(report.tokens_per_second, 1));
+  AddRow(&table, "TTFT ms mean/p50/p95/p99", PercentilesText(report.ttft_ms));
+  AddRow(&table, "ITL ms mean/p50/p95/p99", PercentilesText(report.itl_ms));
   AddRow(&table, "rounds", std::to_string(report.rounds));
   AddRow(&table, "tokens drafted, accepted",
          std::to_string(report.drafted_tokens) + ", " + std::to_string(report.accepted_tokens));
-  AddRow(&table, "accepted per drafted round", Number(report.accepted_per_round, 3));
+  AddRow(&table, "accepted per drafted round", NumberText(report.accepted_per_round, 3));
   for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
-    AddRow(&table, "  " + domain, Number(accepted, 3));
+    AddRow(&table, "  " + domain, NumberText(accepted, 3));
   }
   for (const auto& [proposer, rounds] : report.rounds_by_proposer) {
     const double share = static_cast<double>(rounds) / static_cast<double>(report.rounds);
-    AddRow(&table, "rounds by " + proposer, Number(100 * share, 1) + " %");
+    AddRow(&table, "rounds by " + proposer, NumberText(100 * share, 1) + " %");
   }
   return table;
 }

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 
+#include "client/number_text.h"
 #include "client/plan.h"
 
 namespace outrider {
@@ -14,15 +14,9 @@ namespace {
 // JSON has no infinity: null is "always".
 nlohmann::json Bound(double ms) { return std::isinf(ms) ? nlohmann::json() : nlohmann::json(ms); }
 
-std::string Number(double value, int digits = 1) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
-
 std::string Words(double ms) {
   if (ms < 0) return "never";
-  return std::isinf(ms) ? "at any round trip" : "up to " + Number(ms) + " ms";
+  return std::isinf(ms) ? "at any round trip" : "up to " + NumberText(ms, 1) + " ms";
 }
 
 void PrintJson(const PlanReport& report, std::ostream& out) {
@@ -69,21 +63,21 @@ void PrintTable(const PlanReport& report, const PlanOptions& options, std::ostre
   for (const PlannedLayout& l : report.layouts) {
     out << std::left << std::setw(10) << l.name << std::right;
     cell(std::to_string(l.draft_length), 7);
-    cell(Number(l.tokens_per_round, 2), 10);
-    cell(Number(l.one_request), 12);
-    cell(Number(l.full_batch), 14);
-    cell(Number(l.clients, 0), 8);
+    cell(NumberText(l.tokens_per_round, 2), 10);
+    cell(NumberText(l.one_request, 1), 12);
+    cell(NumberText(l.full_batch, 1), 14);
+    cell(NumberText(l.clients, 0), 8);
     cell(std::to_string(l.drafters), 9);
-    cell(Number(l.mbit_to_verifier, 2), 10);
-    cell(Number(l.mbit_to_drafters, 2), 7);
-    if (priced) cell(Number(l.per_million, 3), 12);
+    cell(NumberText(l.mbit_to_verifier, 2), 10);
+    cell(NumberText(l.mbit_to_drafters, 2), 7);
+    if (priced) cell(NumberText(l.per_million, 3), 12);
     out << "\n";
   }
   out << "\nmost for one request: " << report.fastest << "\nmost for all: " << report.largest
       << "\n";
   if (priced) out << "cheapest: " << report.cheapest << "\n";
   out << "a saturated verifier that does not draft itself has time for "
-      << Number(report.capacity_ratio, 2) << " times the clients\n";
+      << NumberText(report.capacity_ratio, 2) << " times the clients\n";
   for (const BreakEven& b : report.break_even) {
     out << b.layout << " beats " << b.against << ": one request " << Words(b.one_request_ms)
         << ", all " << Words(b.full_batch_ms) << "\n";

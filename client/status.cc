@@ -6,18 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "client/number_text.h"
 #include "client/verifier_client.h"
 
 namespace outrider {
 namespace {
 
 using Row = std::vector<std::string>;
-
-std::string Number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 // Columns as wide as their widest cell; the first row is the head.
 std::string Table(const std::vector<Row>& rows) {
@@ -42,14 +37,14 @@ std::string Proposers(const v1::GetStatusResponse& status) {
   for (const v1::ProposerShare& p : status.proposers()) {
     text += (text.empty() ? "" : ", ") +
             (p.proposer() == "none" ? "nobody (plain decoding)" : p.proposer()) + " " +
-            Number(100 * p.share(), p.share() < 0.1 ? 1 : 0) + " %";
+            NumberText(100 * p.share(), p.share() < 0.1 ? 1 : 0) + " %";
   }
   return text.empty() ? "no rounds yet" : text + " of the last rounds";
 }
 
 std::string Tables(const v1::GetStatusResponse& status) {
   std::string text = "model " + status.model() + ", version " + status.version() + ", up " +
-                     Number(status.uptime_seconds(), 0) + " s" +
+                     NumberText(status.uptime_seconds(), 0) + " s" +
                      (status.draining() ? ", draining" : "") + "\n";
   text += "sessions: " + std::to_string(status.sessions_running()) + " running, " +
           std::to_string(status.sessions_waiting()) +
@@ -64,9 +59,10 @@ std::string Tables(const v1::GetStatusResponse& status) {
     for (const v1::DrafterStatus& d : status.drafters()) {
       rows.push_back({d.name(), d.model(),
                       std::to_string(d.sessions()) + "/" + std::to_string(d.max_sessions()),
-                      Number(d.connected_seconds(), 0) + " s", std::to_string(d.drafted_tokens()),
-                      std::to_string(d.accepted_tokens()), Number(d.round_trip_ms(), 1) + " ms",
-                      Number(d.drafting_ms(), 1) + " ms"});
+                      NumberText(d.connected_seconds(), 0) + " s",
+                      std::to_string(d.drafted_tokens()), std::to_string(d.accepted_tokens()),
+                      NumberText(d.round_trip_ms(), 1) + " ms",
+                      NumberText(d.drafting_ms(), 1) + " ms"});
     }
     text += Table(rows);
   }

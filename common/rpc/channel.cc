@@ -4,11 +4,11 @@
 
 #include <string>
 
+#include "common/rpc/keepalive.h"
+
 namespace outrider {
 namespace {
 
-constexpr int kKeepaliveTimeMs = 20000;
-constexpr int kKeepaliveTimeoutMs = 10000;
 constexpr int kInitialBackoffMs = 100;
 // What gRPC calls the minimum between two attempts is how long one may take: several round trips of
 // a handshake, on a busy machine. Refused connections fail at once all the same.

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "common/rpc/keepalive.h"
 #include "common/rpc/server_credentials.h"
 #include "grpc/health/v1/health.pb.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 // A client that pings more often than this is told to stop (ENHANCE_YOUR_CALM).
 constexpr int kMinPingIntervalMs = 5000;
-constexpr int kKeepaliveTimeMs = 20000;
-constexpr int kKeepaliveTimeoutMs = 10000;
 // From accept to the end of the TLS handshake and the client's HTTP/2 settings: a connection that
 // sends nothing must not take a file for longer.
 constexpr int kHandshakeTimeoutMs = 10000;

@@ -3,15 +3,6 @@
 #include "verifier/chat/markers.h"
 
 namespace outrider {
-namespace {
-
-bool IsNameByte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '-' || c == '.';
-}
-
-}  // namespace
-
 CallParser::Byte MistralCalls::NoCall() {
   state_ = State::kText;
   return Byte::kContent;

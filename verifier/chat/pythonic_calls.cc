@@ -6,15 +6,6 @@
 #include "verifier/chat/python_arguments.h"
 
 namespace outrider {
-namespace {
-
-bool IsNameByte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '-' || c == '.';
-}
-
-}  // namespace
-
 CallParser::Byte PythonicCalls::NoCall() {
   state_ = State::kText;
   return Byte::kContent;

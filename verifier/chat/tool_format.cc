@@ -9,12 +9,12 @@
 namespace outrider {
 namespace {
 
-struct Named {
+struct NamedFormat {
   std::string_view name;
   ToolFormat format;
 };
 
-constexpr Named kNames[] = {
+constexpr NamedFormat kFormats[] = {
     {"none", ToolFormat::kNone},
     {"hermes", ToolFormat::kHermes},
     {"llama3_json", ToolFormat::kLlama3Json},
@@ -28,22 +28,23 @@ constexpr Named kNames[] = {
 
 std::string_view NameOf(ToolFormat format) {
   const auto* const found =
-      std::find_if(std::begin(kNames), std::end(kNames),
-                   [&](const Named& named) { return named.format == format; });
-  OUTRIDER_CHECK(found != std::end(kNames));
+      std::find_if(std::begin(kFormats), std::end(kFormats),
+                   [&](const NamedFormat& named) { return named.format == format; });
+  OUTRIDER_CHECK(found != std::end(kFormats));
   return found->name;
 }
 
 ToolFormat ToolFormatOf(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kNames), std::end(kNames),
-                                         [&](const Named& named) { return named.name == name; });
-  OUTRIDER_CHECK(found != std::end(kNames));
+  const auto* const found =
+      std::find_if(std::begin(kFormats), std::end(kFormats),
+                   [&](const NamedFormat& named) { return named.name == name; });
+  OUTRIDER_CHECK(found != std::end(kFormats));
   return found->format;
 }
 
 std::vector<std::string> ToolFormatNames() {
   std::vector<std::string> names;
-  for (const Named& named : kNames) names.emplace_back(named.name);
+  for (const NamedFormat& named : kFormats) names.emplace_back(named.name);
   return names;
 }
 

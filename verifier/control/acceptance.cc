@@ -10,8 +10,6 @@
 namespace outrider {
 namespace {
 
-constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
-
 double Logit(double p) { return std::log(p / (1 - p)); }
 
 // Sum over levels of term(level), in lanes: one sum would wait for each addition in turn.

@@ -7,11 +7,7 @@
 #include "verifier/control/tuning.h"
 
 namespace outrider {
-namespace {
-
-constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
-
-}  // namespace
+namespace {}  // namespace
 
 Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
     : arms_(arms),

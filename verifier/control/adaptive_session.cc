@@ -11,7 +11,6 @@
 namespace outrider {
 namespace {
 
-constexpr AdaptiveTuning kTuning = kAdaptiveTuning;
 constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
 
 // E[max(x - z, 0)] of a standard normal x, z >= 0, by table: it is asked for in each round of each

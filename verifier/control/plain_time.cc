@@ -5,10 +5,10 @@ namespace {
 
 constexpr double kForgetting = 0.99;  // a hundred steps, as in the cost model
 // Features of about one.
-constexpr double kRowUnit = 16;
+constexpr double kFeatureUnit = 16;
 
 LinearFit::Features Rows(int scored, int prompt) {
-  return {1, scored / kRowUnit, prompt / kRowUnit};
+  return {1, scored / kFeatureUnit, prompt / kFeatureUnit};
 }
 
 }  // namespace

@@ -84,6 +84,6 @@ struct AdaptiveTuning {
   double pessimism = 0.1;
 };
 
-inline constexpr AdaptiveTuning kAdaptiveTuning;
+inline constexpr AdaptiveTuning kTuning;
 
 }  // namespace outrider

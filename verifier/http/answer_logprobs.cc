@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "common/text/utf8.h"
+#include "verifier/http/json_text.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string WellFormed(std::string_view bytes) {
   std::string text;

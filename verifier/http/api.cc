@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -10,13 +9,12 @@
 #include "verifier/http/api_answer.h"
 #include "verifier/http/api_error.h"
 #include "verifier/http/generation.h"
+#include "verifier/http/json_text.h"
 #include "verifier/http/open_api.h"
 #include "verifier/http/token_requests.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModels = "/v1/models";
 constexpr char kOther[] = "other";
@@ -25,10 +23,6 @@ int64_t UnixSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // "org%2Fname" as "org/name". What is no escape stays as it is, and names no model.

@@ -1,20 +1,14 @@
 #include "verifier/http/api_answer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "common/base/fnv_hash.h"
 #include "verifier/http/answer_logprobs.h"
+#include "verifier/http/json_text.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 const char* ReasonName(FinishReason reason, bool has_calls) {
   if (reason == FinishReason::kLength) return "length";

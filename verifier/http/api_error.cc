@@ -1,13 +1,12 @@
 #include "verifier/http/api_error.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "verifier/http/json_text.h"
+
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Field {
   std::string_view ours;
@@ -58,7 +57,7 @@ std::string Body(int http_code, const std::string& message, std::string_view par
   Json error = {{"message", message}, {"type", TypeOf(http_code)}};
   error["param"] = param.empty() ? Json() : Json(param);
   error["code"] = code == nullptr ? Json() : Json(code);
-  return Json{{"error", std::move(error)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Dump({{"error", std::move(error)}});
 }
 
 }  // namespace

@@ -1,26 +1,20 @@
 #include "verifier/http/chat_message.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/fnv_hash.h"
+#include "verifier/http/json_text.h"
 
 namespace outrider {
-namespace {
-
-using Json = nlohmann::ordered_json;
-using Kind = AnswerEvent::Kind;
-
-}  // namespace
-
 ChatMessageWriter::ChatMessageWriter(const AnswerReading& reading, uint64_t id_seed)
     : reader_(reading), id_seed_(id_seed) {}
 
 void ChatMessageWriter::Keep(std::vector<AnswerEvent> events) {
   for (AnswerEvent& event : events) {
-    if (event.kind == Kind::kCall) ++num_calls_;
-    if (!events_.empty() && event.kind != Kind::kCall && events_.back().kind == event.kind) {
+    if (event.kind == AnswerEvent::Kind::kCall) ++num_calls_;
+    if (!events_.empty() && event.kind != AnswerEvent::Kind::kCall &&
+        events_.back().kind == event.kind) {
       events_.back().text += event.text;
     } else {
       events_.push_back(std::move(event));
@@ -48,11 +42,11 @@ std::vector<Json> ChatMessageWriter::TakeDeltas() {
   std::vector<Json> deltas;
   for (const AnswerEvent& event : std::exchange(events_, {})) {
     switch (event.kind) {
-      case Kind::kContent: deltas.push_back({{"content", event.text}}); break;
-      case Kind::kReasoning:
+      case AnswerEvent::Kind::kContent: deltas.push_back({{"content", event.text}}); break;
+      case AnswerEvent::Kind::kReasoning:
         deltas.push_back({{"reasoning_content", event.text}, {"reasoning", event.text}});
         break;
-      case Kind::kCall: {
+      case AnswerEvent::Kind::kCall: {
         Json call = {{"index", told_calls_},
                      {"id", CallId(told_calls_)},
                      {"type", "function"},
@@ -61,7 +55,7 @@ std::vector<Json> ChatMessageWriter::TakeDeltas() {
         deltas.push_back({{"tool_calls", Json::array({std::move(call)})}});
         break;
       }
-      case Kind::kArguments: {
+      case AnswerEvent::Kind::kArguments: {
         Json more = {{"index", told_calls_ - 1}, {"function", {{"arguments", event.text}}}};
         deltas.push_back({{"tool_calls", Json::array({std::move(more)})}});
         break;
@@ -76,14 +70,14 @@ Json ChatMessageWriter::Message() const {
   Json calls = Json::array();
   for (const AnswerEvent& event : events_) {
     switch (event.kind) {
-      case Kind::kContent: content += event.text; break;
-      case Kind::kReasoning: reasoning += event.text; break;
-      case Kind::kCall:
+      case AnswerEvent::Kind::kContent: content += event.text; break;
+      case AnswerEvent::Kind::kReasoning: reasoning += event.text; break;
+      case AnswerEvent::Kind::kCall:
         calls.push_back({{"id", CallId(calls.size())},
                          {"type", "function"},
                          {"function", {{"name", event.text}, {"arguments", ""}}}});
         break;
-      case Kind::kArguments: {
+      case AnswerEvent::Kind::kArguments: {
         auto& arguments = calls.back()["function"]["arguments"].get_ref<std::string&>();
         arguments += event.text;
         break;

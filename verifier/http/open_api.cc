@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "verifier/http/json_text.h"
 #include "verifier/http/request_fields.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // "string|array" as {"type": ["string", "array", "null"]}.
 Json SchemaOf(std::string_view type) {

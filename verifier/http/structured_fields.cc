@@ -9,23 +9,22 @@
 namespace outrider {
 namespace {
 
-using Kind = GrammarSource::Kind;
-
 // A schema is an object, or its JSON in a string.
 Result<GrammarSource> SchemaOf(const JsonValue& value) {
-  if (value.is_object()) return GrammarSource{.kind = Kind::kJsonSchema, .text = value.Dump()};
+  if (value.is_object())
+    return GrammarSource{.kind = GrammarSource::Kind::kJsonSchema, .text = value.Dump()};
   if (!value.is_string()) return value.Wrong("a JSON Schema, as an object or a string");
-  return GrammarSource{.kind = Kind::kJsonSchema, .text = value.text()};
+  return GrammarSource{.kind = GrammarSource::Kind::kJsonSchema, .text = value.text()};
 }
 
 Result<GrammarSource> ChoiceOf(const JsonValue& value) {
-  GrammarSource source{.kind = Kind::kChoice};
+  GrammarSource source{.kind = GrammarSource::Kind::kChoice};
   if (!value.is_array()) return value.Wrong("an array of strings");
   OUTRIDER_TRY(ReadStrings(value, kMaxGrammarChoices, &source.choices));
   return source;
 }
 
-Result<GrammarSource> TextOf(Kind kind, const JsonValue& value) {
+Result<GrammarSource> TextOf(GrammarSource::Kind kind, const JsonValue& value) {
   OUTRIDER_ASSIGN(std::string text, value.String());
   return GrammarSource{.kind = kind, .text = std::move(text)};
 }
@@ -40,7 +39,7 @@ Result<std::optional<GrammarSource>> ResponseFormat(const JsonValue& format) {
   }
   if (type.Is("json_object")) {
     OUTRIDER_TRY(format.AllowOnly({"type"}));
-    return std::optional(GrammarSource{.kind = Kind::kJsonObject});
+    return std::optional(GrammarSource{.kind = GrammarSource::Kind::kJsonObject});
   }
   if (!type.Is("json_schema")) return type.Wrong("\"text\", \"json_object\" or \"json_schema\"");
   OUTRIDER_TRY(format.AllowOnly({"type", "json_schema"}));
@@ -60,10 +59,11 @@ struct Name {
 };
 constexpr Name kNames[] = {
     {"json", "guided_json", SchemaOf},
-    {"regex", "guided_regex", [](const JsonValue& value) { return TextOf(Kind::kRegex, value); }},
+    {"regex", "guided_regex",
+     [](const JsonValue& value) { return TextOf(GrammarSource::Kind::kRegex, value); }},
     {"choice", "guided_choice", ChoiceOf},
     {"grammar", "guided_grammar",
-     [](const JsonValue& value) { return TextOf(Kind::kGbnf, value); }},
+     [](const JsonValue& value) { return TextOf(GrammarSource::Kind::kGbnf, value); }},
 };
 
 Status CheckMembers(const JsonValue& outputs) {
@@ -111,7 +111,8 @@ Result<std::optional<StructuredOutput>> StructuredOutputOf(const JsonValue& body
   bool any_object = false;
   const JsonValue object = outputs["json_object"];
   OUTRIDER_TRY(object.Read(&any_object));
-  if (any_object) OUTRIDER_TRY(take(object, GrammarSource{.kind = Kind::kJsonObject}));
+  if (any_object)
+    OUTRIDER_TRY(take(object, GrammarSource{.kind = GrammarSource::Kind::kJsonObject}));
   return found;
 }
 

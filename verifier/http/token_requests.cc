@@ -1,23 +1,17 @@
 #include "verifier/http/token_requests.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "verifier/http/chat_fields.h"
 #include "verifier/http/generation_fields.h"
+#include "verifier/http/json_text.h"
 #include "verifier/http/request_fields.h"
 #include "verifier/http/request_values.h"
 #include "verifier/http/tool_fields.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Result<std::vector<TokenId>> TokensOfChat(const JsonValue& body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(body["messages"], model));

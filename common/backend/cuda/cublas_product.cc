@@ -21,7 +21,7 @@ namespace outrider {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the library's advice for Hopper
-constexpr uint32_t kAlignment = 16;                   // of rows in the middle of a buffer
+constexpr uint32_t kRowAlignment = 16;                // of rows in the middle of a buffer
 constexpr int kCandidates = 8;
 constexpr int kTimedRuns = 3;  // behind one that does not count
 // Of weights, from which the candidates are timed. A product of less is over in some microseconds:
@@ -91,8 +91,8 @@ class Description {
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      Must(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &kAlignment,
-                                                sizeof(kAlignment)),
+      Must(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &kRowAlignment,
+                                                sizeof(kRowAlignment)),
            "asking for an algorithm");
     }
     std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results = {};

@@ -24,10 +24,10 @@ class Packing {
   // Where it will be.
   template <class T>
   size_t Add(const T* host, size_t count, size_t room) {
-    constexpr size_t kAlignment = 64;
+    constexpr size_t kLine = 64;
     const size_t at = bytes_;
     arrays_.push_back({host, count * sizeof(T), at});
-    bytes_ = (at + room * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = (at + room * sizeof(T) + kLine - 1) / kLine * kLine;
     return at;
   }
   template <class T>

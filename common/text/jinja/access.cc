@@ -16,8 +16,6 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-constexpr size_t kBytesAStep = 16;
-
 // What a failed look-up gives. `name`: as the template wrote it.
 Value Missing(const Value& object, const std::string& name) {
   return Value::Undefined("'" + std::string(TypeName(object)) + "' has no attribute or item " +
@@ -142,7 +140,7 @@ Result<Value> Runtime::Attribute(const Value& object, std::string_view name) {
 
 Result<Value> Runtime::Item(const Value& object, const Value& key) {
   if (object.is_undefined()) return InvalidArgument(object.undefined_reason());
-  if (object.is_string()) OUTRIDER_TRY(CountSteps(object.text().size() / kBytesAStep));
+  if (object.is_string()) OUTRIDER_TRY(CountReading(object.text().size()));
   OUTRIDER_TRY(CountSteps(key.extent().weight));
   if (auto found = Subscript(object, key)) return std::move(*found);
   if (!key.is_string()) {
@@ -182,7 +180,7 @@ Result<Value> Runtime::Slice(const Value& object, const Value& from, const Value
   if (object.is_undefined()) return InvalidArgument(object.undefined_reason());
   if (object.is_string()) {
     OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(object, "what is sliced"));
-    OUTRIDER_TRY(CountSteps(text->size() / kBytesAStep));
+    OUTRIDER_TRY(CountReading(text->size()));
     const size_t characters = CountCharacters(text->text());
     OUTRIDER_ASSIGN(const Positions positions,
                     PositionsOf(from, to, step, static_cast<int64_t>(characters)));

@@ -11,9 +11,9 @@
 namespace outrider::jinja {
 namespace {
 
-using Kind = Expression::Kind;
+using NodeKind = Expression::Kind;
 
-ExpressionPtr New(Kind kind, int line) {
+ExpressionPtr New(NodeKind kind, int line) {
   auto expression = std::make_unique<Expression>();
   expression->kind = kind;
   expression->line = line;
@@ -39,7 +39,7 @@ Result<ExpressionPtr> Done(ExpressionPtr expression) {
 }
 
 template <class... Operands>
-Result<ExpressionPtr> NewOf(Kind kind, int line, std::string name, Operands... operands) {
+Result<ExpressionPtr> NewOf(NodeKind kind, int line, std::string name, Operands... operands) {
   ExpressionPtr expression = New(kind, line);
   expression->name = std::move(name);
   (expression->operands.push_back(std::move(operands)), ...);
@@ -47,7 +47,7 @@ Result<ExpressionPtr> NewOf(Kind kind, int line, std::string name, Operands... o
 }
 
 ExpressionPtr NewConstant(Value value, int line) {
-  ExpressionPtr expression = New(Kind::kConstant, line);
+  ExpressionPtr expression = New(NodeKind::kConstant, line);
   expression->constant = std::move(value);
   return expression;
 }
@@ -60,7 +60,7 @@ bool ExpressionParser::AtTupleEnd(Names ends) const {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseTuple(Names ends, bool conditional, bool in_brackets) {
-  ExpressionPtr tuple = New(Kind::kTuple, Current().line);
+  ExpressionPtr tuple = New(NodeKind::kTuple, Current().line);
   bool is_tuple = false;
   while (!AtTupleEnd(ends)) {
     OUTRIDER_ASSIGN(tuple->operands.emplace_back(),
@@ -91,7 +91,7 @@ Result<ExpressionPtr> ExpressionParser::ParseExpression() {
     if (TakeName("else")) {
       OUTRIDER_ASSIGN(otherwise, ParseExpression());
     }
-    OUTRIDER_ASSIGN(value, NewOf(Kind::kConditional, line, "", std::move(condition),
+    OUTRIDER_ASSIGN(value, NewOf(NodeKind::kConditional, line, "", std::move(condition),
                                  std::move(value), std::move(otherwise)));
     unknown_.resize(unknown);  // what is unknown in here fails when it runs
   }
@@ -103,7 +103,7 @@ Result<ExpressionPtr> ExpressionParser::ParseOr() {
   OUTRIDER_ASSIGN(ExpressionPtr left, ParseAnd());
   while (TakeName("or")) {
     OUTRIDER_ASSIGN(ExpressionPtr right, ParseAnd());
-    OUTRIDER_ASSIGN(left, NewOf(Kind::kOr, line, "", std::move(left), std::move(right)));
+    OUTRIDER_ASSIGN(left, NewOf(NodeKind::kOr, line, "", std::move(left), std::move(right)));
   }
   return left;
 }
@@ -113,7 +113,7 @@ Result<ExpressionPtr> ExpressionParser::ParseAnd() {
   OUTRIDER_ASSIGN(ExpressionPtr left, ParseNot());
   while (TakeName("and")) {
     OUTRIDER_ASSIGN(ExpressionPtr right, ParseNot());
-    OUTRIDER_ASSIGN(left, NewOf(Kind::kAnd, line, "", std::move(left), std::move(right)));
+    OUTRIDER_ASSIGN(left, NewOf(NodeKind::kAnd, line, "", std::move(left), std::move(right)));
   }
   return left;
 }
@@ -124,7 +124,7 @@ Result<ExpressionPtr> ExpressionParser::ParseNot() {
   const Level level(nesting());
   OUTRIDER_TRY(CheckNesting());
   OUTRIDER_ASSIGN(ExpressionPtr operand, ParseNot());
-  return NewOf(Kind::kNot, line, "", std::move(operand));
+  return NewOf(NodeKind::kNot, line, "", std::move(operand));
 }
 
 std::string ExpressionParser::TakeComparison() {
@@ -143,7 +143,7 @@ Result<ExpressionPtr> ExpressionParser::ParseCompare() {
   OUTRIDER_ASSIGN(ExpressionPtr first, ParseSum());
   std::string comparison = TakeComparison();
   if (comparison.empty()) return first;
-  ExpressionPtr compare = New(Kind::kCompare, line);
+  ExpressionPtr compare = New(NodeKind::kCompare, line);
   compare->operands.push_back(std::move(first));
   for (; !comparison.empty(); comparison = TakeComparison()) {
     compare->comparisons.push_back(std::move(comparison));
@@ -163,7 +163,7 @@ Result<ExpressionPtr> ExpressionParser::ParseBinary(Names symbols, Operand next)
     std::string symbol = Take().text;
     OUTRIDER_ASSIGN(ExpressionPtr right, (this->*next)());
     OUTRIDER_ASSIGN(
-        left, NewOf(Kind::kBinary, line, std::move(symbol), std::move(left), std::move(right)));
+        left, NewOf(NodeKind::kBinary, line, std::move(symbol), std::move(left), std::move(right)));
   }
 }
 
@@ -175,7 +175,7 @@ Result<ExpressionPtr> ExpressionParser::ParseConcatenation() {
   const int line = Current().line;
   OUTRIDER_ASSIGN(ExpressionPtr first, ParseProduct());
   if (!AtOperator("~")) return first;
-  ExpressionPtr text = New(Kind::kConcatenate, line);
+  ExpressionPtr text = New(NodeKind::kConcatenate, line);
   text->operands.push_back(std::move(first));
   while (TakeOperator("~")) {
     OUTRIDER_ASSIGN(text->operands.emplace_back(), ParseProduct());
@@ -201,7 +201,7 @@ Result<ExpressionPtr> ExpressionParser::ParseUnary(bool with_filters) {
   const int line = Current().line;
   ExpressionPtr node;
   if (AtOperator("-") || AtOperator("+")) {
-    const Kind kind = Take().text == "-" ? Kind::kNegate : Kind::kPlus;
+    const NodeKind kind = Take().text == "-" ? NodeKind::kNegate : NodeKind::kPlus;
     OUTRIDER_ASSIGN(ExpressionPtr operand, ParseUnary(/*with_filters=*/false));
     OUTRIDER_ASSIGN(node, NewOf(kind, line, "", std::move(operand)));
   } else {
@@ -234,7 +234,7 @@ Result<ExpressionPtr> ExpressionParser::ParseName() {
     if (name == "varargs") macro->takes_positional = true;
   }
   loop_reads_ += name == "loop";
-  ExpressionPtr expression = New(Kind::kName, token.line);
+  ExpressionPtr expression = New(NodeKind::kName, token.line);
   expression->name = name;
   return expression;
 }
@@ -263,7 +263,7 @@ Result<ExpressionPtr> ExpressionParser::ParsePrimary() {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseList(int line) {
-  ExpressionPtr list = New(Kind::kList, line);
+  ExpressionPtr list = New(NodeKind::kList, line);
   while (!TakeOperator("]")) {
     if (!list->operands.empty()) {
       OUTRIDER_TRY(ExpectOperator(","));
@@ -275,7 +275,7 @@ Result<ExpressionPtr> ExpressionParser::ParseList(int line) {
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseDict(int line) {
-  ExpressionPtr dict = New(Kind::kDict, line);
+  ExpressionPtr dict = New(NodeKind::kDict, line);
   while (!TakeOperator("}")) {
     if (!dict->operands.empty()) {
       OUTRIDER_TRY(ExpectOperator(","));
@@ -306,10 +306,10 @@ Result<ExpressionPtr> ExpressionParser::ParseAttribute(ExpressionPtr node) {
   const int line = Take().line;
   if (Current().kind == Token::Kind::kInteger) {
     const int64_t index = Take().integer;
-    return NewOf(Kind::kItem, line, "", std::move(node), NewConstant(Value::Int(index), line));
+    return NewOf(NodeKind::kItem, line, "", std::move(node), NewConstant(Value::Int(index), line));
   }
   OUTRIDER_ASSIGN(std::string name, ExpectAnyName());
-  return NewOf(Kind::kAttribute, line, std::move(name), std::move(node));
+  return NewOf(NodeKind::kAttribute, line, std::move(name), std::move(node));
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseItem(ExpressionPtr node) {
@@ -317,7 +317,7 @@ Result<ExpressionPtr> ExpressionParser::ParseItem(ExpressionPtr node) {
   ExpressionPtr parts[3];
   bool is_slice = false;
   if (TakeOperator("]")) {  // x[]: an empty tuple
-    return NewOf(Kind::kItem, line, "", std::move(node), New(Kind::kTuple, line));
+    return NewOf(NodeKind::kItem, line, "", std::move(node), New(NodeKind::kTuple, line));
   }
   if (!AtOperator(":")) {
     OUTRIDER_ASSIGN(parts[0], ParseExpression());
@@ -333,25 +333,25 @@ Result<ExpressionPtr> ExpressionParser::ParseItem(ExpressionPtr node) {
     return ParseTupleItem(std::move(node), std::move(parts[0]), line);
   }
   OUTRIDER_TRY(ExpectOperator("]"));
-  if (!is_slice) return NewOf(Kind::kItem, line, "", std::move(node), std::move(parts[0]));
-  return NewOf(Kind::kSlice, line, "", std::move(node), std::move(parts[0]), std::move(parts[1]),
-               std::move(parts[2]));
+  if (!is_slice) return NewOf(NodeKind::kItem, line, "", std::move(node), std::move(parts[0]));
+  return NewOf(NodeKind::kSlice, line, "", std::move(node), std::move(parts[0]),
+               std::move(parts[1]), std::move(parts[2]));
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseTupleItem(ExpressionPtr node, ExpressionPtr first,
                                                        int line) {
-  ExpressionPtr tuple = New(Kind::kTuple, line);
+  ExpressionPtr tuple = New(NodeKind::kTuple, line);
   tuple->operands.push_back(std::move(first));
   while (TakeOperator(",")) {
     OUTRIDER_ASSIGN(tuple->operands.emplace_back(), ParseExpression());
   }
   OUTRIDER_TRY(ExpectOperator("]"));
   OUTRIDER_ASSIGN(tuple, Done(std::move(tuple)));
-  return NewOf(Kind::kItem, line, "", std::move(node), std::move(tuple));
+  return NewOf(NodeKind::kItem, line, "", std::move(node), std::move(tuple));
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseCall(ExpressionPtr callee) {
-  ExpressionPtr call = New(Kind::kCall, Current().line);
+  ExpressionPtr call = New(NodeKind::kCall, Current().line);
   call->operands.push_back(std::move(callee));
   OUTRIDER_TRY(ParseArguments(&call->arguments));
   return Done(std::move(call));
@@ -403,7 +403,7 @@ void ExpressionParser::NoteUnknown(int line, const std::string& kind, const std:
 }
 
 Result<ExpressionPtr> ExpressionParser::ParseOneFilter(ExpressionPtr node) {
-  ExpressionPtr filter = New(Kind::kFilter, Current().line);
+  ExpressionPtr filter = New(NodeKind::kFilter, Current().line);
   OUTRIDER_ASSIGN(filter->name, ParseDottedName());
   filter->builtin = FindFilter(filter->name);
   if (filter->builtin == nullptr) NoteUnknown(filter->line, "filter", filter->name);
@@ -422,7 +422,7 @@ Result<ExpressionPtr> ExpressionParser::ParseFilters(ExpressionPtr node) {
 Result<ExpressionPtr> ExpressionParser::ParseTest(ExpressionPtr node) {
   const int line = Take().line;
   const bool negated = TakeName("not");
-  ExpressionPtr test = New(Kind::kTest, line);
+  ExpressionPtr test = New(NodeKind::kTest, line);
   OUTRIDER_ASSIGN(test->name, ParseDottedName());
   test->builtin = FindTest(test->name);
   if (test->builtin == nullptr) NoteUnknown(line, "test", test->name);
@@ -442,7 +442,7 @@ Result<ExpressionPtr> ExpressionParser::ParseTest(ExpressionPtr node) {
   }
   OUTRIDER_ASSIGN(test, Done(std::move(test)));
   if (!negated) return test;
-  return NewOf(Kind::kNot, line, "", std::move(test));
+  return NewOf(NodeKind::kNot, line, "", std::move(test));
 }
 
 }  // namespace outrider::jinja

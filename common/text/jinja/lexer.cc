@@ -13,8 +13,6 @@
 namespace outrider::jinja {
 namespace {
 
-using Kind = Token::Kind;
-
 constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
@@ -42,7 +40,7 @@ class Lexer {
 
   Result<std::vector<Token>> Run() {
     while (at_ < source_.size()) OUTRIDER_TRY(ReadText());
-    Add(Kind::kEnd, "");
+    Add(Token::Kind::kEnd, "");
     return std::move(tokens_);
   }
 
@@ -70,7 +68,9 @@ class Lexer {
     at_ = to;
   }
 
-  void Add(Kind kind, std::string text) { tokens_.push_back({kind, line_, std::move(text)}); }
+  void Add(Token::Kind kind, std::string text) {
+    tokens_.push_back({kind, line_, std::move(text)});
+  }
 
   // The text [at_, end) before a tag with `sign` ('-', '+' or 0) after its opening brace.
   void AddText(size_t end, char sign, bool is_block) {
@@ -86,7 +86,7 @@ class Lexer {
         text.remove_suffix(indent.size());
       }
     }
-    if (!text.empty()) Add(Kind::kText, std::string(text));
+    if (!text.empty()) Add(Token::Kind::kText, std::string(text));
   }
 
   // Where a `%}` or `#}` with its sign ends, with the newline or the space that it takes; nullopt
@@ -107,7 +107,7 @@ class Lexer {
     for (;; ++tag) {
       tag = source_.find('{', tag);
       if (tag == std::string::npos || tag + 1 >= source_.size()) {
-        Add(Kind::kText, source_.substr(at_));
+        Add(Token::Kind::kText, source_.substr(at_));
         MoveTo(source_.size());
         return Status();
       }
@@ -123,7 +123,7 @@ class Lexer {
     if (kind == '%') {
       if (const auto raw = EndOfRawBegin(inside)) return ReadRaw(*raw);
     }
-    Add(kind == '{' ? Kind::kPrintBegin : Kind::kBlockBegin, "");
+    Add(kind == '{' ? Token::Kind::kPrintBegin : Token::Kind::kBlockBegin, "");
     MoveTo(inside);
     return ReadTag(kind == '{');
   }
@@ -175,7 +175,7 @@ class Lexer {
       if (open.empty()) {
         const auto end = is_print ? EndOfPrint(at_) : EndOfTag(at_, "%}");
         if (end.has_value()) {
-          Add(is_print ? Kind::kPrintEnd : Kind::kBlockEnd, "");
+          Add(is_print ? Token::Kind::kPrintEnd : Token::Kind::kBlockEnd, "");
           MoveTo(*end);
           return Status();
         }
@@ -203,7 +203,7 @@ class Lexer {
       while (end < source_.size() && IsWordCharacter(FirstCharacter(Rest(end)).code)) {
         end += FirstCharacter(Rest(end)).size;
       }
-      Add(Kind::kName, source_.substr(at_, end - at_));
+      Add(Token::Kind::kName, source_.substr(at_, end - at_));
       MoveTo(end);
       return Status();
     }
@@ -211,7 +211,7 @@ class Lexer {
     for (const std::string_view symbol : kOperators) {
       if (!Looks(at_, symbol)) continue;
       OUTRIDER_TRY(Balance(symbol[0], open));
-      Add(Kind::kOperator, std::string(symbol));
+      Add(Token::Kind::kOperator, std::string(symbol));
       MoveTo(at_ + symbol.size());
       return Status();
     }
@@ -266,7 +266,7 @@ class Lexer {
     }
     if (is_float) {
       const std::string text = source_.substr(at_, end - at_);
-      Add(Kind::kFloat, text);
+      Add(Token::Kind::kFloat, text);
       tokens_.back().real = ParseFloat(text).value_or(0);
       MoveTo(end);
       return Status();
@@ -298,7 +298,7 @@ class Lexer {
     if (!value.has_value()) {
       return SyntaxError(line_, "the number " + Printable(text, 40) + " does not fit in 64 bits");
     }
-    Add(Kind::kInteger, text);
+    Add(Token::Kind::kInteger, text);
     tokens_.back().integer = *value;
     MoveTo(end);
     return Status();
@@ -311,7 +311,7 @@ class Lexer {
       return SyntaxError(line_, std::string("a string is not closed by ") + quote);
     }
     OUTRIDER_ASSIGN(std::string text, Unescaped(Rest(at_ + 1).substr(0, end - at_ - 1)));
-    Add(Kind::kString, std::move(text));
+    Add(Token::Kind::kString, std::move(text));
     MoveTo(end + 1);
     return Status();
   }

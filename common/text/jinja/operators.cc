@@ -12,8 +12,6 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-constexpr size_t kBytesAStep = 16;
-
 Status Overflow(std::string_view symbol) {
   return InvalidArgument("the result of '" + std::string(symbol) + "' does not fit in 64 bits");
 }
@@ -164,7 +162,7 @@ Result<bool> Runtime::Contains(const Value& container, const Value& item) {
     case Kind::kUndefined: return false;
     case Kind::kString: {
       if (!item.is_string()) return NoSuchOperator("in", item, container);
-      OUTRIDER_TRY(CountSteps((container.text().size() + item.text().size()) / kBytesAStep));
+      OUTRIDER_TRY(CountReading(container.text().size() + item.text().size()));
       return container.text().find(item.text()) != std::string::npos;
     }
     case Kind::kDict: {

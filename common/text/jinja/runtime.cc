@@ -11,7 +11,6 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-constexpr size_t kBytesAStep = 16;
 // A character that a `for` takes out of a string becomes a value of its own.
 constexpr size_t kCharacterBytes = 128;
 
@@ -70,6 +69,8 @@ Status Runtime::CountSteps(size_t steps) {
   return InvalidArgument("rendering takes more than " + std::to_string(limits_.steps) + " steps");
 }
 
+Status Runtime::CountReading(size_t bytes) { return CountSteps(bytes / 16); }
+
 Status Runtime::CountBytes(size_t bytes) {
   // The sum cannot wrap: what is counted at once is below 2^63.
   bytes_ += bytes;
@@ -77,7 +78,7 @@ Status Runtime::CountBytes(size_t bytes) {
     return InvalidArgument("rendering makes more than " + std::to_string(limits_.value_bytes) +
                            " bytes of strings and lists");
   }
-  return CountSteps(bytes / kBytesAStep);
+  return CountReading(bytes);
 }
 
 Result<Value> Runtime::NewText(MarkedText text) {
@@ -166,7 +167,7 @@ Result<size_t> Runtime::LengthOf(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined: return size_t{0};
     case Kind::kString:
-      OUTRIDER_TRY(CountSteps(value.text().size() / kBytesAStep));
+      OUTRIDER_TRY(CountReading(value.text().size()));
       return CountCharacters(value.text());
     case Kind::kDict: return value.dict().size();
     case Kind::kSequence:

@@ -36,7 +36,9 @@ class Runtime {
 
   // Counts work before it is done. kInvalidArgument at the limit.
   Status CountSteps(size_t steps);
-  // The same of bytes that are about to be made; 16 bytes are a step too.
+  // Of bytes that are looked through: 16 are a step.
+  Status CountReading(size_t bytes);
+  // Of bytes that are about to be made: they are looked through too, and all of them have a limit.
   Status CountBytes(size_t bytes);
 
   // --- strings ---

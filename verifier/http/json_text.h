@@ -1,0 +1,17 @@
+// The JSON that answers are made of, and its text.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace outrider {
+
+// Members stay in the order in which they were added.
+using Json = nlohmann::ordered_json;
+
+// Bytes that are no UTF-8 become U+FFFD.
+inline std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace outrider

@@ -10,11 +10,11 @@
 namespace outrider {
 namespace {
 
-using testing::DoubleEq;
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
+using ::testing::DoubleEq;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 
 TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
   std::vector<double> values;
@@ -125,7 +125,7 @@ TEST(BenchReport, TheTableNamesErrorsAndDomains) {
   const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0, 0.5));
   EXPECT_THAT(table, HasSubstr("UNAVAILABLE"));
   EXPECT_THAT(table, HasSubstr("stories"));
-  EXPECT_THAT(table, testing::Not(HasSubstr("refus")));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("refus")));
   EXPECT_THAT(table, HasSubstr("1.500"));
 }
 

@@ -12,8 +12,8 @@
 namespace outrider {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // The options of a command line that is right.
 template <class Options>
@@ -187,7 +187,7 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
   };
   for (const auto& arguments : wrong) {
     const CommandResult result = RunOutrider(arguments);
-    EXPECT_EQ(result.exit_code, 2) << testing::PrintToString(arguments);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(arguments);
     EXPECT_EQ(result.out, "");
     EXPECT_NE(result.err, "");
   }

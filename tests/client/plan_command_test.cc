@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::vector<std::string> kPair = {
     "plan", "--t-draft",      "1", "--t-verify", "10", "--rtt", "4", "--acceptance",

@@ -8,9 +8,9 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 grpc::Status NoText(const v1::GenerateRequest&, GenerateWriter*) {
   return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "status only");

@@ -23,7 +23,7 @@ using testing::TestClient;
 using testing::VerifierProcess;
 
 constexpr int kRequests = 32;
-constexpr uint32_t kTokens = 440;
+constexpr uint32_t kLongAnswer = 440;
 // A draft in every round that can have one: the adaptive policy drafts only where that is faster.
 const std::vector<std::string> kDrafting = {"--no-prefix-cache", "--policy", "fixed"};
 
@@ -52,7 +52,7 @@ class Load {
   void RunOne(TestClient* client, int i) {
     v1::GenerateRequest request;
     request.set_text("Question: Tom has " + std::to_string(i + 2) + " apples and buys");
-    request.mutable_stop()->set_max_tokens(kTokens);
+    request.mutable_stop()->set_max_tokens(kLongAnswer);
     request.mutable_stop()->set_ignore_eos(true);
     grpc::ClientContext context;
     const auto reader = client->stub().Generate(&context, request);
@@ -63,7 +63,7 @@ class Load {
       tokens += static_cast<uint32_t>(response.chunk().token_ids_size());
       ++(response.chunk().drafted() > 0 ? drafted_ : plain_);
     }
-    const bool ok = reader->Finish().ok() && tokens == kTokens;
+    const bool ok = reader->Finish().ok() && tokens == kLongAnswer;
     ++(ok ? finished_ : failed_);
   }
 

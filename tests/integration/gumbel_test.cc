@@ -20,7 +20,7 @@ using testing::TempDir;
 using testing::TestClient;
 
 constexpr size_t kRequests = 50;
-constexpr size_t kTokens = 40;
+constexpr size_t kAnswerTokens = 40;
 
 struct Setting {
   bool speculate = true;
@@ -38,7 +38,7 @@ v1::GenerateRequest RequestOf(size_t i, const Setting& setting) {
   request.mutable_sampling()->set_temperature(i % 2 == 0 ? 1.f : 0.8f);
   if (i % 3 == 0) request.mutable_sampling()->set_top_p(0.9f);
   if (i % 5 == 0) request.mutable_sampling()->set_presence_penalty(0.2f);
-  request.mutable_stop()->set_max_tokens(kTokens);
+  request.mutable_stop()->set_max_tokens(kAnswerTokens);
   v1::SpeculationOptions* speculation = request.mutable_speculation();
   speculation->set_rule(v1::SpeculationOptions::RULE_GUMBEL);
   if (!setting.speculate) speculation->set_mode(v1::SpeculationOptions::MODE_OFF);
@@ -103,12 +103,12 @@ TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
     // Drafts were scored, not avoided. How many come in time is the machine's: on a busy one more
     // is asked for.
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (accepted <= kTokens && std::chrono::steady_clock::now() < until) {
+    while (accepted <= kAnswerTokens && std::chrono::steady_clock::now() < until) {
       const Texts drafted = Generate(client, {.paths = 1, .length = 8});
       EXPECT_EQ(drafted.texts, plain.texts);
       accepted += drafted.accepted;
     }
-    EXPECT_GT(accepted, kTokens) << model;
+    EXPECT_GT(accepted, kAnswerTokens) << model;
   }
 }
 

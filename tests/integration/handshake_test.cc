@@ -16,7 +16,7 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 
-constexpr int kTokens = 300;
+constexpr int kVocabulary = 300;
 
 class Handshake : public ::testing::Test {
  protected:
@@ -33,8 +33,8 @@ class Handshake : public ::testing::Test {
 };
 
 TEST_F(Handshake, DrafterOfAnotherTokenizerIsRefusedWithWordsThatSayWhatDiffers) {
-  const std::string target = Make("target", {.vocab_size = kTokens});
-  const std::string other = Make("other", {.vocab_size = kTokens + 20});
+  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const std::string other = Make("other", {.vocab_size = kVocabulary + 20});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
@@ -52,10 +52,10 @@ TEST_F(Handshake, DrafterOfAnotherTokenizerIsRefusedWithWordsThatSayWhatDiffers)
 }
 
 TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {
-  const std::string target = Make("target", {.vocab_size = kTokens});
+  const std::string target = Make("target", {.vocab_size = kVocabulary});
   // The same model with more rows of logits than tokens, as Qwen's 151936 and 152064 are.
-  CheckpointOptions padded{.vocab_size = kTokens + 52};
-  padded.tokenizer_tokens = kTokens;
+  CheckpointOptions padded{.vocab_size = kVocabulary + 52};
+  padded.tokenizer_tokens = kVocabulary;
   const std::string drafter_model = Make("drafter", padded);
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
@@ -69,7 +69,7 @@ TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {
   const TestClient::Outcome outcome = client.Generate(request);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_GT(outcome.finished.speculation().drafted_tokens(), 0u);
-  for (const uint32_t token : outcome.tokens) EXPECT_LT(token, static_cast<uint32_t>(kTokens));
+  for (const uint32_t token : outcome.tokens) EXPECT_LT(token, static_cast<uint32_t>(kVocabulary));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ using testing::TinyTokenizerJson;
 
 constexpr int kVocab = 8;
 constexpr int kPositions = 3;
-constexpr uint32_t kTokens = 5;
+constexpr uint32_t kLawTokens = 5;
 const std::vector<TokenId> kPrompt = {2, 5, 3, 1};
 
 // One rule under one set of transforms.
@@ -129,7 +129,7 @@ v1::GenerateRequest RequestOf(const Case& c) {
     request.mutable_token_ids()->add_ids(static_cast<uint32_t>(token));
   }
   ToWire(c.sampling, request.mutable_sampling());
-  request.mutable_stop()->set_max_tokens(kTokens);
+  request.mutable_stop()->set_max_tokens(kLawTokens);
   v1::SpeculationOptions* speculation = request.mutable_speculation();
   speculation->set_rule(ToWire(c.rule));
   if (c.tree.empty()) {
@@ -158,7 +158,7 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
       for (int i; (i = next++) < c.generations;) {
         request.set_seed(first_seed + static_cast<uint64_t>(i));
         const TestClient::Outcome outcome = client.Generate(request);
-        if (!outcome.status.ok() || outcome.tokens.size() != kTokens) {
+        if (!outcome.status.ok() || outcome.tokens.size() != kLawTokens) {
           ++part.failed;
           continue;
         }

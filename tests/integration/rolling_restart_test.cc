@@ -25,7 +25,7 @@ using testing::ProgramPath;
 using testing::TempDir;
 using testing::TestClient;
 
-constexpr uint32_t kTokens = 300;
+constexpr uint32_t kStreamTokens = 300;
 
 // Requests one behind the other on each of some threads, until it is stopped.
 class Load {
@@ -81,7 +81,7 @@ class Load {
   void RunOne(int thread, int n) {
     v1::GenerateRequest request;
     request.set_text("request " + std::to_string(n) + " of " + std::to_string(thread));
-    request.mutable_stop()->set_max_tokens(kTokens);
+    request.mutable_stop()->set_max_tokens(kStreamTokens);
     request.mutable_stop()->set_ignore_eos(true);
     grpc::ClientContext context;
     const auto reader = client_.stub().Generate(&context, request);
@@ -91,7 +91,7 @@ class Load {
       tokens += static_cast<uint32_t>(response.chunk().token_ids_size());
     }
     const grpc::Status status = reader->Finish();
-    if (status.ok() && tokens == kTokens) {
+    if (status.ok() && tokens == kStreamTokens) {
       ++finished_;
       return;
     }

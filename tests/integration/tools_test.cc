@@ -18,7 +18,6 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::EventsOf;
 using testing::Fetch;
 using ::testing::HasSubstr;
@@ -50,7 +49,7 @@ constexpr char kCall[] =
     "</tool_call>";
 constexpr char kFinal[] = "It rains there all day, so take a coat.";
 
-Json Tool(const char* name) {
+nlohmann::ordered_json Tool(const char* name) {
   return {{"type", "function"},
           {"function", {{"name", name}, {"parameters", {{"type", "object"}}}}}};
 }
@@ -74,7 +73,7 @@ class Tools : public ::testing::Test {
     port_ = std::stoi(line.substr(line.find("http_port=") + 10));
   }
 
-  static Json Question(bool stream) {
+  static nlohmann::ordered_json Question(bool stream) {
     return {{"messages", {{{"role", "user"}, {"content", "How is the weather?"}}}},
             {"tools", {Tool("get_weather"), Tool("clock")}},
             {"chat_template_kwargs", {{"call", kCall}, {"final", kFinal}}},
@@ -83,19 +82,20 @@ class Tools : public ::testing::Test {
             {"stop", " (END)"},
             {"stream", stream}};
   }
-  HttpResponse Post(const Json& body) {
+  HttpResponse Post(const nlohmann::ordered_json& body) {
     return Fetch(port_, "POST", "/v1/chat/completions", body.dump());
   }
   // The one choice, as a client puts it together.
-  Json Ask(const Json& body) {
+  nlohmann::ordered_json Ask(const nlohmann::ordered_json& body) {
     const HttpResponse response = Post(body);
     EXPECT_EQ(response.code, 200) << response.body;
-    if (response.code != 200) return Json::object();
-    if (!body["stream"].get<bool>()) return Json::parse(response.body)["choices"][0];
-    Json message = {{"role", "assistant"}}, choice;
+    if (response.code != 200) return nlohmann::ordered_json::object();
+    if (!body["stream"].get<bool>())
+      return nlohmann::ordered_json::parse(response.body)["choices"][0];
+    nlohmann::ordered_json message = {{"role", "assistant"}}, choice;
     for (const std::string& event : EventsOf(response.body)) {
       if (event == "[DONE]") break;
-      choice = Json::parse(event)["choices"][0];
+      choice = nlohmann::ordered_json::parse(event)["choices"][0];
       for (const auto& [key, value] : choice["delta"].items()) {
         if (key == "tool_calls") {
           Add(value, message[key]);
@@ -107,9 +107,9 @@ class Tools : public ::testing::Test {
     choice["message"] = message;
     return choice;
   }
-  static void Add(const Json& deltas, Json& calls) {
-    if (calls.is_null()) calls = Json::array();
-    for (Json delta : deltas) {
+  static void Add(const nlohmann::ordered_json& deltas, nlohmann::ordered_json& calls) {
+    if (calls.is_null()) calls = nlohmann::ordered_json::array();
+    for (nlohmann::ordered_json delta : deltas) {
       const size_t index = delta["index"];
       delta.erase("index");
       if (index == calls.size()) {
@@ -129,10 +129,10 @@ class Tools : public ::testing::Test {
 TEST_F(Tools, ClientsLoopEndsWithText) {
   Start();
   for (const bool stream : {false, true}) {
-    Json body = Question(stream);
-    const Json asked = Ask(body);
+    nlohmann::ordered_json body = Question(stream);
+    const nlohmann::ordered_json asked = Ask(body);
     EXPECT_EQ(asked["finish_reason"], "tool_calls");
-    const Json& message = asked["message"];
+    const nlohmann::ordered_json& message = asked["message"];
     EXPECT_EQ(message["content"], "Let me look.");
     EXPECT_EQ(message["reasoning_content"], "I should look at the sky first.");
     ASSERT_EQ(message["tool_calls"].size(), 2u) << message;
@@ -143,11 +143,11 @@ TEST_F(Tools, ClientsLoopEndsWithText) {
     EXPECT_GT(asked["speculation"]["accepted"], 20) << "steps of many tokens";
 
     body["messages"].push_back(message);
-    for (const Json& call : message["tool_calls"]) {
+    for (const nlohmann::ordered_json& call : message["tool_calls"]) {
       body["messages"].push_back(
           {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "rain"}});
     }
-    const Json answered = Ask(body);
+    const nlohmann::ordered_json answered = Ask(body);
     EXPECT_EQ(answered["finish_reason"], "stop");
     EXPECT_EQ(answered["message"]["content"], kFinal);
     EXPECT_FALSE(answered["message"].contains("tool_calls"));
@@ -156,42 +156,44 @@ TEST_F(Tools, ClientsLoopEndsWithText) {
 
 TEST_F(Tools, RequestsChooseWhatIsRead) {
   Start();
-  Json body = Question(false);
+  nlohmann::ordered_json body = Question(false);
   body["parallel_tool_calls"] = false;
   body["include_reasoning"] = false;
-  Json message = Ask(body)["message"];
+  nlohmann::ordered_json message = Ask(body)["message"];
   EXPECT_EQ(message["tool_calls"].size(), 1u);
   EXPECT_FALSE(message.contains("reasoning_content"));
   // Without tools, what looks like a call is content.
   body["tool_choice"] = "none";
-  const Json plain = Ask(body);
+  const nlohmann::ordered_json plain = Ask(body);
   EXPECT_EQ(plain["finish_reason"], "stop");
   EXPECT_THAT(plain["message"]["content"].get<std::string>(), HasSubstr("<tool_call>"));
   // Of a named tool the call comes, with the arguments that its schema has.
   body["tools"][1]["function"]["strict"] = true;
-  body["tools"][1]["function"]["parameters"] =
-      Json::parse(R"({"properties": {"zone": {"enum": ["UTC"]}}, "required": ["zone"]})");
-  body["tool_choice"] = Json::parse(R"({"type": "function", "function": {"name": "clock"}})");
+  body["tools"][1]["function"]["parameters"] = nlohmann::ordered_json::parse(
+      R"({"properties": {"zone": {"enum": ["UTC"]}}, "required": ["zone"]})");
+  body["tool_choice"] =
+      nlohmann::ordered_json::parse(R"({"type": "function", "function": {"name": "clock"}})");
   body["stop"] = nullptr;
-  const Json named = Ask(body);
+  const nlohmann::ordered_json named = Ask(body);
   EXPECT_EQ(named["finish_reason"], "tool_calls");
   ASSERT_EQ(named["message"]["tool_calls"].size(), 1u) << named;
   EXPECT_EQ(named["message"]["tool_calls"][0]["function"]["name"], "clock");
-  EXPECT_EQ(
-      Json::parse(named["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>()),
-      Json({{"zone", "UTC"}}));
+  EXPECT_EQ(nlohmann::ordered_json::parse(
+                named["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>()),
+            nlohmann::ordered_json({{"zone", "UTC"}}));
   body["response_format"] = {{"type", "json_object"}};
   const HttpResponse refused = Post(body);
   EXPECT_EQ(refused.code, 400);
-  EXPECT_EQ(Json::parse(refused.body)["error"]["param"], "tool_choice") << refused.body;
+  EXPECT_EQ(nlohmann::ordered_json::parse(refused.body)["error"]["param"], "tool_choice")
+      << refused.body;
 }
 
 TEST_F(Tools, FlagsChooseTheFormats) {
   Start({"--tool-parser", "none", "--reasoning-parser", "none"});
-  Json body = Question(false);
+  nlohmann::ordered_json body = Question(false);
   EXPECT_EQ(Post(body).code, 400);
   body.erase("tools");
-  const Json plain = Ask(body);
+  const nlohmann::ordered_json plain = Ask(body);
   EXPECT_THAT(plain["message"]["content"].get<std::string>(), HasSubstr("<think>"));
 }
 

@@ -2,12 +2,11 @@
 // a four-token first-order chain, which unlike the two-token toy also tells rows and coins apart.
 #include <gtest/gtest.h>
 
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
-
-constexpr double kTolerance = 1e-12;
 
 void ExpectLaw(const Law& got, const Law& want) {
   ASSERT_EQ(got.size(), want.size());

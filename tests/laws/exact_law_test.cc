@@ -4,13 +4,13 @@
 
 #include <string>
 
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
 
 // Sums of some thousand products of doubles, each off by 1e-16.
-constexpr double kTolerance = 1e-12;
 constexpr Rule kOnePath[] = {Rule::kToken, Rule::kBlock};
 constexpr Rule kManyPaths[] = {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock};
 constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,

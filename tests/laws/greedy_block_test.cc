@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
-
-constexpr double kTolerance = 1e-12;
 
 // A generation's state between rounds.
 struct State {

@@ -5,12 +5,11 @@
 #include <array>
 
 #include "common/spec/sequence_sampling.h"
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
-
-constexpr double kTolerance = 1e-12;
 
 // The law of the token that the choice takes out of k draws, by enumeration; `share`: lambda.
 Law ChosenLaw(const EnumeratedPair& pair, int k, const PathChoice& choice, double share) {

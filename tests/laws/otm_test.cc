@@ -10,7 +10,7 @@
 namespace outrider::testing {
 namespace {
 
-constexpr double kTolerance = 1e-9;
+constexpr double kSolverTolerance = 1e-9;
 
 std::vector<RatioEntry> EntriesOf(const Law& p, const Law& q) {
   std::vector<TokenId> ids(q.size());
@@ -52,12 +52,13 @@ TEST(OptimalAcceptance, IsThatOfTheOptimalPlan) {
     const std::vector<RatioEntry> entries = EntriesOf(rows.p, rows.q);
     const auto n = static_cast<int>(entries.size());
     const double optimum = SolveTransport(rows.p, rows.q, rows.k).acceptance;
-    EXPECT_NEAR(OptimalAcceptance(entries.data(), n, rows.k), optimum, kTolerance) << rows.name;
+    EXPECT_NEAR(OptimalAcceptance(entries.data(), n, rows.k), optimum, kSolverTolerance)
+        << rows.name;
   }
   for (int k = 1; k <= 5; ++k) {
     const double want[] = {.5, .6875, .828125, .93359375, 1};
     EXPECT_NEAR(SolveTransport(Law{.25, .75}, Law{.75, .25}, k).acceptance, want[k - 1],
-                kTolerance);
+                kSolverTolerance);
   }
 }
 
@@ -77,15 +78,15 @@ TEST(OptimalPlan, IsACouplingOfDrawsAndTarget) {
       }
       for (size_t y = 0; y < vocab; ++y) {
         const double mass = plan.mass[tuple][y];
-        EXPECT_GE(mass, -kTolerance) << rows.name;
+        EXPECT_GE(mass, -kSolverTolerance) << rows.name;
         sum += mass;
         token[y] += mass;
         if (drawn[y]) among += mass;
       }
-      EXPECT_NEAR(sum, want, kTolerance) << rows.name;
+      EXPECT_NEAR(sum, want, kSolverTolerance) << rows.name;
     }
-    EXPECT_NEAR(among, plan.acceptance, kTolerance) << rows.name;
-    EXPECT_LE(MaxError(token, rows.p), kTolerance) << rows.name;
+    EXPECT_NEAR(among, plan.acceptance, kSolverTolerance) << rows.name;
+    EXPECT_LE(MaxError(token, rows.p), kSolverTolerance) << rows.name;
   }
 }
 
@@ -95,11 +96,11 @@ TEST(OptimalPlan, IsBeatenByNoRule) {
     const EnumeratedPair pair = OneRow(rows.p, rows.q);
     const double alpha = SolveTransport(rows.p, rows.q, rows.k).acceptance;
     for (const Rule rule : {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock}) {
-      EXPECT_LE(Accepted(rule, pair, Sequences(rows.k, 1)), alpha + kTolerance)
+      EXPECT_LE(Accepted(rule, pair, Sequences(rows.k, 1)), alpha + kSolverTolerance)
           << RuleName(rule) << ", " << rows.name;
     }
     EXPECT_GE(Accepted(Rule::kSpecTr, pair, Sequences(rows.k, 1)),
-              (1 - Power(1 - 1.0 / rows.k, rows.k)) * alpha - kTolerance)
+              (1 - Power(1 - 1.0 / rows.k, rows.k)) * alpha - kSolverTolerance)
         << rows.name;
     spectr += Accepted(Rule::kSpecTr, pair, Sequences(rows.k, 1));
     multiround += Accepted(Rule::kMultiRound, pair, Sequences(rows.k, 1));
@@ -128,18 +129,18 @@ TEST(MostAccepted, OfOneSequenceIsBlockVerifications) {
   for (const EnumeratedPair& pair : RandomPairs(12)) {
     for (int g = 1; g <= 3; ++g) {
       EXPECT_NEAR(MostAccepted(pair, 1, g), Accepted(Rule::kBlock, pair, Sequences(1, g)),
-                  kTolerance)
+                  kSolverTolerance)
           << g;
     }
   }
-  EXPECT_NEAR(MostAccepted(FourTokens(), 1, 3), 5001. / 3200, kTolerance);
+  EXPECT_NEAR(MostAccepted(FourTokens(), 1, 3), 5001. / 3200, kSolverTolerance);
 }
 
 TEST(MostAccepted, OfSeveralTokensIsThatOfTheOptimalPlan) {
   for (const EnumeratedPair& pair : RandomPairs(8)) {
     for (const int k : {2, 3}) {
       EXPECT_NEAR(MostAccepted(pair, k, 1),
-                  SolveTransport(pair.target({}), pair.draft({}), k).acceptance, kTolerance)
+                  SolveTransport(pair.target({}), pair.draft({}), k).acceptance, kSolverTolerance)
           << k;
     }
   }
@@ -152,8 +153,8 @@ TEST(MostAccepted, IsAboveMultiPathBlockWhichIsAboveSpecTrInTheMean) {
       const double optimum = MostAccepted(pair, k, length);
       const double multipath = Accepted(Rule::kMultiPathBlock, pair, Sequences(k, length));
       const double by_token = Accepted(Rule::kSpecTr, pair, Sequences(k, length));
-      EXPECT_LE(multipath, optimum + kTolerance) << length << " " << k;
-      EXPECT_LE(by_token, optimum + kTolerance) << length << " " << k;
+      EXPECT_LE(multipath, optimum + kSolverTolerance) << length << " " << k;
+      EXPECT_LE(by_token, optimum + kSolverTolerance) << length << " " << k;
       most += optimum;
       several += multipath;
       spectr += by_token;

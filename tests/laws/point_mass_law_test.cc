@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/rules/host_rounds.h"
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 #include "verifier/propose/local_proposer.h"
 #include "verifier/propose/point_draft.h"
@@ -13,7 +14,6 @@
 namespace outrider::testing {
 namespace {
 
-constexpr double kTolerance = 1e-12;
 constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
                           Rule::kMultiPathBlock};
 

@@ -2,12 +2,11 @@
 // to see. Of the block: Sun et al. 2025; of several candidates: "SpecTr".
 #include <gtest/gtest.h>
 
+#include "tests/laws/tolerance.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
 namespace {
-
-constexpr double kTolerance = 1e-12;
 
 // Block verification on one sequence with one thing changed.
 struct BlockMistake {

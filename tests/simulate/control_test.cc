@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kScenario = R"({
     "arms": [{"name": "none", "kind": "none"},

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 nlohmann::json Good() {
   return nlohmann::json::parse(R"({

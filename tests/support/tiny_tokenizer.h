@@ -5,6 +5,9 @@
 
 namespace outrider::testing {
 
+// "a" to "z".
+inline constexpr int kLetters = 26;
+
 // tokenizer.json of a byte-level BPE without merges; `vocab_size` at most 52.
 inline std::string TinyTokenizerJson(int vocab_size) {
   std::string vocab;

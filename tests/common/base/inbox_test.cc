@@ -10,8 +10,8 @@
 namespace outrider {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(Inbox, KeepsTheOrderOfOnePusher) {
   Inbox<int> inbox(10);
@@ -78,6 +78,7 @@ TEST(Inbox, ManyPushersLoseNothing) {
   };
   Inbox<Event> inbox(64);
   std::vector<std::jthread> pushers;
+  pushers.reserve(kPushers);
   for (int p = 0; p < kPushers; ++p) {
     pushers.emplace_back([&inbox, p] {
       for (int i = 0; i < kEach; ++i) {
@@ -92,7 +93,7 @@ TEST(Inbox, ManyPushersLoseNothing) {
       ++received;
     }
   }
-  EXPECT_THAT(next, testing::Each(kEach));
+  EXPECT_THAT(next, ::testing::Each(kEach));
 }
 
 }  // namespace

@@ -8,17 +8,17 @@
 namespace outrider {
 namespace {
 
-using testing::EndsWith;
-using testing::MatchesRegex;
+using ::testing::EndsWith;
+using ::testing::MatchesRegex;
 
 // What `write` puts on stderr; the log's settings are put back afterwards.
 template <class Write>
 std::string Logged(const Write& write) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   write();
   SetLogLevel(LogLevel::kInfo);
   SetLogJson(false);
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Log, ALineHasTimeLevelMessageAndFields) {

@@ -276,7 +276,7 @@ TEST(PageTable, RandomWalkNeverLosesAPageOrATokensValue) {
     RandomWalk walk(seed);
     for (int step = 0; step < 1000; ++step) {
       walk.Step();
-      ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed << ", step " << step;
+      ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "seed " << seed << ", step " << step;
     }
     // The walk has met what it is meant to test.
     EXPECT_GT(walk.exhausted(), 0);

@@ -33,7 +33,7 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   VerifierMetrics verifier(registry, "m", {"plain"});
   DrafterMetrics drafter(registry, "m");
   HttpMetrics(registry, "m").CountRequest("health", 200);
-  EXPECT_THAT(DocumentedNames(), testing::ElementsAreArray(registry.Names()));
+  EXPECT_THAT(DocumentedNames(), ::testing::ElementsAreArray(registry.Names()));
 }
 
 TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
@@ -41,7 +41,7 @@ TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
   VerifierMetrics verifier(registry, "m", {"plain"});
   std::set<std::string> theirs;
   for (const auto& [name, alias] : VllmAliases().names) {
-    EXPECT_THAT(registry.Names(), testing::Contains(name));
+    EXPECT_THAT(registry.Names(), ::testing::Contains(name));
     theirs.insert(alias);
   }
   EXPECT_EQ(DocumentedNames("vllm:"), theirs);

@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // The whole answer to `request` on 127.0.0.1:port; "" when nobody listens.
 std::string Ask(int port, const std::string& request) {
@@ -70,7 +70,7 @@ TEST(MetricsExporter, ShowsMetricsByTheirOtherNamesWithTheSameValues) {
     EXPECT_THAT(page, HasSubstr(std::string(name) + "_count{engine=\"0\"} 1"));
     EXPECT_THAT(page, HasSubstr(std::string(name) + "_bucket{engine=\"0\",le=\"2\"} 1"));
   }
-  EXPECT_THAT(page, testing::Not(HasSubstr(":c")));
+  EXPECT_THAT(page, ::testing::Not(HasSubstr(":c")));
 }
 
 TEST(MetricsExporter, ServesPagesBesideTheMetrics) {
@@ -87,7 +87,7 @@ TEST(MetricsExporter, ServesPagesBesideTheMetrics) {
   EXPECT_THAT(page, HasSubstr("Content-Type: text/html\r\n"));
   EXPECT_THAT(page, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(page, HasSubstr("X-Test: 1\r\n"));
-  EXPECT_THAT(page, testing::EndsWith("\r\n\r\nhello"));
+  EXPECT_THAT(page, ::testing::EndsWith("\r\n\r\nhello"));
   for (const char* other : {"/", "/pag", "/page/", "/page/x", "/metrics/", "/metrics/x"}) {
     EXPECT_THAT(HttpGet(port, other), HasSubstr("404")) << other;
   }
@@ -102,14 +102,14 @@ TEST(MetricsExporter, AnswersOtherMethodsAndMistakes) {
   (*exporter)->AddPage("/page",
                        [] { return MetricsPage{.content_type = "text/plain", .body = "hello"}; });
   const std::string head = Ask(port, "HEAD /page HTTP/1.1\r\nHost: a\r\n\r\n");
-  EXPECT_THAT(head, testing::StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(head, ::testing::StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(head, HasSubstr("Content-Length: 5\r\n"));
-  EXPECT_THAT(head, testing::EndsWith("\r\n\r\n"));
+  EXPECT_THAT(head, ::testing::EndsWith("\r\n\r\n"));
   const std::string post = Ask(port, "POST /page HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
-  EXPECT_THAT(post, testing::StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"));
+  EXPECT_THAT(post, ::testing::StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"));
   EXPECT_THAT(post, HasSubstr("Allow: GET, HEAD\r\n"));
-  EXPECT_THAT(Ask(port, "POST /other HTTP/1.1\r\n\r\n"), testing::StartsWith("HTTP/1.1 404 "));
-  EXPECT_THAT(Ask(port, "\x16\x03\x01 hello\r\n\r\n"), testing::StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Ask(port, "POST /other HTTP/1.1\r\n\r\n"), ::testing::StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Ask(port, "\x16\x03\x01 hello\r\n\r\n"), ::testing::StartsWith("HTTP/1.1 400 "));
 }
 
 TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {

@@ -27,7 +27,7 @@ TEST(MetricsRegistry, NamesAreSortedAndListedOncePerFamily) {
   registry.MakeCounter("outrider_b_total", "b", {{"kind", "one"}});
   registry.MakeCounter("outrider_b_total", "b", {{"kind", "two"}});
   EXPECT_THAT(registry.Names(),
-              testing::ElementsAre("outrider_a", "outrider_b_total", "outrider_c_seconds"));
+              ::testing::ElementsAre("outrider_a", "outrider_b_total", "outrider_c_seconds"));
 }
 
 TEST(MetricsRegistry, RegistriesShareNothing) {

@@ -13,8 +13,8 @@ namespace outrider {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // The published shape of a small Llama 3.2.
 json Llama() {

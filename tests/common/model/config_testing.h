@@ -39,8 +39,8 @@ inline void ExpectRefused(const nlohmann::json& base, const std::vector<Refusal>
     const std::string what = std::string(refusal.field) + " = " + refusal.value.dump();
     ASSERT_FALSE(loaded.ok()) << what;
     EXPECT_EQ(loaded.status().code(), code) << what << ": " << loaded.status().ToString();
-    EXPECT_THAT(loaded.status().message(), testing::AllOf(testing::HasSubstr("config.json"),
-                                                          testing::HasSubstr(refusal.message)))
+    EXPECT_THAT(loaded.status().message(), ::testing::AllOf(::testing::HasSubstr("config.json"),
+                                                            ::testing::HasSubstr(refusal.message)))
         << what;
   }
 }

@@ -29,8 +29,8 @@ std::vector<Edit> Edits() {
   std::vector<Edit> edits;
   std::ifstream in(OUTRIDER_SOURCE_DIR "/tests/bench/edit_prompts.jsonl");
   for (std::string line; std::getline(in, line);) {
-    const nlohmann::json json = nlohmann::json::parse(line);
-    edits.push_back({json.at("prompt"), json.at("expected"), json.at("max_tokens")});
+    const nlohmann::json edit = nlohmann::json::parse(line);
+    edits.push_back({edit.at("prompt"), edit.at("expected"), edit.at("max_tokens")});
   }
   return edits;
 }

@@ -19,7 +19,7 @@ constexpr float kRoundedTolerance = 0.15f;
 
 const std::filesystem::path kModels = OUTRIDER_SOURCE_DIR "/models/default";
 
-class DefaultModels : public testing::TestWithParam<WeightType> {
+class DefaultModels : public ::testing::TestWithParam<WeightType> {
  protected:
   // `role`: of the file's logits.
   static void ExpectTopLogits(const std::string& role, const std::filesystem::path& folder,
@@ -66,8 +66,8 @@ TEST_P(DefaultModels, DrafterGivesTheLogitsOfPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, DefaultModels,
-                         testing::Values(WeightType::kBf16, WeightType::kF32),
-                         [](const testing::TestParamInfo<WeightType>& type) {
+                         ::testing::Values(WeightType::kBf16, WeightType::kF32),
+                         [](const ::testing::TestParamInfo<WeightType>& type) {
                            return type.param == WeightType::kBf16 ? "Bf16" : "F32";
                          });
 

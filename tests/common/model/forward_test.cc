@@ -15,7 +15,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<CheckpointOptions> SomeModels() {
   return {{.family = Family::kQwen3, .num_layers = 3},
@@ -323,7 +323,7 @@ TEST(Forward, RandomHistoriesEqualComputingThemFromScratch) {
   EXPECT_EQ(model->free_pages(), model->total_pages());
 }
 
-class ForwardErrors : public testing::Test {
+class ForwardErrors : public ::testing::Test {
  protected:
   void SetUp() override {
     model_ = MakeModel(

@@ -50,7 +50,7 @@ struct Kind {
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-class ModelGraphs : public testing::TestWithParam<Kind> {};
+class ModelGraphs : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
   const Kind& kind = GetParam();
@@ -68,11 +68,11 @@ TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, ModelGraphs,
-    testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
-                    Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
-                    Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, Family::kMistral},
-                    Kind{"AlternatingWindows", WeightType::kBf16, Dtype::kBf16, Family::kGemma2}),
-    [](const testing::TestParamInfo<Kind>& param) { return param.param.name; });
+    ::testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
+                      Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
+                      Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, Family::kMistral},
+                      Kind{"AlternatingWindows", WeightType::kBf16, Dtype::kBf16, Family::kGemma2}),
+    [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });
 
 // Sessions whose contexts grow over ends of pages and chunks, one token at a time.
 TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {
@@ -99,7 +99,7 @@ TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {
   EXPECT_LE(twins.counts().captures, 2);
 }
 
-class ModelGraphFailure : public testing::TestWithParam<GraphCall> {};
+class ModelGraphFailure : public ::testing::TestWithParam<GraphCall> {};
 
 TEST_P(ModelGraphFailure, LosesNothing) {
   std::vector<std::string> warnings;
@@ -116,8 +116,8 @@ TEST_P(ModelGraphFailure, LosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, ModelGraphFailure,
-                         testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
-                                         GraphCall::kInstantiate, GraphCall::kLaunch));
+                         ::testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
+                                           GraphCall::kInstantiate, GraphCall::kLaunch));
 
 }  // namespace
 }  // namespace outrider

@@ -18,10 +18,10 @@ namespace outrider {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-class LoadModelTest : public testing::Test {
+class LoadModelTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(MakeCheckpoint(directory_.path(), {}).ok()); }
 

@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 

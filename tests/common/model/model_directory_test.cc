@@ -12,11 +12,11 @@
 namespace outrider {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class ModelDirectoryTest : public testing::Test {
+class ModelDirectoryTest : public ::testing::Test {
  protected:
   // A folder that is served.
   void Make(int shards = 1) {
@@ -56,7 +56,7 @@ TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
   EXPECT_THAT(Words("no-such-org/no-such-model"),
               AllOf(HasSubstr("hf download no-such-org/no-such-model"), HasSubstr("--local-dir")));
   EXPECT_THAT(Words("/no/such/folder"),
-              testing::EndsWith("/no/such/folder: there is no such folder"));
+              ::testing::EndsWith("/no/such/folder: there is no such folder"));
   Write("small.Q4.gguf");
   EXPECT_THAT(Words(folder() / "small.Q4.gguf"), HasSubstr("GGUF"));
   EXPECT_THAT(Words(folder() / "config.json"), HasSubstr("is a file"));

@@ -12,7 +12,7 @@
 namespace outrider {
 
 TempDirectory::TempDirectory() {
-  std::string name = testing::TempDir() + "/outrider-XXXXXX";
+  std::string name = ::testing::TempDir() + "/outrider-XXXXXX";
   path_ = mkdtemp(name.data());
 }
 

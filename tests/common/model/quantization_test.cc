@@ -22,7 +22,7 @@ namespace outrider {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Activations rounded to 8 bits as they come, as compressed-tensors' W8A8 says it.
 json RoundedActivations() {
@@ -30,7 +30,7 @@ json RoundedActivations() {
           {"dynamic", true}, {"group_size", nullptr}, {"actorder", nullptr}, {"observer", nullptr}};
 }
 
-class Int8Rows : public testing::Test {
+class Int8Rows : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.int8_rows = true}).ok());

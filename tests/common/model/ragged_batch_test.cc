@@ -8,9 +8,9 @@
 namespace outrider {
 namespace {
 
-using testing::ElementsAre;
-using testing::ElementsAreArray;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 
 constexpr BatchLimits kLimits = {.vocab_size = 10, .max_positions = 20};
 
@@ -95,7 +95,7 @@ TEST(CheckShare, AcceptsChainsAndTreesUpToTheLimits) {
 TEST(CheckShare, SaysWhatIsWrong) {
   const auto expect = [](const Status& status, const char* message) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << message;
-    EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("sequence 3"), HasSubstr(message)));
+    EXPECT_THAT(status.message(), ::testing::AllOf(HasSubstr("sequence 3"), HasSubstr(message)));
   };
   expect(Check(0, {}, {}, {}), "no tokens");
   expect(Check(0, {10}, {}, {}), "token 10");

@@ -26,7 +26,7 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class ModelAgainstReference : public testing::TestWithParam<Case> {};
+class ModelAgainstReference : public ::testing::TestWithParam<Case> {};
 
 // The largest error over all positions of a prompt, relative to the largest logit of its row.
 double WorstError(const CheckpointOptions& checkpoint, const ModelOptions& options) {
@@ -42,7 +42,7 @@ double WorstError(const CheckpointOptions& checkpoint, const ModelOptions& optio
   for (size_t i = 0; i < rows.size(); ++i) {
     worst = std::max(worst, RelativeError(rows[i], expected[i]));
   }
-  testing::Test::RecordProperty("worst_error", std::to_string(worst));
+  ::testing::Test::RecordProperty("worst_error", std::to_string(worst));
   return worst;
 }
 
@@ -66,7 +66,7 @@ TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, ModelAgainstReference,
-    testing::Values(
+    ::testing::Values(
         Case{"Llama", {.family = Family::kLlama}},
         Case{"LlamaUntied", {.family = Family::kLlama, .tied_embeddings = false}},
         Case{"LlamaMultiHead", {.family = Family::kLlama, .num_kv_heads = 4}},
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.family = Family::kGemma2, .num_heads = 2, .num_kv_heads = 1, .head_dim = 256}},
         Case{"Qwen2", {.family = Family::kQwen2}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
-    [](const testing::TestParamInfo<Case>& param) { return param.param.name; });
+    [](const ::testing::TestParamInfo<Case>& param) { return param.param.name; });
 
 // Each layer has the RoPE that its description says.
 TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {

@@ -15,8 +15,8 @@
 namespace outrider {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string Length(uint64_t bytes) {
   std::string out;
@@ -246,7 +246,7 @@ TEST(Checkpoint, RefusesWhatIsNotAFile) {
   EXPECT_EQ(Checkpoint::Open(directory.path()).status().code(), Code::kInvalidArgument);
 }
 
-class Shards : public testing::Test {
+class Shards : public ::testing::Test {
  protected:
   Status OpenWithIndex(const std::string& index) {
     directory_.Write("model.safetensors.index.json", index);

@@ -24,7 +24,7 @@ std::vector<int> Rows(const FakeModel& model) {
 TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
   FakeModel model({.max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&model, 100).ok());
-  EXPECT_THAT(Rows(model), testing::ElementsAre(100, 64, 32, 16, 8, 4, 2, 1));
+  EXPECT_THAT(Rows(model), ::testing::ElementsAre(100, 64, 32, 16, 8, 4, 2, 1));
   EXPECT_EQ(model.sequences(), 0);
   EXPECT_EQ(model.free_pages(), model.total_pages());
 }
@@ -32,14 +32,14 @@ TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
 TEST(WarmUpTest, RunsNoMoreRowsThanAsked) {
   FakeModel model({.max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&model, 16).ok());
-  EXPECT_THAT(Rows(model), testing::ElementsAre(16, 8, 4, 2, 1));
+  EXPECT_THAT(Rows(model), ::testing::ElementsAre(16, 8, 4, 2, 1));
 }
 
 TEST(WarmUpTest, TimesPassesThreeTimesUntilTheTimeIsOver) {
   FakeModel model({.max_batch_tokens = 10});
   const auto times = TimePasses(&model, 16, 1e9);
   ASSERT_TRUE(times.ok());
-  EXPECT_THAT(Rows(model), testing::ElementsAre(1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8));
+  EXPECT_THAT(Rows(model), ::testing::ElementsAre(1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8));
   EXPECT_EQ(model.batches()[3][0].logit_rows.size(), 8u) << "a draft's rows are all scored";
   ASSERT_EQ(times->size(), 4u);
   for (size_t i = 0; i < times->size(); ++i) {
@@ -55,11 +55,11 @@ TEST(WarmUpTest, TimesPassesThreeTimesUntilTheTimeIsOver) {
 TEST(WarmUpTest, KeepsToWhatASequenceCanHold) {
   FakeModel pages({.page_tokens = 4, .total_pages = 2, .max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&pages, 100).ok());
-  EXPECT_THAT(Rows(pages), testing::ElementsAre(8, 4, 2, 1));
+  EXPECT_THAT(Rows(pages), ::testing::ElementsAre(8, 4, 2, 1));
 
   FakeModel positions({.max_batch_tokens = 100, .max_position_embeddings = 5});
   ASSERT_TRUE(WarmUp(&positions, 100).ok());
-  EXPECT_THAT(Rows(positions), testing::ElementsAre(5, 4, 2, 1));
+  EXPECT_THAT(Rows(positions), ::testing::ElementsAre(5, 4, 2, 1));
 }
 
 TEST(WarmUpTest, ReportsAFailureAndHoldsNothing) {

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(Plaintext, KnowsTheLoopbackInEverySpelling) {
   for (const char* address :

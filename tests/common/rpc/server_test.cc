@@ -14,7 +14,7 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct RawAnswer {
   grpc::Status status;
@@ -60,7 +60,7 @@ RawAnswer CheckHealth(const std::string& address, const std::string& service) {
 const std::string kHealthServing = "\x08\x01";
 const std::string kHealthNotServing = "\x08\x02";
 
-class RpcServerTest : public testing::Test {
+class RpcServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = RpcServer::Start({.listen = "127.0.0.1:0"}, {&service_});

@@ -84,7 +84,7 @@ v1::GenerateResponse Numbered(uint32_t number, size_t padding = 0) {
   return response;
 }
 
-class StreamSinkTest : public testing::Test {
+class StreamSinkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = RpcServer::Start({.listen = "127.0.0.1:0"}, {&service_});
@@ -212,11 +212,11 @@ TEST_F(StreamSinkTest, SurvivesCancelsAtAnyPoint) {
   senders.clear();
   service_.WaitUntilNoStreamIsLeft();
   EXPECT_THAT(endings,
-              testing::IsSubsetOf({static_cast<int>(grpc::StatusCode::CANCELLED),
-                                   static_cast<int>(grpc::StatusCode::ABORTED),
-                                   static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED)}));
-  EXPECT_THAT(endings, testing::Contains(static_cast<int>(grpc::StatusCode::CANCELLED)));
-  EXPECT_THAT(endings, testing::Contains(static_cast<int>(grpc::StatusCode::ABORTED)));
+              ::testing::IsSubsetOf({static_cast<int>(grpc::StatusCode::CANCELLED),
+                                     static_cast<int>(grpc::StatusCode::ABORTED),
+                                     static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED)}));
+  EXPECT_THAT(endings, ::testing::Contains(static_cast<int>(grpc::StatusCode::CANCELLED)));
+  EXPECT_THAT(endings, ::testing::Contains(static_cast<int>(grpc::StatusCode::ABORTED)));
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/extreme_floats.h"
+
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using testing::kInf;
+using testing::kNan;
 
 void ExpectRefused(const SamplingParams& params, const char* field) {
   const Status status = Validate(params, 100);

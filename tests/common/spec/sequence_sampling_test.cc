@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "tests/support/extreme_floats.h"
 #include "tests/support/sequence_rows.h"
 
 namespace outrider {
@@ -15,10 +16,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
+using testing::kInf;
+using testing::kNan;
 using ::testing::Pointwise;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<float> Distribution(const SamplingParams& params, std::vector<float> row,
                                 std::vector<TokenId> pending = {}) {

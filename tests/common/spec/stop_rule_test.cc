@@ -13,7 +13,7 @@ constexpr StopRule Of(StopRule::Kind kind, float threshold) {
   return {.kind = kind, .threshold = threshold};
 }
 
-const DraftDistribution kHalves{.ids = {4, 2},
+const DraftDistribution kUnsure{.ids = {4, 2},
                                 .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
 const DraftDistribution kSure{.ids = {4}, .weights = {kDraftWeightTotal}};
 
@@ -27,16 +27,16 @@ TEST(StopRule, NamesSurviveTheWayThereAndBack) {
 }
 
 TEST(StopRule, StopsBelowTheConfidence) {
-  EXPECT_FALSE(Stops(Of(StopRule::Kind::kConfidence, 0.5f), kHalves));
-  EXPECT_TRUE(Stops(Of(StopRule::Kind::kConfidence, 0.51f), kHalves));
+  EXPECT_FALSE(Stops(Of(StopRule::Kind::kConfidence, 0.5f), kUnsure));
+  EXPECT_TRUE(Stops(Of(StopRule::Kind::kConfidence, 0.51f), kUnsure));
   EXPECT_FALSE(Stops(Of(StopRule::Kind::kConfidence, 1.f), kSure));
   EXPECT_FALSE(StopsAtMeasure(Of(StopRule::Kind::kConfidence, 0.69f), 0.7f));
   EXPECT_TRUE(StopsAtMeasure(Of(StopRule::Kind::kConfidence, 0.71f), 0.7f));
 }
 
 TEST(StopRule, StopsAboveTheEntropyInNats) {
-  EXPECT_FALSE(Stops(Of(StopRule::Kind::kEntropy, 0.6932f), kHalves));  // ln 2 = 0.69315
-  EXPECT_TRUE(Stops(Of(StopRule::Kind::kEntropy, 0.6931f), kHalves));
+  EXPECT_FALSE(Stops(Of(StopRule::Kind::kEntropy, 0.6932f), kUnsure));  // ln 2 = 0.69315
+  EXPECT_TRUE(Stops(Of(StopRule::Kind::kEntropy, 0.6931f), kUnsure));
   EXPECT_FALSE(Stops(Of(StopRule::Kind::kEntropy, 0.f), kSure));
   EXPECT_FALSE(StopsAtMeasure(Of(StopRule::Kind::kEntropy, 2.08f), 2.0794f));
   EXPECT_TRUE(StopsAtMeasure(Of(StopRule::Kind::kEntropy, 2.079f), 2.0794f));
@@ -44,7 +44,7 @@ TEST(StopRule, StopsAboveTheEntropyInNats) {
 
 TEST(StopRule, TheOthersDoNotLookAtARow) {
   for (const StopRule::Kind kind : {StopRule::Kind::kLength, StopRule::Kind::kHead}) {
-    EXPECT_FALSE(Stops(Of(kind, 1.f), kHalves));
+    EXPECT_FALSE(Stops(Of(kind, 1.f), kUnsure));
     EXPECT_FALSE(StopsAtMeasure(Of(kind, 1.f), 0.5f));
   }
 }

@@ -120,7 +120,7 @@ TEST(StopMatcher, AgreesWithTheDefinitionHoweverTheTextIsCut) {
       at += size;
     }
     ASSERT_EQ(Feed(stops, pushes).text, Reference(stops, text).text)
-        << text << " " << testing::PrintToString(stops);
+        << text << " " << ::testing::PrintToString(stops);
     ASSERT_EQ(Feed(stops, pushes).stopped, Reference(stops, text).stopped);
   }
 }

@@ -21,7 +21,7 @@ TEST(Utf8, AcceptsTheFirstAndLastCharacterOfEachLength) {
         std::string("\xE0\xA0\x80"), std::string("\xED\x9F\xBF"), std::string("\xEE\x80\x80"),
         std::string("\xEF\xBF\xBF"), std::string("\xF0\x90\x80\x80"),
         std::string("\xF4\x8F\xBF\xBF")}) {
-    EXPECT_EQ(FindInvalidUtf8("ab" + text), std::nullopt) << testing::PrintToString(text);
+    EXPECT_EQ(FindInvalidUtf8("ab" + text), std::nullopt) << ::testing::PrintToString(text);
   }
 }
 
@@ -38,7 +38,7 @@ TEST(Utf8, NamesTheOffsetOfTheFirstBadByte) {
       {"\xE2\x82zz", 0},
   };
   for (const auto& [text, offset] : cases) {
-    EXPECT_EQ(FindInvalidUtf8(text), offset) << testing::PrintToString(text);
+    EXPECT_EQ(FindInvalidUtf8(text), offset) << ::testing::PrintToString(text);
   }
 }
 
@@ -86,7 +86,7 @@ TEST(Utf8, AStreamDoesNotDependOnTheCuts) {
       at += size;
     }
     stream.Finish(out);
-    ASSERT_EQ(out, Lossy(text)) << testing::PrintToString(text);
+    ASSERT_EQ(out, Lossy(text)) << ::testing::PrintToString(text);
     ASSERT_EQ(FindInvalidUtf8(out), std::nullopt);
   }
 }

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-class VectorExcerpts : public testing::TestWithParam<const char*> {};
+class VectorExcerpts : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(VectorExcerpts, EncodeAndDecodeAsTheFullTokenizerDoes) {
   std::ifstream in(std::string(OUTRIDER_SOURCE_DIR "/tests/common/text/data/") + GetParam() +
@@ -28,7 +28,7 @@ TEST_P(VectorExcerpts, EncodeAndDecodeAsTheFullTokenizerDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Published, VectorExcerpts,
-                         testing::Values("gpt2", "llama3", "qwen2", "llama2"),
+                         ::testing::Values("gpt2", "llama3", "qwen2", "llama2"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace outrider {
 namespace {
 
 using cuda_emulation::LastFailure;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class ReverseOrder {
  public:

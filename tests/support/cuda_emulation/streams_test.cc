@@ -16,7 +16,7 @@ namespace {
 using cuda_emulation::FailNext;
 using cuda_emulation::GraphCall;
 
-class CudaStreams : public testing::Test {
+class CudaStreams : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);

@@ -16,7 +16,7 @@ namespace outrider {
 namespace {
 
 using cuda_emulation::LastFailure;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr Fragments kAll[] = {Fragments::kByHand, Fragments::kLoaded, Fragments::kLoadedTransposed};
 

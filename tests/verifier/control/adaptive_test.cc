@@ -9,10 +9,8 @@
 namespace outrider {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // Steps of 20 ms and half a millisecond a row, drafts of 2 ms a token.
-class AdaptiveTest : public testing::Test {
+class AdaptiveTest : public ::testing::Test {
  protected:
   explicit AdaptiveTest(bool shared = true) : policy_(arms_, costs_, shared) {
     for (int i = 0; i < 8; ++i) {
@@ -215,7 +213,7 @@ TEST_F(AdaptiveTest, CutAndAbortedRoundsTeachNothing) {
 
 TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
   const auto session = policy_.Open();
-  const double bad[] = {kNan, 0, -1, std::numeric_limits<double>::infinity()};
+  const double bad[] = {std::nan(""), 0, -1, std::numeric_limits<double>::infinity()};
   for (int i = 0; i < 100; ++i) {
     const Choice choice = session->Choose({.streams = streams_});
     ASSERT_TRUE(choice.arm >= 0 && choice.arm < arms_.size());

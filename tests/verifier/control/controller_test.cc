@@ -23,8 +23,8 @@ std::unique_ptr<Controller> Make(ControllerOptions options, std::vector<Arm> arm
   return std::move(controller).value();
 }
 
-class EveryPolicy : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn(PolicyNames()),
+class EveryPolicy : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& policy) {
                            std::string name = policy.param;
                            std::erase(name, '-');

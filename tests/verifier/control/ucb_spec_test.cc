@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<int> Pulls(Policy& policy, const ArmSet& arms, std::vector<int> tokens, int rounds) {
   const auto session = policy.Open();
@@ -71,8 +71,8 @@ TEST(UcbSpec, PendingPullsKeepSessionsFromCrowding) {
   session->Observe(choices[1], {.accepted = 4, .emitted = 5});
   std::vector<int> next;
   for (int i = 0; i < 6; ++i) next.push_back(session->Choose({.allowed = arms.given()}).arm);
-  EXPECT_THAT(next, testing::Contains(0));
-  EXPECT_THAT(next, testing::Contains(2));
+  EXPECT_THAT(next, ::testing::Contains(0));
+  EXPECT_THAT(next, ::testing::Contains(2));
 }
 
 TEST(UcbSpec, ArmsOfNoLengthDoNotBreakIt) {

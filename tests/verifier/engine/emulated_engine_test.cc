@@ -107,7 +107,6 @@ class EmulatedEngine : public ::testing::TestWithParam<WeightType> {};
 // Texts that no draft leaves a trace in: greedy and gumbel. Two sequences, the first wrong from
 // its second token on, the second right for a few.
 TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
-  constexpr int kVocab = 26;
   const CheckpointOptions checkpoint = {.family = Family::kQwen3,
                                         .vocab_size = 40,
                                         .hidden_size = 32,
@@ -129,25 +128,26 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
     r.speculation = {.rule = Rule::kGumbel, .draft_length = 3, .paths = 2};
     requests.push_back(r);
   }
-  const auto plain = Serve(*cpu, kVocab, requests, nullptr);
-  const auto plain_on_device = Serve(*device, kVocab, requests, nullptr);
+  const auto plain = Serve(*cpu, testing::kLetters, requests, nullptr);
+  const auto plain_on_device = Serve(*device, testing::kLetters, requests, nullptr);
   const int64_t plain_bytes = device->device()->bytes_to_host();
-  const auto with_drafts = Serve(
-      *device, kVocab, requests, [&](size_t session, const DraftPlan& plan, const Tokens& output) {
-        const Tokens& text = plain[session]->tokens;
-        const auto token = [&](size_t i) {
-          return output.size() + i < text.size() ? text[output.size() + i] : 7;
-        };
-        DraftTree tree;
-        int right = 0, wrong = 0;
-        for (size_t depth = 0; depth < static_cast<size_t>(plan.shape.length); ++depth) {
-          const TokenId other = token(depth) == 2 ? 3 : 2;
-          if (depth == 0 && plan.shape.draws(0) > 1) wrong = tree.AddDraw(0, other);
-          right = tree.AddDraw(right, output.size() % 3 == depth ? other : token(depth));
-          if (wrong > 0 && depth == 1) tree.AddDraw(wrong, token(1));
-        }
-        return tree;
-      });
+  const auto with_drafts =
+      Serve(*device, testing::kLetters, requests,
+            [&](size_t session, const DraftPlan& plan, const Tokens& output) {
+              const Tokens& text = plain[session]->tokens;
+              const auto token = [&](size_t i) {
+                return output.size() + i < text.size() ? text[output.size() + i] : 7;
+              };
+              DraftTree tree;
+              int right = 0, wrong = 0;
+              for (size_t depth = 0; depth < static_cast<size_t>(plan.shape.length); ++depth) {
+                const TokenId other = token(depth) == 2 ? 3 : 2;
+                if (depth == 0 && plan.shape.draws(0) > 1) wrong = tree.AddDraw(0, other);
+                right = tree.AddDraw(right, output.size() % 3 == depth ? other : token(depth));
+                if (wrong > 0 && depth == 1) tree.AddDraw(wrong, token(1));
+              }
+              return tree;
+            });
   int accepted = 0, equal = 0, equal_with_drafts = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(plain[i]->tokens.size(), 16u);
@@ -171,7 +171,7 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
 // Two tokens behind a prompt, by every token of the vocabulary: the model's law as the CPU computes
 // it, f32.
 TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
-  constexpr int kVocab = 4, kTexts = 2000;
+  constexpr int kSmallVocab = 4, kTexts = 2000;
   const CheckpointOptions checkpoint = {.vocab_size = 8,
                                         .hidden_size = 16,
                                         .intermediate_size = 16,
@@ -192,7 +192,7 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
     EXPECT_TRUE(cpu->Forward({&share, 1}, false, &out).ok());
     cpu->Release(share.sequence);
     std::vector<float> law(out.logits, out.logits + 8);
-    SequenceSampling sequence(sampling, 8, kVocab);
+    SequenceSampling sequence(sampling, 8, kSmallVocab);
     sequence.ObservePrompt(prompt);
     for (const TokenId token : output) sequence.ObserveOutput(token);
     MakeDistribution(sequence, law, {});
@@ -200,9 +200,9 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
   };
   std::vector<double> law;
   const std::vector<float> first = row({});
-  for (TokenId a = 0; a < kVocab; ++a) {
+  for (TokenId a = 0; a < kSmallVocab; ++a) {
     const std::vector<float> second = row({a});
-    for (TokenId b = 0; b < kVocab; ++b) {
+    for (TokenId b = 0; b < kSmallVocab; ++b) {
       law.push_back(static_cast<double>(first[static_cast<size_t>(a)]) *
                     static_cast<double>(second[static_cast<size_t>(b)]));
     }
@@ -229,8 +229,8 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
       const std::vector<GenerationRequest> some(
           requests.begin() + static_cast<std::ptrdiff_t>(begin),
           requests.begin() + static_cast<std::ptrdiff_t>(begin) + 500);
-      const auto sinks =
-          Serve(*device, kVocab, some, [&](size_t session, const DraftPlan& plan, const Tokens&) {
+      const auto sinks = Serve(
+          *device, kSmallVocab, some, [&](size_t session, const DraftPlan& plan, const Tokens&) {
             DraftTree tree;
             tree.SetDistribution(0, draft_law);
             for (int i = 0; i < plan.shape.draws(0); ++i) {
@@ -243,7 +243,7 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
       bytes += VerdictBytes(sinks);
       for (const auto& sink : sinks) {
         ASSERT_EQ(sink->tokens.size(), 2u);
-        ++counts[static_cast<size_t>(sink->tokens[0] * kVocab + sink->tokens[1])];
+        ++counts[static_cast<size_t>(sink->tokens[0] * kSmallVocab + sink->tokens[1])];
         accepted += sink->accepted;
       }
     }

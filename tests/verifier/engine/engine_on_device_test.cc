@@ -26,7 +26,6 @@ using ::testing::AnyOfArray;
 using ::testing::Each;
 using ::testing::Not;
 
-constexpr int kVocab = 26;  // of rows of 32
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr FakeModelOptions kModel = {
@@ -63,7 +62,8 @@ class Played {
   }
 
   void Run(const std::vector<GenerationRequest>& requests) {
-    const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+    const auto tokenizer =
+        Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
     testing::FakeClock clock;
     uint64_t seed = 5000;
     Engine engine({.scheduler = {.token_budget = 512}, .draw_seed = [&seed] { return seed++; }},
@@ -111,7 +111,7 @@ class Played {
       tokens.insert(tokens.end(), path.begin(), path.end());
       std::vector<float> row = model.Logits(tokens);
       for (size_t i = 0; i < row.size(); ++i) row[i] += static_cast<float>(i % 5) * 0.1f;
-      MakeDistribution(SequenceSampling({.temperature = 0.8f}, 32, kVocab), row, {});
+      MakeDistribution(SequenceSampling({.temperature = 0.8f}, 32, testing::kLetters), row, {});
       if (kind != DraftKind::kSampled) {
         std::vector<TokenId> best(row.size());
         std::iota(best.begin(), best.end(), 0);

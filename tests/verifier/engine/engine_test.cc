@@ -25,13 +25,11 @@ using testing::FakeClock;
 using testing::PuppetDraftSource;
 using testing::RecordingSink;
 
-constexpr int kVocab = 26;
-
 class EngineTest : public ::testing::Test {
  protected:
   EngineTest() {
     testing::GiveDevice(model_);
-    tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+    tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
     Restart({.prefix_cache = false});
   }
 
@@ -66,7 +64,7 @@ class EngineTest : public ::testing::Test {
     std::vector<TokenId> out;
     for (int i = 0; i < count; ++i) {
       const std::vector<float> logits = model_.Logits(tokens);
-      const auto best = std::max_element(logits.begin(), logits.begin() + kVocab);
+      const auto best = std::max_element(logits.begin(), logits.begin() + testing::kLetters);
       tokens.push_back(static_cast<TokenId>(best - logits.begin()));
       out.push_back(tokens.back());
     }
@@ -139,7 +137,8 @@ TEST_F(EngineTest, PaddedLogitsAreNeverSampled) {
   while (engine_->Step()) {
   }
   ASSERT_EQ(sink->tokens.size(), 100u);
-  for (const TokenId t : sink->tokens) EXPECT_LT(t, kVocab) << "the tokenizer has no such token";
+  for (const TokenId t : sink->tokens)
+    EXPECT_LT(t, testing::kLetters) << "the tokenizer has no such token";
 }
 
 TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
@@ -292,7 +291,7 @@ TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
   const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6};
   const std::vector<float> logits = model_.Logits(prompt);
   const auto drafted = static_cast<TokenId>(
-      std::max_element(logits.begin(), logits.begin() + kVocab) - logits.begin());
+      std::max_element(logits.begin(), logits.begin() + testing::kLetters) - logits.begin());
   Break({1, 2, 3, 4, 5, 6, drafted}, std::nanf(""));
   int rejected = 0, accepted = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -365,7 +364,7 @@ class TimedEngineTest : public EngineTest {
       std::vector<TokenId> draft;
       for (int i = 0; i < source_.plan(1).shape.length; ++i) {
         const TokenId token = want[sink->tokens.size() + static_cast<size_t>(i)];
-        draft.push_back(i < right ? token : (token + 1) % kVocab);
+        draft.push_back(i < right ? token : (token + 1) % testing::kLetters);
       }
       Draft(source_.plan(1).round, draft);
     }
@@ -426,7 +425,7 @@ class PlannedEngineTest : public EngineTest {
     for (int i = 0; i < count; ++i) {
       const std::vector<float> logits = markov_.Logits(tokens);
       tokens.push_back(static_cast<TokenId>(
-          std::max_element(logits.begin(), logits.begin() + kVocab) - logits.begin()));
+          std::max_element(logits.begin(), logits.begin() + testing::kLetters) - logits.begin()));
       out.push_back(tokens.back());
     }
     return out;
@@ -527,7 +526,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
         int node = DraftTree::kRoot;
         for (int d = 0; d < plan.shape.length; ++d) {
           const size_t at = std::min(sink->tokens.size() + static_cast<size_t>(d), want.size() - 1);
-          node = draft.AddDraw(node, at % 3 == 0 ? (want[at] + 1) % kVocab : want[at]);
+          node = draft.AddDraw(node, at % 3 == 0 ? (want[at] + 1) % testing::kLetters : want[at]);
         }
       }
       clock_.Advance(std::chrono::milliseconds(1 + 2 * plan.shape.length));
@@ -733,7 +732,7 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   std::vector<TokenId> draft = {3, 4};
   Draft(1, draft, {point(3), point(4)});
   engine_->Step();
-  SequenceSampling sampling(request.sampling, 32, kVocab);
+  SequenceSampling sampling(request.sampling, 32, testing::kLetters);
   std::vector<float> row = model_.Logits(request.prompt);
   MakeDistribution(sampling, row, {});
   const bool first = Coin(11, 1, 0, Purpose::kAccept) < row[3];
@@ -763,7 +762,7 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     path.push_back(sink->chunks[0].tokens[0]);
     for (const TokenId token : draft) {
       std::vector<float> row = model_.Logits(path);
-      MakeDistribution(SequenceSampling(request.sampling, 32, kVocab), row, {});
+      MakeDistribution(SequenceSampling(request.sampling, 32, testing::kLetters), row, {});
       const float ratio = std::min(1.f, row[static_cast<size_t>(token)] * 32);
       want += static_cast<char>(static_cast<uint8_t>(std::lround(255 * ratio)));
       path.push_back(token);
@@ -841,7 +840,7 @@ TEST_F(EngineTest, GumbelGivesTheSameTokensWhateverIsDrafted) {
     const size_t at = sink->tokens.size();
     const auto token = [&](size_t i) { return at + i < 30 ? plain->tokens[at + i] : 7; };
     DraftTree tree;
-    const int wrong = tree.AddDraw(0, static_cast<TokenId>(at % kVocab));
+    const int wrong = tree.AddDraw(0, static_cast<TokenId>(at % testing::kLetters));
     const int first = tree.AddDraw(0, token(0));
     if (source_.plan(1).shape.length > 1) {
       tree.AddDraw(wrong, 5);
@@ -1295,10 +1294,10 @@ TEST_F(EngineTest, PenaltiesSeeTheOutput) {
   std::vector<TokenId> tokens = request.prompt, want;
   for (int i = 0; i < 20; ++i) {
     std::vector<float> logits = model_.Logits(tokens);
-    for (TokenId t = 0; t < kVocab; ++t) {
+    for (TokenId t = 0; t < testing::kLetters; ++t) {
       if (std::find(want.begin(), want.end(), t) != want.end()) logits[static_cast<size_t>(t)] -= 2;
     }
-    const auto best = std::max_element(logits.begin(), logits.begin() + kVocab);
+    const auto best = std::max_element(logits.begin(), logits.begin() + testing::kLetters);
     want.push_back(static_cast<TokenId>(best - logits.begin()));
     tokens.push_back(want.back());
   }

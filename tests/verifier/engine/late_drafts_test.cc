@@ -22,7 +22,6 @@ namespace {
 
 using testing::FakeClock;
 
-constexpr int kVocab = 26;
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
 // A message of the drafter's: of a draft, or without tokens a load report.
@@ -191,7 +190,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   FakeClock clock_;
   FakeModel model_{{.vocab_size = 32}};
   std::unique_ptr<Tokenizer> tokenizer_ =
-      Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+      Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   DrafterPool pool_{{.model = "large", .tokenizer = tokenizer_->fingerprint(), .vocab_size = 32},
                     {.mass = 0.999f, .max_entries = 32},
                     nullptr,

@@ -70,9 +70,8 @@ class Collect final : public GenerationSink {
 
 // With drafts from the text itself: chains and, where greedy or raced, trees.
 TEST(Logprobs, OfTheEngineAreTheRawRowsAndChangeNoVerdict) {
-  constexpr int kVocab = 26;
   FakeModel model({.vocab_size = 32, .order = 1, .total_pages = 64});
-  const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+  const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   const testing::FakeClock clock;
   EngineOptions options{.prefix_cache = false};
   options.planner = PlannerOptions{.control = {.policy = "fixed:lookup-4"}};
@@ -103,7 +102,7 @@ TEST(Logprobs, OfTheEngineAreTheRawRowsAndChangeNoVerdict) {
       std::vector<TokenId> path = {1, 2, 3, 4, 5, 6};
       for (size_t i = 0; i < asked->tokens.size(); ++i) {
         std::vector<float> row = model.Logits(path);
-        row.resize(kVocab);
+        row.resize(testing::kLetters);
         const TokenLogprobs want = LogprobsOf(row, asked->tokens[i], 3);
         EXPECT_EQ(asked->logprobs[i].logprob, want.logprob) << i;
         EXPECT_EQ(asked->logprobs[i].top, want.top) << i;

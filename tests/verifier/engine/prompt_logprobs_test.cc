@@ -11,37 +11,15 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/engine/engine.h"
 
 namespace outrider {
 namespace {
 
+using testing::RecordingSink;
 using Tokens = std::vector<TokenId>;
-
-constexpr int kVocab = 26;
-
-class RecordingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override { chunks.push_back(std::move(chunk)); }
-  void Finish(const Summary& s) override {
-    ended = true;
-    summary = s;
-  }
-  void Fail(const Status& s) override { FAIL() << s.ToString(); }
-
-  Tokens tokens() const {
-    Tokens all;
-    for (const Chunk& chunk : chunks) {
-      all.insert(all.end(), chunk.tokens.begin(), chunk.tokens.end());
-    }
-    return all;
-  }
-
-  std::vector<Chunk> chunks;
-  bool ended = false;
-  Summary summary;
-};
 
 class PromptLogprobs : public ::testing::Test {
  protected:
@@ -75,7 +53,8 @@ class PromptLogprobs : public ::testing::Test {
     for (size_t i = 1; i < prompt.size(); ++i) {
       const std::vector<float> row =
           model_->Logits(Tokens(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i)));
-      const TokenLogprobs want = LogprobsOf(std::span(row).first(kVocab), prompt[i], alternatives);
+      const TokenLogprobs want =
+          LogprobsOf(std::span(row).first(testing::kLetters), prompt[i], alternatives);
       EXPECT_EQ(got[i - 1].logprob, want.logprob) << i;
       EXPECT_EQ(got[i - 1].rank, want.rank) << i;
       EXPECT_EQ(got[i - 1].top, want.top) << i;
@@ -83,7 +62,7 @@ class PromptLogprobs : public ::testing::Test {
   }
 
   const std::unique_ptr<Tokenizer> tokenizer_ =
-      Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
+      Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   testing::PuppetDraftSource source_;
   testing::FakeClock clock_;
   std::unique_ptr<FakeModel> model_;
@@ -116,7 +95,7 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
     for (size_t i = 0; i < chunk.tokens.size(); ++i) {
       const std::vector<float> row = model_->Logits(text);
       EXPECT_EQ(chunk.logprobs[i].logprob,
-                LogprobsOf(std::span(row).first(kVocab), chunk.tokens[i], 1).logprob);
+                LogprobsOf(std::span(row).first(testing::kLetters), chunk.tokens[i], 1).logprob);
       text.push_back(chunk.tokens[i]);
     }
   }
@@ -130,7 +109,7 @@ TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
   const auto plain = Submit(1, without);
   const auto asking = Submit(2, Asking(prompt_, 0));
   RunAll();
-  EXPECT_EQ(asking->tokens(), plain->tokens());
+  EXPECT_EQ(asking->tokens, plain->tokens);
   EXPECT_TRUE(plain->chunks.front().prompt_logprobs.empty());
 }
 

@@ -14,8 +14,6 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
-
 class ApiAnswerTest : public ::testing::Test {
  protected:
   ApiAnswerTest() : tokenizer_(Tokenizer::FromJson(testing::TinyTokenizerJson(26)).value()) {
@@ -58,16 +56,18 @@ class ApiAnswerTest : public ::testing::Test {
   ApiModel model_;
 };
 
-const Json kSpeculation = Json::parse(R"({"rounds": 1, "drafted_rounds": 1, "drafted": 4,
+const nlohmann::json kSpeculation =
+    nlohmann::json::parse(R"({"rounds": 1, "drafted_rounds": 1, "drafted": 4,
     "accepted": 1, "accepted_per_position": [1, 0, 0, 0],
     "forced": 0, "drafter": "d",
     "arms": {"draft-1x4": 1}, "arm_switches": 0, "seed": 9})");
-const Json kUsage = Json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
+const nlohmann::json kUsage =
+    nlohmann::json::parse(R"({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5,
     "prompt_tokens_details": {"cached_tokens": 2},
     "completion_tokens_details": {"accepted_prediction_tokens": 1,
                                   "rejected_prediction_tokens": 3}})");
 
-const Json kOneStep = Json::parse(R"({"mean_acceptance_length": 2.0,
+const nlohmann::json kOneStep = nlohmann::json::parse(R"({"mean_acceptance_length": 2.0,
     "draft_acceptance_rate": 0.25, "acceptance_histogram": [0, 1, 0, 0, 0], "num_spec_steps": 1,
     "num_accepted_draft_tokens": 1, "num_draft_tokens": 4, "num_spec_tokens": 4})");
 
@@ -78,18 +78,18 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
   EXPECT_FALSE(answer.complete());
   EXPECT_TRUE(answer.Finish(0, Stop()).empty());
   ASSERT_TRUE(answer.complete());
-  EXPECT_EQ(Json::parse(answer.Body()),
-            Json({{"id", "cmpl-1000-7"},
-                  {"object", "text_completion"},
-                  {"created", 1000},
-                  {"model", "m"},
-                  {"choices", Json::array({{{"index", 0},
-                                            {"text", "abab"},
-                                            {"logprobs", nullptr},
-                                            {"finish_reason", "stop"},
-                                            {"speculation", kSpeculation}}})},
-                  {"usage", kUsage},
-                  {"metrics", {{"speculative_decoding", kOneStep}}}}));
+  EXPECT_EQ(nlohmann::json::parse(answer.Body()),
+            nlohmann::json({{"id", "cmpl-1000-7"},
+                            {"object", "text_completion"},
+                            {"created", 1000},
+                            {"model", "m"},
+                            {"choices", nlohmann::json::array({{{"index", 0},
+                                                                {"text", "abab"},
+                                                                {"logprobs", nullptr},
+                                                                {"finish_reason", "stop"},
+                                                                {"speculation", kSpeculation}}})},
+                            {"usage", kUsage},
+                            {"metrics", {{"speculative_decoding", kOneStep}}}}));
 }
 
 // As AIPerf reads it: of all choices, and index j counts the steps that accepted j draft tokens.
@@ -104,17 +104,17 @@ TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
     answer.Add(index, Ab());
     answer.Finish(index, summary);
   }
-  const Json usage = Json::parse(answer.UsageEvent());
-  EXPECT_EQ(
-      usage["metrics"]["speculative_decoding"],
-      Json::parse(R"({"mean_acceptance_length": 2.0, "draft_acceptance_rate": 0.42857142857142855,
+  const nlohmann::json usage = nlohmann::json::parse(answer.UsageEvent());
+  EXPECT_EQ(usage["metrics"]["speculative_decoding"],
+            nlohmann::json::parse(
+                R"({"mean_acceptance_length": 2.0, "draft_acceptance_rate": 0.42857142857142855,
                 "acceptance_histogram": [2, 2, 2, 0, 0], "num_spec_steps": 6,
                 "num_accepted_draft_tokens": 6, "num_draft_tokens": 14, "num_spec_tokens": 4})"));
   EXPECT_EQ(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 2) << "of the first choice";
   ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
   plain.Add(0, Ab());
   plain.Finish(0, Summary());
-  EXPECT_FALSE(Json::parse(plain.Body()).contains("metrics")) << "no step had a draft";
+  EXPECT_FALSE(nlohmann::json::parse(plain.Body()).contains("metrics")) << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {
@@ -123,11 +123,11 @@ TEST_F(ApiAnswerTest, WholeChat) {
   Summary summary = Stop();
   summary.reason = FinishReason::kLength;
   answer.Finish(0, summary);
-  const Json body = Json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body());
   EXPECT_EQ(body["id"], "chatcmpl-1000-7");
   EXPECT_EQ(body["object"], "chat.completion");
   EXPECT_EQ(body["choices"][0]["message"],
-            Json({{"role", "assistant"}, {"content", "ab"}, {"refusal", nullptr}}));
+            nlohmann::json({{"role", "assistant"}, {"content", "ab"}, {"refusal", nullptr}}));
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
 }
 
@@ -148,9 +148,9 @@ TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
   add(3, "same", {-1.f});
   add(4, "as this", {-1.f});
   add(5, "never", {-std::numeric_limits<float>::infinity()});
-  const Json body = Json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body());
   std::vector<std::string> texts;
-  for (const Json& choice : body["choices"]) {
+  for (const nlohmann::json& choice : body["choices"]) {
     EXPECT_EQ(choice["index"], texts.size());
     EXPECT_TRUE(choice["logprobs"].is_null()) << "nobody asked";
     texts.push_back(choice["text"]);
@@ -163,22 +163,23 @@ TEST_F(ApiAnswerTest, StreamOfACompletion) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true);
   const auto events = answer.Add(0, Ab());
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(Json::parse(events[0]), Json({{"id", "cmpl-1000-7"},
-                                          {"object", "text_completion"},
-                                          {"created", 1000},
-                                          {"model", "m"},
-                                          {"choices", Json::array({{{"index", 0},
-                                                                    {"text", "ab"},
-                                                                    {"logprobs", nullptr},
-                                                                    {"finish_reason", nullptr}}})},
-                                          {"usage", nullptr}}));
+  EXPECT_EQ(nlohmann::json::parse(events[0]),
+            nlohmann::json({{"id", "cmpl-1000-7"},
+                            {"object", "text_completion"},
+                            {"created", 1000},
+                            {"model", "m"},
+                            {"choices", nlohmann::json::array({{{"index", 0},
+                                                                {"text", "ab"},
+                                                                {"logprobs", nullptr},
+                                                                {"finish_reason", nullptr}}})},
+                            {"usage", nullptr}}));
   EXPECT_TRUE(answer.Add(0, {.text = "", .tokens = {3}}).empty()) << "its text comes later";
   const auto last = answer.Finish(0, Stop());
   ASSERT_EQ(last.size(), 1u);
-  const Json end = Json::parse(last[0]);
+  const nlohmann::json end = nlohmann::json::parse(last[0]);
   EXPECT_EQ(end["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(end["choices"][0]["speculation"], kSpeculation);
-  const Json usage = Json::parse(answer.UsageEvent());
+  const nlohmann::json usage = nlohmann::json::parse(answer.UsageEvent());
   EXPECT_EQ(usage["usage"], kUsage);
   EXPECT_TRUE(usage["choices"].empty());
 }
@@ -188,18 +189,20 @@ TEST_F(ApiAnswerTest, StreamOfAChatBeginsWithTheRoleOfEachChoice) {
   for (const int index : {1, 0}) {
     const auto events = answer.Add(index, Ab());
     ASSERT_EQ(events.size(), 2u);
-    const Json begin = Json::parse(events[0])["choices"][0];
+    const nlohmann::json begin = nlohmann::json::parse(events[0])["choices"][0];
     EXPECT_EQ(begin["index"], index);
-    EXPECT_EQ(begin["delta"], Json({{"role", "assistant"}, {"content", ""}}));
-    EXPECT_EQ(Json::parse(events[1])["choices"][0]["delta"], Json({{"content", "ab"}}));
-    EXPECT_EQ(Json::parse(events[1])["object"], "chat.completion.chunk");
+    EXPECT_EQ(begin["delta"], nlohmann::json({{"role", "assistant"}, {"content", ""}}));
+    EXPECT_EQ(nlohmann::json::parse(events[1])["choices"][0]["delta"],
+              nlohmann::json({{"content", "ab"}}));
+    EXPECT_EQ(nlohmann::json::parse(events[1])["object"], "chat.completion.chunk");
     EXPECT_EQ(answer.Add(index, Ab()).size(), 1u);
   }
   answer.Finish(1, Stop());
   EXPECT_FALSE(answer.complete());
-  EXPECT_EQ(Json::parse(answer.Finish(0, Stop())[0])["choices"][0]["delta"], Json::object());
+  EXPECT_EQ(nlohmann::json::parse(answer.Finish(0, Stop())[0])["choices"][0]["delta"],
+            nlohmann::json::object());
   EXPECT_TRUE(answer.complete());
-  const Json usage = Json::parse(answer.UsageEvent())["usage"];
+  const nlohmann::json usage = nlohmann::json::parse(answer.UsageEvent())["usage"];
   EXPECT_EQ(usage["prompt_tokens"], 3) << "the prompt counts once";
   EXPECT_EQ(usage["completion_tokens"], 4);
 }
@@ -207,8 +210,8 @@ TEST_F(ApiAnswerTest, StreamOfAChatBeginsWithTheRoleOfEachChoice) {
 TEST_F(ApiAnswerTest, LogprobsOfACompletionHaveOffsetsOverAllChunks) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/true);
   answer.Add(0, AbWithLogprobs());
-  const Json event = Json::parse(answer.Add(0, AbWithLogprobs())[0]);
-  EXPECT_EQ(event["choices"][0]["logprobs"], Json::parse(R"({"tokens": ["a", "b"],
+  const nlohmann::json event = nlohmann::json::parse(answer.Add(0, AbWithLogprobs())[0]);
+  EXPECT_EQ(event["choices"][0]["logprobs"], nlohmann::json::parse(R"({"tokens": ["a", "b"],
       "token_logprobs": [-0.5, -9999.0], "top_logprobs": [{"a": -0.5},
       {"c": -0.25, "b": -9999.0}],
       "text_offset": [2, 3]})"));
@@ -220,8 +223,8 @@ TEST_F(ApiAnswerTest, CompletionLogprobsOfNoneHaveTheSampledToken) {
   chunk.logprobs = {{.logprob = -0.5f, .top = {}}, {.logprob = -1.f, .top = {}}};
   answer.Add(0, std::move(chunk));
   answer.Finish(0, Stop());
-  EXPECT_EQ(Json::parse(answer.Body())["choices"][0]["logprobs"]["top_logprobs"],
-            Json::parse(R"([{"a": -0.5}, {"b": -1.0}])"));
+  EXPECT_EQ(nlohmann::json::parse(answer.Body())["choices"][0]["logprobs"]["top_logprobs"],
+            nlohmann::json::parse(R"([{"a": -0.5}, {"b": -1.0}])"));
 }
 
 TEST_F(ApiAnswerTest, ContinuousUsageIsInEveryEvent) {
@@ -229,7 +232,7 @@ TEST_F(ApiAnswerTest, ContinuousUsageIsInEveryEvent) {
   request.prompts.push_back({.prompt = {0, 1, 2}});
   ApiAnswer answer(request, model_, 7, 1000);
   for (const int so_far : {2, 4}) {
-    const Json usage = Json::parse(answer.Add(0, Ab())[0])["usage"];
+    const nlohmann::json usage = nlohmann::json::parse(answer.Add(0, Ab())[0])["usage"];
     EXPECT_EQ(usage["completion_tokens"], so_far);
     EXPECT_EQ(usage["total_tokens"], 3 + so_far);
   }
@@ -239,7 +242,8 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
   ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false, /*logprobs=*/true);
   answer.Add(0, AbWithLogprobs());
   answer.Finish(0, Stop());
-  EXPECT_EQ(Json::parse(answer.Body())["choices"][0]["logprobs"], Json::parse(R"({"content": [
+  EXPECT_EQ(nlohmann::json::parse(answer.Body())["choices"][0]["logprobs"],
+            nlohmann::json::parse(R"({"content": [
       {"token": "a", "logprob": -0.5, "bytes": [97],
        "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
       {"token": "b", "logprob": -9999.0, "bytes": [98],
@@ -262,7 +266,7 @@ class EchoTest : public ApiAnswerTest {
                              {.logprob = -2.f, .rank = 7, .top = {{3, -0.25f}}}};
     return chunk;
   }
-  const Json logprobs_ = Json::parse(R"({"tokens": ["a", "b", "c", "a", "b"],
+  const nlohmann::json logprobs_ = nlohmann::json::parse(R"({"tokens": ["a", "b", "c", "a", "b"],
       "token_logprobs": [null, -1.0, -2.0, -0.5, -9999.0],
       "top_logprobs": [null, {"b": -1.0}, {"d": -0.25, "c": -2.0}, {"a": -0.5},
                        {"c": -0.25, "b": -9999.0}],
@@ -275,8 +279,8 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   answer.Finish(0, Stop());
   answer.Add(1, AbWithLogprobs());  // which asks for no rows of the prompt
   answer.Finish(1, Stop());
-  const Json body = Json::parse(answer.Body());
-  for (const Json& choice : body["choices"]) {
+  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  for (const nlohmann::json& choice : body["choices"]) {
     EXPECT_EQ(choice["text"], "abcab");
     EXPECT_EQ(choice["logprobs"], logprobs_);
     EXPECT_FALSE(choice.contains("prompt_logprobs"));
@@ -287,10 +291,11 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
 TEST_F(EchoTest, IsInTheFirstEventOfAChoice) {
   ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
   for (const int index : {0, 1}) {
-    const Json event = Json::parse(answer.Add(index, index == 0 ? First() : AbWithLogprobs())[0]);
+    const nlohmann::json event =
+        nlohmann::json::parse(answer.Add(index, index == 0 ? First() : AbWithLogprobs())[0]);
     EXPECT_EQ(event["choices"][0]["text"], "abcab");
     EXPECT_EQ(event["choices"][0]["logprobs"], logprobs_);
-    EXPECT_EQ(Json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
+    EXPECT_EQ(nlohmann::json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
   }
 }
 
@@ -301,9 +306,9 @@ TEST_F(EchoTest, OfNoNewTokensIsThePromptAlone) {
   ApiAnswer answer(request, model_, 7, 1000);
   answer.Add(0, First());
   answer.Finish(0, Stop());
-  const Json body = Json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body());
   EXPECT_EQ(body["choices"][0]["text"], "abc");
-  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json::parse(R"(["a", "b", "c"])"));
+  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], nlohmann::json::parse(R"(["a", "b", "c"])"));
   EXPECT_EQ(body["usage"]["completion_tokens"], 0);
 }
 
@@ -315,9 +320,9 @@ TEST_F(EchoTest, PromptLogprobsHaveVllmsShape) {
   ApiAnswer answer(request, model_, 7, 1000);
   answer.Add(0, First());
   answer.Finish(0, Stop());
-  const Json body = Json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body());
   EXPECT_EQ(body["choices"][0]["text"], "ab");
-  EXPECT_EQ(body["choices"][0]["prompt_logprobs"], Json::parse(R"([null,
+  EXPECT_EQ(body["choices"][0]["prompt_logprobs"], nlohmann::json::parse(R"([null,
       {"1": {"logprob": -1.0, "rank": 1, "decoded_token": "b"}},
       {"2": {"logprob": -2.0, "rank": 7, "decoded_token": "c"},
        "3": {"logprob": -0.25, "rank": 1, "decoded_token": "d"}}])"));

@@ -7,9 +7,9 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
-
-Json ErrorOf(const Status& status) { return Json::parse(ErrorReply(status).body)["error"]; }
+nlohmann::json ErrorOf(const Status& status) {
+  return nlohmann::json::parse(ErrorReply(status).body)["error"];
+}
 
 TEST(ApiError, EveryCodeHasOneOfHttp) {
   const std::pair<Code, int> kCodes[] = {
@@ -24,10 +24,10 @@ TEST(ApiError, EveryCodeHasOneOfHttp) {
 
 TEST(ApiError, BodiesHaveOpenAisShape) {
   EXPECT_EQ(ErrorOf(InvalidArgument("top_p is 3, must be in (0, 1]")),
-            Json({{"message", "top_p is 3, must be in (0, 1]"},
-                  {"type", "invalid_request_error"},
-                  {"param", "top_p"},
-                  {"code", nullptr}}));
+            nlohmann::json({{"message", "top_p is 3, must be in (0, 1]"},
+                            {"type", "invalid_request_error"},
+                            {"param", "top_p"},
+                            {"code", nullptr}}));
   EXPECT_EQ(ErrorOf(NotFound("model: \"x\""))["code"], "model_not_found");
   EXPECT_EQ(ErrorOf(Unauthenticated("a token"))["code"], "invalid_api_key");
   EXPECT_EQ(ErrorOf(Internal("a \xff byte"))["type"], "server_error");
@@ -35,7 +35,8 @@ TEST(ApiError, BodiesHaveOpenAisShape) {
 }
 
 TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
-  const Json length = ErrorOf(InvalidArgument("stop.max_tokens: 9 .. for the context of 8"));
+  const nlohmann::json length =
+      ErrorOf(InvalidArgument("stop.max_tokens: 9 .. for the context of 8"));
   EXPECT_EQ(length["param"], "max_tokens");
   EXPECT_EQ(length["message"], "max_tokens: 9 .. for the context of 8");
   EXPECT_EQ(length["code"], "context_length_exceeded");

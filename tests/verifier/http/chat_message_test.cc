@@ -3,17 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api_answer.h"
+#include "verifier/http/json_text.h"
 
 namespace outrider {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr char kText[] =
     "<think>\nLook é.\n</think>\n\nLet me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": "

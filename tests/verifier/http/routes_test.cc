@@ -22,7 +22,6 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -68,7 +67,7 @@ TEST_F(RoutesOfAnApi, AWrongPathIsNamedWithWhatThereIs) {
   const auto refusal = api->Admit(Head("GET", "/v1/embeddings\x01"));
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, 404);
-  const std::string message = Json::parse(refusal->body)["error"]["message"];
+  const std::string message = nlohmann::json::parse(refusal->body)["error"]["message"];
   EXPECT_THAT(message, AllOf(HasSubstr("there is nothing at /v1/embeddings?; there is "),
                              HasSubstr("POST /v1/completions, "), HasSubstr("GET /ping"),
                              Not(HasSubstr("/metrics"))));
@@ -104,12 +103,12 @@ TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
 // The document is of what is served: its paths are the routes, its properties the fields that the
 // tables serve, and no others.
 TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
-  const Json document = Json::parse(OpenApi(Routes(), "1.2.3"));
+  const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1.2.3"));
   EXPECT_EQ(document["openapi"], "3.1.0");
   EXPECT_EQ(document["info"]["version"], "1.2.3");
   ASSERT_EQ(document["paths"].size(), Routes().size());
   for (const Route& route : Routes()) {
-    const Json& path = document["paths"][route.path];
+    const nlohmann::json& path = document["paths"][route.path];
     const char* const method = std::string(route.method) == "GET" ? "get" : "post";
     ASSERT_EQ(path.size(), 1u) << route.path;
     ASSERT_TRUE(path.contains(method)) << route.path;
@@ -119,26 +118,26 @@ TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
   const auto schema = [&](const char* path) {
     return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
   };
-  const auto expect = [](const Json& object, FieldsOf kind, const char* required) {
+  const auto expect = [](const nlohmann::json& object, FieldsOf kind, const char* required) {
     const std::vector<ServedField> served = ServedFields(kind);
     EXPECT_EQ(object["properties"].size(), served.size());
     for (const ServedField& field : served) {
       ASSERT_TRUE(object["properties"].contains(std::string(field.name))) << field.name;
-      for (const Json& type : object["properties"][std::string(field.name)]["type"]) {
+      for (const nlohmann::json& type : object["properties"][std::string(field.name)]["type"]) {
         EXPECT_THAT((std::set<std::string>{"string", "integer", "number", "boolean", "array",
                                            "object", "null"}),
                     Contains(type.get<std::string>()))
             << field.name;
       }
     }
-    EXPECT_EQ(object["required"], Json::array({required}));
+    EXPECT_EQ(object["required"], nlohmann::json::array({required}));
   };
   expect(schema("/v1/completions"), FieldsOf::kCompletion, "prompt");
   expect(schema("/v1/chat/completions"), FieldsOf::kChat, "messages");
   expect(schema("/tokenize")["anyOf"][0], FieldsOf::kTokenize, "prompt");
   expect(schema("/tokenize")["anyOf"][1], FieldsOf::kTokenizeChat, "messages");
   expect(schema("/detokenize"), FieldsOf::kDetokenize, "tokens");
-  const Json completion = schema("/v1/completions")["properties"];
+  const nlohmann::json completion = schema("/v1/completions")["properties"];
   EXPECT_TRUE(completion.contains("echo") && completion.contains("temperature"));
   EXPECT_FALSE(completion.contains("tools") || completion.contains("user"));
 }
@@ -151,10 +150,10 @@ class TokenRequests : public ::testing::Test {
               .chat_template = testing::PlainChatTemplate(),
               .limits = {.vocab_size = testing::kSpecialTokens, .max_context = 64}};
   }
-  Json Tokens(const std::string& body) const {
+  nlohmann::json Tokens(const std::string& body) const {
     const Result<std::string> answer = Tokenize(body, model_);
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
-    return answer.ok() ? Json::parse(*answer) : Json();
+    return answer.ok() ? nlohmann::json::parse(*answer) : nlohmann::json();
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -163,14 +162,15 @@ class TokenRequests : public ::testing::Test {
 
 TEST_F(TokenRequests, APromptHasTheTokensOfACompletions) {
   EXPECT_EQ(Tokens(R"({"prompt": "a<x>b", "model": "m"})"),
-            Json({{"count", 4},
-                  {"max_model_len", 64},
-                  {"tokens", {kBosToken, 0, kMarkToken, 1}},
-                  {"token_strs", nullptr}}));
+            nlohmann::json({{"count", 4},
+                            {"max_model_len", 64},
+                            {"tokens", {kBosToken, 0, kMarkToken, 1}},
+                            {"token_strs", nullptr}}));
   EXPECT_EQ(
       Tokens(R"({"prompt": "ab", "add_special_tokens": false, "return_token_strs": true})"),
-      Json({{"count", 2}, {"max_model_len", 64}, {"tokens", {0, 1}}, {"token_strs", {"a", "b"}}}));
-  EXPECT_EQ(Tokens(R"({"prompt": ""})")["tokens"], Json::array({kBosToken}));
+      nlohmann::json(
+          {{"count", 2}, {"max_model_len", 64}, {"tokens", {0, 1}}, {"token_strs", {"a", "b"}}}));
+  EXPECT_EQ(Tokens(R"({"prompt": ""})")["tokens"], nlohmann::json::array({kBosToken}));
 }
 
 TEST_F(TokenRequests, AChatHasTheTokensOfAChats) {
@@ -186,13 +186,13 @@ TEST_F(TokenRequests, AChatHasTheTokensOfAChats) {
                                           .max_paths = 4,
                                           .max_draft_tokens = 24}});
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();
-  EXPECT_EQ(Tokens("{" + fields + "}")["tokens"], Json(chat->prompts.at(0).prompt));
+  EXPECT_EQ(Tokens("{" + fields + "}")["tokens"], nlohmann::json(chat->prompts.at(0).prompt));
 }
 
 TEST_F(TokenRequests, TokensBecomeTheirText) {
   const Result<std::string> text = Detokenize(R"({"tokens": [0, 97, 1]})", model_);
   ASSERT_TRUE(text.ok());
-  EXPECT_EQ(Json::parse(*text), Json({{"prompt", "a<x>b"}}));
+  EXPECT_EQ(nlohmann::json::parse(*text), nlohmann::json({{"prompt", "a<x>b"}}));
 }
 
 TEST_F(TokenRequests, ATextHasALimit) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,11 @@
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api_error.h"
 #include "verifier/http/api_request.h"
+#include "verifier/http/json_text.h"
 
 namespace outrider {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Kind = GrammarSource::Kind;
 using ::testing::HasSubstr;
 

@@ -7,19 +7,18 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "common/grammar/grammar.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api_request.h"
+#include "verifier/http/json_text.h"
 #include "verifier/http/token_requests.h"
 
 namespace outrider {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

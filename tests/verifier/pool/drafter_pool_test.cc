@@ -62,11 +62,11 @@ class RecordingConsumer final : public DraftConsumer {
   std::vector<uint64_t> refused;
 };
 
-constexpr int kVocab = 100;
-constexpr Duration kPlenty = std::chrono::hours(1);
+constexpr int kVocabulary = 100;
+constexpr Duration kLongTime = std::chrono::hours(1);
 
 TokenizerFingerprint Fingerprint() {
-  return {.vocabulary = 1, .merges = 2, .special_tokens = 3, .vocab_size = kVocab};
+  return {.vocabulary = 1, .merges = 2, .special_tokens = 3, .vocab_size = kVocabulary};
 }
 
 DrafterHello Hello(const std::string& name) {
@@ -142,7 +142,7 @@ class Pool : public ::testing::Test {
 
 TEST_F(Pool, WelcomesAPairWhoseLogitsArePaddedDifferently) {
   const auto link = Join(1, Hello("d"));
-  EXPECT_EQ(link->welcome.vocab_limit, kVocab);
+  EXPECT_EQ(link->welcome.vocab_limit, kVocabulary);
   EXPECT_EQ(link->welcome.distribution_limits.max_entries, 32);
 }
 
@@ -506,7 +506,7 @@ TEST_F(Pool, GreedySessionsTakeNoRows) {
 TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.SetTimeout(1, kPlenty).usual;
+  const Duration first = pool_.SetTimeout(1, kLongTime).usual;
   const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -519,8 +519,8 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
-  EXPECT_GE(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(30));
-  EXPECT_LT(pool_.SetTimeout(1, kPlenty).usual, std::chrono::milliseconds(31))
+  EXPECT_GE(pool_.SetTimeout(1, kLongTime).usual, std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.SetTimeout(1, kLongTime).usual, std::chrono::milliseconds(31))
       << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
@@ -626,11 +626,11 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   Answer(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -656,7 +656,7 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
 TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   Join(1, Hello("a"));
   Open(1);
-  const DraftTimeout timeout = pool_.SetTimeout(1, kPlenty);
+  const DraftTimeout timeout = pool_.SetTimeout(1, kLongTime);
   EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
   EXPECT_TRUE(timeout.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
@@ -664,9 +664,9 @@ TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
   pool_.MarkLate(1);
-  EXPECT_EQ(pool_.SetTimeout(1, kPlenty).usual, Duration::zero()) << "a part is no draft";
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is no draft";
   Answer(1, 1);
-  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
 }
 
@@ -676,7 +676,7 @@ TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
   for (uint64_t id = 1; id <= 100; ++id) {
     Join(id, Hello("new"));
     ASSERT_TRUE(Open(id));
-    if (pool_.SetTimeout(id, kPlenty).usual > Duration::zero()) ++waits;
+    if (pool_.SetTimeout(id, kLongTime).usual > Duration::zero()) ++waits;
     clock_.Advance(std::chrono::milliseconds(200));
     pool_.Leave(id);
   }
@@ -687,7 +687,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.SetTimeout(1, kPlenty).usual;
+  const Duration before = pool_.SetTimeout(1, kLongTime).usual;
   Plan(1);
   Answer(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -698,7 +698,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.SetTimeout(1, kPlenty).usual,
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
@@ -724,7 +724,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_TRUE(pool_.SetTimeout(3, kPlenty).trial);
+  EXPECT_TRUE(pool_.SetTimeout(3, kLongTime).trial);
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";

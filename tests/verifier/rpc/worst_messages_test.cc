@@ -33,10 +33,10 @@ std::string Varint(uint64_t value) {
   return bytes + static_cast<char>(value);
 }
 // A field of bytes, a string, a message or a packed array.
-std::string Field(uint32_t number, const std::string& content) {
+std::string FieldBytes(uint32_t number, const std::string& content) {
   return Varint(number << 3 | 2) + Varint(content.size()) + content;
 }
-std::string Times(size_t count, const std::string& item) {
+std::string Repeated(size_t count, const std::string& item) {
   std::string all;
   all.reserve(count * item.size());
   for (size_t i = 0; i < count; ++i) all += item;
@@ -44,12 +44,12 @@ std::string Times(size_t count, const std::string& item) {
 }
 // As many as fill a message, but for what is around them.
 std::string Many(const MessageLimits& limits, const std::string& item) {
-  return Times((limits.bytes - 64) / item.size(), item);
+  return Repeated((limits.bytes - 64) / item.size(), item);
 }
 
-const std::string kEmpty(1, '\0');
+const std::string kNoBytes(1, '\0');
 // Of a number that no message has: a varint, a string, and a group within a group.
-const std::string kUnknownNumber = "\x78\x01", kUnknownString = "\x7a" + kEmpty;
+const std::string kUnknownNumber = "\x78\x01", kUnknownString = "\x7a" + kNoBytes;
 const std::string kUnknownGroups = "\x7b\x7b\x7c\x7c";
 
 template <class Message>
@@ -76,7 +76,7 @@ void ExpectBounded(const std::string& name, const std::string& bytes, const Mess
 std::string Biases() {
   std::string all;
   for (uint32_t id = 0; all.size() < kClientMessage.bytes - 64; ++id) {
-    all += Field(8, "\x08" + Varint(id));
+    all += FieldBytes(8, "\x08" + Varint(id));
   }
   return all;
 }
@@ -86,17 +86,17 @@ TEST(WorstMessages, OfClientsTakeNoMoreMemoryThanTheyMay) {
     ExpectBounded<v1::GenerateRequest>(name, bytes, kClientMessage);
   };
   const auto many = [](const std::string& item) { return Many(kClientMessage, item); };
-  expect("stop strings", Field(4, many(Field(2, ""))));
-  expect("biases of one token", Field(3, many(Field(8, ""))));
-  expect("biases", Field(3, Biases()));
+  expect("stop strings", FieldBytes(4, many(FieldBytes(2, ""))));
+  expect("biases of one token", FieldBytes(3, many(FieldBytes(8, ""))));
+  expect("biases", FieldBytes(3, Biases()));
   expect("unknown numbers", many(kUnknownNumber));
   expect("unknown strings", many(kUnknownString));
   expect("unknown groups", many(kUnknownGroups));
-  expect("unknown fields of a part", Field(6, many(kUnknownNumber)));
-  expect("a text or ids, in turns", many(Field(1, "") + Field(2, "")));
-  expect("packed ids", Field(2, Field(1, many("\x01"))));
-  expect("ids", Field(2, many("\x08\x01")));
-  ExpectBounded<v1::DetokenizeRequest>("packed ids to be text", Field(1, many("\x01")),
+  expect("unknown fields of a part", FieldBytes(6, many(kUnknownNumber)));
+  expect("a text or ids, in turns", many(FieldBytes(1, "") + FieldBytes(2, "")));
+  expect("packed ids", FieldBytes(2, FieldBytes(1, many("\x01"))));
+  expect("ids", FieldBytes(2, many("\x08\x01")));
+  ExpectBounded<v1::DetokenizeRequest>("packed ids to be text", FieldBytes(1, many("\x01")),
                                        kClientMessage);
 }
 
@@ -105,13 +105,15 @@ TEST(WorstMessages, OfDraftersTakeNoMoreMemoryThanTheyMay) {
     ExpectBounded<v1::FromDrafter>(name, bytes, kDrafterMessage);
   };
   const auto many = [](const std::string& item) { return Many(kDrafterMessage, item); };
-  const std::string draft = Field(1, ""), row = Field(5, "");
-  expect("drafts", Field(2, many(draft)));
-  expect("as many drafts as may be", Field(2, Times(kDrafterMessage.entries - 1, draft)));
-  expect("rows", Field(2, many(Field(1, Times(1024, row)))));
-  expect("as many rows as may be", Field(2, Field(1, Times(kDrafterMessage.entries - 2, row))));
-  expect("unknown fields of drafts", Field(2, many(Field(1, kUnknownNumber))));
-  expect("tokens of drafts", Field(2, many(Field(1, Field(3, Times(1000, "\x01"))))));
+  const std::string draft = FieldBytes(1, ""), row = FieldBytes(5, "");
+  expect("drafts", FieldBytes(2, many(draft)));
+  expect("as many drafts as may be", FieldBytes(2, Repeated(kDrafterMessage.entries - 1, draft)));
+  expect("rows", FieldBytes(2, many(FieldBytes(1, Repeated(1024, row)))));
+  expect("as many rows as may be",
+         FieldBytes(2, FieldBytes(1, Repeated(kDrafterMessage.entries - 2, row))));
+  expect("unknown fields of drafts", FieldBytes(2, many(FieldBytes(1, kUnknownNumber))));
+  expect("tokens of drafts",
+         FieldBytes(2, many(FieldBytes(1, FieldBytes(3, Repeated(1000, "\x01"))))));
 }
 
 // With how many entries a message just parses.
@@ -126,19 +128,20 @@ int EntriesOf(const std::string& bytes) {
 TEST(WorstMessages, EntriesAreStringsMessagesAndUnknownFields) {
   using Request = v1::GenerateRequest;
   EXPECT_EQ(EntriesOf<Request>(""), 0);
-  EXPECT_EQ(EntriesOf<Request>(Field(1, "abc")), 1);
-  EXPECT_EQ(EntriesOf<Request>(Field(2, Field(1, "\x01\x02\x03"))), 1) << "packed numbers";
-  EXPECT_EQ(EntriesOf<Request>(Field(2, "\x08\x01\x08\x02")), 1) << "numbers one by one";
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(1, "abc")), 1);
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(2, FieldBytes(1, "\x01\x02\x03"))), 1)
+      << "packed numbers";
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(2, "\x08\x01\x08\x02")), 1) << "numbers one by one";
   EXPECT_EQ(EntriesOf<Request>("\x28\x01\x38\x02"), 0) << "numbers of the message itself";
-  EXPECT_EQ(EntriesOf<Request>(Field(4, Times(3, Field(2, "a")))), 4);
-  EXPECT_EQ(EntriesOf<Request>(Field(3, Times(3, Field(8, "\x08\x01")))), 4);
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(4, Repeated(3, FieldBytes(2, "a")))), 4);
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(3, Repeated(3, FieldBytes(8, "\x08\x01")))), 4);
   EXPECT_EQ(EntriesOf<Request>(kUnknownNumber + kUnknownString), 2);
   EXPECT_EQ(EntriesOf<Request>(kUnknownGroups), 4) << "a group counts twice";
-  EXPECT_EQ(EntriesOf<Request>("\x7b\x22" + kEmpty + "\x7c"), 3) << "what is in it is unknown";
+  EXPECT_EQ(EntriesOf<Request>("\x7b\x22" + kNoBytes + "\x7c"), 3) << "what is in it is unknown";
   EXPECT_EQ(EntriesOf<Request>("\x20\x01"), 1) << "a message's number with a number's type";
-  EXPECT_EQ(EntriesOf<Request>(Field(3, "\x08\x01")), 2) << "a float's with a varint's type";
+  EXPECT_EQ(EntriesOf<Request>(FieldBytes(3, "\x08\x01")), 2) << "a float's with a varint's type";
 
-  const std::string four = Field(4, Times(3, Field(2, "a")));
+  const std::string four = FieldBytes(4, Repeated(3, FieldBytes(2, "a")));
   const Status status = Parse<Request>(four, {.bytes = 100, .entries = 3});
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("the outrider.v1.GenerateRequest holds more than 3"));

@@ -17,8 +17,8 @@
 namespace outrider {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::unique_ptr<Backend> Emulated() { return CreateEmulatedCudaBackend().value(); }
 
@@ -165,7 +165,7 @@ TEST(CudaBackend, F16StaysFinite) {
     backend->Wait();
     return std::vector<float>(y.begin(), y.begin() + 4);
   };
-  EXPECT_THAT(product(), testing::ElementsAre(65504.f, -65504.f, 65504.f, 3.f));
+  EXPECT_THAT(product(), ::testing::ElementsAre(65504.f, -65504.f, 65504.f, 3.f));
   x[0] = std::numeric_limits<float>::quiet_NaN();  // is not hidden
   EXPECT_TRUE(std::isnan(product()[0]));
 }
@@ -297,8 +297,8 @@ TEST(CreateBackend, SaysWhyThereIsNoDevice) {
   const auto none = CreateBackend("cuda:999", {});
   ASSERT_FALSE(none.ok());
   EXPECT_THAT(none.status().message(),
-              testing::AnyOf(HasSubstr("is it built (OUTRIDER_CUDA)"),  // no module
-                             HasSubstr("driver"), HasSubstr("there is no cuda:999")));
+              ::testing::AnyOf(HasSubstr("is it built (OUTRIDER_CUDA)"),  // no module
+                               HasSubstr("driver"), HasSubstr("there is no cuda:999")));
 }
 
 }  // namespace

@@ -13,15 +13,15 @@
 #include "common/spec/draft_distribution.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/random_params.h"
+#include "tests/support/extreme_floats.h"
 #include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
 
+using testing::kInf;
+using testing::kNan;
 using testing::Random;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct TestRow {
   RowPick pick = RowPick::kDistribution;

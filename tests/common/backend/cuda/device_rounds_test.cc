@@ -10,13 +10,15 @@
 #include "common/rules/host_rounds.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/device_round.h"
+#include "tests/support/extreme_floats.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 
 namespace outrider {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+using testing::kInf;
+
 constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
                            Rule::kMultiPathBlock};
 

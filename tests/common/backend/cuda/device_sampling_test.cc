@@ -9,12 +9,14 @@
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/device_round.h"
 #include "tests/common/backend/cuda/random_params.h"
+#include "tests/support/extreme_floats.h"
 #include "tests/support/sequence_rows.h"
 
 namespace outrider {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+using testing::kInf;
+
 SequenceSampling SamplingOf(const TestRound& s, int vocab, int allowed) {
   SequenceSampling sampling(s.params, vocab, allowed);
   sampling.ObservePrompt(s.prompt);

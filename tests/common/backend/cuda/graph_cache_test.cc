@@ -16,10 +16,10 @@ namespace {
 
 using cuda_emulation::FailNext;
 using cuda_emulation::GraphCall;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class GraphCacheTest : public testing::Test {
+class GraphCacheTest : public ::testing::Test {
  protected:
   GraphCacheTest() { *number_ = 0; }
   ~GraphCacheTest() override {
@@ -143,7 +143,7 @@ TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
   EXPECT_EQ(captures(), 2);
 }
 
-class GraphFailure : public GraphCacheTest, public testing::WithParamInterface<GraphCall> {};
+class GraphFailure : public GraphCacheTest, public ::testing::WithParamInterface<GraphCall> {};
 
 TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
   Make();
@@ -164,8 +164,8 @@ TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, GraphFailure,
-                         testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
-                                         GraphCall::kInstantiate, GraphCall::kLaunch));
+                         ::testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
+                                           GraphCall::kInstantiate, GraphCall::kLaunch));
 
 // What a capture does not allow: the sequence runs as it is, and the process lives.
 TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {

@@ -18,12 +18,12 @@ namespace outrider {
 namespace {
 
 constexpr int kWidth = 8;
-constexpr AttentionShape kShape = {
+constexpr AttentionShape kPassShape = {
     .num_heads = 1, .num_kv_heads = 1, .head_dim = kWidth, .page_tokens = 16};
 
 // A batch of one chain whose ops are an embedding and a product of its rows: row r of the
 // result is twice the token of row r.
-class GraphPass : public testing::Test {
+class GraphPass : public ::testing::Test {
  protected:
   GraphPass() {
     std::vector<float> table(1000 * kWidth, 0.f);
@@ -60,7 +60,7 @@ class GraphPass : public testing::Test {
                                 .context = context.data(),
                                 .page_begin = page_begin.data(),
                                 .pages = page.data()};
-    backend_->device()->RunPass(layout, kShape, Dtype::kF32, [&] {
+    backend_->device()->RunPass(layout, kPassShape, Dtype::kF32, [&] {
       ++calls_;
       backend_->Embed(*table_, tokens_.data(), rows, embedded_->floats());
       if (in_pass_) in_pass_();
@@ -281,7 +281,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
       const PlannedAttention& plan = batch.Attention(layout, shape, limits);
       const AttentionCall& call = plan.call;
       // The grids and the kernel stand in the key.
-      EXPECT_THAT(batch.key(), testing::IsSupersetOf(
+      EXPECT_THAT(batch.key(), ::testing::IsSupersetOf(
                                    {rows, logit_rows, plan.units, plan.merges, plan.tile_queries}));
       ASSERT_LE(call.counts[0], plan.units);
       ASSERT_LE(call.counts[1], plan.merges);
@@ -317,7 +317,7 @@ TEST_F(GraphPass, RunWithoutAGraphWhereTheHostCopies) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(Run(2, i), Expected(2, i));
   EXPECT_EQ(launches(), 0);
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_THAT(warnings_[0], testing::HasSubstr("a host array is copied"));
+  EXPECT_THAT(warnings_[0], ::testing::HasSubstr("a host array is copied"));
 }
 
 TEST_F(GraphPass, RunWithoutAGraphWhereAHostArrayIsSent) {
@@ -327,7 +327,7 @@ TEST_F(GraphPass, RunWithoutAGraphWhereAHostArrayIsSent) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(Run(2, i), Expected(2, i));
   EXPECT_EQ(launches(), 0);
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_THAT(warnings_[0], testing::HasSubstr("a host array is sent"));
+  EXPECT_THAT(warnings_[0], ::testing::HasSubstr("a host array is sent"));
 }
 
 TEST_F(GraphPass, RunWithoutAGraphWhereTheHostWaits) {
@@ -339,7 +339,7 @@ TEST_F(GraphPass, RunWithoutAGraphWhereTheHostWaits) {
   cuda_emulation::SetLate(false);
   EXPECT_EQ(launches(), 0);
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_THAT(warnings_[0], testing::HasSubstr("the host waits"));
+  EXPECT_THAT(warnings_[0], ::testing::HasSubstr("the host waits"));
 }
 
 }  // namespace

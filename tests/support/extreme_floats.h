@@ -1,0 +1,11 @@
+// Floats that are no numbers to count with.
+#pragma once
+
+#include <limits>
+
+namespace outrider::testing {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace outrider::testing

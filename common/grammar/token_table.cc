@@ -43,6 +43,7 @@ Result<std::shared_ptr<const TokenTable>> TokenTable::Create(const Tokenizer& to
                                                              std::span<const TokenId> end_tokens,
                                                              int vocab) {
   std::vector<std::string_view> bytes;
+  bytes.reserve(static_cast<size_t>(tokenizer.vocab_size()));
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     bytes.push_back(tokenizer.IsSpecial(id) ? std::string_view() : tokenizer.TokenBytes(id));
   }

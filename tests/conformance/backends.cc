@@ -81,7 +81,7 @@ std::vector<float> ConformanceTest::Download(const float* device, size_t count) 
   return values;
 }
 
-std::string BackendName(const testing::TestParamInfo<BackendEntry>& info) {
+std::string BackendName(const ::testing::TestParamInfo<BackendEntry>& info) {
   return info.param.name;
 }
 

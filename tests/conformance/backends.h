@@ -31,7 +31,7 @@ inline void PrintTo(const BackendEntry& entry, std::ostream* out) { *out << entr
 std::vector<BackendEntry> AllBackends();
 
 // A fixture parameterised by backend.
-class ConformanceTest : public testing::TestWithParam<BackendEntry> {
+class ConformanceTest : public ::testing::TestWithParam<BackendEntry> {
  protected:
   void SetUp() override;
 
@@ -47,12 +47,12 @@ class ConformanceTest : public testing::TestWithParam<BackendEntry> {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
-std::string BackendName(const testing::TestParamInfo<BackendEntry>& info);
+std::string BackendName(const ::testing::TestParamInfo<BackendEntry>& info);
 
 // Normal values, one in sixteen of them ten times larger: outliers show a loss of precision.
 std::vector<float> RandomValues(size_t count, std::mt19937& random);
 
 #define OUTRIDER_FOR_ALL_BACKENDS(suite) \
-  INSTANTIATE_TEST_SUITE_P(On, suite, testing::ValuesIn(AllBackends()), BackendName)
+  INSTANTIATE_TEST_SUITE_P(On, suite, ::testing::ValuesIn(AllBackends()), BackendName)
 
 }  // namespace outrider

@@ -44,7 +44,7 @@ struct Case {
   int hard = kNowhere;  // of Hard
 };
 
-class Scenarios : public testing::TestWithParam<Case> {
+class Scenarios : public ::testing::TestWithParam<Case> {
  protected:
   // What the bounds of the controller's promise say.
   static void Check(int tokens, double most_of_best) {
@@ -68,7 +68,7 @@ TEST_P(Scenarios, At128Tokens) { Check(128, 1.08); }
 
 INSTANTIATE_TEST_SUITE_P(
     , Scenarios,
-    testing::Values(
+    ::testing::Values(
         Case{"four_unequal", false}, Case{"five_close", false}, Case{"lengths", false},
         Case{"lengths_alone", false}, Case{"slow_drafter", false}, Case{"very_slow_drafter", false},
         Case{"far_drafter", false}, Case{"nothing_accepted", false}, Case{"compute_bound", false},

@@ -7,7 +7,6 @@
 #include "verifier/control/tuning.h"
 
 namespace outrider {
-namespace {}  // namespace
 
 Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
     : arms_(arms),

@@ -62,7 +62,7 @@ double AdaptiveSession::CatchUp(int arm, const Context& context) const {
   return token > 0 ? token * behind_[proposer] : 0;
 }
 
-size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double plain_seconds) {
+size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double unit) {
   for (Family& own : families_) own.allowed = false;
   candidates_.clear();
   size_t fastest = 0;
@@ -74,12 +74,13 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
       own.allowed = true;
       if (!own.touched) own.belief = shared_.Prior(facts.family);
       own.trials = TrialsBehind(own.belief);
-      own.correction = shared_.Correction(facts.family, plain_seconds);
+      own.correction = shared_.Correction(facts.family, unit);
     }
     Candidate c{.arm = i};
     c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
     c.catch_up = CatchUp(i, context);
-    c.seconds = c.modelled * own.correction + c.catch_up / kTuning.stay;
+    c.expected = c.modelled * own.correction;
+    c.seconds = c.expected + c.catch_up / kTuning.stay;
     c.tokens = MomentsOf(profile(i).TokensAt(facts.length), own.belief);
     const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
     c.tokens_now = last < facts.length ? profile(i).Tokens(own.belief, last) : c.tokens.mean;
@@ -180,9 +181,9 @@ bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
 Choice AdaptiveSession::Choose(const Context& context) {
   const int plain = shared_.arms_.plain();
   const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
-  const double plain_seconds =
-      std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
-  const size_t fastest_index = Estimate(context, allowed, plain_seconds);
+  const double unit = std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
+  const size_t fastest_index = Estimate(context, allowed, unit);
+  const double plain_seconds = unit * family(plain).correction;
   const Candidate fastest = candidates_[fastest_index];
   Compare(fastest);
 
@@ -199,6 +200,7 @@ Choice AdaptiveSession::Choose(const Context& context) {
   Choice choice{.arm = plain,
                 .seconds = plain_seconds,
                 .plain_seconds = plain_seconds,
+                .modelled_seconds = unit,
                 .tokens = 1,
                 .best_speed = speed};
   double best_score = -std::numeric_limits<double>::infinity();
@@ -211,7 +213,8 @@ Choice AdaptiveSession::Choose(const Context& context) {
     if (FactsOf(c.arm).sequences > 0 && loss > most && !SurelyFaster(c, plain_seconds)) return;
     best_score = score;
     choice.arm = c.arm;
-    choice.seconds = c.modelled;
+    choice.seconds = c.expected;
+    choice.modelled_seconds = c.modelled;
     choice.tokens = c.tokens_now;
   };
   // First what will mostly win: then the others' worth need not be known.
@@ -220,9 +223,17 @@ Choice AdaptiveSession::Choose(const Context& context) {
     if (c.arm != fastest.arm) consider(c);
   }
   choice.explores = choice.arm != fastest.arm;
+  choice.others_seconds = shared_.costs_.OthersSeconds(FactsOf(choice.arm), context);
   ++shared_.pending_;
   shared_.pledged_ += MostLoss(choice);
   return choice;
+}
+
+double AdaptiveSession::SecondsTaken(const Choice& choice, const Outcome& outcome) const {
+  // Others may have drafted meanwhile, or not: if not, what this draft's rows cost them, were they
+  // to draft as well, is in the model alone.
+  const double shared = std::min(choice.modelled_seconds, outcome.seconds + choice.others_seconds);
+  return std::max(outcome.seconds, shared);
 }
 
 void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
@@ -255,16 +266,14 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   const bool drafts = facts.sequences > 0;
   double seconds = choice.seconds;
   if (IsSeconds(outcome.seconds)) {
+    const double taken = drafts ? SecondsTaken(choice, outcome) : outcome.seconds;
     // Rounds that were cut or caught up took what others do not.
     if (drafted == facts.length && !(drafts && caught_up)) {
-      shared_.LearnSeconds(facts.family, outcome.seconds, choice.seconds);
+      shared_.LearnSeconds(facts.family, taken, choice.modelled_seconds);
     }
-    // The model lets all sessions of a step draft: what this one's rows cost the others is in it,
-    // and not in what was measured. Stalls meet plain rounds as well, which count as what they
-    // usually take.
-    const double usual = choice.seconds * shared_.Correction(facts.family, choice.plain_seconds);
-    const double stalled = outcome.seconds - kTuning.stall * usual;
-    seconds = std::max(seconds, outcome.seconds);
+    // Stalls meet plain rounds as well, which count as what they usually take.
+    const double stalled = taken - kTuning.stall * choice.seconds;
+    seconds = taken;
     if (drafts && stalled > 0) {
       seconds -= choice.plain_seconds * shared_.Forgive(stalled / choice.plain_seconds);
     }

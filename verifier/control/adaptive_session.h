@@ -27,7 +27,8 @@ class AdaptiveSession final : public PolicySession {
   struct Candidate {
     int arm = 0;
     double modelled = 0;    // seconds by the cost model
-    double seconds = 0;     // corrected, with a share of what the drafter has to catch up
+    double expected = 0;    // corrected by what rounds took
+    double seconds = 0;     // expected, with a share of what the drafter has to catch up
     double catch_up = 0;    // seconds, once
     Moments tokens;         // of an endless request
     double tokens_now = 0;  // that this one can still emit
@@ -39,8 +40,8 @@ class AdaptiveSession final : public PolicySession {
   Family& family(int arm) { return families_[static_cast<size_t>(FactsOf(arm).family)]; }
   const DepthProfile& profile(int arm) const { return shared_.family(FactsOf(arm).family).profile; }
   const ArmSet::Facts& FactsOf(int arm) const { return shared_.arms_.facts(arm); }
-  // Fills candidates_; the fastest one's index.
-  size_t Estimate(const Context& context, ArmMask allowed, double plain_seconds);
+  // Fills candidates_; the fastest one's index. `unit`: seconds of a plain round by the cost model.
+  size_t Estimate(const Context& context, ArmMask allowed, double unit);
   double CatchUp(int arm, const Context& context) const;
   void Compare(const Candidate& fastest);
   // Tokens that trying an arm is worth, above its own, over the pulls that pay best. 0 may stand
@@ -51,6 +52,8 @@ class AdaptiveSession final : public PolicySession {
   // Tokens of a round if its proposer is worse than it seems.
   double FewTokens(const Candidate& c);
   bool SurelyFaster(const Candidate& c, double plain_seconds);
+  // What a round that drafted took, in seconds, the rest of its step's sessions included.
+  double SecondsTaken(const Choice& choice, const Outcome& outcome) const;
 
   Adaptive& shared_;
   const double turn_;  // of a round, for each family

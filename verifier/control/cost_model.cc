@@ -86,4 +86,10 @@ double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context)
   return verify + round_trip + drafting;
 }
 
+double CostModel::OthersSeconds(const ArmSet::Facts& arm, const Context& context) const {
+  const double others = std::max(context.step_sessions - 1, 0.0);
+  return StepSeconds((others + 1) * arm.rows, context.step_context) -
+         StepSeconds(others + arm.rows, context.step_context);
+}
+
 }  // namespace outrider

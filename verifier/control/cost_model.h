@@ -38,6 +38,9 @@ class CostModel {
   // never measured are taken from the context's estimates, and without those as slow: a depth like
   // a plain step, a round trip like two.
   double RoundSeconds(const ArmSet::Facts& arm, const Context& context) const;
+  // Of these, what the rows of the other sessions' drafts take: they are not in a round that is
+  // measured while nobody else drafts.
+  double OthersSeconds(const ArmSet::Facts& arm, const Context& context) const;
 
  private:
   struct Draft {

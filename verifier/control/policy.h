@@ -38,10 +38,13 @@ struct Choice {
   int arm = 0;
   uint64_t ticket = 0;     // of the session, from 1
   double probability = 1;  // with which a randomised policy took it
-  // Of the round and of a plain one in its place, as the cost model predicted them; 0 where a
-  // policy predicts nothing.
+  // Expected of the round and of a plain one in its place; 0 where a policy predicts nothing.
   double seconds = 0;
   double plain_seconds = 0;
+  // The round's by the cost model, where all sessions of a step do the same, and what the others
+  // have part in that.
+  double modelled_seconds = 0;
+  double others_seconds = 0;
   double tokens = 0;      // expected; 0 likewise
   double best_speed = 0;  // tokens a second, expected of the fastest arm; 0 likewise
   bool explores = false;  // taken to learn, not as the best known

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "tests/verifier/control/arms.h"
@@ -170,6 +171,34 @@ TEST_F(AdaptiveTest, AProposerThatWasSlowForAWhileIsAskedAgain) {
   ASSERT_EQ(Play(*session, 200, four), 4);
   slowness_ = 1;
   EXPECT_NE(Play(*session, 1000, four), 4);
+}
+
+// As where a stop rule ends most drafts before their length.
+TEST_F(AdaptiveTest, RoundsThatTakeLessThanModelledAreChargedAsMeasured) {
+  const auto session = policy_.Open();
+  slowness_ = 0.6;
+  int round = 0;
+  Play(*session, 400, [&](int) { return ++round % 2; }, {.allowed = ArmSet::Bit(2)});
+  EXPECT_GT(pulls_[2], 350) << "1.5 tokens a round of 1.24 plain ones";
+  EXPECT_LT(policy_.deficit(), 0);
+}
+
+// What a measured plain round takes beyond its step is no loss of drafts.
+TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
+  const auto session = policy_.Open();
+  int round = 0;
+  double charged = 0;
+  for (int t = 0; t < 400; ++t) {
+    const bool plain = t % 4 == 0;
+    const Choice choice =
+        session->Choose({.allowed = plain ? ArmMask{0} : ArmSet::Bit(0), .streams = streams_});
+    const int stand = choice.arm == 0 ? ++round % 2 : 0;
+    charged += (1.3 * SecondsOf(choice.arm)) / (1.3 * SecondsOf(4)) - (1 + stand);
+    session->Observe(
+        choice, {.accepted = stand, .emitted = stand + 1, .seconds = 1.3 * SecondsOf(choice.arm)});
+  }
+  ASSERT_LT(charged, -40);
+  EXPECT_LT(policy_.deficit(), charged / 2) << "all but while that was not yet known";
 }
 
 TEST_F(AdaptiveTest, ASingleStallIsNotChargedButManyAre) {

@@ -127,5 +127,17 @@ TEST(CostModel, WhatIsNoTimeIsLeftOut) {
   EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), before);
 }
 
+TEST(CostModel, OthersPayForTheirOwnDraftsAlone) {
+  const ArmSet arms = MakeArms({Chain("a4", 4, "a"), Plain()});
+  CostModel costs(arms.proposers());
+  for (int i = 0; i < 8; ++i) {
+    for (const double rows : {1, 5, 16, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+  }
+  const ArmSet::Facts& four = arms.facts(0);
+  EXPECT_NEAR(costs.OthersSeconds(four, {}), 0, 1e-12);
+  // Nine other sessions with four rows more.
+  EXPECT_NEAR(costs.OthersSeconds(four, {.step_sessions = 10}), 9 * 4 * 0.0005, 1e-3);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 

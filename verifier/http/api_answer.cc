@@ -1,6 +1,7 @@
 #include "verifier/http/api_answer.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "common/base/fnv_hash.h"

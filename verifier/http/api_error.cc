@@ -1,5 +1,6 @@
 #include "verifier/http/api_error.h"
 
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 

@@ -1,6 +1,7 @@
 #include "verifier/http/chat_message.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/fnv_hash.h"

@@ -1,7 +1,7 @@
 // The JSON that answers are made of, and its text.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace outrider {
@@ -10,8 +10,6 @@ namespace outrider {
 using Json = nlohmann::ordered_json;
 
 // Bytes that are no UTF-8 become U+FFFD.
-inline std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string Dump(const Json& json);
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
 #include "verifier/http/token_requests.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 

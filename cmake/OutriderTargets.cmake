@@ -7,6 +7,10 @@ set(warnings -Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers)
 if(OUTRIDER_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND warnings -Wno-maybe-uninitialized)
 endif()
+# In a unity build each source is an included file, to which g++ takes its unnamed namespace amiss.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  list(APPEND warnings -Wno-subobject-linkage)
+endif()
 list(JOIN warnings "," cuda_warnings)
 # Not pedantic there: nvcc's own output breaks the rule on #line.
 target_compile_options(outrider_warnings INTERFACE

@@ -5,7 +5,7 @@
 
 #include "common/tensor/tensor.h"
 
-struct __nv_bfloat16 {
+struct __nv_bfloat16 {  // NOLINT(readability-identifier-naming): CUDA's
   unsigned short bits;
 };
 inline __nv_bfloat16 __float2bfloat16_rn(float value) { return {outrider::FloatToBf16(value)}; }

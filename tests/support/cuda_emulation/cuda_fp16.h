@@ -5,7 +5,7 @@
 
 #include "common/tensor/tensor.h"
 
-struct __half {
+struct __half {  // NOLINT(readability-identifier-naming): CUDA's
   unsigned short bits;
 };
 inline __half __float2half_rn(float value) { return {outrider::FloatToF16(value)}; }

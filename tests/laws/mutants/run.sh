@@ -69,6 +69,7 @@ for target in "${targets[@]}"; do [[ $target == verifier_engine_* ]] && rpc=ON; 
 log=$work/log
 # Warnings are the other builds' affair; a mutant may leave something unused.
 cmake -S "$src" -B "$build" -G Ninja -D OUTRIDER_RPC=$rpc -D OUTRIDER_CUDA=OFF -D CMAKE_BUILD_TYPE=Debug \
+  -D CMAKE_UNITY_BUILD=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=4 \
   -D CMAKE_CXX_FLAGS=-w -D CMAKE_CXX_FLAGS_DEBUG=-O1 >"$log" 2>&1 || { cat "$log"; exit 1; }
 
 compile() { cmake --build "$build" -j "$jobs" --target "$@" >"$log" 2>&1; }

@@ -25,6 +25,7 @@ from tokenizer import Tokenizer
 
 HELD_OUT_ROWS = 32
 CHUNK = {"cpu": 256, "cuda": 16384}  # positions whose logits are in work at a time
+PART = {"cpu": 1024, "cuda": 262144}  # positions whose activations are kept for the gradient
 
 
 class HeadLoss(torch.autograd.Function):
@@ -58,8 +59,8 @@ class HeadLoss(torch.autograd.Function):
         return by_states.float() * by_total, by_head * by_total, None, None, None
 
 
-def weighted_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, forward=None):
-    """Mean cross-entropy of ids[:, 1:] under the weights."""
+def weighted_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, total, forward=None):
+    """Cross-entropy of ids[:, 1:], each position by its weight's share of `total`."""
     device = ids.device.type
     with fast_products(device):
         states = (forward or model.hidden)(ids[:, :-1])
@@ -68,7 +69,7 @@ def weighted_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, forwar
             states.flatten(0, 1),
             model.embedding.weight,
             ids[:, 1:].flatten(),
-            (weights / weights.sum()).flatten(),
+            (weights / total).flatten(),
             CHUNK[device],
         )
 
@@ -86,13 +87,24 @@ def held_out_loss(model: Llama, rows: list[tuple[np.ndarray, np.ndarray]], devic
     losses = []
     for batch in rows:
         ids, weights = as_tensors(batch, device)
-        losses.append(weighted_loss(model, ids, weights).item())
+        losses.append(weighted_loss(model, ids, weights, weights.sum()).item())
     return float(np.mean(losses))
 
 
 def save(path: Path, **content) -> None:
     torch.save(content, path.with_suffix(".new"))
     path.with_suffix(".new").replace(path)
+
+
+def step_loss(model: Llama, ids: torch.Tensor, weights: torch.Tensor, forward) -> torch.Tensor:
+    """The loss of a step, whose gradients are added up a few rows at a time."""
+    rows = max(1, PART[ids.device.type] // weights.shape[1])
+    total, loss = weights.sum(), torch.zeros((), device=ids.device)
+    for part, part_weights in zip(ids.split(rows), weights.split(rows)):
+        part_loss = weighted_loss(model, part, part_weights, total, forward)
+        part_loss.backward()
+        loss += part_loss.detach()
+    return loss
 
 
 class Run:
@@ -197,10 +209,8 @@ def main() -> None:
     stream = batches(mixture, run.step, args.rows, args.length, args.processes)
     while run.step < last:
         ids, weights = as_tensors(next(stream), args.device)
-        loss = weighted_loss(run.model, ids, weights, forward)
-        loss.backward()
+        losses.append(step_loss(run.model, ids, weights, forward))
         run.optimizer.step(run.rate(args))
-        losses.append(loss.detach())
         run.step += 1
         run.tokens += weights.numel()
         if run.step % 20 == 0 or run.step == last:

@@ -137,7 +137,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.chat_template, ChatTemplate::Load(directory, options.chat_template));
-  const std::string& text = loaded.chat_template.text();
+  const std::string& text = loaded.chat_template.text_with_tools();
   loaded.answer_format = {
       .tools = options.tool_parser.value_or(DetectToolFormat(text)),
       .reasoning = options.reasoning_parser.value_or(DetectReasoningFormat(text))};

@@ -1,6 +1,7 @@
 #include "common/text/chat_template.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/base/input_file.h"
@@ -91,23 +92,38 @@ Result<ChatTemplate::SpecialTokens> ReadSpecialTokens(const std::filesystem::pat
   return tokens;
 }
 
-// The text of the checkpoint's own template; nullopt where it has none.
-Result<std::optional<std::string>> ReadOwnText(const std::filesystem::path& model_dir) {
+// The texts of a checkpoint's templates; nullopt: there is none.
+struct OwnTexts {
+  std::optional<std::string> general;
+  std::optional<std::string> tool_use;  // for chats with tools
+};
+
+// Of tokenizer_config.json's list of templates. Names other than these two are never chosen.
+Result<OwnTexts> NamedTexts(const JsonValue& list) {
+  OwnTexts texts;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonValue name = list[i]["name"], text = list[i]["template"];
+    if (!text.is_string()) continue;
+    if (name.Is("default")) texts.general = text.text();
+    if (name.Is("tool_use")) texts.tool_use = text.text();
+  }
+  if (texts.general.has_value() || texts.tool_use.has_value()) return texts;
+  return list.Wrong("a list of which one is named default or tool_use");
+}
+
+Result<OwnTexts> ReadOwnTexts(const std::filesystem::path& model_dir) {
   const Result<std::string> own =
       ReadFile(model_dir / "chat_template.jinja", jinja::kMaxTemplateBytes);
-  if (own.ok()) return std::optional(*own);
+  if (own.ok()) return OwnTexts{.general = *own, .tool_use = {}};
   if (own.status().code() != Code::kNotFound) return own.status();
   const Result<JsonValue> config = ReadConfig(model_dir / "tokenizer_config.json");
-  if (config.status().code() == Code::kNotFound) return std::optional<std::string>();
+  if (config.status().code() == Code::kNotFound) return OwnTexts{};
   if (!config.ok()) return config.status();
   const JsonValue found = (*config)["chat_template"];
-  if (found.is_null()) return std::optional<std::string>();
-  if (found.is_string()) return std::optional(found.text());
-  for (size_t i = 0; found.is_array() && i < found.size(); ++i) {  // a list of named ones
-    const JsonValue text = found[i]["template"];
-    if (found[i]["name"].Is("default") && text.is_string()) return std::optional(text.text());
-  }
-  return found.Wrong("a template, or a list of which one is named default");
+  if (found.is_null()) return OwnTexts{};
+  if (found.is_string()) return OwnTexts{.general = found.text(), .tool_use = {}};
+  if (found.is_array()) return NamedTexts(found);
+  return found.Wrong("a template, or a list of named ones");
 }
 
 std::string_view Stripped(std::string_view text, bool left_only) {
@@ -200,8 +216,19 @@ Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir,
     if (!parsed.ok()) return parsed.Annotate(choice);
     return FromText(text, std::move(tokens));
   }
-  OUTRIDER_ASSIGN(const std::optional<std::string> text, ReadOwnText(model_dir));
-  return text.has_value() ? FromText(*text, std::move(tokens)) : ChatTemplate();
+  OUTRIDER_ASSIGN(const OwnTexts texts, ReadOwnTexts(model_dir));
+  ChatTemplate out = texts.general.has_value() ? FromText(*texts.general, tokens) : ChatTemplate();
+  if (texts.tool_use.has_value()) out.SetToolUse(FromText(*texts.tool_use, std::move(tokens)));
+  return out;
+}
+
+void ChatTemplate::SetToolUse(ChatTemplate tool_use) {
+  for (const std::string& marker : tool_use.end_markers_) {
+    if (std::find(end_markers_.begin(), end_markers_.end(), marker) == end_markers_.end()) {
+      end_markers_.push_back(marker);
+    }
+  }
+  tool_use_ = std::make_shared<const ChatTemplate>(std::move(tool_use));
 }
 
 bool ChatTemplate::IsReserved(std::string_view name) {
@@ -276,6 +303,7 @@ Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
 
 Result<MarkedText> ChatTemplate::Render(const std::vector<ChatMessage>& messages,
                                         const ChatOptions& options) const {
+  if (tool_use_ != nullptr && !options.tools.is_none()) return tool_use_->Render(messages, options);
   OUTRIDER_TRY(status_);
   if (messages.empty()) return InvalidArgument("a chat needs a message");
   jinja::Dict variables;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,7 +67,8 @@ class ChatTemplate {
   static ChatTemplate FromText(std::string_view jinja, SpecialTokens special_tokens = {});
   static ChatTemplate ChatMl();
   // `choice`: kChatMl, a template's file, or "" for the checkpoint's own: chat_template.jinja, else
-  // chat_template in tokenizer_config.json (a string, or the one named default of a list).
+  // chat_template in tokenizer_config.json: a string, or a list, of which the template named
+  // default is for chats without tools, and for those with tools unless one is named tool_use.
   // kInvalidArgument: a malformed file of the checkpoint, or a chosen file that is no template;
   // also the errors of common/base/input_file.h.
   static Result<ChatTemplate> Load(const std::filesystem::path& model_dir,
@@ -74,8 +76,10 @@ class ChatTemplate {
 
   // OK, or why every chat is refused (kFailedPrecondition, with what to do).
   const Status& status() const { return status_; }
-  // The template as it was given; "" where there is none.
-  const std::string& text() const { return text_; }
+  // The template that chats with tools are rendered by, as it was given; "" where there is none.
+  const std::string& text_with_tools() const {
+    return tool_use_ != nullptr ? tool_use_->text_ : text_;
+  }
   // Whether `name` is a variable that only ChatTemplate sets.
   static bool IsReserved(std::string_view name);
 
@@ -101,10 +105,12 @@ class ChatTemplate {
   Result<jinja::Value> ContentOf(const ChatMessage& message) const;
   Result<jinja::Value> ToolCallsOf(const std::vector<ChatToolCall>& calls) const;
   bool TakesArgumentsAsText();
+  void SetToolUse(ChatTemplate tool_use);
 
   Status status_;
   std::string text_;
   std::optional<jinja::Template> template_;
+  std::shared_ptr<const ChatTemplate> tool_use_;  // for chats with tools; null: as for others
   SpecialTokens special_tokens_;
   bool adds_prompt_prefix_ = false;  // the tokenizer's BOS, which the template does not write
   bool takes_parts_ = false;         // the template walks over the parts of a content

@@ -234,6 +234,27 @@ TEST_F(LoadedTemplate, IsTheCheckpointsOwn) {
   EXPECT_EQ(Load(), "J</s>");
 }
 
+TEST_F(LoadedTemplate, TakesToolUseForTools) {
+  ChatOptions with_tools;
+  with_tools.tools = *jinja::NewList({jinja::Value::Text("f")});
+  const auto render = [&](const ChatOptions& options) {
+    const auto text = ChatTemplate::Load(directory_, "").value().Render(kHi, options);
+    return text.ok() ? text->text() : text.status().ToString();
+  };
+  Write("tokenizer_config.json",
+        R"({"bos_token": "<s>",
+            "chat_template": [{"name": "default", "template": "D{{ tools }}"},
+                              {"name": "tool_use", "template": "U{{ bos_token ~ tools[0] }}"}]})");
+  EXPECT_EQ(render({}), "DNone");
+  EXPECT_EQ(render(with_tools), "U<s>f");
+  EXPECT_EQ(ChatTemplate::Load(directory_, "")->text_with_tools(), "U{{ bos_token ~ tools[0] }}");
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "U"}]})");
+  EXPECT_THAT(render({}), HasSubstr("no chat template"));
+  EXPECT_EQ(render(with_tools), "U");
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "D"}]})");
+  EXPECT_EQ(render(with_tools), "D");
+}
+
 TEST_F(LoadedTemplate, OrTheOneThatIsChosen) {
   Write("chat_template.jinja", "J");
   EXPECT_THAT(Load("chatml"), HasSubstr("<|im_start|>user\nHi"));

@@ -118,6 +118,14 @@ struct Text {
   std::string reason;
 };
 
+struct RuleCase {
+  const char* name;
+  int paths;
+};
+
+constexpr RuleCase kRules[] = {{"token", 1},      {"block", 1},  {"multipath-block", 2},
+                               {"multiround", 2}, {"spectr", 2}, {"gumbel", 2}};
+
 class Structured : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -206,6 +214,36 @@ TEST_F(Structured, TextsFollowTheirSource) {
     }
   }
   EXPECT_GT(accepted_, 0u) << "the drafter's drafts follow grammars too";
+}
+
+// A seed would choose gumbel where the request names no rule.
+TEST_F(Structured, EveryRuleKeepsToTheSource) {
+  for (const RuleCase& rule : kRules) {
+    SCOPED_TRACE(rule.name);
+    int accepted = 0, rejected = 0;
+    for (const Source& source : Sources()) {
+      if (!source.always_ends) continue;
+      for (int seed = 0; seed < 4; ++seed) {
+        Json body = {
+            {"prompt", kPrompt},
+            {"max_tokens", kMaxTokens},
+            {"temperature", 1},
+            {"seed", seed},
+            {"speculation", {{"rule", rule.name}, {"draft_length", 4}, {"paths", rule.paths}}}};
+        body.update(source.fields);
+        const HttpResponse response = Post("/v1/completions", body);
+        ASSERT_EQ(response.code, 200);
+        const Json choice = Json::parse(response.body)["choices"][0];
+        EXPECT_EQ(choice["finish_reason"], "stop");
+        EXPECT_TRUE(source.follows(choice["text"])) << source.name << ": " << choice["text"];
+        const Json& told = choice["speculation"];
+        accepted += told["accepted"].get<int>();
+        rejected += told["drafted"].get<int>() - told["accepted"].get<int>();
+      }
+    }
+    EXPECT_GT(accepted, 0);
+    EXPECT_GT(rejected, 0);
+  }
 }
 
 TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {

@@ -20,6 +20,7 @@ import jsonschema
 from bench_support import ROOT, Service, add_common_flags, command_line, free_port, progress, table, write_json
 
 sys.path.insert(0, str(ROOT / "tests" / "common" / "grammar"))
+from formats import validator  # noqa: E402
 from schemas import SCHEMAS  # noqa: E402
 
 WAYS = {"greedy": ("token", 0), "token": ("token", 1), "block": ("block", 1),
@@ -63,7 +64,7 @@ def ask(port: int, schema: dict | None, way: str, drafts: bool, seed: int) -> di
 def judge(schema: dict, text: str) -> str:
     """Why it is not valid; "": it is."""
     try:
-        jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(json.loads(text))
+        validator(schema).validate(json.loads(text))
     except (ValueError, jsonschema.ValidationError) as error:
         return str(error).splitlines()[0]
     return ""

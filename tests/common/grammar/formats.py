@@ -1,0 +1,42 @@
+"""JSON Schema's formats for jsonschema, whose own checks of some need packages that Debian 12 lacks."""
+
+import datetime
+import re
+
+DATE_TIME = re.compile(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"  # RFC 1123, section 2.1
+HOST = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
+# RFC 3339, appendix A.
+TIME_OF_DURATION = r"T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S)"
+DATE_OF_DURATION = r"(\d+D|\d+M(\d+D)?|\d+Y(\d+M(\d+D)?)?)"
+DURATION = re.compile(rf"P({DATE_OF_DURATION}({TIME_OF_DURATION})?|{TIME_OF_DURATION}|\d+W)", re.ASCII)
+
+
+def is_date_time(value):
+    """RFC 3339, section 5.6."""
+    if not isinstance(value, str):
+        return True
+    try:
+        datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return DATE_TIME.fullmatch(value) is not None
+
+
+def is_time(value):
+    return not isinstance(value, str) or is_date_time("2000-01-01T" + value)
+
+
+def matches(expression):
+    return lambda value: not isinstance(value, str) or expression.fullmatch(value) is not None
+
+
+def validator(schema):
+    """jsonschema's validator of a schema and its formats."""
+    import jsonschema
+
+    formats = jsonschema.FormatChecker()
+    for name, check in {"date-time": is_date_time, "time": is_time, "hostname": matches(HOST),
+                        "duration": matches(DURATION)}.items():
+        formats.checks(name)(check)
+    return jsonschema.Draft202012Validator(schema, format_checker=formats)

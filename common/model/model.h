@@ -107,9 +107,9 @@ class Model {
   virtual int max_batch_tokens() const = 0;
 
   // Decides rounds over the logits of the last Forward, where they are: the batch's nodes are the
-  // first of its logit rows, in its order. Once after each Forward. Ids from `allowed` on are never
-  // sampled. The result is valid until the next Decide. REQUIRES: drafts are valid as
-  // common/spec/draft_tree.h has it.
+  // first of its logit rows, in its order; more rows, of prompts, may follow. Once after each
+  // Forward. Ids from `allowed` on are never sampled. The result is valid until the next Decide.
+  // REQUIRES: drafts are valid as common/spec/draft_tree.h has it.
   virtual Decisions Decide(const RoundBatch& batch, int allowed) = 0;
   // Picks what draft tokens are sampled from out of the logits of the last Forward, where they are
   // (they are overwritten): pick i from logit row i. Waits for the device. Element i of the result

@@ -461,6 +461,29 @@ TEST_F(Http, EchoScoresATextAsDecodingDid) {
   EXPECT_GE(listed[1].size(), 3u);
 }
 
+// The first prompt is in a round while rows of the second one's are read.
+TEST_F(Http, PromptLogprobsComeBesideRounds) {
+  Start();
+  const Json second = {1, 2, 3, 4};
+  Json alone = {{"prompt", second}, {"prompt_logprobs", 0}, {"max_tokens", 4}, {"temperature", 0}};
+  Json both = alone;
+  both["prompt"] = Json::array({Json::array({5}), second});
+  const Json expected = Complete(alone)["choices"][0];
+  const Json answer = Complete(both)["choices"];
+  EXPECT_EQ(answer[0]["prompt_logprobs"].size(), 1u);
+  EXPECT_EQ(answer[1]["prompt_logprobs"], expected["prompt_logprobs"]);
+  EXPECT_EQ(answer[1]["text"], expected["text"]);
+
+  Json echo = {{"prompt", second}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 1}};
+  const Json quiet = Complete(echo)["choices"][0];
+  std::thread stream([&] { Complete(Story(200)); });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Complete(echo)["choices"][0]["logprobs"]["token_logprobs"][1],
+              quiet["logprobs"]["token_logprobs"][1]);
+  }
+  stream.join();
+}
+
 TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
   Start();
   Json body = Story(8);

@@ -565,6 +565,8 @@ const Cases kHttpCases = {
                                           return Json{{"bad_words", std::string(1025, 'z')}};
                                         },
                                         "at most 1024")}},
+    {"`/tokenize`: tokens of its answer",
+     HeldBy{"tests/verifier/http/routes_test.cc", "AnAnswerListsSoManyTokens"}},
     {"`/detokenize`: text of its tokens",
      HeldBy{"tests/verifier/http/routes_test.cc", "ATextHasALimit"}},
     {"`best_of`, times the prompts", Only{Completing([](int64_t size) {

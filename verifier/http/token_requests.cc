@@ -1,6 +1,7 @@
 #include "verifier/http/token_requests.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,27 @@
 
 namespace outrider {
 namespace {
+
+constexpr size_t kMaxTokensShown = 262'144;
+
+// The answer of /tokenize, written at once: as a tree of JSON it would take several times as much.
+std::string TokensShown(const std::vector<TokenId>& tokens, const ApiModel& model, bool strings) {
+  const auto list = [&](const auto& shown) {
+    std::string text = "[";
+    for (const TokenId token : tokens) {
+      if (text.size() > 1) text += ',';
+      text += shown(token);
+    }
+    return text + ']';
+  };
+  std::string text = R"({"count":)" + std::to_string(tokens.size()) + R"(,"max_model_len":)" +
+                     std::to_string(model.limits.max_context) + R"(,"tokens":)";
+  text += list([](TokenId token) { return std::to_string(token); });
+  text += R"(,"token_strs":)";
+  text += strings ? list([&](TokenId token) { return Dump(model.tokenizer->IdToToken(token)); })
+                  : "null";
+  return text + '}';
+}
 
 Result<std::vector<TokenId>> TokensOfChat(const JsonValue& body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(body["messages"], model));
@@ -47,16 +69,12 @@ Result<std::string> Tokenize(std::string_view body, const ApiModel& model) {
   OUTRIDER_TRY(json["return_token_strs"].Read(&strings));
   OUTRIDER_ASSIGN(const std::vector<TokenId> tokens,
                   chat ? TokensOfChat(json, model) : TokensOfPrompt(json, model));
-  Json answer = {{"count", tokens.size()},
-                 {"max_model_len", model.limits.max_context},
-                 {"tokens", tokens},
-                 {"token_strs", nullptr}};
-  if (strings) {
-    Json list = Json::array();
-    for (const TokenId token : tokens) list.push_back(model.tokenizer->IdToToken(token));
-    answer["token_strs"] = std::move(list);
+  if (tokens.size() > kMaxTokensShown) {
+    return InvalidArgument(std::string(chat ? "messages: " : "prompt: ") +
+                           std::to_string(tokens.size()) + " tokens; an answer lists at most " +
+                           std::to_string(kMaxTokensShown) + ", so send the text in parts");
   }
-  return Dump(answer);
+  return TokensShown(tokens, model, strings);
 }
 
 Result<std::string> Detokenize(std::string_view body, const ApiModel& model) {

@@ -2,13 +2,14 @@
 // string; what it gives out does not depend on how the text is cut.
 //
 // The stop string that ends first stops the text; of several that end there, the longest.
-// Aho and Corasick 1975: O(1) per byte, however many stop strings there are.
+// Knuth, Morris and Pratt 1977, for each stop string: O(1) per byte and string, and five bytes of
+// memory per byte of a stop string.
 //
 // Owner: one per generation. Thread: not synchronised.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,19 +35,17 @@ class StopMatcher {
   std::string Finish();
 
  private:
-  struct Node {
-    std::map<uint8_t, int> next;
-    int fallback = 0;      // the node of the longest proper suffix that starts a stop string
-    size_t depth = 0;      // bytes from the root
-    size_t stop_size = 0;  // of the longest stop string that ends here; 0: none
+  struct Pattern {
+    std::string text;
+    // For each length of a prefix: of the longest shorter prefix that the prefix ends with.
+    std::vector<uint32_t> borders;
+    size_t matched = 0;  // bytes of `text` that what was pushed ends with
   };
 
-  void AddStop(std::string_view stop);
-  void LinkFallbacks();
-  int Advance(int node, uint8_t byte) const;
+  // Returns whether the byte completes the pattern.
+  static bool Advance(Pattern* pattern, char byte);
 
-  std::vector<Node> nodes_;  // 0 is the root
-  int node_ = 0;             // its path is what is held back
+  std::vector<Pattern> patterns_;
   std::string held_;
   bool stopped_ = false;
 };

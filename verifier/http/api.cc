@@ -178,7 +178,7 @@ HttpReply HttpApi::Models(const std::string& path) const {
   }
   const std::string name = PercentDecoded(std::string_view(path).substr(kModels.size() + 1));
   if (name == served_.model.name) return {.body = Dump(model)};
-  return ErrorReply(NotFound("model: \"" + name + "\" is not served here"));
+  return ErrorReply(NotFound("model: \"" + Printable(name) + "\" is not served here"));
 }
 
 void HttpApi::Work(const Route& route, HttpRequest request,

@@ -82,6 +82,10 @@ Status CheckMembers(const JsonValue& outputs) {
                              ", which is not served; leave it out");
     }
   }
+  for (const char* ignored : {"disable_fallback", "disable_any_whitespace"}) {
+    bool value = false;
+    OUTRIDER_TRY(outputs[ignored].Read(&value));
+  }
   return Status();
 }
 

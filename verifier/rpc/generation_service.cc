@@ -294,7 +294,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate
   // What follows takes time in proportion to the message: its sizes come first.
   if (const Status fits = CheckSizes(request, served_.limits); !fits.ok()) {
     call.Reject(fits);
-  } else if (request.has_text() || request.sampling().has_structured_output()) {
+  } else if (request.has_text() || request.stop().stop_strings_size() > 0 ||
+             request.sampling().has_structured_output()) {
     call.Queue(std::move(request), served_);
   } else {
     call.Prepare(request, served_);

@@ -143,6 +143,9 @@ Result<GenerationRequest> FromWire(const v1::GenerateRequest& wire, const Tokeni
   OUTRIDER_TRY(
       TokensOf("sampling.allowed_token_ids", wire.sampling().allowed_token_ids(), limits.vocab_size)
           .status());
+  for (const v1::TokenIds& word : wire.sampling().bad_words()) {
+    OUTRIDER_TRY(TokensOf("sampling.bad_words", word.ids(), limits.vocab_size).status());
+  }
   request.sampling = FromWire(wire.sampling(), request.sampling);
   const v1::StopConditions& stop = wire.stop();
   if (stop.has_max_tokens()) {

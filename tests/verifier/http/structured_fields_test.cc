@@ -178,6 +178,10 @@ TEST_F(StructuredFieldsTest, UnservedMembersAreRefusedByName) {
   }
   ExpectRefused({{"structured_outputs", {{"json", true}, {"disable_additional_properties", true}}}},
                 "structured_outputs.disable_additional_properties", "is not served");
+  for (const char* member : {"disable_fallback", "disable_any_whitespace"}) {
+    ExpectRefused({{"structured_outputs", {{"regex", "a"}, {member, "x"}}}},
+                  std::string("structured_outputs.") + member, "");
+  }
   ExpectRefused({{"guided_whitespace_pattern", " "}}, "guided_whitespace_pattern", "");
   ExpectRefused({{"guided_decoding_backend", "x"}}, "guided_decoding_backend", "");
 }

@@ -138,7 +138,12 @@ TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   grpc::ClientContext generate_context, tokenize_context;
   auto generated = Generate(Text("abc"), generate_context);
   auto tokenized = Tokenize("abc", tokenize_context);
-  ASSERT_TRUE(AwaitWaiting(2));
+  grpc::ClientContext stop_context;  // special tokens are looked for in stop strings
+  v1::GenerateRequest with_stop = Text("");
+  with_stop.mutable_token_ids()->add_ids(1);
+  with_stop.mutable_stop()->add_stop_strings("z");
+  auto stopped = Generate(with_stop, stop_context);
+  ASSERT_TRUE(AwaitWaiting(3));
 
   // What needs no worker is answered meanwhile: ids, and what is refused by its sizes.
   grpc::ClientContext ids_context, long_context, stops_context;
@@ -160,6 +165,7 @@ TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   EXPECT_EQ(tokenized.wait_for(Duration::zero()), std::future_status::timeout);
   held_.Release();
   EXPECT_TRUE(generated.get().status.ok());
+  EXPECT_TRUE(stopped.get().status.ok());
   EXPECT_TRUE(tokenized.get().ok());
 }
 

@@ -67,7 +67,7 @@ struct Edges {
 class AutomatonAssembler {
  public:
   AutomatonAssembler(RuleSet& rules, RuleId root)
-      : rules_(rules), budget_(rules.limits().steps), root_(root) {}
+      : rules_(rules), budget_(rules.budget()), root_(root) {}
 
   Result<Automaton> Build() {
     const std::vector<bool> nullable = FindNullable(rules_);
@@ -85,15 +85,14 @@ class AutomatonAssembler {
 
  private:
   Status CheckBudget() const {
+    rules_.Spend(0);
     OUTRIDER_TRY(rules_.status());
     if (nodes_.size() > static_cast<size_t>(rules_.limits().nodes)) {
       return InvalidArgument("the grammar takes more than " +
                              std::to_string(rules_.limits().nodes) +
                              " states; use fewer or shorter parts");
     }
-    if (!budget_.spent()) return Status();
-    return InvalidArgument("the grammar takes more than " + std::to_string(rules_.limits().steps) +
-                           " steps to compile; use fewer or shorter parts");
+    return Status();
   }
 
   // Rules are numbered as they are found.
@@ -210,7 +209,7 @@ class AutomatonAssembler {
   }
 
   RuleSet& rules_;
-  StepBudget budget_;
+  StepBudget& budget_;
   const RuleId root_;
   std::vector<int64_t> ids_;   // by RuleId; -1: not reached
   std::vector<RuleId> order_;  // by number

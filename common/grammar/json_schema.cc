@@ -46,6 +46,7 @@ RuleId SchemaReader::RuleOf(const std::string& pointer, const JsonValue& schema)
 }
 
 Result<ExprId> SchemaReader::ReadSchema(const JsonValue& schema) {
+  rules_.Spend(kStepsOfSchema);
   OUTRIDER_TRY(rules_.status());
   if (schema.is_bool()) {
     if (schema.Bool().value()) return json_.Value();
@@ -62,7 +63,7 @@ Result<ExprId> SchemaReader::ReadSchema(const JsonValue& schema) {
 
 Result<ExprId> SchemaReader::ReadRef(const JsonValue& schema) {
   OUTRIDER_TRY(CheckKeywords(schema, {"$ref"}, "is not supported beside $ref"));
-  OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"]));
+  OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"], rules_));
   return rules_.Ref(RuleOf(schema["$ref"].text(), target));
 }
 
@@ -150,7 +151,8 @@ Status SchemaReader::CheckDisjoint(const JsonValue& alternatives) {
   }
   for (size_t i = 0; i < alternatives.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      OUTRIDER_ASSIGN(const bool disjoint, AreDisjoint(root_, alternatives[j], alternatives[i]));
+      OUTRIDER_ASSIGN(const bool disjoint,
+                      AreDisjoint(root_, alternatives[j], alternatives[i], rules_));
       if (!disjoint) {
         return alternatives[i].Error("a value may be valid for this and for alternative " +
                                      std::to_string(j) +
@@ -164,7 +166,7 @@ Status SchemaReader::CheckDisjoint(const JsonValue& alternatives) {
 
 Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {
   OUTRIDER_TRY(schema["allOf"].MustBeArray());
-  if (schema["allOf"].size() == 1 && CheckKeywords(schema, {"allOf"}, "stands beside it").ok()) {
+  if (schema["allOf"].size() == 1 && HasOnlyKeywords(schema, {"allOf"})) {
     return ReadSchema(schema["allOf"][0]);
   }
   ObjectParts parts;

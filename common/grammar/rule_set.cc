@@ -16,8 +16,17 @@ void RuleSet::Fail(std::string why) {
   if (status_.ok()) status_ = InvalidArgument(std::move(why));
 }
 
+bool RuleSet::Spend(int64_t steps) {
+  if (budget_.Spend(steps)) return true;
+  Fail("the grammar takes more than " + std::to_string(limits_.steps) +
+       " steps to compile; use fewer or shorter parts");
+  return false;
+}
+
 ExprId RuleSet::Add(Expr expr) {
-  if (exprs_.size() >= static_cast<size_t>(limits_.expressions)) {
+  const size_t size = expr.bytes.size() + expr.characters.size() + expr.parts.size();
+  if (!Spend(1 + static_cast<int64_t>(size))) return 0;
+  if (exprs_.size() > static_cast<size_t>(limits_.expressions)) {
     Fail("the grammar has more than " + std::to_string(limits_.expressions) + " parts");
     return 0;
   }

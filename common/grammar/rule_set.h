@@ -58,10 +58,14 @@ struct Rule {
 
 class RuleSet {
  public:
-  explicit RuleSet(const GrammarLimits& limits) : limits_(limits) {}
+  explicit RuleSet(const GrammarLimits& limits) : limits_(limits), budget_(limits.steps) {}
 
   const GrammarLimits& limits() const { return limits_; }
   const Status& status() const { return status_; }
+  // The steps left for all of compiling: reading the source and building the automaton.
+  StepBudget& budget() { return budget_; }
+  // Charges `steps` to the budget. False if it is spent; status() then says so.
+  bool Spend(int64_t steps);
   const std::vector<Expr>& exprs() const { return exprs_; }
   const std::vector<Rule>& rules() const { return rules_; }
 
@@ -93,8 +97,9 @@ class RuleSet {
   ExprId Add(Expr expr);
 
   const GrammarLimits limits_;
+  StepBudget budget_;
   Status status_;
-  std::vector<Expr> exprs_;
+  std::vector<Expr> exprs_ = std::vector<Expr>(1);  // the first one is what a failed Add returns
   std::vector<Rule> rules_;
   std::map<std::tuple<ExprId, int, int>, RuleId> counted_;
 };

@@ -67,10 +67,10 @@ std::string Canonical(const JsonValue& value) {
   return value.Dump();
 }
 
-Result<JsonValue> Target(const JsonValue& root, JsonValue schema) {
+Result<JsonValue> Target(const JsonValue& root, JsonValue schema, RuleSet& rules) {
   for (int i = 0; schema.is_object() && !schema["$ref"].absent(); ++i) {
     if (i == 64) return schema.Error("refers to itself");
-    OUTRIDER_ASSIGN(schema, Resolve(root, schema["$ref"]));
+    OUTRIDER_ASSIGN(schema, Resolve(root, schema["$ref"], rules));
   }
   return schema;
 }
@@ -130,6 +130,16 @@ Status CheckKeywords(const JsonValue& schema, const std::set<std::string_view>& 
   });
 }
 
+// Without the words of an error, which look for the member's path in the whole document.
+bool HasOnlyKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed) {
+  bool has_only = true;
+  (void)schema.ForEachMember([&](const std::string& name, const JsonValue&) {
+    has_only = has_only && (kAnnotations.count(name) != 0 || allowed.count(name) != 0);
+    return Status();
+  });
+  return has_only;
+}
+
 const std::set<std::string_view>& KeywordsOf(SchemaType type) {
   static const Names kNone;
   const auto found = kOfTypes.find(type == SchemaType::kInteger ? SchemaType::kNumber : type);
@@ -163,9 +173,11 @@ Result<std::vector<SchemaType>> TypesOf(const JsonValue& schema) {
   return out;
 }
 
-Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref) {
+Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& rules) {
   if (!ref.is_string()) return ref.Wrong("a string");
   const std::string& pointer = ref.text();
+  rules.Spend(static_cast<int64_t>(pointer.size()));
+  OUTRIDER_TRY(rules.status());
   if (pointer != "#" && !pointer.starts_with("#/")) {
     return ref.Error("only references into the schema itself (#, #/..) are supported");
   }
@@ -190,9 +202,10 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref) {
   return at;
 }
 
-Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b) {
-  OUTRIDER_ASSIGN(const JsonValue left, Target(root, a));
-  OUTRIDER_ASSIGN(const JsonValue right, Target(root, b));
+Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b,
+                         RuleSet& rules) {
+  OUTRIDER_ASSIGN(const JsonValue left, Target(root, a, rules));
+  OUTRIDER_ASSIGN(const JsonValue right, Target(root, b, rules));
   OUTRIDER_ASSIGN(const Facts left_facts, FactsOf(left));
   OUTRIDER_ASSIGN(const Facts right_facts, FactsOf(right));
   if (!TypesOverlap(left_facts, right_facts)) return true;
@@ -207,8 +220,8 @@ Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonVa
       left["properties"].ForEachMember([&](const std::string& name, const JsonValue& value) {
         const JsonValue other = right["properties"][name];
         if (other.absent() || !Requires(left, name) || !Requires(right, name)) return Status();
-        OUTRIDER_ASSIGN(const JsonValue value_target, Target(root, value));
-        OUTRIDER_ASSIGN(const JsonValue other_target, Target(root, other));
+        OUTRIDER_ASSIGN(const JsonValue value_target, Target(root, value, rules));
+        OUTRIDER_ASSIGN(const JsonValue other_target, Target(root, other, rules));
         OUTRIDER_ASSIGN(const Facts x, FactsOf(value_target));
         OUTRIDER_ASSIGN(const Facts y, FactsOf(other_target));
         disjoint = disjoint || !TypesOverlap(x, y) || ConstantsDiffer(x, y);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/grammar/rule_set.h"
 #include "common/json/json.h"
 
 namespace outrider::grammar {
@@ -23,6 +24,9 @@ enum class SchemaType { kAny, kNull, kBoolean, kString, kNumber, kInteger, kObje
 Status CheckKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed,
                      const std::string& elsewhere);
 
+// Whether CheckKeywords accepts the schema.
+bool HasOnlyKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed);
+
 // The types that `type` names, or that the other keywords are about; empty: any.
 Result<std::vector<SchemaType>> TypesOf(const JsonValue& schema);
 
@@ -30,11 +34,12 @@ Result<std::vector<SchemaType>> TypesOf(const JsonValue& schema);
 const std::set<std::string_view>& KeywordsOf(SchemaType type);
 
 // What `$ref` points at, in the document of `root`. kInvalidArgument unless it is "#" or "#/..."
-// and there is something.
-Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref);
+// and there is something. Charges its bytes to the budget of `rules`.
+Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& rules);
 
 // Whether no value is valid for both, as far as types, constants, and constants in properties that
 // both require can tell. `root`: the document, for `$ref`.
-Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b);
+Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b,
+                         RuleSet& rules);
 
 }  // namespace outrider::grammar

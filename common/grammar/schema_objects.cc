@@ -18,10 +18,15 @@ constexpr size_t kMaxNameBytes = 256;  // of a property
 
 Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int depth) {
   if (depth > rules_.limits().nesting) return schema.Error("refers to itself");
+  // A schema of allOf is read once for each way that leads to it, of which there can be 2^depth.
+  rules_.Spend(kStepsOfSchema +
+               kStepsOfProperty *
+                   static_cast<int64_t>(schema["properties"].size() + schema["required"].size()));
+  OUTRIDER_TRY(rules_.status());
   OUTRIDER_TRY(schema.MustBeObject());
   if (!schema["$ref"].absent()) {
     OUTRIDER_TRY(CheckKeywords(schema, {"$ref"}, "is not supported beside $ref"));
-    OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"]));
+    OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, schema["$ref"], rules_));
     return Collect(target, parts, depth + 1);
   }
   std::set<std::string_view> allowed = KeywordsOf(SchemaType::kObject);
@@ -53,15 +58,6 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
   for (size_t i = 0; i < schema["allOf"].size(); ++i) {
     OUTRIDER_TRY(Collect(schema["allOf"][i], parts, depth + 1));
   }
-  if (parts.schemas > 1) {
-    for (const JsonValue& additional : parts.additional) {
-      if (!additional.is_bool() || !additional.Bool().value()) {
-        return additional.Error(
-            "is not supported within allOf, where it would rule out the "
-            "properties of the other schemas");
-      }
-    }
-  }
   return Status();
 }
 
@@ -75,6 +71,13 @@ Status SchemaReader::AddProperty(const std::string& name, const JsonValue& value
 }
 
 Result<ExprId> SchemaReader::WriteObject(const JsonValue& schema, ObjectParts& parts) {
+  for (const JsonValue& additional : parts.additional) {
+    if (parts.schemas > 1 && (!additional.is_bool() || !additional.Bool().value())) {
+      return additional.Error(
+          "is not supported within allOf, where it would rule out the "
+          "properties of the other schemas");
+    }
+  }
   std::map<std::string_view, bool> names;  // and whether they are required
   for (const auto& [name, value] : parts.properties) {
     if (!names.emplace(name, false).second) {

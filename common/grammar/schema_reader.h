@@ -21,6 +21,11 @@
 
 namespace outrider::grammar {
 
+// What reading one schema, and each property or required name of an object, is charged: reading
+// them takes some 1 and 0.2 us.
+inline constexpr int64_t kStepsOfSchema = 64;
+inline constexpr int64_t kStepsOfProperty = 16;
+
 // The properties of one object, from a schema and what allOf adds to it.
 struct ObjectParts {
   std::vector<std::pair<std::string, JsonValue>> properties;

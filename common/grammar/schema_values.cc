@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMaxPrefixItems = 256;
 constexpr int64_t kMaxBound = int64_t{1} << 62;
+constexpr int64_t kStepsOfPatternByte = 8;  // it is parsed each time that its schema is read
 
 }  // namespace
 
@@ -43,6 +44,8 @@ Result<ExprId> SchemaReader::ReadString(const JsonValue& schema) {
   }
   if (!pattern.absent()) {
     OUTRIDER_ASSIGN(const std::string regex, pattern.String());
+    rules_.Spend(kStepsOfPatternByte * static_cast<int64_t>(regex.size()));
+    OUTRIDER_TRY(rules_.status());
     const Result<ExprId> text = ParseRegex(
         regex, rules_, {.may_lie_inside = true, .write_character = &JsonRules::CharacterOf});
     if (!text.ok()) return pattern.Error(text.status().message());

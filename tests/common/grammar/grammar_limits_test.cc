@@ -48,6 +48,30 @@ TEST(GrammarLimits, StatesAndSteps) {
               HasSubstr("2 rules"));
 }
 
+// Schemas d0 to d<levels>, each of which includes the next one twice.
+std::string DoublingSchema(int levels) {
+  std::string defs;
+  for (int i = 0; i < levels; ++i) {
+    const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
+    defs += "\"d" + std::to_string(i) + R"(":{"allOf":[)" + next + "," + next + "]},";
+  }
+  return R"({"$ref":"#/$defs/d0","$defs":{)" + defs + "\"d" + std::to_string(levels) + "\":{}}}";
+}
+
+// Without the budget each level doubles the time: 30 levels would take hours.
+TEST(GrammarLimits, SchemaReadingIsCharged) {
+  EXPECT_NE(Compiled(Kind::kJsonSchema, DoublingSchema(4)), nullptr);
+  EXPECT_THAT(Refusal(Kind::kJsonSchema, DoublingSchema(30)), HasSubstr("16000000 steps"));
+  GrammarSource tools{.kind = Kind::kGbnf, .text = "root ::= a | b", .choices = {}};
+  for (const char* name : {"a", "b"}) {
+    tools.schemas.push_back({.name = name, .schema = DoublingSchema(8)});
+  }
+  EXPECT_TRUE(Grammar::Compile(tools).ok());
+  const GrammarLimits one_schema{.steps = 120'000};  // is enough for one of them
+  EXPECT_NE(Compiled(Kind::kJsonSchema, DoublingSchema(8), one_schema), nullptr);
+  EXPECT_THAT(Grammar::Compile(tools, one_schema).status().message(), HasSubstr("120000 steps"));
+}
+
 // The deterministic automaton would have 2^30 states.
 TEST(GrammarLimits, ExponentialAutomatonStaysSmall) {
   const GrammarPtr grammar = Compiled(Kind::kRegex, "[ab]*a[ab]{30}");

@@ -47,28 +47,28 @@ ExprId HexDigits(RuleSet& rules, std::string_view first, int more) {
 
 // Names that agree in what comes before `at`: the sorted ones from `begin` to `end`. `rest`: what
 // may follow where a text differs from all of them.
-ExprId OtherThan(RuleSet& rules, const std::vector<std::string>& names, size_t begin, size_t end,
-                 size_t at, ExprId rest) {
+ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, size_t begin,
+                 size_t end, size_t at, ExprId rest) {
   std::vector<ExprId> ways;
-  CodePointSet others = PlainCharacters();
+  CodePointSet begun;  // characters that one of the names has here
   if (names[begin].size() != at) {
     ways.push_back(rules.Empty());
   } else {
     while (begin < end && names[begin].size() == at) ++begin;
   }
   while (begin < end && rules.status().ok()) {
-    const Utf8Character next = FirstCharacter(std::string_view(names[begin]).substr(at));
-    const std::string_view bytes = std::string_view(names[begin]).substr(at, next.size);
+    const Utf8Character next = FirstCharacter(names[begin].substr(at));
+    const std::string_view bytes = names[begin].substr(at, next.size);
     size_t last = begin;
-    while (last < end && std::string_view(names[last]).substr(at, next.size) == bytes) ++last;
-    others = others.Without(CodePointSet::Of(next.code, next.code));
+    while (last < end && names[last].substr(at, next.size) == bytes) ++last;
+    begun.Add(next.code, next.code);
     if (EscapeOf(next.code).empty()) {  // one with an escape is no name without escapes
       ways.push_back(rules.Sequence(
           {rules.Bytes(bytes), OtherThan(rules, names, begin, last, at + next.size, rest)}));
     }
     begin = last;
   }
-  ways.push_back(rules.Sequence({rules.Characters(others), rest}));
+  ways.push_back(rules.Sequence({rules.Characters(PlainCharacters().Without(begun)), rest}));
   return rules.Choice(std::move(ways));
 }
 
@@ -201,10 +201,9 @@ ExprId JsonRules::Array() {
   return Once(array_, "array", [&] { return InBrackets(List(Value(), 0, kUnbounded)); });
 }
 
-ExprId JsonRules::KeyOtherThan(const std::vector<std::string>& names) {
+ExprId JsonRules::KeyOtherThan(const std::set<std::string_view>& names) {
   if (names.empty()) return String();
-  std::vector<std::string> sorted = names;
-  std::sort(sorted.begin(), sorted.end());
+  const std::vector<std::string_view> sorted(names.begin(), names.end());
   const ExprId rest = rules_.Repeat(rules_.Characters(PlainCharacters()), 0, kUnbounded);
   return Quoted(OtherThan(rules_, sorted, 0, sorted.size(), 0, rest));
 }

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/grammar/rule_set.h"
 
@@ -45,7 +45,7 @@ class JsonRules {
   ExprId List(ExprId item, int min, int max);
   // A key that is none of `names`. Where there are names it has no escapes, by which one of them
   // could be written in another way.
-  ExprId KeyOtherThan(const std::vector<std::string>& names);
+  ExprId KeyOtherThan(const std::set<std::string_view>& names);
 
  private:
   // A rule that is made when it is first asked for.

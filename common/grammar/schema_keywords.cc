@@ -120,6 +120,30 @@ bool Requires(const JsonValue& schema, const std::string& name) {
   return false;
 }
 
+// The name that one part of the pointer `ref` writes. An escape that JSON Pointer does not know is
+// refused: two pointers that are spelled differently never lead to the same value.
+Result<std::string> Unescaped(const JsonValue& ref, std::string_view part) {
+  std::string name;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '%') return ref.Error("% in a reference is not supported");
+    if (part[i] != '~') {
+      name += part[i];
+      continue;
+    }
+    const char escaped = ++i < part.size() ? part[i] : '\0';
+    if (escaped != '0' && escaped != '1') {
+      return ref.Error("has a ~ that neither 0 nor 1 follows; ~ is written ~0, and / is ~1");
+    }
+    name += escaped == '0' ? '~' : '/';
+  }
+  return name;
+}
+
+bool IsIndex(std::string_view name) {
+  if (name.empty() || name.size() > 6 || (name[0] == '0' && name.size() > 1)) return false;
+  return name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 Status CheckKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed,
@@ -182,20 +206,11 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& 
     return ref.Error("only references into the schema itself (#, #/..) are supported");
   }
   JsonValue at = root;
-  for (size_t begin = 1; begin < pointer.size();) {
+  for (size_t begin = 1; begin < pointer.size() && !at.absent();) {
     const size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
-    std::string name;
-    for (size_t i = begin + 1; i < end; ++i) {
-      if (pointer[i] == '%') return ref.Error("% in a reference is not supported");
-      const bool is_escape = pointer[i] == '~' && i + 1 < end;
-      if (is_escape && pointer[i + 1] == '0') name += '~';
-      if (is_escape && pointer[i + 1] == '1') name += '/';
-      if (is_escape) ++i;
-      if (!is_escape) name += pointer[i];
-    }
-    const bool is_index = at.is_array() && !name.empty() && name.size() < 7 &&
-                          name.find_first_not_of("0123456789") == std::string::npos;
-    at = is_index ? at[static_cast<size_t>(std::stoul(name))] : at[name];
+    OUTRIDER_ASSIGN(const std::string name,
+                    Unescaped(ref, std::string_view(pointer).substr(begin + 1, end - begin - 1)));
+    at = at.is_array() && IsIndex(name) ? at[static_cast<size_t>(std::stoul(name))] : at[name];
     begin = end;
   }
   if (at.absent()) return ref.Error("refers to " + pointer + ", which is not there");

@@ -1,6 +1,5 @@
 // Objects of a JSON Schema, and what allOf puts together of them.
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -114,17 +113,16 @@ Result<ExprId> SchemaReader::WriteMembers(const ObjectParts& parts,
                                           ExprId other) {
   std::vector<ExprId> fields;
   std::vector<bool> required;
-  std::vector<std::string> known;
+  std::set<std::string_view> known;
   for (const auto& [name, value] : parts.properties) {
-    known.push_back(name);
+    known.insert(name);
     if (value.is_bool() && !value.Bool().value() && !names.at(name)) continue;
     OUTRIDER_ASSIGN(const ExprId expr, ReadSchema(value));
     fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), expr}));
     required.push_back(names.at(name));
   }
   for (const auto& [name, is_required] : names) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    known.emplace_back(name);
+    if (!known.insert(name).second) continue;
     fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), other}));
     required.push_back(true);
   }

@@ -75,7 +75,7 @@ class SchemaReader {
   const JsonValue root_;
   RuleSet& rules_;
   JsonRules json_;
-  std::map<std::string, RuleId> refs_;  // by pointer
+  std::map<std::string, RuleId> refs_;  // by pointer, which is unique (Resolve)
   std::deque<std::pair<RuleId, JsonValue>> pending_;
   std::deque<std::string> extra_;  // names that are required and no property's
 };

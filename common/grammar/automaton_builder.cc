@@ -92,6 +92,11 @@ class AutomatonAssembler {
                              std::to_string(rules_.limits().nodes) +
                              " states; use fewer or shorter parts");
     }
+    if (bytes_ > rules_.limits().bytes) {
+      return InvalidArgument("the compiled grammar takes more than " +
+                             std::to_string(rules_.limits().bytes) +
+                             " bytes; use fewer parts that may be left out or repeated");
+    }
     return Status();
   }
 
@@ -113,11 +118,13 @@ class AutomatonAssembler {
     std::vector<RuleNode> nodes = nfa.Compile(/*needs_text=*/rule.max_count != 0);
     const auto base = static_cast<uint32_t>(nodes_.size());
     starts_.push_back(base);
+    bytes_ += sizeof(Automaton::RuleInfo) + nodes.size() * sizeof(Automaton::Node);
     for (RuleNode& node : nodes) {
       for (ByteEdge& edge : node.bytes) edge.target += base;
       for (CallEdge& call : node.calls) {
         call = {IdOf(static_cast<RuleId>(call.rule)), call.target + base};
       }
+      bytes_ += node.bytes.size() * sizeof(ByteEdge) + node.calls.size() * sizeof(CallEdge);
       nodes_.push_back({.bytes = std::move(node.bytes),
                         .calls = std::move(node.calls),
                         .tail_calls = {},
@@ -215,6 +222,7 @@ class AutomatonAssembler {
   std::vector<RuleId> order_;  // by number
   std::vector<uint32_t> starts_;
   std::vector<Edges> nodes_;
+  size_t bytes_ = 0;  // of the compiled automaton, before unfinishable parts are dropped
   std::vector<bool> productive_;
   Automaton out_;
 };

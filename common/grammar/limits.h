@@ -16,6 +16,7 @@ struct GrammarLimits {
   int rules = 1 << 14;        // those that compiling adds included
   int expressions = 1 << 17;  // parts of all rules
   int nodes = 1 << 17;        // of the compiled automaton
+  size_t bytes = 8 << 20;     // likewise
   // Of compiling, from reading the source to the last follow set; a step takes some 5 to 100 ns.
   int64_t steps = 16'000'000;
 };

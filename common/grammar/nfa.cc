@@ -4,12 +4,30 @@
 #include <tuple>
 
 namespace outrider::grammar {
+namespace {
+
+// How many times the nodes of a whole automaton one rule may have before its nodes are merged.
+constexpr size_t kMaxUnmergedNodes = 4;
+
+// Of a node in the compiled automaton.
+size_t BytesOf(const RuleNode& node) {
+  return sizeof(Automaton::Node) + node.bytes.size() * sizeof(ByteEdge) +
+         node.calls.size() * sizeof(CallEdge);
+}
+
+}  // namespace
 
 Nfa::Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget)
     : rules_(rules), nullable_(nullable), budget_(budget) {}
 
 Nfa::State Nfa::NewNode() {
   budget_.Spend(1);
+  const size_t most = kMaxUnmergedNodes * static_cast<size_t>(rules_.limits().nodes);
+  if (nodes_.size() >= most) {
+    rules_.Fail("a rule of the grammar takes more than " + std::to_string(most) +
+                " states before they are merged; use fewer or shorter parts");
+    return 0;
+  }
   nodes_.emplace_back();
   return static_cast<State>(nodes_.size() - 1);
 }
@@ -59,7 +77,7 @@ Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
   if (IsCounted(rules_.exprs()[index].size, expr.min, max)) {
     return AddCall(rules_.CountedRule(part, std::max(min, 1), max), min == 0, at);
   }
-  for (int i = 0; i < min && !budget_.spent(); ++i) at = Add(part, at);
+  for (int i = 0; i < min && !has_failed(); ++i) at = Add(part, at);
   const State end = NewNode();
   if (max == kUnbounded) {
     const State loop = NewNode();
@@ -68,7 +86,7 @@ Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
     AddEmpty(loop, end);
     return end;
   }
-  for (int i = min; i < max && !budget_.spent(); ++i) {
+  for (int i = min; i < max && !has_failed(); ++i) {
     AddEmpty(at, end);
     at = Add(part, at);
   }
@@ -89,7 +107,7 @@ Nfa::State Nfa::AddFields(const Expr& expr, State from) {
   State next = NewNode();
   AddEmpty(from, next);
   State after = NewNode();  // unreachable before the first field
-  for (size_t i = 0; i < count && !budget_.spent(); ++i) {
+  for (size_t i = 0; i < count && !has_failed(); ++i) {
     const State next_after = NewNode();
     const State next_next = NewNode();
     AddEmpty(Add(expr.parts[i], next), next_after);
@@ -110,7 +128,7 @@ Nfa::State Nfa::AddFields(const Expr& expr, State from) {
 }
 
 Nfa::State Nfa::Add(ExprId id, State from) {
-  if (budget_.spent()) return from;
+  if (has_failed()) return from;
   const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
   State at = from;
   switch (expr.kind) {
@@ -208,9 +226,11 @@ void Nfa::MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out
 
 bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
   const int64_t reserve = budget_.left() / 4 * 3;  // for the other rules
+  size_t bytes = 0;
   Intern(Closure({0}));
   for (uint32_t id = 0; id < sets_.size(); ++id) {
     if (sets_.size() > max_nodes || budget_.left() < reserve) return false;
+    if (bytes > rules_.limits().bytes) return false;
     const StateSet& set = *sets_[id];
     RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(set)};
     std::vector<ByteEdge> edges;
@@ -221,6 +241,7 @@ bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
     }
     MergeByteEdges(std::move(edges), node.bytes);
     for (auto& [rule, targets] : calls) node.calls.push_back({rule, Target(std::move(targets))});
+    bytes += BytesOf(node);
     out.push_back(std::move(node));
   }
   return !budget_.spent();
@@ -239,7 +260,9 @@ std::vector<RuleNode> Nfa::KeepStates() {
     return ids[state];
   };
   id_of(0);
+  size_t bytes = 0;
   for (size_t at = 0; at < order.size() && !budget_.spent(); ++at) {
+    if (bytes > rules_.limits().bytes) break;
     const StateSet closure = Closure({order[at]});
     RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(closure)};
     for (const State state : closure) {
@@ -253,15 +276,22 @@ std::vector<RuleNode> Nfa::KeepStates() {
     budget_.Spend(static_cast<int64_t>(node.bytes.size() + node.calls.size()));
     std::sort(node.bytes.begin(), node.bytes.end(),
               [](const ByteEdge& a, const ByteEdge& b) { return a.low < b.low; });
+    bytes += BytesOf(node);
     out.push_back(std::move(node));
   }
   return out;
 }
 
 std::vector<RuleNode> Nfa::Compile(bool needs_text) {
+  if (has_failed()) return {};
   std::vector<RuleNode> out;
-  const size_t max_nodes = 1024 + 16 * nodes_.size();
-  if (!Determinize(max_nodes, out)) out = KeepStates();
+  const size_t max_nodes =
+      std::min(1024 + 16 * nodes_.size(), static_cast<size_t>(rules_.limits().nodes));
+  if (!Determinize(max_nodes, out)) {
+    sets_.clear();
+    ids_.clear();
+    out = KeepStates();
+  }
   if (budget_.spent()) return {};
   if (needs_text && out[0].accepts) {
     // A start of its own, to which nothing comes back.

@@ -24,14 +24,17 @@ struct RuleNode {
 
 class Nfa {
  public:
-  // Builds the automaton of `body`. Repetitions with many copies become counted rules of `rules`.
-  // `nullable`: which expressions match the empty text. Stops early when the budget is spent.
+  // `nullable`: which expressions match the empty text.
   Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget);
+  // Builds the automaton of `body`. Repetitions with many copies become counted rules of `rules`.
+  // Stops early when the budget is spent, or beyond a few times the nodes of the limits: then
+  // status() of `rules` says so.
   void Build(ExprId body);
 
   // Without empty edges and deterministic in bytes and calls, where that takes no more than some
   // times as many nodes as this one; else only without empty edges. `needs_text`: no empty match,
-  // even if the body has one. Nothing if the budget is spent.
+  // even if the body has one. Nothing if `rules` failed or the budget is spent; stops early once it
+  // takes more bytes than the limits allow.
   std::vector<RuleNode> Compile(bool needs_text);
 
  private:
@@ -43,6 +46,7 @@ class Nfa {
     std::vector<State> empty;
   };
 
+  bool has_failed() const { return budget_.spent() || !rules_.status().ok(); }
   State NewNode();
   void AddEmpty(State from, State to) { nodes_[from].empty.push_back(to); }
   // Adds what `expr` matches after `from`; returns the state after it.
@@ -55,7 +59,7 @@ class Nfa {
   // All states that empty edges reach from these; only those that have other edges, or end it.
   StateSet Closure(const StateSet& states);
   bool Accepts(const StateSet& closure) const;
-  // False: it takes more than `max_nodes` nodes, or the budget is spent.
+  // False: it takes more than `max_nodes` nodes, more bytes than the limits allow, or the budget.
   bool Determinize(size_t max_nodes, std::vector<RuleNode>& out);
   void MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out);
   std::vector<RuleNode> KeepStates();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/grammar/automaton_builder.h"
+#include "common/grammar/regex.h"
 #include "tests/common/grammar/grammar_testing.h"
 
 namespace outrider::grammar {
@@ -41,7 +43,7 @@ TEST(GrammarLimits, Nesting) {
 
 TEST(GrammarLimits, StatesAndSteps) {
   const std::string hungry = "(" + Times("(a|b|cd){50}e", 40) + "){2}";
-  EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.nodes = 1000}), HasSubstr("1000 states"));
+  EXPECT_THAT(Refusal(Kind::kRegex, Times("a", 1001), {.nodes = 1000}), HasSubstr("1000 states"));
   EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.steps = 1000}), HasSubstr("1000 steps"));
   EXPECT_THAT(Refusal(Kind::kRegex, hungry, {.expressions = 10}), HasSubstr("10 parts"));
   EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= a b\na ::= \"a\"\nb ::= \"b\"", {.rules = 2}),
@@ -70,6 +72,29 @@ TEST(GrammarLimits, SchemaReadingIsCharged) {
   const GrammarLimits one_schema{.steps = 120'000};  // is enough for one of them
   EXPECT_NE(Compiled(Kind::kJsonSchema, DoublingSchema(8), one_schema), nullptr);
   EXPECT_THAT(Grammar::Compile(tools, one_schema).status().message(), HasSubstr("120000 steps"));
+}
+
+// Each node takes a step: few steps are few nodes, and little memory.
+TEST(GrammarLimits, NodesAreBoundedWhileBuilding) {
+  RuleSet rules({.nodes = 1000});
+  const RuleId root = rules.DeclareRule("root");
+  rules.SetBody(root, ParseRegex(Times("a{511}", 1000), rules).value());
+  const int64_t left = rules.budget().left();
+  EXPECT_THAT(BuildAutomaton(rules, root).status().message(), HasSubstr("more than 4000 states"));
+  EXPECT_LT(left - rules.budget().left(), 10'000);
+}
+
+TEST(GrammarLimits, BytesOfAnAutomatonAreBounded) {
+  std::string letters;  // each may be left out: n of them take n^2 / 2 edges
+  for (int i = 0; i < 2200; ++i) letters += {static_cast<char>('a' + i % 26), '?'};
+  EXPECT_THAT(Refusal(Kind::kRegex, letters), HasSubstr("more than 8388608 bytes"));
+  const GrammarPtr half = Compiled(Kind::kRegex, letters.substr(0, letters.size() / 2));
+  ASSERT_NE(half, nullptr);
+  EXPECT_LT(half->automaton().bytes(), size_t{8} << 20);
+  const std::string rules = "root ::= a b\na ::= [a-c]{20} \"x\"\nb ::= [a-c]{20} \"y\"";
+  const size_t bytes = Compiled(Kind::kGbnf, rules)->automaton().bytes();
+  EXPECT_NE(Compiled(Kind::kGbnf, rules, {.bytes = bytes}), nullptr);
+  EXPECT_THAT(Refusal(Kind::kGbnf, rules, {.bytes = bytes / 2}), HasSubstr("bytes"));
 }
 
 // The deterministic automaton would have 2^30 states.

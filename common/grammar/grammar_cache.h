@@ -23,7 +23,7 @@ class GrammarCache {
     size_t bytes = 256 << 20;  // of sources, grammars, and what their masks may come to hold
     GrammarLimits grammar;
     GrammarMasks::Limits masks;
-    int64_t prepare_steps = 8'000'000;  // of a new grammar's masks (GrammarMasks::Prepare)
+    int64_t prepare_steps = 32'000'000;  // of a new grammar's masks (GrammarMasks::Prepare)
   };
 
   // For a model with this tokenizer, whose rows have `vocab` logits. Errors: TokenTable::Create.

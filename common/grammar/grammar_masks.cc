@@ -14,24 +14,28 @@ namespace {
 // Of an entry beside its mask.
 constexpr size_t kEntryBytes = 128;
 
+Status TooManySteps() {
+  return ResourceExhausted("the grammar is too ambiguous: a mask takes too many steps or items");
+}
+
 }  // namespace
 
 GrammarMasks::GrammarMasks(std::shared_ptr<const Grammar> grammar,
                            std::shared_ptr<const TokenTable> tokens, const Limits& limits)
     : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(limits) {}
 
-// Counts that differ by more than any token can read are the same to every token.
-GrammarMasks::Key GrammarMasks::KeyOf(const Item& item) const {
+// Counts that differ by more than any token of the group can read are the same to the group.
+GrammarMasks::Key GrammarMasks::KeyOf(const Item& item, size_t group) const {
   const Automaton& automaton = grammar_->automaton();
   const Automaton::RuleInfo& rule = automaton.rules()[automaton.node(item.node).rule];
-  Key key = item.node;
-  if (rule.max_count == 0) return key << 32;
-  const auto most = static_cast<int64_t>(tokens_->longest_token()) + 1;
+  const Key key = (Key{item.node} * TokenTable::kGroups + group) << 32;
+  if (rule.max_count == 0) return key;
+  const auto most = static_cast<int64_t>(tokens_->groups()[group].longest) + 1;
   const auto count = static_cast<int64_t>(item.count);
   const int64_t needed = std::clamp<int64_t>(rule.min_count - count, 0, most);
   const int64_t possible =
       rule.max_count == kUnbounded ? most : std::clamp<int64_t>(rule.max_count - count, 0, most);
-  return key << 32 | static_cast<Key>(needed) << 16 | static_cast<Key>(possible);
+  return key | static_cast<Key>(needed) << 16 | static_cast<Key>(possible);
 }
 
 std::shared_ptr<const NodeMask> GrammarMasks::Find(Key key) {
@@ -56,18 +60,13 @@ void GrammarMasks::Keep(Key key, std::shared_ptr<const NodeMask> mask) {
   by_key_.emplace(key, entries_.begin());
 }
 
-Status GrammarMasks::CheckSteps(int64_t steps) const {
-  if (steps <= limits_.steps) return Status();
-  return ResourceExhausted("the grammar is too ambiguous: a mask takes more than " +
-                           std::to_string(limits_.steps) + " steps");
-}
-
-std::shared_ptr<const NodeMask> GrammarMasks::NodeMaskOf(const Item& item, MaskScratch& scratch) {
-  const Key key = KeyOf(item);
+std::shared_ptr<const NodeMask> GrammarMasks::NodeMaskOf(Key key, const Item& item, size_t group,
+                                                         MaskScratch& scratch) {
   std::shared_ptr<const NodeMask> mask = Find(key);
   if (mask == nullptr) {
     mask = std::make_shared<const NodeMask>(scratch.walker.MakeNodeMask(
-        grammar_->automaton(), *tokens_, {item.node, item.count, nullptr}, scratch.stepper));
+        grammar_->automaton(), *tokens_, group, {item.node, item.count, nullptr},
+        limits_.node_steps, scratch.stepper));
     Keep(key, mask);
   }
   return mask;
@@ -76,36 +75,51 @@ std::shared_ptr<const NodeMask> GrammarMasks::NodeMaskOf(const Item& item, MaskS
 void GrammarMasks::Prepare(int64_t steps, MaskScratch& scratch) {
   const int64_t begin = scratch.stepper.steps();
   const uint32_t nodes = grammar_->automaton().num_nodes();
-  for (uint32_t node = 0; node < nodes && scratch.stepper.steps() - begin < steps; ++node) {
-    if (cached_bytes() > limits_.cache_bytes / 2) return;
-    scratch.stepper.ClearOverflow();
-    NodeMaskOf({.node = node, .count = 0, .frame = nullptr}, scratch);
+  for (uint32_t node = 0; node < nodes; ++node) {
+    for (size_t group = 0; group < TokenTable::kGroups; ++group) {
+      if (scratch.stepper.steps() - begin >= steps) return;
+      if (cached_bytes() > limits_.cache_bytes / 2) return;
+      const Item item{.node = node, .count = 0, .frame = nullptr};
+      NodeMaskOf(KeyOf(item, group), item, group, scratch);
+    }
   }
+}
+
+Status GrammarMasks::FillGroup(const GrammarState& state, size_t group, int64_t* node_steps,
+                               int64_t* steps, MaskScratch& scratch, std::span<MaskWord> mask) {
+  scratch.keys.clear();
+  for (const Item& item : state.items()) {
+    const Key key = KeyOf(item, group);
+    const std::shared_ptr<const NodeMask> node = NodeMaskOf(key, item, group, scratch);
+    if (std::find(scratch.keys.begin(), scratch.keys.end(), key) == scratch.keys.end()) {
+      scratch.keys.push_back(key);
+      *node_steps += node->steps;
+      for (size_t i = 0; i < node->bits.size(); ++i) mask[i] |= node->bits[i];
+      for (const TokenId id : node->ids) SetBit(mask, id);
+    }
+    if (node->overflowed || *node_steps > limits_.node_steps) return TooManySteps();
+    if (item.frame == nullptr || node->rests.empty()) continue;
+    const int64_t begin = scratch.stepper.steps();
+    const bool is_read = scratch.walker.AllowRests(grammar_->automaton(), node->rests, *item.frame,
+                                                   limits_.steps - *steps, scratch.stepper, mask);
+    *steps += scratch.stepper.steps() - begin;
+    if (!is_read) return TooManySteps();
+  }
+  return Status();
 }
 
 Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
                                std::span<MaskWord> mask) {
   OUTRIDER_CHECK(mask.size() == tokens_->mask_words() && &state.grammar() == grammar_.get());
-  const Automaton& automaton = grammar_->automaton();
-  const int64_t begin = scratch.stepper.steps();
-  const auto too_ambiguous = [] {
+  if (state.is_overflowed()) {
     return ResourceExhausted("the grammar is too ambiguous: a text can be read in more than " +
                              std::to_string(kMaxItems) + " ways");
-  };
-  if (state.is_overflowed()) return too_ambiguous();
-  std::fill(mask.begin(), mask.end(), MaskWord{0});
-  scratch.stepper.ClearOverflow();
-  for (const Item& item : state.items()) {
-    const std::shared_ptr<const NodeMask> node = NodeMaskOf(item, scratch);
-    if (node->overflowed) return too_ambiguous();
-    for (size_t i = 0; i < node->bits.size(); ++i) mask[i] |= node->bits[i];
-    for (const TokenId id : node->ids) SetBit(mask, id);
-    if (item.frame != nullptr && !node->rests.empty()) {
-      scratch.walker.AllowRests(automaton, node->rests, *item.frame, scratch.stepper, mask);
-    }
-    OUTRIDER_TRY(CheckSteps(scratch.stepper.steps() - begin));
   }
-  if (scratch.stepper.overflowed()) return too_ambiguous();
+  std::fill(mask.begin(), mask.end(), MaskWord{0});
+  int64_t node_steps = 0, steps = 0;
+  for (size_t group = 0; group < TokenTable::kGroups; ++group) {
+    OUTRIDER_TRY(FillGroup(state, group, &node_steps, &steps, scratch, mask));
+  }
   if (state.is_accepting()) {
     for (const TokenId id : tokens_->end_tokens()) SetBit(mask, id);
   }

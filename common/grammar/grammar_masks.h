@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
@@ -25,13 +26,19 @@ namespace outrider::grammar {
 struct MaskScratch {
   Stepper stepper;
   TrieWalker walker;
+  std::vector<uint64_t> keys;  // of a mask's nodes
 };
 
 class GrammarMasks {
  public:
   struct Limits {
     size_t cache_bytes = 8 << 20;
-    int64_t steps = 2'000'000;  // of one mask; a step takes some 5 to 20 ns
+    // Of what a mask takes because of its stack, each time; a step takes some 5 to 20 ns.
+    int64_t steps = 2'000'000;
+    // Of making the masks of all nodes of a state, whether they are made now or were kept: so
+    // whether a text can be followed does not depend on what is kept. A string takes 4,600,000 over
+    // 131,072 tokens.
+    int64_t node_steps = 32'000'000;
   };
 
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens,
@@ -41,7 +48,8 @@ class GrammarMasks {
 
   // Sets the bits of the tokens after which `state` is not dead, and of the end tokens if it is
   // accepting, and clears all others. Returns how many are set; if one, it is forced: FirstToken.
-  // kResourceExhausted: the grammar is so ambiguous here that a limit on items or steps is reached.
+  // kResourceExhausted: the grammar is so ambiguous here that a limit on items or steps is reached;
+  // that depends on the text, the grammar and the vocabulary alone.
   // REQUIRES: a state of this grammar, `mask` of tokens().mask_words() words.
   Result<int> Fill(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
 
@@ -62,11 +70,16 @@ class GrammarMasks {
     std::shared_ptr<const NodeMask> mask;
   };
 
-  Key KeyOf(const Item& item) const;
+  Key KeyOf(const Item& item, size_t group) const;
   std::shared_ptr<const NodeMask> Find(Key key);
-  std::shared_ptr<const NodeMask> NodeMaskOf(const Item& item, MaskScratch& scratch);
+  // `key`: of `item` and `group`.
+  std::shared_ptr<const NodeMask> NodeMaskOf(Key key, const Item& item, size_t group,
+                                             MaskScratch& scratch);
   void Keep(Key key, std::shared_ptr<const NodeMask> mask);
-  Status CheckSteps(int64_t steps) const;
+  // Adds what `group` may come at the items of `state`. `node_steps`: what the masks of its nodes
+  // took to make, added up.
+  Status FillGroup(const GrammarState& state, size_t group, int64_t* node_steps, int64_t* steps,
+                   MaskScratch& scratch, std::span<MaskWord> mask);
 
   const std::shared_ptr<const Grammar> grammar_;
   const std::shared_ptr<const TokenTable> tokens_;

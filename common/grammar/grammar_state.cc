@@ -112,6 +112,7 @@ bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
     which = 1 - which;
     stepper.Step(automaton, items, static_cast<uint8_t>(c), sets[which]);
     items = sets[which].items;
+    if (stepper.overflowed()) break;
   }
   Keep(sets[which], is_overflowed() || stepper.overflowed());
   stepper.ClearOverflow();

@@ -1,5 +1,5 @@
-// What one node of an automaton says about every token of a vocabulary, whatever the stack below it
-// is (the context-independent tokens of XGrammar, Dong et al. 2024, section 3.1).
+// What one node of an automaton says about every token of a group of tokens, whatever the stack
+// below it is (the context-independent tokens of XGrammar, Dong et al. 2024, section 3.1).
 //
 // A token is allowed at a stack whose top is the node, if and only if either the node's rule and
 // those that it calls read all of it, or they read a beginning of it, the rule ends there, and the
@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/grammar/byte_trie.h"
@@ -26,7 +28,9 @@ struct NodeMask {
   std::vector<TokenId> ids;
   // What other tokens leave when the rule has ended.
   ByteTrie rests;
-  bool overflowed = false;  // more than kMaxItems ways: what is here cannot be used
+  int64_t steps = 0;  // that making it took: the same whenever it is made
+  // Making it met Stepper::overflowed or the limit on steps: what is here cannot be used.
+  bool overflowed = false;
 
   size_t bytes() const {
     return sizeof(*this) + bits.size() * sizeof(MaskWord) + ids.size() * sizeof(TokenId) +
@@ -40,13 +44,20 @@ struct NodeMask {
 class TrieWalker {
  public:
   // The mask of the node of `item`, whose frame must be nullptr: the bottom is where its rule ends.
-  NodeMask MakeNodeMask(const Automaton& automaton, const TokenTable& tokens, const Item& item,
-                        Stepper& stepper);
-  // Sets the bits of the texts of `trie` that can be read after `frame`'s rule has matched.
-  void AllowRests(const Automaton& automaton, const ByteTrie& trie, const Frame& frame,
-                  Stepper& stepper, std::span<MaskWord> mask);
+  // Gives up soon after `max_steps` (NodeMask::overflowed).
+  NodeMask MakeNodeMask(const Automaton& automaton, const TokenTable& tokens, size_t group,
+                        const Item& item, int64_t max_steps, Stepper& stepper);
+  // Sets the bits of the texts of `trie` that can be read after `frame`'s rule has matched. False:
+  // it met Stepper::overflowed, or gave up soon after `max_steps`.
+  bool AllowRests(const Automaton& automaton, const ByteTrie& trie, const Frame& frame,
+                  int64_t max_steps, Stepper& stepper, std::span<MaskWord> mask);
 
  private:
+  using Rests = std::vector<std::pair<std::string_view, TokenId>>;
+
+  // Walks the trie from `item` on: fills out.ids and returns the rests.
+  Rests WalkTokens(const Automaton& automaton, const TokenTable& tokens, size_t group,
+                   const Item& item, int64_t max_steps, Stepper& stepper, NodeMask& out);
   // The set after the byte of `node`, whose prefix of a byte less has its set.
   const Stepper::Set& StepTo(const Automaton& automaton, const ByteTrie::Node& node,
                              Stepper& stepper);

@@ -6,16 +6,18 @@
 
 namespace outrider::grammar {
 
-void Stepper::Begin() {
+void Stepper::Begin(const Automaton& automaton) {
   reached_.clear();
-  called_.clear();
+  if (called_.size() < automaton.rules().size()) called_.resize(automaton.rules().size());
   first_serial_ = last_serial_ + 1;
+  steps_before_ = steps_;
 }
 
 void Stepper::Reach(const Item& item) {
+  if (overflowed_) return;
   steps_ += static_cast<int64_t>(reached_.size()) + 1;
   if (std::find(reached_.begin(), reached_.end(), item) != reached_.end()) return;
-  if (reached_.size() == kMaxItems) {
+  if (reached_.size() == kMaxItems || steps_ - steps_before_ > kMaxStepsOfByte) {
     overflowed_ = true;
     return;
   }
@@ -23,15 +25,14 @@ void Stepper::Reach(const Item& item) {
 }
 
 void Stepper::Call(const Automaton& automaton, const CallEdge& call, const Item& caller) {
-  const auto found = std::find_if(called_.begin(), called_.end(),
-                                  [&](const Called& each) { return each.rule == call.rule; });
-  Frame* frame = found == called_.end() ? nullptr : found->frame;
-  if (frame == nullptr) {
-    frame = frames_.Take();
-    frame->serial = ++last_serial_;
-    called_.push_back({call.rule, frame});
-    Reach({automaton.rules()[call.rule].start, 0, frame});
+  ++steps_;
+  Called& called = called_[call.rule];
+  if (called.serial < first_serial_) {
+    called = {++last_serial_, frames_.Take()};
+    called.frame->serial = called.serial;
+    Reach({automaton.rules()[call.rule].start, 0, called.frame});
   }
+  Frame* const frame = called.frame;
   // The frame is left at a later byte at the earliest, so a caller that comes late is in time.
   Return* const back = returns_.Take();
   *back = {call.target, caller.count, caller.frame, frame->returns};
@@ -64,30 +65,34 @@ void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {
 }
 
 void Stepper::Close(const Automaton& automaton, Set& out) {
-  for (size_t at = 0; at < reached_.size(); ++at) {
+  for (size_t at = 0; at < reached_.size() && !overflowed_; ++at) {
     const Item item = reached_[at];  // a copy: reached_ grows
     const Automaton::Node& node = automaton.node(item.node);
     ++steps_;
     if (!automaton.byte_edges(item.node).empty()) out.items.push_back(item);
     if (node.is_plain) continue;
-    for (const CallEdge& call : automaton.call_edges(item.node)) Call(automaton, call, item);
+    for (const CallEdge& call : automaton.call_edges(item.node)) {
+      if (overflowed_) return;
+      Call(automaton, call, item);
+    }
     for (const uint32_t rule : automaton.tail_calls(item.node)) {
       Reach({automaton.rules()[rule].start, 0, item.frame});
     }
     if (node.accepts) Accept(automaton, item, out);
+    if (steps_ - steps_before_ > kMaxStepsOfByte) overflowed_ = true;
   }
 }
 
 void Stepper::Start(const Automaton& automaton, Set& out) {
   out.Clear();
-  Begin();
+  Begin(automaton);
   Reach({automaton.rules()[automaton.root()].start, 0, nullptr});
   Close(automaton, out);
 }
 
 void Stepper::Resume(const Automaton& automaton, const Frame& frame, Set& out) {
   out.Clear();
-  Begin();
+  Begin(automaton);
   for (const Return* back = frame.returns; back != nullptr; back = back->next) {
     Reach({back->node, back->count, back->frame});
   }
@@ -97,7 +102,7 @@ void Stepper::Resume(const Automaton& automaton, const Frame& frame, Set& out) {
 void Stepper::Step(const Automaton& automaton, std::span<const Item> items, uint8_t byte,
                    Set& out) {
   out.Clear();
-  Begin();
+  Begin(automaton);
   for (const Item& item : items) {
     for (const ByteEdge& edge : automaton.byte_edges(item.node)) {
       ++steps_;

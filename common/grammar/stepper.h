@@ -39,8 +39,10 @@ struct Item {
   bool operator==(const Item&) const = default;
 };
 
-// More ways at once than this end a state: Stepper::overflowed.
+// More items at once than this end a state: Stepper::overflowed.
 inline constexpr size_t kMaxItems = 512;
+// So do more steps for one byte, about as many as finding kMaxItems items takes.
+inline constexpr int64_t kMaxStepsOfByte = 1 << 17;
 
 // Objects that are taken one by one and given back all at once, down to a mark.
 template <class T>
@@ -95,18 +97,21 @@ class Stepper {
 
   // Edges looked at and items compared, since the Stepper was made.
   int64_t steps() const { return steps_; }
-  // Whether there was no room for all items of a set since this was last cleared: the set is then
-  // without some of them.
+  // Counts work that its owner does beside the steps.
+  void Charge(int64_t steps) { steps_ += steps; }
+  // Whether a set had more than kMaxItems items or took more than kMaxStepsOfByte steps since this
+  // was last cleared: the set is then without some of its items.
   bool overflowed() const { return overflowed_; }
   void ClearOverflow() { overflowed_ = false; }
 
  private:
+  // The frame of a rule's calls, made for the set with this serial or an older one.
   struct Called {
-    uint32_t rule;
-    Frame* frame;
+    uint64_t serial = 0;
+    Frame* frame = nullptr;
   };
 
-  void Begin();
+  void Begin(const Automaton& automaton);
   void Reach(const Item& item);
   void Close(const Automaton& automaton, Set& out);
   void Call(const Automaton& automaton, const CallEdge& call, const Item& caller);
@@ -114,11 +119,12 @@ class Stepper {
 
   MarkedPool<Frame> frames_;
   MarkedPool<Return> returns_;
-  std::vector<Item> reached_;  // of the set that is being made; those to look at come last
-  std::vector<Called> called_;
+  std::vector<Item> reached_;   // of the set that is being made; those to look at come last
+  std::vector<Called> called_;  // by rule
   uint64_t last_serial_ = 0;
   uint64_t first_serial_ = 0;  // of frames of the set that is being made
   int64_t steps_ = 0;
+  int64_t steps_before_ = 0;  // the set that is being made
   bool overflowed_ = false;
 };
 

@@ -27,15 +27,18 @@ Result<std::shared_ptr<const TokenTable>> TokenTable::Create(
     if (!ends[id] && bytes[id].size() <= kMaxTokenBytes) table->text_ += bytes[id];
     table->begins_.push_back(table->text_.size());
   }
-  std::vector<std::pair<std::string_view, TokenId>> texts;
+  std::array<std::vector<std::pair<std::string_view, TokenId>>, kGroups> texts;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     const std::string_view text = table->Bytes(id);
     if (text.empty()) continue;
-    texts.emplace_back(text, id);
-    table->longest_ = std::max(table->longest_, text.size());
+    const size_t group = text.size() <= kShortBytes ? 0 : 1;
+    texts[group].emplace_back(text, id);
+    table->groups_[group].longest = std::max(table->groups_[group].longest, text.size());
   }
-  table->trie_ = ByteTrie(std::move(texts));
+  for (size_t group = 0; group < kGroups; ++group) {
+    table->groups_[group].trie = ByteTrie(std::move(texts[group]));
+  }
   return std::shared_ptr<const TokenTable>(std::move(table));
 }
 

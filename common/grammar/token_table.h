@@ -4,6 +4,7 @@
 // Thread: any (immutable).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,8 +22,20 @@ namespace outrider::grammar {
 using MaskWord = uint32_t;
 inline constexpr int kMaskBits = 32;
 
+// Tokens of similar lengths. Where a count is farther from its bounds than the longest token of a
+// group, it makes no difference to the group's masks: were the few long tokens of a vocabulary
+// (runs of spaces, mostly) not apart, every count up to their length would have a mask of all
+// tokens.
+struct TokenGroup {
+  ByteTrie trie;
+  size_t longest = 0;  // bytes
+};
+
 class TokenTable {
  public:
+  static constexpr size_t kGroups = 2;
+  // The longest token of the first group.
+  static constexpr size_t kShortBytes = 16;
   // Longer tokens are never allowed: what a mask costs grows with the longest.
   static constexpr size_t kMaxTokenBytes = 512;
 
@@ -44,8 +57,7 @@ class TokenTable {
   // "" for what is never allowed.
   std::string_view Bytes(TokenId id) const;
   std::span<const TokenId> end_tokens() const { return end_tokens_; }
-  const ByteTrie& trie() const { return trie_; }
-  size_t longest_token() const { return longest_; }  // bytes
+  const std::array<TokenGroup, kGroups>& groups() const { return groups_; }
 
  private:
   TokenTable() = default;
@@ -54,8 +66,7 @@ class TokenTable {
   std::vector<TokenId> end_tokens_;
   std::string text_;            // of all tokens
   std::vector<size_t> begins_;  // by id, and one more
-  ByteTrie trie_;
-  size_t longest_ = 0;
+  std::array<TokenGroup, kGroups> groups_;
 };
 
 }  // namespace outrider::grammar

@@ -153,15 +153,72 @@ TEST(GrammarLimits, WaysOfReadingAreBounded) {
   EXPECT_TRUE(state.is_overflowed());
 }
 
-TEST(GrammarLimits, StepsOfAMaskAreBounded) {
-  const GrammarPtr grammar = Grammar::Compile({}).value();
-  const auto tokens = TokensOf({R"({"a":"bcd"})"}, 4);
-  GrammarMasks masks(grammar, tokens, {.steps = 10});
+// What a mask takes because of its stack: here the rests of all tokens that end the rule x.
+TEST(GrammarLimits, StepsOfReadingRestsAreBounded) {
+  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= x [a-z]*\nx ::= \"(\" [0-9]* \")\"");
+  const auto tokens = TokensOf({")abcdefghijklmnopqrstuvwxyz"}, 20);
   MaskScratch scratch;
   std::vector<MaskWord> mask(tokens->mask_words());
   GrammarState state(grammar);
-  ASSERT_TRUE(state.Advance("{\"", scratch.stepper));
+  ASSERT_TRUE(state.Advance("(", scratch.stepper));
+  GrammarMasks masks(grammar, tokens);
+  ASSERT_TRUE(masks.Fill(state, scratch, mask).ok());
+  const int64_t begin = scratch.stepper.steps();
+  ASSERT_TRUE(masks.Fill(state, scratch, mask).ok());
+  const int64_t needed = scratch.stepper.steps() - begin;
+  GrammarMasks enough(grammar, tokens, {.steps = needed}), bounded(grammar, tokens, {.steps = 10});
+  EXPECT_TRUE(enough.Fill(state, scratch, mask).ok());
+  EXPECT_EQ(bounded.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+  const int64_t kept = scratch.stepper.steps();
+  EXPECT_EQ(bounded.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+  EXPECT_LT(scratch.stepper.steps() - kept, needed / 2);
+}
+
+// 400 rules that may all be called again and again within a token. The second time nothing is
+// worked out.
+TEST(GrammarLimits, StepsOfNodeMasksAreBounded) {
+  std::string calls, rules;
+  for (int i = 0; i < 400; ++i) {
+    const std::string name = "r" + std::to_string(i);
+    calls += (i == 0 ? "" : " | ") + name;
+    rules += name + " ::= . . . \"" + std::to_string(i) + ";\"\n";
+  }
+  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= . . . (" + calls + ")*\n" + rules);
+  const auto tokens = BigVocabulary();
+  constexpr int64_t kLimit = 1'000'000;
+  GrammarMasks masks(grammar, tokens, {.node_steps = kLimit});
+  MaskScratch scratch;
+  std::vector<MaskWord> mask(tokens->mask_words());
+  const GrammarState state(grammar);
   EXPECT_EQ(masks.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+  const int64_t first = scratch.stepper.steps();
+  EXPECT_LE(first, kLimit + kMaxStepsOfByte + static_cast<int64_t>(kMaxItems));
+  EXPECT_EQ(masks.Fill(state, scratch, mask).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(scratch.stepper.steps(), first);
+}
+
+// After "ab" each of 150 rules returns to 150 callers, all to the same nodes: few items, many
+// steps.
+TEST(GrammarLimits, StepsOfAByteAreBounded) {
+  std::string callers, called, rules;
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    callers += (i == 0 ? "r" : " | r") + number;
+    called += (i == 0 ? "q" : " | q") + number;
+    rules += "q" + number + " ::= \"b\" (\"" + number + ";\")?\n";
+  }
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    rules += "r" + number + " ::= \"a\" (" + called + ") \"" + number + ".\"\n";
+  }
+  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= " + callers + "\n" + rules);
+  Stepper stepper;
+  GrammarState state(grammar);
+  ASSERT_TRUE(state.Advance("a", stepper));
+  const int64_t begin = stepper.steps();
+  EXPECT_FALSE(state.Advance("b", stepper));
+  EXPECT_TRUE(state.is_overflowed());
+  EXPECT_LE(stepper.steps() - begin, 2 * kMaxStepsOfByte);
 }
 
 TEST(GrammarLimits, DeepTextsNeedNoRecursion) {

@@ -98,6 +98,78 @@ TEST(GrammarMasks, SharesMasksOfCounts) {
   EXPECT_LE(masks.cached_nodes(), 8u);
 }
 
+std::string BoundedStrings(int fields) {
+  std::string properties, required;
+  for (int i = 0; i < fields; ++i) {
+    const std::string name = (i == 0 ? "\"f" : ",\"f") + std::to_string(i) + "\"";
+    properties += name + R"(:{"type":"string","maxLength":100})";
+    required += name;
+  }
+  return R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required + "]}";
+}
+
+// A vocabulary of a model's size, whose longest tokens are longer than the strings may be.
+TEST(GrammarMasks, FollowBoundedStringsOverBigVocabulary) {
+  const auto tokens = BigVocabulary();
+  const GrammarPtr grammar = Compiled(Kind::kJsonSchema, BoundedStrings(8));
+  GrammarMasks masks(grammar, tokens);
+  std::vector<MaskWord> mask(tokens->mask_words());
+  MaskScratch scratch;
+  GrammarState state(grammar);
+  std::string text = "{";
+  for (int i = 0; i < 8; ++i) {
+    text += (i == 0 ? "\"f" : ",\"f") + std::to_string(i) + "\":\"hello world, this is a text\"";
+  }
+  for (const char byte : text + "}") {
+    const Result<int> count = masks.Fill(state, scratch, mask);
+    ASSERT_TRUE(count.ok()) << count.status().ToString();
+    ASSERT_TRUE(state.Advance({&byte, 1}, scratch.stepper));
+  }
+  EXPECT_TRUE(state.is_accepting());
+}
+
+// Only the few long tokens tell counts apart that are far from their bounds.
+TEST(GrammarMasks, LongTokensAloneTellCountsApart) {
+  const auto tokens = BigVocabulary();
+  const GrammarPtr grammar = Compiled(Kind::kJsonSchema, R"({"type":"string","maxLength":100})");
+  GrammarMasks masks(grammar, tokens);
+  std::vector<MaskWord> mask(tokens->mask_words());
+  MaskScratch scratch;
+  GrammarState state(grammar);
+  ASSERT_TRUE(state.Advance("\"a", scratch.stepper));
+  ASSERT_TRUE(masks.Fill(state, scratch, mask).ok());
+  const int64_t first = scratch.stepper.steps();
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_TRUE(state.Advance("a", scratch.stepper));
+    ASSERT_TRUE(masks.Fill(state, scratch, mask).ok());
+  }
+  EXPECT_LT(scratch.stepper.steps() - first, first);
+}
+
+// Whether a mask is too much does not depend on whether those of its nodes were kept.
+TEST(GrammarMasks, LimitsDoNotDependOnTheCache) {
+  const auto tokens = TokensOf({kDocument}, 5);
+  const GrammarPtr grammar = Compiled(Kind::kRegex, "(\\(a,b\\)|[^,]{2,9},)+");
+  std::vector<MaskWord> mask(tokens->mask_words());
+  MaskScratch scratch;
+  int allowed = 0, refused = 0;
+  for (const int64_t limit : {500, 1000, 2000, 4000, 100'000}) {
+    GrammarMasks none(grammar, tokens, {.cache_bytes = 0, .node_steps = limit});
+    GrammarMasks kept(grammar, tokens, {.node_steps = limit});
+    for (int pass = 0; pass < 2; ++pass) {
+      GrammarState state(grammar);
+      for (const char byte : std::string("(a,b)xyz,(a,b)")) {
+        const bool is_allowed = none.Fill(state, scratch, mask).ok();
+        ASSERT_EQ(kept.Fill(state, scratch, mask).ok(), is_allowed) << limit << ", pass " << pass;
+        ++(is_allowed ? allowed : refused);
+        ASSERT_TRUE(state.Advance({&byte, 1}, scratch.stepper));
+      }
+    }
+  }
+  EXPECT_GT(allowed, 0);
+  EXPECT_GT(refused, 0);
+}
+
 TEST(GrammarMasks, EndTokensComeWithTheEnd) {
   const std::vector<std::string_view> bytes = {"", "a", "b", "ab", "", "</s>"};
   const auto tokens = TokenTable::Create(bytes, std::vector<TokenId>{5}, 40).value();
@@ -164,7 +236,8 @@ TEST(TokenTable, RefusesWhatDoesNotFit) {
   EXPECT_EQ(table->Bytes(0), "");
   EXPECT_EQ(table->Bytes(1), "a");
   EXPECT_EQ(table->Bytes(7), "");
-  EXPECT_EQ(table->longest_token(), 1u);
+  EXPECT_EQ(table->groups()[0].longest, 1u);
+  EXPECT_EQ(table->groups()[1].longest, 0u);
 }
 
 }  // namespace

@@ -65,6 +65,23 @@ inline std::shared_ptr<const TokenTable> TokensOf(const std::vector<std::string>
   return TokenTable::Create(bytes, std::vector<TokenId>{0, vocab - 2}, vocab).value();
 }
 
+// 100,000 tokens: every byte, words, and runs of up to 128 spaces, as models have them.
+inline std::shared_ptr<const TokenTable> BigVocabulary() {
+  static constexpr size_t kTokens = 100'000;
+  std::set<std::string> texts;
+  for (int byte = 0; byte < 256; ++byte) texts.insert(std::string(1, static_cast<char>(byte)));
+  for (size_t size = 2; size <= 128; ++size) texts.insert(std::string(size, ' '));
+  std::mt19937 rng(1);
+  while (texts.size() + 1 < kTokens) {
+    std::string word(rng() % 2, ' ');
+    for (auto left = 2 + rng() % 8; left > 0; --left) word += static_cast<char>('a' + rng() % 26);
+    texts.insert(word);
+  }
+  const std::vector<std::string_view> bytes(texts.begin(), texts.end());
+  const auto end = static_cast<TokenId>(kTokens - 1);
+  return TokenTable::Create(bytes, std::vector<TokenId>{end}, static_cast<int>(kTokens)).value();
+}
+
 inline bool HasBit(std::span<const MaskWord> mask, TokenId id) {
   return (mask[static_cast<size_t>(id) / kMaskBits] >> (id % kMaskBits) & 1) != 0;
 }

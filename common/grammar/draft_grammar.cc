@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 #include <utility>
 
 #include "common/base/check.h"
@@ -33,6 +34,7 @@ bool DraftGrammar::Advance(TokenId token, MaskScratch& scratch) {
   text_ = std::move(next);
   text_mask_.clear();
   nodes_.clear();
+  draft_steps_ = 0;
   return true;
 }
 
@@ -57,30 +59,51 @@ Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch
   return count;
 }
 
+Result<int> DraftGrammar::FillText(MaskScratch& scratch, std::span<MaskWord> mask) {
+  if (!text_.has_value()) {
+    std::fill(mask.begin(), mask.end(), ~MaskWord{0});
+    return masks_->tokens().vocab();
+  }
+  if (text_mask_.empty()) {
+    OUTRIDER_ASSIGN(text_count_, FillAt(*text_, scratch, mask));
+    text_mask_.assign(mask.begin(), mask.end());
+  }
+  std::copy(text_mask_.begin(), text_mask_.end(), mask.begin());
+  return text_count_;
+}
+
 Result<int> DraftGrammar::Fill(const DraftTree& draft, int node, MaskScratch& scratch,
                                std::span<MaskWord> mask) {
-  if (node == DraftTree::kRoot && !text_mask_.empty()) {
-    std::copy(text_mask_.begin(), text_mask_.end(), mask.begin());
-    return text_count_;
+  if (node == DraftTree::kRoot) return FillText(scratch, mask);
+  if (draft_steps_ >= masks_->limits().round_steps) {
+    return ResourceExhausted("masks of the draft's nodes have taken " +
+                             std::to_string(draft_steps_) + " steps, at most " +
+                             std::to_string(masks_->limits().round_steps) +
+                             " are spent on a round");
   }
+  const int64_t begin = scratch.stepper.steps();
   const std::optional<GrammarState>& state = StateAt(draft, node, scratch);
-  if (state.has_value()) return FillAt(*state, scratch, mask);
-  std::fill(mask.begin(), mask.end(), ~MaskWord{0});
-  return masks_->tokens().vocab();
+  Result<int> count = masks_->tokens().vocab();
+  if (state.has_value()) {
+    count = FillAt(*state, scratch, mask);
+  } else {
+    std::fill(mask.begin(), mask.end(), ~MaskWord{0});
+  }
+  draft_steps_ += scratch.stepper.steps() - begin;
+  return count;
 }
 
 std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   std::vector<TokenId> forced;
   std::vector<MaskWord> mask(mask_words());
   std::optional<GrammarState> state = text_;
+  int64_t steps_before = 0;  // the second token: what decides the first decides the round too
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
-    const Result<int> count = FillAt(*state, scratch, mask);
-    if (!count.ok()) break;
-    if (forced.empty()) {  // the round is decided by it too
-      text_mask_ = mask;
-      text_count_ = *count;
-    }
-    if (*count != 1) break;
+    const Result<int> count =
+        forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);
+    if (!count.ok() || *count != 1) break;
+    if (forced.empty()) steps_before = scratch.stepper.steps();
+    if (scratch.stepper.steps() - steps_before > masks_->limits().round_steps / 2) break;
     forced.push_back(FirstToken(mask));
     state = After(*state, forced.back(), scratch);
   }
@@ -90,7 +113,8 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
 size_t DraftGrammar::Reads(std::span<const TokenId> tokens, MaskScratch& scratch) const {
   std::optional<GrammarState> state = text_;
   size_t read = 0;
-  while (read < tokens.size() && state.has_value()) {
+  const int64_t most = scratch.stepper.steps() + masks_->limits().round_steps / 2;
+  while (read < tokens.size() && state.has_value() && scratch.stepper.steps() <= most) {
     state = After(*state, tokens[read], scratch);
     read += state.has_value() ? 1 : 0;
   }

@@ -34,15 +34,19 @@ class DraftGrammar {
   bool Advance(TokenId token, MaskScratch& scratch);
 
   // Which tokens may follow `node` of the round's draft, which only grows. How many they are.
-  // kResourceExhausted: as GrammarMasks::Fill. REQUIRES: `mask` of mask_words().
+  // kResourceExhausted: as GrammarMasks::Fill; at other nodes than the root also because the draft
+  // has taken GrammarMasks::Limits::round_steps, whatever chose its tokens. REQUIRES: `mask` of
+  // mask_words().
   Result<int> Fill(const DraftTree& draft, int node, MaskScratch& scratch,
                    std::span<MaskWord> mask);
 
-  // The tokens that must come next, an end token included: as many as are the only ones, and at
-  // most `most`. Sampling would give them, whatever the model.
+  // The tokens that must come next, an end token included: as many as are the only ones, at most
+  // `most`, and not more than half of the round's steps find. Sampling would give them, whatever
+  // the model.
   std::vector<TokenId> Forced(int most, MaskScratch& scratch);
 
-  // How many of `tokens`, one after another, a text of the grammar may go on with.
+  // How many of `tokens`, one after another, a text of the grammar may go on with, as far as half
+  // of the round's steps tell.
   size_t Reads(std::span<const TokenId> tokens, MaskScratch& scratch) const;
 
  private:
@@ -52,6 +56,7 @@ class DraftGrammar {
   const std::optional<GrammarState>& StateAt(const DraftTree& draft, int node,
                                              MaskScratch& scratch);
   Result<int> FillAt(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
+  Result<int> FillText(MaskScratch& scratch, std::span<MaskWord> mask);
 
   std::shared_ptr<GrammarMasks> masks_;
   std::vector<MaskWord> allowed_;
@@ -62,6 +67,7 @@ class DraftGrammar {
   // By node of the draft, the root's first, as far as they were asked for; nodes that no text leads
   // to have none.
   std::vector<std::optional<GrammarState>> nodes_;
+  int64_t draft_steps_ = 0;  // that masks of the draft's nodes have taken, the root's apart
 };
 
 }  // namespace outrider::grammar

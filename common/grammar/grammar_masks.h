@@ -39,6 +39,8 @@ class GrammarMasks {
     // whether a text can be followed does not depend on what is kept. A string takes 4,600,000 over
     // 131,072 tokens.
     int64_t node_steps = 32'000'000;
+    // Of all nodes of a round's draft together (DraftGrammar), but for the last.
+    int64_t round_steps = 8'000'000;
   };
 
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens,
@@ -60,6 +62,7 @@ class GrammarMasks {
 
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const TokenTable& tokens() const { return *tokens_; }
+  const Limits& limits() const { return limits_; }
   size_t cached_bytes() const;
   size_t cached_nodes() const;
 

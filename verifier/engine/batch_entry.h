@@ -18,7 +18,8 @@ struct BatchEntry {
   std::vector<int32_t> parents;  // of `tokens`; empty: a chain
   // Those whose logits are wanted: for the round, or of a prompt (prompt_logprobs.h).
   std::vector<int32_t> logit_rows;
-  // Nodes of the draft for which no mask could be worked out within its limits.
+  // Nodes of the draft for which no mask could be worked out within its limits: the round goes no
+  // further than them.
   std::vector<int32_t> unmasked;
 
   int rows() const { return static_cast<int>(tokens.size()); }

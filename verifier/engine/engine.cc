@@ -47,15 +47,21 @@ void CountRound(const Chunk& chunk, int depth, Summary* summary) {
   for (int i = 0; i < chunk.accepted; ++i) ++positions[static_cast<size_t>(i)];
 }
 
-// Whether the path to `node` rests on a row without a mask. Plain decoding would have come to that
-// row too, so that a draft cannot end a request by leading elsewhere.
-bool PassesUnmasked(const BatchEntry& entry, int node) {
+// The part of a round's verdict that counts. Nothing is sampled from a row that has no mask or is
+// not finite: where the accepted path comes to one, the token in front of it is the round's last.
+// The next round begins there, as plain decoding would, and ends the request if it still has to.
+// nullopt: the first row of the round is such a row.
+std::optional<Verdict> UsableVerdict(const BatchEntry& entry, const DecidedRound& decided) {
   const DraftTree& draft = entry.session->drafting.draft();
-  const auto is_unmasked = [&](int at) {
-    return std::find(entry.unmasked.begin(), entry.unmasked.end(), at) != entry.unmasked.end();
-  };
-  while (node != DraftTree::kRoot && !is_unmasked(node)) node = draft.parent(node);
-  return is_unmasked(node);
+  int node = decided.verdict.node;
+  const bool is_broken = decided.broken_depth >= 0;
+  while (is_broken && draft.depth(node) > decided.broken_depth) node = draft.parent(node);
+  const bool is_unmasked =
+      std::find(entry.unmasked.begin(), entry.unmasked.end(), node) != entry.unmasked.end();
+  if (!is_broken && !is_unmasked) return decided.verdict;
+  if (node == DraftTree::kRoot) return std::nullopt;
+  return Verdict{
+      .node = draft.parent(node), .accepted = draft.depth(node) - 1, .next = draft.token(node)};
 }
 
 StepPace PaceFor(const EngineOptions& options, const Model& model) {
@@ -324,6 +330,7 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
 void Engine::AddRound(BatchEntry& entry) {
   const Session& session = *entry.session;
   const DraftTree& draft = session.drafting.draft();
+  std::optional<DraftTree> cut;  // the draft, if it ends earlier for want of masks
   node_masks_.clear();
   if (session.text_grammar != nullptr) {
     const size_t words = session.text_grammar->mask_words();
@@ -333,9 +340,13 @@ void Engine::AddRound(BatchEntry& entry) {
       if (session.text_grammar->Fill(draft, node, mask_scratch_, mask).ok()) continue;
       std::fill(mask.begin(), mask.end(), ~grammar::MaskWord{0});
       entry.unmasked.push_back(node);
+      // Whether it ends at a node depends on that node's token and those before it, not on those
+      // that would follow: it is a shorter draft, not a chosen one.
+      if (!draft.draws(node).empty()) (cut.has_value() ? *cut : cut.emplace(draft)).DropDraws(node);
     }
   }
-  rounds_.Add(RoundSpecOf(session), draft, session.sampling->state(), node_masks_);
+  rounds_.Add(RoundSpecOf(session), cut.has_value() ? *cut : draft, session.sampling->state(),
+              node_masks_);
 }
 
 void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
@@ -344,19 +355,18 @@ void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
   session.computed += entry.pending;
   if (round.decided == nullptr) {
     session.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
+  } else if (const auto verdict = UsableVerdict(entry, *round.decided)) {
+    Advance(session, round, *verdict, entry.pending);
   } else if (round.decided->broken_depth >= 0) {
-    EndBroken(session, round.decided->broken_depth);
-  } else if (PassesUnmasked(entry, round.decided->verdict.node)) {
-    EndTooAmbiguous(session);
+    EndBroken(session);
   } else {
-    Advance(session, round, entry.pending);
+    EndTooAmbiguous(session);
   }
 }
 
-void Engine::EndBroken(Session& session, int depth) {
-  const size_t position = session.tokens.size() + static_cast<size_t>(depth);
-  const Status status =
-      Internal("the model's logits are not finite at position " + std::to_string(position));
+void Engine::EndBroken(Session& session) {
+  const Status status = Internal("the model's logits are not finite at position " +
+                                 std::to_string(session.tokens.size()));
   Log(LogLevel::kError, "request ended: its logits are NaN or infinite",
       {{"session", session.id}, {"reason", status.message()}});
   observers_.Notify(&EngineObserver::OnNotFinite, session);
@@ -431,8 +441,8 @@ std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
   return chunk;
 }
 
-void Engine::Advance(Session& session, const RoundResult& round, int pending) {
-  const Verdict& verdict = round.decided->verdict;
+void Engine::Advance(Session& session, const RoundResult& round, const Verdict& verdict,
+                     int pending) {
   DraftingState& drafting = session.drafting;
   if (IsSampledRound(session) && drafting.draft().draws(DraftTree::kRoot).size() > 1) {
     observers_.Notify(&EngineObserver::OnFirstTokenAcceptance, round.decided->first_token);

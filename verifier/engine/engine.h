@@ -146,8 +146,8 @@ class Engine {
   // Goes on with what a forward pass computed of a sequence, and with its round if that was
   // decided. The session may be gone afterwards.
   void TakeResult(const BatchEntry& entry, const RoundResult& round);
-  // Ends a request for which the model has no usable logits, `depth` tokens after its text.
-  void EndBroken(Session& session, int depth);
+  // Ends a request for which the model has no usable logits after its text.
+  void EndBroken(Session& session);
   // Ends a request whose grammar could not be followed within its limits.
   void EndTooAmbiguous(Session& session);
   // Ends a request whose masks leave no token to sample next.
@@ -157,9 +157,9 @@ class Engine {
   std::optional<Chunk> Emit(Session& session, const Verdict& verdict,
                             std::span<const TokenId> emitted, std::span<const float> raw_rows,
                             std::optional<FinishReason>* end);
-  // Applies a verdict: tokens out, KV cut, next plan. A session that is over is gone afterwards.
-  // `pending`: tokens before the draft in the forward pass that scored it.
-  void Advance(Session& session, const RoundResult& round, int pending);
+  // Applies `verdict` on the round: tokens out, KV cut, next plan. A session that is over is gone
+  // afterwards. `pending`: tokens before the draft in the forward pass that scored it.
+  void Advance(Session& session, const RoundResult& round, const Verdict& verdict, int pending);
   // Of the tokens on the path to `node` and of the token that follows it, as many as `tokens` has.
   std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
                                       std::span<const TokenId> tokens,

@@ -106,6 +106,31 @@ TEST_F(DraftGrammarTest, ReadsAsFarAsATextGoes) {
   EXPECT_EQ(text.Reads({}, scratch_), 0u);
 }
 
+// Whatever a drafter chooses, a round's masks stop soon after the limit; the next round has its
+// own.
+TEST_F(DraftGrammarTest, StepsOfADraftAreBounded) {
+  constexpr int64_t kLimit = 100;
+  GrammarCache cache(TokenTable::Create(std::vector<std::string_view>{"a", "b", "c", "ab", "ca"},
+                                        {{kEnd}}, kTokens)
+                         .value(),
+                     {.masks = {.round_steps = kLimit}});
+  DraftGrammar text(cache.Get({.kind = Kind::kRegex, .text = "((ab)*c)*"}).value(), {});
+  DraftTree draft;
+  for (int node = 0; node < 200;) node = draft.AddDraw(node, kC);
+  std::vector<MaskWord> mask(text.mask_words());
+  const auto fill = [&](int node) { return text.Fill(draft, node, scratch_, mask); };
+  const int64_t begin = scratch_.stepper.steps();
+  int filled = 0;
+  for (int node = 0; node <= draft.size(); ++node) filled += fill(node).ok() ? 1 : 0;
+  EXPECT_GT(filled, 2);
+  EXPECT_LT(filled, 200);
+  EXPECT_LT(scratch_.stepper.steps() - begin, 2 * kLimit);
+  EXPECT_EQ(fill(200).status().code(), Code::kResourceExhausted);
+  EXPECT_TRUE(fill(DraftTree::kRoot).ok());
+  EXPECT_TRUE(text.Advance(kC, scratch_));
+  EXPECT_TRUE(fill(1).ok());
+}
+
 TEST_F(DraftGrammarTest, TheRequestsOwnMaskCountsToo) {
   DraftGrammar text = Follow("[abc]*", {0b1000101});
   EXPECT_THAT(After(text, DraftTree(), 0), ElementsAre(kA, kC, kEnd));

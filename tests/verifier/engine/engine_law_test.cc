@@ -65,9 +65,17 @@ class EngineLaw : public ::testing::Test {
     if (!texts_.empty()) {
       request.sampling.grammar = {.kind = GrammarSource::Kind::kChoice};
       for (const Tokens& text : texts_) request.sampling.grammar->choices.push_back(Letters(text));
-      EXPECT_TRUE(CompileGrammar(&grammars_, &request).ok());
+      EXPECT_TRUE(CompileGrammar(grammars_.get(), &request).ok());
     }
     return request;
+  }
+
+  static std::unique_ptr<grammar::GrammarCache> GrammarsWithin(
+      const grammar::GrammarMasks::Limits& limits) {
+    auto tokens = grammar::TokenTable::Create(std::vector<std::string_view>{"a", "b", "c", ""},
+                                              {{kStop}}, kVocab);
+    return std::make_unique<grammar::GrammarCache>(std::move(tokens).value(),
+                                                   grammar::GrammarCache::Limits{.masks = limits});
   }
 
   static std::string Letters(const Tokens& tokens) {
@@ -226,11 +234,7 @@ class EngineLaw : public ::testing::Test {
   std::vector<Tokens> bad_words_;
   std::vector<Tokens> texts_;  // that the output follows; empty: any
   bool drafter_masks_ = false;
-  grammar::GrammarCache grammars_{
-      grammar::TokenTable::Create(std::vector<std::string_view>{"a", "b", "c", ""}, {{kStop}},
-                                  kVocab)
-          .value(),
-      {}};
+  std::unique_ptr<grammar::GrammarCache> grammars_ = GrammarsWithin({});
   FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
@@ -276,6 +280,17 @@ TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
+  }
+}
+
+// Drafts end where the steps of their masks do: after the first nodes here.
+TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
+  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  for (const int64_t steps : {1, 8}) {
+    grammars_ = GrammarsWithin({.round_steps = steps});
+    for (const Rule rule : {Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock, Rule::kGumbel}) {
+      ExpectLawOfTheModel(rule, Drafts::kAlways);
+    }
   }
 }
 

@@ -305,18 +305,37 @@ TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
     engine_->Step();
     Draft(source_.plan(1).round, {drafted, 0});
     engine_->Step();
-    if (sink->ended) {
-      ++accepted;
-      EXPECT_EQ(sink->status.message(),
-                "the model's logits are not finite at position 7, after 0 tokens");
+    ASSERT_EQ(sink->tokens.size(), 1u);
+    if (sink->tokens[0] != drafted) {
+      ++rejected;
       continue;
     }
-    ++rejected;
-    ASSERT_EQ(sink->tokens.size(), 1u);
-    EXPECT_NE(sink->tokens[0], drafted);
+    // The accepted token is sent, as in plain decoding; then the request ends.
+    ++accepted;
+    source_.accepts = false;
+    engine_->draft_consumer().OnDrafterLost(1);
+    while (engine_->Step()) {
+    }
+    EXPECT_EQ(sink->status.message(),
+              "the model's logits are not finite at position 7, after 1 token");
   }
   EXPECT_GT(rejected, 30);
   EXPECT_GT(accepted, 0);
+}
+
+// A text that a draft token ends needs no row after it.
+TEST_F(BrokenLogitsTest, AfterTheEndCountForNothing) {
+  const TokenId stop = GreedyPath({1, 2, 3, 4, 5, 6}, 1)[0];
+  Break({1, 2, 3, 4, 5, 6, stop}, std::nanf(""));
+  GenerationRequest request = Greedy(20);
+  request.stop_tokens = {stop};
+  const auto sink = Submit(1, request);
+  engine_->Step();
+  Draft(source_.plan(1).round, {stop, 0});
+  engine_->Step();
+  EXPECT_TRUE(sink->ended);
+  EXPECT_TRUE(sink->status.ok()) << sink->status.ToString();
+  EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
 }
 
 // A forward pass takes 20 ms and 2 ms a row.

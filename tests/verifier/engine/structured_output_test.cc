@@ -39,6 +39,15 @@ class StructuredOutputTest : public ::testing::Test {
     return request;
   }
 
+  // One letter is forced, and again, and then the mask takes more than kStepsOfALetter.
+  static constexpr const char* kWideAfterAb = "ab[acegikmoqsuwy]{3}";
+  static constexpr int64_t kStepsOfALetter = 100;
+
+  void CompileWithin(const grammar::GrammarMasks::Limits& limits, GenerationRequest& request) {
+    grammar::GrammarCache cache(Letters(), {.masks = limits});
+    EXPECT_TRUE(CompileGrammar(&cache, &request).ok());
+  }
+
   std::shared_ptr<RecordingSink> Run(GenerationRequest request) {
     const auto sink = std::make_shared<RecordingSink>();
     const Status status = engine_->Submit(++id_, std::move(request), sink);
@@ -117,15 +126,65 @@ TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
   }
 }
 
+// Up to where it is, with forced tokens as without.
 TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
-  grammar::GrammarCache hasty(Letters(), {.masks = {.steps = -1}, .prepare_steps = 0});
-  GenerationRequest request = Following("[abc]{3}");
-  EXPECT_TRUE(CompileGrammar(&hasty, &request).ok());
-  const auto sink = Run(std::move(request));
-  EXPECT_EQ(sink->text, "");
-  EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
-  EXPECT_NE(sink->status.message().find("too ambiguous"), std::string::npos)
-      << sink->status.message();
+  for (const bool speculates : {false, true}) {
+    GenerationRequest request = Following(kWideAfterAb);
+    CompileWithin({.node_steps = kStepsOfALetter}, request);
+    request.speculation.enabled = speculates;
+    const auto sink = Run(std::move(request));
+    EXPECT_EQ(sink->text, "ab") << speculates;
+    EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
+    EXPECT_NE(sink->status.message().find("too ambiguous"), std::string::npos)
+        << sink->status.message();
+  }
+}
+
+// Where a text has ended it does not matter whether a mask could have followed.
+TEST_F(StructuredOutputTest, AStopBeforeAMaskThatFailsIsAStop) {
+  for (const bool speculates : {false, true}) {
+    GenerationRequest request = Following(kWideAfterAb);
+    CompileWithin({.node_steps = kStepsOfALetter}, request);
+    request.speculation.enabled = speculates;
+    request.stop_strings = {"b"};
+    const auto sink = Run(std::move(request));
+    EXPECT_TRUE(sink->status.ok()) << sink->status.ToString();
+    EXPECT_EQ(sink->text, "a");
+    EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
+  }
+}
+
+// A round spends a bounded number of steps on a draft, and goes no further where they end.
+TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
+  GenerationRequest request = Following("[a-y]{20}");
+  request.speculation.rule = Rule::kGumbel;
+  GenerationRequest plain = request;
+  plain.speculation.enabled = false;
+  const auto want = Run(std::move(plain));
+  ASSERT_EQ(want->text.size(), 20u);
+  std::vector<TokenId> draft;
+  for (const char letter : want->text) draft.push_back(letter - 'a');
+  for (const auto& [steps, tokens] :
+       {std::pair(int64_t{8'000'000}, 4u), std::pair(int64_t{1}, 2u), std::pair(int64_t{0}, 1u)}) {
+    source_.accepts = true;
+    GenerationRequest bounded = request;
+    CompileWithin({.round_steps = steps}, bounded);
+    bounded.speculation.draft_length = 3;
+    const auto sink = std::make_shared<RecordingSink>();
+    ASSERT_TRUE(engine_->Submit(++id_, std::move(bounded), sink).ok());
+    while (engine_->Step()) {
+    }
+    engine_->draft_consumer().OnDraft(id_, source_.plan(id_).round,
+                                      DraftTree::Chain(std::span(draft).first(3), {}),
+                                      /*complete=*/true);
+    ASSERT_TRUE(engine_->Step());
+    EXPECT_EQ(sink->tokens.size(), tokens) << steps;
+    engine_->draft_consumer().OnDrafterLost(id_);
+    source_.accepts = false;
+    while (engine_->Step()) {
+    }
+    EXPECT_EQ(sink->text, want->text) << steps;
+  }
 }
 
 TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {

@@ -412,15 +412,15 @@ void Engine::KeepAccepted(Session& session, int node, int pending) {
   model_->KeepPath(session.sequence, path);
 }
 
-std::optional<Chunk> Engine::Emit(Session& session, const Verdict& verdict,
-                                  std::span<const TokenId> emitted, std::span<const float> raw_rows,
-                                  std::optional<FinishReason>* end) {
+Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
+                   std::span<const float> raw_rows, std::optional<FinishReason>* end,
+                   bool* is_ruled_out) {
   Chunk chunk;
   for (const TokenId token : emitted) {
-    if (!session.sampling->Permits(token)) return std::nullopt;
-    if (session.text_grammar != nullptr && !session.text_grammar->Advance(token, mask_scratch_)) {
-      return std::nullopt;
-    }
+    *is_ruled_out =
+        !session.sampling->Permits(token) ||
+        (session.text_grammar != nullptr && !session.text_grammar->Advance(token, mask_scratch_));
+    if (*is_ruled_out) break;
     session.tokens.push_back(token);
     session.sampling->ObserveOutput(token);
     chunk.tokens.push_back(token);
@@ -451,9 +451,9 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
   emitted.push_back(verdict.next);
   const int depth = drafting.is_forced() ? 0 : drafting.draft().max_depth();
   std::optional<FinishReason> end;
-  std::optional<Chunk> emitted_chunk = Emit(session, verdict, emitted, round.logits, &end);
-  if (!emitted_chunk.has_value()) return EndRuledOut(session);
-  Chunk& chunk = *emitted_chunk;
+  bool is_ruled_out = false;
+  Chunk chunk = Emit(session, verdict, emitted, round.logits, &end, &is_ruled_out);
+  if (chunk.tokens.empty()) return EndRuledOut(session);
   session.computed += chunk.accepted + chunk.forced;
   if (!drafting.draft().is_chain()) KeepAccepted(session, verdict.node, pending);
   model_->Truncate(session.sequence, session.computed);
@@ -487,7 +487,9 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
                     std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
   session.sink->Send(std::move(chunk));
-  if (end.has_value()) {
+  if (is_ruled_out) {
+    EndRuledOut(session);
+  } else if (end.has_value()) {
     Finish(session, *end);
   } else {
     exchange_.PlanNext(session);

@@ -152,11 +152,10 @@ class Engine {
   void EndTooAmbiguous(Session& session);
   // Ends a request whose masks leave no token to sample next.
   void EndRuledOut(Session& session);
-  // Adds a round's tokens to the session's text, up to where it ends. `end`: why it does, if so.
-  // No value: a token that the request rules out would be next.
-  std::optional<Chunk> Emit(Session& session, const Verdict& verdict,
-                            std::span<const TokenId> emitted, std::span<const float> raw_rows,
-                            std::optional<FinishReason>* end);
+  // Adds a round's tokens to the session's text, up to where it ends (`end`: why it does, if so) or
+  // to a token that the request rules out (`is_ruled_out`).
+  Chunk Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
+             std::span<const float> raw_rows, std::optional<FinishReason>* end, bool* is_ruled_out);
   // Applies `verdict` on the round: tokens out, KV cut, next plan. A session that is over is gone
   // afterwards. `pending`: tokens before the draft in the forward pass that scored it.
   void Advance(Session& session, const RoundResult& round, const Verdict& verdict, int pending);

@@ -187,16 +187,19 @@ TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
   }
 }
 
+// What came before is sent, in a round of its own or as a draft of the same round.
 TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
-  GenerationRequest request = Following("abc");
-  request.sampling.allowed_tokens = {0, 1, kEnd};
-  request.speculation.enabled = false;
-  const auto sink = Run(std::move(request));
-  EXPECT_EQ(sink->text, "ab");
-  EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
-  EXPECT_NE(sink->status.message().find("structured_output leave no token to sample"),
-            std::string::npos)
-      << sink->status.message();
+  for (const bool speculates : {false, true}) {
+    GenerationRequest request = Following("abc");
+    request.sampling.allowed_tokens = {0, 1, kEnd};
+    request.speculation.enabled = speculates;
+    const auto sink = Run(std::move(request));
+    EXPECT_EQ(sink->text, "ab") << speculates;
+    EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
+    EXPECT_NE(sink->status.message().find("structured_output leave no token to sample"),
+              std::string::npos)
+        << sink->status.message();
+  }
 }
 
 TEST_F(StructuredOutputTest, AModelWithoutAnEndCannotFollow) {

@@ -66,6 +66,8 @@ class FrameKeeper {
     HeldFrame& held = *kept_.at(&frame);
     held.list = std::move(list);
     held.returns = held.list.data();
+    held.num_returns = frame.num_returns;
+    held.depth_returns = frame.depth_returns;
   }
 
   std::unordered_map<const Frame*, HeldFrame*> kept_;

@@ -37,6 +37,12 @@ void Stepper::Call(const Automaton& automaton, const CallEdge& call, const Item&
   Return* const back = returns_.Take();
   *back = {call.target, caller.count, caller.frame, frame->returns};
   frame->returns = back;
+  ++frame->num_returns;
+  const int32_t below = caller.frame == nullptr ? 0 : caller.frame->depth_returns;
+  frame->depth_returns = std::max(frame->depth_returns + 1, frame->num_returns + below);
+  if (frame->num_returns > kMaxFrameReturns || frame->depth_returns > kMaxDepthReturns) {
+    overflowed_ = true;
+  }
 }
 
 void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {

@@ -230,6 +230,25 @@ TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
   EXPECT_TRUE(state.is_accepting());
 }
 
+// Each "a" keeps a frame with 240 returns, although there is one item.
+TEST(GrammarLimits, ReturnsThatATextKeepsAreBounded) {
+  std::string calls, rules;
+  for (int i = 0; i < 240; ++i) {
+    const std::string number = std::to_string(i);
+    calls += (i == 0 ? "a" : " | a") + number;
+    rules += "a" + number + " ::= root \"" + number + ";\"\n";
+  }
+  const GrammarPtr grammar =
+      Compiled(Kind::kGbnf, "root ::= \"a\" (" + calls + ") | \"c\"\n" + rules);
+  Stepper stepper;
+  GrammarState state(grammar);
+  int read = 0;
+  while (read < 10'000 && state.Advance("a", stepper)) ++read;
+  EXPECT_GT(read, 1000);
+  EXPECT_LE(read, kMaxDepthReturns / 240 + 2);
+  EXPECT_TRUE(state.is_overflowed());
+}
+
 TEST(GrammarLimits, LongChainsOfRules) {
   std::string forward, backward;
   for (int i = 0; i < 5000; ++i) {

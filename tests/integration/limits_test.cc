@@ -559,7 +559,10 @@ const Cases kHttpCases = {
          },
          "at most 262144")}},
     {"steps of compiling a grammar", HeldBy{kGrammarTest, "StatesAndSteps"}},
-    {"steps of a grammar's mask", HeldBy{kGrammarTest, "StepsOfAMaskAreBounded"}},
+    {"steps of a grammar's mask", HeldBy{kGrammarTest, "StepsOfNodeMasksAreBounded"}},
+    {"steps of the masks of a round's draft, but for the last mask",
+     HeldBy{"tests/verifier/engine/structured_output_test.cc", "DraftsEndWhereTheirStepsDo"}},
+    {"steps of reading a byte by a grammar", HeldBy{kGrammarTest, "StepsOfAByteAreBounded"}},
     {"bytes of one of `bad_words`", Only{Completing(
                                         [](int64_t) {
                                           return Json{{"bad_words", std::string(1025, 'z')}};

@@ -1,5 +1,7 @@
 #include "common/grammar/grammar_cache.h"
 
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "common/base/fnv_hash.h"
@@ -32,23 +34,37 @@ std::shared_ptr<GrammarMasks> GrammarCache::Find(uint64_t hash, const GrammarSou
   // The hash can be forged, so sources are compared.
   if (found == by_hash_.end() || found->second->source != source) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->masks;
+  std::shared_ptr<GrammarMasks> masks = found->second->masks;
+  Trim();  // masks have grown since
+  return masks;
 }
 
 void GrammarCache::Forget(Entries::iterator entry) {
-  bytes_ -= entry->bytes;
+  source_bytes_ -= entry->source.bytes();
   by_hash_.erase(HashOf(entry->source));
   entries_.erase(entry);
 }
 
+void GrammarCache::Trim() {
+  for (auto at = entries_.end();
+       at != entries_.begin() && *total_bytes_ + source_bytes_ > limits_.bytes;) {
+    const auto entry = std::prev(at);
+    // New holders come by Find alone, which this excludes.
+    if (entry->masks.use_count() == 1) {
+      Forget(entry);
+    } else {
+      at = entry;
+    }
+  }
+}
+
 void GrammarCache::Keep(uint64_t hash, Entry entry) {
   const MutexLock lock(mu_);
-  if (entry.bytes > limits_.bytes) return;
   if (const auto found = by_hash_.find(hash); found != by_hash_.end()) Forget(found->second);
-  while (bytes_ + entry.bytes > limits_.bytes) Forget(std::prev(entries_.end()));
-  bytes_ += entry.bytes;
+  source_bytes_ += entry.source.bytes();
   entries_.push_front(std::move(entry));
   by_hash_.emplace(hash, entries_.begin());
+  Trim();
 }
 
 std::shared_ptr<GrammarMasks> GrammarCache::Find(const GrammarSource& source) {
@@ -59,11 +75,16 @@ Result<std::shared_ptr<GrammarMasks>> GrammarCache::Get(const GrammarSource& sou
   const uint64_t hash = HashOf(source);
   if (auto masks = Find(hash, source)) return masks;
   OUTRIDER_ASSIGN(auto grammar, Grammar::Compile(source, limits_.grammar));
-  const size_t bytes = source.bytes() + grammar->bytes() + limits_.masks.cache_bytes;
-  auto masks = std::make_shared<GrammarMasks>(std::move(grammar), tokens_, limits_.masks);
+  auto masks =
+      std::make_shared<GrammarMasks>(std::move(grammar), tokens_, limits_.masks, total_bytes_);
   MaskScratch scratch;
   masks->Prepare(limits_.prepare_steps, scratch);
-  Keep(hash, {source, masks, bytes});
+  Keep(hash, {source, masks});
+  if (const size_t used = bytes(); used > limits_.most_bytes) {
+    return ResourceExhausted("the grammars of all requests take " + std::to_string(used) +
+                             " bytes, at most " + std::to_string(limits_.most_bytes) +
+                             " are held at once; try again later");
+  }
   return masks;
 }
 
@@ -74,7 +95,7 @@ size_t GrammarCache::size() const {
 
 size_t GrammarCache::bytes() const {
   const MutexLock lock(mu_);
-  return bytes_;
+  return *total_bytes_ + source_bytes_;
 }
 
 }  // namespace outrider::grammar

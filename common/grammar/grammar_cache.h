@@ -3,9 +3,11 @@
 //
 // Thread: any; no thread waits for another's compilation, so two that ask for a new source at once
 // both compile it.
-// When full: the grammars that were asked for longest ago go. Who holds one keeps it.
+// When full: of the grammars that nobody holds, those that were asked for longest ago go. Where
+// those that requests hold are too many, Get refuses new ones.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <span>
@@ -20,7 +22,8 @@ namespace outrider::grammar {
 class GrammarCache {
  public:
   struct Limits {
-    size_t bytes = 256 << 20;  // of sources, grammars, and what their masks may come to hold
+    size_t bytes = 256 << 20;     // of sources, grammars and masks; those in use may exceed it
+    size_t most_bytes = 1 << 30;  // of the same, where those in use do
     GrammarLimits grammar;
     GrammarMasks::Limits masks;
     int64_t prepare_steps = 32'000'000;  // of a new grammar's masks (GrammarMasks::Prepare)
@@ -36,25 +39,26 @@ class GrammarCache {
 
   // The masks of the grammar of `source`; nullptr if it is not here.
   std::shared_ptr<GrammarMasks> Find(const GrammarSource& source);
-  // The same, compiled now if it is not here. Errors are those of
-  // Grammar::Compile and are not kept.
+  // The same, compiled now if it is not here. Errors are those of Grammar::Compile and are not
+  // kept. kResourceExhausted: the grammars in use would exceed Limits::most_bytes.
   Result<std::shared_ptr<GrammarMasks>> Get(const GrammarSource& source);
 
   const TokenTable& tokens() const { return *tokens_; }
   size_t size() const;
-  size_t bytes() const;
+  size_t bytes() const;  // those in use that are not kept included
 
  private:
   struct Entry {
     GrammarSource source;
     std::shared_ptr<GrammarMasks> masks;
-    size_t bytes;
   };
   using Entries = std::list<Entry>;
 
   static uint64_t HashOf(const GrammarSource& source);
   std::shared_ptr<GrammarMasks> Find(uint64_t hash, const GrammarSource& source);
   void Keep(uint64_t hash, Entry entry);
+  // Forgets grammars that nobody holds, until the rest is within its bytes.
+  void Trim() OUTRIDER_REQUIRES(mu_);
   void Forget(Entries::iterator entry) OUTRIDER_REQUIRES(mu_);
 
   const std::shared_ptr<const TokenTable> tokens_;
@@ -63,7 +67,10 @@ class GrammarCache {
   mutable Mutex mu_;
   Entries entries_ OUTRIDER_GUARDED_BY(mu_);  // last asked for first
   std::unordered_map<uint64_t, Entries::iterator> by_hash_ OUTRIDER_GUARDED_BY(mu_);
-  size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  size_t source_bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
+  // Of all grammars and masks that live, those included that only requests hold.
+  const std::shared_ptr<std::atomic<size_t>> total_bytes_ =
+      std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace outrider::grammar

@@ -21,8 +21,17 @@ Status TooManySteps() {
 }  // namespace
 
 GrammarMasks::GrammarMasks(std::shared_ptr<const Grammar> grammar,
-                           std::shared_ptr<const TokenTable> tokens, const Limits& limits)
-    : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(limits) {}
+                           std::shared_ptr<const TokenTable> tokens, const Limits& limits,
+                           std::shared_ptr<std::atomic<size_t>> total_bytes)
+    : grammar_(std::move(grammar)),
+      tokens_(std::move(tokens)),
+      limits_(limits),
+      total_bytes_(total_bytes != nullptr ? std::move(total_bytes)
+                                          : std::make_shared<std::atomic<size_t>>(0)) {
+  *total_bytes_ += grammar_->bytes();
+}
+
+GrammarMasks::~GrammarMasks() { *total_bytes_ -= grammar_->bytes() + cached_bytes(); }
 
 // Counts that differ by more than any token of the group can read are the same to the group.
 GrammarMasks::Key GrammarMasks::KeyOf(const Item& item, size_t group) const {
@@ -51,11 +60,14 @@ void GrammarMasks::Keep(Key key, std::shared_ptr<const NodeMask> mask) {
   const MutexLock lock(mu_);
   if (bytes > limits_.cache_bytes || by_key_.count(key) != 0) return;
   while (bytes_ + bytes > limits_.cache_bytes) {
-    bytes_ -= entries_.back().mask->bytes() + kEntryBytes;
+    const size_t freed = entries_.back().mask->bytes() + kEntryBytes;
+    bytes_ -= freed;
+    *total_bytes_ -= freed;
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
   }
   bytes_ += bytes;
+  *total_bytes_ += bytes;
   entries_.push_front({key, std::move(mask)});
   by_key_.emplace(key, entries_.begin());
 }

@@ -6,6 +6,7 @@
 // When full: nodes that were not used for longest are forgotten.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -43,8 +44,13 @@ class GrammarMasks {
     int64_t round_steps = 8'000'000;
   };
 
+  // `total_bytes`: counts the bytes of the grammar and of its masks for as long as they live,
+  // beside those of others; may be nullptr.
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens,
-               const Limits& limits);
+               const Limits& limits, std::shared_ptr<std::atomic<size_t>> total_bytes = nullptr);
+  ~GrammarMasks();
+  GrammarMasks(const GrammarMasks&) = delete;
+  GrammarMasks& operator=(const GrammarMasks&) = delete;
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens)
       : GrammarMasks(std::move(grammar), std::move(tokens), Limits()) {}
 
@@ -87,6 +93,7 @@ class GrammarMasks {
   const std::shared_ptr<const Grammar> grammar_;
   const std::shared_ptr<const TokenTable> tokens_;
   const Limits limits_;
+  const std::shared_ptr<std::atomic<size_t>> total_bytes_;
 
   mutable Mutex mu_;
   std::list<Entry> entries_ OUTRIDER_GUARDED_BY(mu_);  // last used first

@@ -37,19 +37,57 @@ TEST(GrammarCache, TellsSchemasOfRulesApart) {
   EXPECT_EQ(cache.size(), 2u);
 }
 
+size_t BytesOfOne(const std::shared_ptr<const TokenTable>& tokens) {
+  GrammarCache cache(tokens, {});
+  EXPECT_TRUE(cache.Get(Regex("a")).ok());
+  return cache.bytes();
+}
+
+// What grammars and masks take, not what they could come to take.
+TEST(GrammarCache, ChargesTheBytesInUse) {
+  GrammarCache cache(TokensOf({"ab"}, 2), {});
+  for (int length = 1; length <= 52; ++length) {
+    EXPECT_TRUE(cache.Get(Regex(std::string(static_cast<size_t>(length), 'a'))).ok());
+  }
+  EXPECT_EQ(cache.size(), 52u);
+}
+
 TEST(GrammarCache, ForgetsWhatWasAskedForLongestAgo) {
-  const GrammarMasks::Limits masks{.cache_bytes = 10'000};
-  GrammarCache cache(TokensOf({"ab"}, 2), {.bytes = 26'000, .grammar = {}, .masks = masks});
-  const auto a = cache.Get(Regex("a")).value();
-  const auto b = cache.Get(Regex("b")).value();
-  ASSERT_EQ(cache.size(), 2u);
-  EXPECT_EQ(cache.Get(Regex("a")).value(), a);
-  const auto c = cache.Get(Regex("c")).value();
+  const auto tokens = TokensOf({"ab"}, 2);
+  const size_t limit = 5 * BytesOfOne(tokens) / 2;
+  GrammarCache cache(tokens, {.bytes = limit});
+  ASSERT_TRUE(cache.Get(Regex("a")).ok());
+  ASSERT_TRUE(cache.Get(Regex("b")).ok());
+  ASSERT_TRUE(cache.Get(Regex("a")).ok());
+  ASSERT_TRUE(cache.Get(Regex("c")).ok());
   EXPECT_EQ(cache.size(), 2u);
-  EXPECT_LE(cache.bytes(), 26'000u);
-  EXPECT_EQ(cache.Get(Regex("a")).value(), a);
-  EXPECT_NE(cache.Get(Regex("b")).value(), b);
-  EXPECT_TRUE(Accepts(b->grammar(), "b"));  // who holds one keeps it
+  EXPECT_LE(cache.bytes(), limit);
+  EXPECT_NE(cache.Find(Regex("a")), nullptr);
+  EXPECT_EQ(cache.Find(Regex("b")), nullptr);
+}
+
+// Forgetting a grammar that a request holds would free nothing.
+TEST(GrammarCache, KeepsWhatRequestsHold) {
+  const auto tokens = TokensOf({"ab"}, 2);
+  GrammarCache cache(tokens, {.bytes = 3 * BytesOfOne(tokens) / 2});
+  const auto held = cache.Get(Regex("a")).value();
+  ASSERT_TRUE(cache.Get(Regex("b")).ok());
+  ASSERT_TRUE(cache.Get(Regex("c")).ok());
+  EXPECT_EQ(cache.Find(Regex("a")), held);
+  EXPECT_EQ(cache.Find(Regex("b")), nullptr);
+}
+
+TEST(GrammarCache, RefusesMoreThanRequestsMayHold) {
+  const auto tokens = TokensOf({"ab"}, 2);
+  const size_t one = BytesOfOne(tokens);
+  GrammarCache cache(tokens, {.bytes = one, .most_bytes = 5 * one / 2});
+  const auto a = cache.Get(Regex("a")).value();
+  {
+    const auto b = cache.Get(Regex("b")).value();
+    EXPECT_EQ(cache.Get(Regex("c")).status().code(), Code::kResourceExhausted);
+    EXPECT_EQ(cache.Get(Regex("a")).value(), a);
+  }
+  EXPECT_TRUE(cache.Get(Regex("c")).ok());
 }
 
 TEST(GrammarCache, KeepsNoErrors) {

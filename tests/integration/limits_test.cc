@@ -560,6 +560,8 @@ const Cases kHttpCases = {
          "at most 262144")}},
     {"steps of compiling a grammar", HeldBy{kGrammarTest, "StatesAndSteps"}},
     {"steps of a grammar's mask", HeldBy{kGrammarTest, "StepsOfNodeMasksAreBounded"}},
+    {"grammars of running and waiting requests, with their masks",
+     HeldBy{"tests/common/grammar/grammar_cache_test.cc", "RefusesMoreThanRequestsMayHold"}},
     {"steps of the masks of a round's draft, but for the last mask",
      HeldBy{"tests/verifier/engine/structured_output_test.cc", "DraftsEndWhereTheirStepsDo"}},
     {"steps of reading a byte by a grammar", HeldBy{kGrammarTest, "StepsOfAByteAreBounded"}},

@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "common/base/printable.h"
+#include "common/grammar/schema_alternatives.h"
 #include "common/grammar/schema_reader.h"
 
 namespace outrider::grammar {
-namespace {
-
-constexpr size_t kMaxAlternatives = 64;  // of oneOf: each is compared with each
-
-}  // namespace
-
 Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
   JsonValue start = root_;
   std::string pointer = "#";
@@ -135,33 +130,13 @@ Result<ExprId> SchemaReader::ReadChoice(const JsonValue& schema, const std::stri
   const JsonValue alternatives = schema[name];
   OUTRIDER_TRY(alternatives.MustBeArray());
   if (alternatives.size() == 0) return alternatives.Wrong("some schemas");
-  if (name == "oneOf") OUTRIDER_TRY(CheckDisjoint(alternatives));
+  if (name == "oneOf") OUTRIDER_TRY(CheckDisjoint(root_, alternatives, rules_));
   std::vector<ExprId> ways;
   for (size_t i = 0; i < alternatives.size(); ++i) {
     OUTRIDER_ASSIGN(const ExprId way, ReadSchema(alternatives[i]));
     ways.push_back(way);
   }
   return rules_.Choice(std::move(ways));
-}
-
-Status SchemaReader::CheckDisjoint(const JsonValue& alternatives) {
-  if (alternatives.size() > kMaxAlternatives) {
-    return alternatives.Error("has more than " + std::to_string(kMaxAlternatives) +
-                              " alternatives");
-  }
-  for (size_t i = 0; i < alternatives.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      OUTRIDER_ASSIGN(const bool disjoint,
-                      AreDisjoint(root_, alternatives[j], alternatives[i], rules_));
-      if (!disjoint) {
-        return alternatives[i].Error("a value may be valid for this and for alternative " +
-                                     std::to_string(j) +
-                                     " too; tell them apart by type or by a constant in a "
-                                     "required property, or use anyOf");
-      }
-    }
-  }
-  return Status();
 }
 
 Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
 namespace outrider::grammar {
 namespace {
@@ -40,84 +38,6 @@ Result<SchemaType> TypeOf(const JsonValue& name) {
     return name.Wrong("null, boolean, string, number, integer, object or array");
   }
   return found->second;
-}
-
-// What is known of the values that are valid.
-struct Facts {
-  std::vector<SchemaType> types;                   // as `type` or constants say; empty: any
-  std::optional<std::set<std::string>> constants;  // as JSON
-};
-
-SchemaType TypeOfValue(const JsonValue& value) {
-  if (value.is_null()) return SchemaType::kNull;
-  if (value.is_bool()) return SchemaType::kBoolean;
-  if (value.is_string()) return SchemaType::kString;
-  if (value.is_number()) return SchemaType::kNumber;
-  return value.is_array() ? SchemaType::kArray : SchemaType::kObject;
-}
-
-// 1 and 1.0 are one number.
-std::string Canonical(const JsonValue& value) {
-  if (value.is_number() && !value.is_integer()) {
-    const Result<double> number = value.Number(-9e15, 9e15);
-    if (number.ok() && *number == static_cast<double>(static_cast<int64_t>(*number))) {
-      return std::to_string(static_cast<int64_t>(*number));
-    }
-  }
-  return value.Dump();
-}
-
-Result<JsonValue> Target(const JsonValue& root, JsonValue schema, RuleSet& rules) {
-  for (int i = 0; schema.is_object() && !schema["$ref"].absent(); ++i) {
-    if (i == 64) return schema.Error("refers to itself");
-    OUTRIDER_ASSIGN(schema, Resolve(root, schema["$ref"], rules));
-  }
-  return schema;
-}
-
-Result<Facts> FactsOf(const JsonValue& schema) {
-  Facts out;
-  if (!schema.is_object()) return out;
-  const auto add = [&](const JsonValue& value) {
-    if (!out.constants) out.constants.emplace();
-    out.constants->insert(Canonical(value));
-    out.types.push_back(TypeOfValue(value));
-  };
-  if (!schema["const"].absent()) {
-    add(schema["const"]);
-  } else if (schema["enum"].is_array()) {
-    for (size_t i = 0; i < schema["enum"].size(); ++i) add(schema["enum"][i]);
-  } else if (!schema["type"].absent()) {
-    OUTRIDER_ASSIGN(out.types, TypesOf(schema));
-  }
-  return out;
-}
-
-bool TypesOverlap(const Facts& a, const Facts& b) {
-  if (a.types.empty() || b.types.empty()) return true;
-  const auto kind = [](SchemaType type) {
-    return type == SchemaType::kInteger ? SchemaType::kNumber : type;
-  };
-  for (const SchemaType x : a.types) {
-    for (const SchemaType y : b.types) {
-      if (kind(x) == kind(y)) return true;
-    }
-  }
-  return false;
-}
-
-bool ConstantsDiffer(const Facts& a, const Facts& b) {
-  if (!a.constants || !b.constants) return false;
-  return std::none_of(a.constants->begin(), a.constants->end(),
-                      [&](const std::string& each) { return b.constants->count(each) != 0; });
-}
-
-bool Requires(const JsonValue& schema, const std::string& name) {
-  const JsonValue required = schema["required"];
-  for (size_t i = 0; i < required.size(); ++i) {
-    if (required[i].Is(name)) return true;
-  }
-  return false;
 }
 
 // The name that one part of the pointer `ref` writes. An escape that JSON Pointer does not know is
@@ -215,34 +135,6 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& 
   }
   if (at.absent()) return ref.Error("refers to " + pointer + ", which is not there");
   return at;
-}
-
-Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b,
-                         RuleSet& rules) {
-  OUTRIDER_ASSIGN(const JsonValue left, Target(root, a, rules));
-  OUTRIDER_ASSIGN(const JsonValue right, Target(root, b, rules));
-  OUTRIDER_ASSIGN(const Facts left_facts, FactsOf(left));
-  OUTRIDER_ASSIGN(const Facts right_facts, FactsOf(right));
-  if (!TypesOverlap(left_facts, right_facts)) return true;
-  if (ConstantsDiffer(left_facts, right_facts)) return true;
-  // Texts for either are objects then, though a schema without `type` has other valid values.
-  for (const JsonValue& schema : {left, right}) {
-    OUTRIDER_ASSIGN(const std::vector<SchemaType> types, TypesOf(schema));
-    if (types != std::vector<SchemaType>{SchemaType::kObject}) return false;
-  }
-  bool disjoint = false;
-  OUTRIDER_TRY(
-      left["properties"].ForEachMember([&](const std::string& name, const JsonValue& value) {
-        const JsonValue other = right["properties"][name];
-        if (other.absent() || !Requires(left, name) || !Requires(right, name)) return Status();
-        OUTRIDER_ASSIGN(const JsonValue value_target, Target(root, value, rules));
-        OUTRIDER_ASSIGN(const JsonValue other_target, Target(root, other, rules));
-        OUTRIDER_ASSIGN(const Facts x, FactsOf(value_target));
-        OUTRIDER_ASSIGN(const Facts y, FactsOf(other_target));
-        disjoint = disjoint || !TypesOverlap(x, y) || ConstantsDiffer(x, y);
-        return Status();
-      }));
-  return disjoint;
 }
 
 }  // namespace outrider::grammar

@@ -1,9 +1,9 @@
-// The keywords of JSON Schema that grammars know, and what can be said about two schemas without
-// reading them whole.
+// The keywords of JSON Schema that grammars know, and references between schemas.
 //
 // Thread: any.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,6 +17,11 @@ namespace outrider::grammar {
 
 // What kind of value a keyword says something about; kAny: about all of them.
 enum class SchemaType { kAny, kNull, kBoolean, kString, kNumber, kInteger, kObject, kArray };
+
+// What reading one schema, and each property or required name of an object, is charged: reading
+// them takes some 1 and 0.2 us.
+inline constexpr int64_t kStepsOfSchema = 64;
+inline constexpr int64_t kStepsOfProperty = 16;
 
 // kInvalidArgument for a member that is neither an annotation, nor the place of definitions, nor
 // one of `allowed`: it says "<path>: is not supported", or `elsewhere` if it is a keyword that is
@@ -36,10 +41,5 @@ const std::set<std::string_view>& KeywordsOf(SchemaType type);
 // What `$ref` points at, in the document of `root`. kInvalidArgument unless it is "#" or "#/..."
 // and there is something. Charges its bytes to the budget of `rules`.
 Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& rules);
-
-// Whether no value is valid for both, as far as types, constants, and constants in properties that
-// both require can tell. `root`: the document, for `$ref`.
-Result<bool> AreDisjoint(const JsonValue& root, const JsonValue& a, const JsonValue& b,
-                         RuleSet& rules);
 
 }  // namespace outrider::grammar

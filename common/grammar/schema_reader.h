@@ -21,11 +21,6 @@
 
 namespace outrider::grammar {
 
-// What reading one schema, and each property or required name of an object, is charged: reading
-// them takes some 1 and 0.2 us.
-inline constexpr int64_t kStepsOfSchema = 64;
-inline constexpr int64_t kStepsOfProperty = 16;
-
 // The properties of one object, from a schema and what allOf adds to it.
 struct ObjectParts {
   std::vector<std::pair<std::string, JsonValue>> properties;
@@ -50,7 +45,6 @@ class SchemaReader {
   // A value as it must be written.
   Result<ExprId> WriteValue(const JsonValue& value);
   Result<ExprId> ReadChoice(const JsonValue& schema, const std::string& name);
-  Status CheckDisjoint(const JsonValue& alternatives);
   Result<ExprId> ReadAllOf(const JsonValue& schema);
   Result<ExprId> ReadTypes(const JsonValue& schema);
   Result<ExprId> ReadType(const JsonValue& schema, SchemaType type);

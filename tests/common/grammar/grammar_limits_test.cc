@@ -74,6 +74,18 @@ TEST(GrammarLimits, SchemaReadingIsCharged) {
   EXPECT_THAT(Grammar::Compile(tools, one_schema).status().message(), HasSubstr("120000 steps"));
 }
 
+// The same alternatives, compared in each of many places.
+TEST(GrammarLimits, ComparingAlternativesIsCharged) {
+  const std::string constants = Times("\"" + std::string(98, 'x') + "\",", 500);
+  const std::string one_of = R"({"oneOf":[{"$ref":"#/$defs/a"},{"type":"null"}]},)";
+  const auto schema = [&](int places) {
+    return R"({"anyOf":[)" + Times(one_of, places) +
+           R"({"type":"boolean"}],"$defs":{"a":{"enum":[)" + constants + "1]}}}";
+  };
+  EXPECT_NE(Compiled(Kind::kJsonSchema, schema(1)), nullptr);
+  EXPECT_THAT(Refusal(Kind::kJsonSchema, schema(1000)), HasSubstr("16000000 steps"));
+}
+
 // Each node takes a step: few steps are few nodes, and little memory.
 TEST(GrammarLimits, NodesAreBoundedWhileBuilding) {
   RuleSet rules({.nodes = 1000});

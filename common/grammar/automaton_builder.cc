@@ -78,7 +78,7 @@ class AutomatonAssembler {
     DropUnfinishable();
     if (!productive_[starts_[0]]) return InvalidArgument("no text matches the grammar");
     Assemble();
-    OUTRIDER_TRY(FillFirstAndFollow(out_, out_.rules_));
+    OUTRIDER_TRY(FillFirstAndFollow(out_, out_.rules_, budget_));
     OUTRIDER_TRY(CheckBudget());
     return std::move(out_);
   }

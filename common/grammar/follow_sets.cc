@@ -1,5 +1,7 @@
 #include "common/grammar/follow_sets.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace outrider::grammar {
@@ -19,7 +21,7 @@ std::vector<uint32_t> CalledAt(const Automaton& automaton, uint32_t node) {
 ByteSet FirstAt(const Automaton& automaton, const std::vector<RuleInfo>& rules, uint32_t node) {
   ByteSet out;
   for (const ByteEdge& edge : automaton.byte_edges(node)) {
-    for (int byte = edge.low; byte <= edge.high; ++byte) out.set(static_cast<size_t>(byte));
+    out |= ByteSet().set() >> static_cast<size_t>(255 - (edge.high - edge.low)) << edge.low;
   }
   for (const uint32_t rule : CalledAt(automaton, node)) out |= rules[rule].first;
   return out;
@@ -62,27 +64,20 @@ Status FillFirst(const Automaton& automaton, std::vector<RuleInfo>& rules) {
   return Status();
 }
 
-}  // namespace
-
-Status FillFirstAndFollow(const Automaton& automaton, std::vector<RuleInfo>& rules) {
-  OUTRIDER_TRY(FillFirst(automaton, rules));
-  // Whose `follow` is part of whose: by rule, those that end with it.
-  std::vector<std::vector<uint32_t>> ends_with(rules.size());
-  for (uint32_t id = 0; id < automaton.num_nodes(); ++id) {
-    const uint32_t caller = automaton.node(id).rule;
-    for (const CallEdge& call : automaton.call_edges(id)) {
-      rules[call.rule].follow |= FirstAt(automaton, rules, call.target);
-      if (!automaton.node(call.target).accepts) continue;
-      ends_with[caller].push_back(call.rule);
-      if (rules[caller].max_count != 0) rules[call.rule].follow |= rules[caller].first;
-    }
-    for (const uint32_t rule : automaton.tail_calls(id)) ends_with[caller].push_back(rule);
-  }
+// Adds the `follow` of each rule to that of the rules that it ends with, until nothing changes.
+void SpreadFollow(std::vector<std::vector<uint32_t>>& ends_with, std::vector<RuleInfo>& rules,
+                  StepBudget& budget) {
   std::vector<uint32_t> changed;
-  for (uint32_t rule = 0; rule < rules.size(); ++rule) changed.push_back(rule);
+  for (uint32_t rule = 0; rule < rules.size(); ++rule) {
+    changed.push_back(rule);
+    std::vector<uint32_t>& ends = ends_with[rule];
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  }
   while (!changed.empty()) {
     const uint32_t caller = changed.back();
     changed.pop_back();
+    if (!budget.Spend(1 + static_cast<int64_t>(ends_with[caller].size()))) return;
     for (const uint32_t rule : ends_with[caller]) {
       const ByteSet follow = rules[rule].follow | rules[caller].follow;
       if (follow == rules[rule].follow) continue;
@@ -90,6 +85,34 @@ Status FillFirstAndFollow(const Automaton& automaton, std::vector<RuleInfo>& rul
       changed.push_back(rule);
     }
   }
+}
+
+}  // namespace
+
+Status FillFirstAndFollow(const Automaton& automaton, std::vector<RuleInfo>& rules,
+                          StepBudget& budget) {
+  OUTRIDER_TRY(FillFirst(automaton, rules));
+  // Many calls may go on at one node, which can have many edges: they are looked at once.
+  std::vector<std::optional<ByteSet>> first_at(automaton.num_nodes());
+  // Whose `follow` is part of whose: by rule, those that end with it.
+  std::vector<std::vector<uint32_t>> ends_with(rules.size());
+  for (uint32_t id = 0; id < automaton.num_nodes(); ++id) {
+    const uint32_t caller = automaton.node(id).rule;
+    for (const CallEdge& call : automaton.call_edges(id)) {
+      std::optional<ByteSet>& first = first_at[call.target];
+      if (!first) {
+        budget.Spend(static_cast<int64_t>(automaton.byte_edges(call.target).size() +
+                                          automaton.call_edges(call.target).size()));
+        first = FirstAt(automaton, rules, call.target);
+      }
+      rules[call.rule].follow |= *first;
+      if (!automaton.node(call.target).accepts) continue;
+      ends_with[caller].push_back(call.rule);
+      if (rules[caller].max_count != 0) rules[call.rule].follow |= rules[caller].first;
+    }
+    for (const uint32_t rule : automaton.tail_calls(id)) ends_with[caller].push_back(rule);
+  }
+  SpreadFollow(ends_with, rules, budget);
   return Status();
 }
 

@@ -96,6 +96,18 @@ TEST(GrammarLimits, NodesAreBoundedWhileBuilding) {
   EXPECT_LT(left - rules.budget().left(), 10'000);
 }
 
+// 300 calls that may be left out: 45,000 edges to 300 nodes, which have as many edges. A look at
+// the target's edges for each edge would take 4,500,000 steps.
+TEST(GrammarLimits, FollowSetsTakeLinearSteps) {
+  std::string root = "root ::=", others;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    root += " " + name + "?";
+    others += "\n" + name + " ::= [a-z] [0-9]";
+  }
+  EXPECT_NE(Compiled(Kind::kGbnf, root + others, {.steps = 1'000'000}), nullptr);
+}
+
 TEST(GrammarLimits, BytesOfAnAutomatonAreBounded) {
   std::string letters;  // each may be left out: n of them take n^2 / 2 edges
   for (int i = 0; i < 2200; ++i) letters += {static_cast<char>('a' + i % 26), '?'};

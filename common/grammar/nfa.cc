@@ -248,7 +248,7 @@ bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
 }
 
 // One node for each state that an edge leads to, with the edges of all that empty edges reach.
-std::vector<RuleNode> Nfa::KeepStates() {
+std::vector<RuleNode> Nfa::KeepStates(size_t max_nodes) {
   std::vector<RuleNode> out;
   std::vector<uint32_t> ids(nodes_.size(), UINT32_MAX);
   std::vector<State> order;
@@ -262,7 +262,7 @@ std::vector<RuleNode> Nfa::KeepStates() {
   id_of(0);
   size_t bytes = 0;
   for (size_t at = 0; at < order.size() && !budget_.spent(); ++at) {
-    if (bytes > rules_.limits().bytes) break;
+    if (bytes > rules_.limits().bytes || out.size() > max_nodes) break;
     const StateSet closure = Closure({order[at]});
     RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(closure)};
     for (const State state : closure) {
@@ -285,12 +285,11 @@ std::vector<RuleNode> Nfa::KeepStates() {
 std::vector<RuleNode> Nfa::Compile(bool needs_text) {
   if (has_failed()) return {};
   std::vector<RuleNode> out;
-  const size_t max_nodes =
-      std::min(1024 + 16 * nodes_.size(), static_cast<size_t>(rules_.limits().nodes));
-  if (!Determinize(max_nodes, out)) {
+  const auto limit = static_cast<size_t>(rules_.limits().nodes);
+  if (!Determinize(std::min(1024 + 16 * nodes_.size(), limit), out)) {
     sets_.clear();
     ids_.clear();
-    out = KeepStates();
+    out = KeepStates(limit);
   }
   if (budget_.spent()) return {};
   if (needs_text && out[0].accepts) {

@@ -34,7 +34,7 @@ class Nfa {
   // Without empty edges and deterministic in bytes and calls, where that takes no more than some
   // times as many nodes as this one; else only without empty edges. `needs_text`: no empty match,
   // even if the body has one. Nothing if `rules` failed or the budget is spent; stops early once it
-  // takes more bytes than the limits allow.
+  // takes more nodes or bytes than the limits allow.
   std::vector<RuleNode> Compile(bool needs_text);
 
  private:
@@ -62,7 +62,7 @@ class Nfa {
   // False: it takes more than `max_nodes` nodes, more bytes than the limits allow, or the budget.
   bool Determinize(size_t max_nodes, std::vector<RuleNode>& out);
   void MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out);
-  std::vector<RuleNode> KeepStates();
+  std::vector<RuleNode> KeepStates(size_t max_nodes);
   uint32_t Intern(StateSet set);
   uint32_t Target(StateSet states);
 

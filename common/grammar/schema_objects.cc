@@ -48,7 +48,7 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
   OUTRIDER_TRY(required.absent() ? Status() : required.MustBeArray());
   for (size_t i = 0; i < required.size(); ++i) {
     OUTRIDER_ASSIGN(std::string name, required[i].String());
-    parts.required.emplace_back(std::move(name), required[i]);
+    parts.required.emplace(std::move(name), required[i]);
   }
   if (!schema["additionalProperties"].absent()) {
     parts.additional.push_back(schema["additionalProperties"]);
@@ -65,6 +65,9 @@ Status SchemaReader::AddProperty(const std::string& name, const JsonValue& value
   if (name.size() > kMaxNameBytes) {
     return value.Error("its name has more than " + std::to_string(kMaxNameBytes) + " bytes");
   }
+  if (!parts.names.insert(name).second) {
+    return value.Error("two schemas of allOf have this property, which is not supported");
+  }
   parts.properties.emplace_back(name, value);
   return Status();
 }
@@ -78,11 +81,7 @@ Result<ExprId> SchemaReader::WriteObject(const JsonValue& schema, ObjectParts& p
     }
   }
   std::map<std::string_view, bool> names;  // and whether they are required
-  for (const auto& [name, value] : parts.properties) {
-    if (!names.emplace(name, false).second) {
-      return value.Error("two schemas of allOf have this property, which is not supported");
-    }
-  }
+  for (const std::string& name : parts.names) names.emplace(name, false);
   JsonValue additional = parts.additional.empty() ? JsonValue(schema["additionalProperties"])
                                                   : parts.additional.front();
   bool is_open = parts.properties.empty();

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,8 @@ namespace outrider::grammar {
 // The properties of one object, from a schema and what allOf adds to it.
 struct ObjectParts {
   std::vector<std::pair<std::string, JsonValue>> properties;
-  std::vector<std::pair<std::string, JsonValue>> required;  // names, and where they stand
+  std::set<std::string> names;                // of the properties
+  std::map<std::string, JsonValue> required;  // names, and where the schema has them
   std::vector<JsonValue> additional;
   int schemas = 0;
 };

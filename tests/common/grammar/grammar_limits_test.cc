@@ -51,19 +51,22 @@ TEST(GrammarLimits, StatesAndSteps) {
 }
 
 // Schemas d0 to d<levels>, each of which includes the next one twice.
-std::string DoublingSchema(int levels) {
+std::string DoublingSchema(int levels, const std::string& last = "{}") {
   std::string defs;
   for (int i = 0; i < levels; ++i) {
     const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
     defs += "\"d" + std::to_string(i) + R"(":{"allOf":[)" + next + "," + next + "]},";
   }
-  return R"({"$ref":"#/$defs/d0","$defs":{)" + defs + "\"d" + std::to_string(levels) + "\":{}}}";
+  return R"({"$ref":"#/$defs/d0","$defs":{)" + defs + "\"d" + std::to_string(levels) +
+         "\":" + last + "}}";
 }
 
 // Without the budget each level doubles the time: 30 levels would take hours.
 TEST(GrammarLimits, SchemaReadingIsCharged) {
   EXPECT_NE(Compiled(Kind::kJsonSchema, DoublingSchema(4)), nullptr);
   EXPECT_THAT(Refusal(Kind::kJsonSchema, DoublingSchema(30)), HasSubstr("16000000 steps"));
+  EXPECT_THAT(Refusal(Kind::kJsonSchema, DoublingSchema(30, R"({"properties":{"a":{}}})")),
+              HasSubstr("two schemas of allOf have this property"));
   GrammarSource tools{.kind = Kind::kGbnf, .text = "root ::= a | b", .choices = {}};
   for (const char* name : {"a", "b"}) {
     tools.schemas.push_back({.name = name, .schema = DoublingSchema(8)});

@@ -2,8 +2,8 @@
 // of the grammar: members come in the order of `properties`, white space is as json_rules.h says,
 // and objects that list properties have no others unless `additionalProperties` says so.
 //
-// docs/structured_output.md lists the keywords. What is not among them, or has no effect where it
-// stands, is refused by its name and path; only annotations (`title`, `description` ..) say
+// docs/structured_output.md lists the keywords. What is not among them, or has no effect on the
+// schema's type, is refused by its name and path; only annotations (`title`, `description` ..) say
 // nothing.
 //
 // Thread: any.

@@ -38,6 +38,15 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
       return schema["type"].Error("only objects are supported within allOf");
     }
   }
+  OUTRIDER_TRY(AddObject(schema, parts));
+  OUTRIDER_TRY(schema["allOf"].absent() ? Status() : schema["allOf"].MustBeArray());
+  for (size_t i = 0; i < schema["allOf"].size(); ++i) {
+    OUTRIDER_TRY(Collect(schema["allOf"][i], parts, depth + 1));
+  }
+  return Status();
+}
+
+Status SchemaReader::AddObject(const JsonValue& schema, ObjectParts& parts) {
   ++parts.schemas;
   OUTRIDER_TRY(schema["properties"].is_null() ? Status() : schema["properties"].MustBeObject());
   OUTRIDER_TRY(
@@ -52,10 +61,6 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
   }
   if (!schema["additionalProperties"].absent()) {
     parts.additional.push_back(schema["additionalProperties"]);
-  }
-  OUTRIDER_TRY(schema["allOf"].absent() ? Status() : schema["allOf"].MustBeArray());
-  for (size_t i = 0; i < schema["allOf"].size(); ++i) {
-    OUTRIDER_TRY(Collect(schema["allOf"][i], parts, depth + 1));
   }
   return Status();
 }

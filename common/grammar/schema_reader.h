@@ -63,6 +63,8 @@ class SchemaReader {
 
   // Adds what `schema`, an object's, and the schemas of its allOf say.
   Status Collect(const JsonValue& schema, ObjectParts& parts, int depth);
+  // Adds what the keywords of objects in `schema` itself say.
+  static Status AddObject(const JsonValue& schema, ObjectParts& parts);
   static Status AddProperty(const std::string& name, const JsonValue& value, ObjectParts& parts);
   Result<ExprId> WriteObject(const JsonValue& schema, ObjectParts& parts);
   Result<ExprId> WriteMembers(const ObjectParts& parts,

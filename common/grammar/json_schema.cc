@@ -190,6 +190,7 @@ Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules,
                                   {.bytes = rules.limits().source_bytes,
                                    .depth = static_cast<size_t>(rules.limits().nesting),
                                    .text_order = true}));
+  OUTRIDER_TRY(CheckReferences(root, rules));
   return SchemaReader(root, rules).Read(path);
 }
 

@@ -11,6 +11,8 @@ using Names = std::set<std::string_view>;
 const Names kAnnotations = {"title",    "description", "default",      "examples", "deprecated",
                             "readOnly", "writeOnly",   "$comment",     "$schema",  "$id",
                             "$defs",    "definitions", "discriminator"};
+const Names kOfNamedSchemas = {"properties", "$defs", "definitions"};
+const Names kOfData = {"const", "enum", "default", "examples"};  // they hold no schemas
 const Names kOfAny = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
 const std::map<SchemaType, Names> kOfTypes = {
     {SchemaType::kString, {"minLength", "maxLength", "pattern", "format"}},
@@ -57,6 +59,30 @@ Result<std::string> Unescaped(const JsonValue& ref, std::string_view part) {
     name += escaped == '0' ? '~' : '/';
   }
   return name;
+}
+
+// `is_embedded`: whether the schema, or an array of them, is below a nested `$id`.
+Status CheckReferencesIn(const JsonValue& schema, bool is_root, bool is_embedded, RuleSet& rules) {
+  rules.Spend(1);
+  for (size_t i = 0; schema.is_array() && i < schema.size(); ++i) {
+    OUTRIDER_TRY(CheckReferencesIn(schema[i], /*is_root=*/false, is_embedded, rules));
+  }
+  if (!schema.is_object()) return Status();
+  // In older drafts "#name" names a place in the same document.
+  const JsonValue id = schema["$id"], ref = schema["$ref"];
+  if (!is_root && id.is_string() && !id.text().starts_with('#')) is_embedded = true;
+  if (is_embedded && ref.is_string()) {
+    return ref.Error(
+        "is below a nested $id, by which it refers to another document; leave out "
+        "that $id");
+  }
+  const auto check = [&](const std::string&, const JsonValue& value) {
+    return CheckReferencesIn(value, /*is_root=*/false, is_embedded, rules);
+  };
+  return schema.ForEachMember([&](const std::string& name, const JsonValue& value) {
+    if (kOfData.count(name) != 0) return Status();
+    return kOfNamedSchemas.count(name) != 0 ? value.ForEachMember(check) : check(name, value);
+  });
 }
 
 bool IsIndex(std::string_view name) {
@@ -135,6 +161,10 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& 
   }
   if (at.absent()) return ref.Error("refers to " + pointer + ", which is not there");
   return at;
+}
+
+Status CheckReferences(const JsonValue& root, RuleSet& rules) {
+  return CheckReferencesIn(root, /*is_root=*/true, /*is_embedded=*/false, rules);
 }
 
 }  // namespace outrider::grammar

@@ -42,4 +42,8 @@ const std::set<std::string_view>& KeywordsOf(SchemaType type);
 // and there is something. Charges its bytes to the budget of `rules`.
 Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& rules);
 
+// kInvalidArgument for a `$ref` below an `$id` that is not the root's: the reference is one into
+// the document that the `$id` names. Charges the schemas in `root` to the budget of `rules`.
+Status CheckReferences(const JsonValue& root, RuleSet& rules);
+
 }  // namespace outrider::grammar

@@ -48,7 +48,7 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
 
 Status SchemaReader::AddObject(const JsonValue& schema, ObjectParts& parts) {
   ++parts.schemas;
-  OUTRIDER_TRY(schema["properties"].is_null() ? Status() : schema["properties"].MustBeObject());
+  OUTRIDER_TRY(schema["properties"].absent() ? Status() : schema["properties"].MustBeObject());
   OUTRIDER_TRY(
       schema["properties"].ForEachMember([&](const std::string& name, const JsonValue& value) {
         return AddProperty(name, value, parts);

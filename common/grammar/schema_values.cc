@@ -98,9 +98,10 @@ Result<ExprId> SchemaReader::ReadNumber(const JsonValue& schema, bool is_integer
 
 Result<ExprId> SchemaReader::ReadArray(const JsonValue& schema) {
   const JsonValue prefix = schema["prefixItems"], items = schema["items"];
-  bool is_unique = false;
-  OUTRIDER_TRY(schema["uniqueItems"].Read(&is_unique));
-  if (is_unique) return schema["uniqueItems"].Error("true is not supported");
+  if (const JsonValue unique = schema["uniqueItems"]; !unique.absent()) {
+    OUTRIDER_ASSIGN(const bool is_unique, unique.Bool());
+    if (is_unique) return unique.Error("true is not supported");
+  }
   OUTRIDER_ASSIGN(const int min, ReadCount(schema["minItems"], 0));
   OUTRIDER_ASSIGN(int max, ReadCount(schema["maxItems"], kUnbounded));
   if (max != kUnbounded && max < min) return schema["maxItems"].Error("is below minItems");

@@ -220,6 +220,12 @@ TEST(JsonSchema, ChoicesAndReferences) {
        {R"({"a":1,"b":null})"},
        {R"({"a":1})", R"({"b":null})"}},
       {R"({"allOf":[{"type":"integer"}],"title":"t"})", {"1"}, {"true"}},
+      {R"({"$id":"http://x","$ref":"#/$defs/n","$defs":{"n":{"$id":"n","const":{"$id":"m","$ref":"#"}}}})",
+       {R"({"$id":"m","$ref":"#"})"},
+       {"1"}},
+      {R"({"properties":{"$id":{"$ref":"#/$defs/n"}},"$defs":{"n":{"$id":"#n","items":{"$ref":"#/$defs/n"}}}})",
+       {R"({"$id":[[]]})"},
+       {R"({"$id":1})"}},
   });
 }
 
@@ -269,6 +275,12 @@ TEST(JsonSchema, RefusesByNameAndPath) {
        "additionalProperties"},
       {R"({"properties":{"a":{}},"required":["b"]})", "required[0]"},
       {R"({"properties":{"a":{"$ref":"#"}},"required":["a"]})", "no text matches"},
+      {R"({"type":"object","properties":null})", "properties"},
+      {R"({"type":"array","uniqueItems":null})", "uniqueItems"},
+      {R"({"properties":{"a":{"$id":"http://x/a","items":{"$ref":"#/$defs/b"}}},"$defs":{"b":{}}})",
+       "properties.a.items[\"$ref\"]: is below a nested $id"},
+      {R"({"$defs":{"$id":{"$id":"x","$ref":"#/$defs/b"},"b":{}},"$ref":"#/$defs/$id"})",
+       "is below a nested $id"},
       {R"({"enum":[]})", "enum"},
       {R"({"anyOf":[]})", "anyOf"},
       {R"({"properties":{"a":false},"required":["a"]})", "false allows nothing"},

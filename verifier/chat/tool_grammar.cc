@@ -89,7 +89,7 @@ class Writer {
   Status AddTool(const ToolDescription& tool) {
     std::string arguments = "args-" + tool.name;
     if (options_.format == ToolFormat::kPythonic) {
-      OUTRIDER_TRY(AddKeywords(tool, arguments));
+      OUTRIDER_TRY(AddKeywords(tool));
     } else if (tool.parameters.empty()) {
       arguments = Quoted("{}");
     } else {
@@ -116,20 +116,21 @@ class Writer {
   }
 
   // A rule for each property and for whether another one came before it, since commas stand
-  // between those that come.
-  Status AddKeywords(const ToolDescription& tool, const std::string& rule) {
+  // between those that come. A rule's name ends with the tool's, so that no two tools have a name
+  // in common.
+  Status AddKeywords(const ToolDescription& tool) {
     OUTRIDER_ASSIGN(const std::vector<Keyword> keywords, KeywordsOf(tool));
     for (size_t i = 0; i <= keywords.size(); ++i) {
       for (const bool is_first : {true, false}) {
         const auto name_of = [&](size_t index, bool first) {
-          if (index == 0 && first) return rule;
-          return rule + (first ? "-first-" : "-next-") + std::to_string(index);
+          if (index == 0 && first) return "args-" + tool.name;
+          return (first ? "first-" : "next-") + std::to_string(index) + "-" + tool.name;
         };
         if (i == keywords.size()) {
           AddRule(name_of(i, is_first), "\"\"");
           continue;
         }
-        const std::string value = rule + "-value-" + std::to_string(i);
+        const std::string value = "value-" + std::to_string(i) + "-" + tool.name;
         std::string body = Quoted((is_first ? "" : ", ") + keywords[i].name + "=") + " " + value +
                            " " + name_of(i + 1, false);
         if (!keywords[i].is_required) body += " | " + name_of(i + 1, is_first);

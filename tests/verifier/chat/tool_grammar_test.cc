@@ -153,6 +153,17 @@ TEST(ToolGrammar, OfAsManyToolsAsARequestMayHaveCompiles) {
   for (const FormatCase& one : Cases()) Compiled({.format = one.format, .several = true}, tools);
 }
 
+TEST(ToolGrammar, ToolsOfSimilarNamesCompile) {
+  const char* parameters = R"({"properties": {"a": {"type": "integer"}}})";
+  std::vector<ToolDescription> tools;
+  for (const char* name : {"f", "f-value-0", "f-next-1", "f-first-1", "value-0-f", "args-f"}) {
+    tools.push_back({name, parameters});
+  }
+  const auto source = ToolGrammar(tools, {.format = ToolFormat::kPythonic});
+  const auto grammar = Grammar::Compile(source.value());
+  EXPECT_TRUE(grammar.ok()) << grammar.status().ToString();
+}
+
 TEST(ToolGrammar, RefusesWhatItCannotWrite) {
   const auto refusal = [](const std::vector<ToolDescription>& tools, ToolFormat format) {
     return ToolGrammar(tools, {.format = format}).status().message();

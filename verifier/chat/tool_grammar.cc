@@ -136,8 +136,7 @@ class Writer {
         if (!keywords[i].is_required) body += " | " + name_of(i + 1, is_first);
         AddRule(name_of(i, is_first), body);
         if (!is_first) continue;
-        source_.schemas.push_back(
-            {.name = value, .schema = tool.parameters, .path = {"properties", keywords[i].name}});
+        OUTRIDER_TRY(AddValue(tool, keywords[i], value));
       }
     }
     return Status();
@@ -145,8 +144,27 @@ class Writer {
 
   struct Keyword {
     std::string name;
+    JsonValue schema;
     bool is_required = false;
   };
+
+  // The rule `name`: a value of the keyword. A schema that refers to others comes with all of them.
+  Status AddValue(const ToolDescription& tool, const Keyword& keyword, std::string name) {
+    SchemaRule rule{.name = std::move(name), .schema = tool.parameters, .path = {}};
+    if (keyword.schema.is_object() && tool.parameters.find("$ref") == std::string::npos) {
+      rule.schema = keyword.schema.Dump();
+    } else {
+      rule.path = {"properties", keyword.name};
+    }
+    schema_bytes_ += rule.schema.size();
+    if (schema_bytes_ > kMaxGrammarBytes) {
+      return InvalidArgument(tool.name + ": its parameters are too large for calls in Python: " +
+                             "with the schema of each, more than " +
+                             std::to_string(kMaxGrammarBytes) + " bytes");
+    }
+    source_.schemas.push_back(std::move(rule));
+    return Status();
+  }
   static Result<std::vector<Keyword>> KeywordsOf(const ToolDescription& tool) {
     std::vector<Keyword> keywords;
     if (tool.parameters.empty()) return keywords;
@@ -165,11 +183,12 @@ class Writer {
     for (size_t i = 0; i < schema["required"].size(); ++i) {
       required.insert(schema["required"][i].text());
     }
-    OUTRIDER_TRY(schema["properties"].ForEachMember([&](const std::string& name, const JsonValue&) {
-      if (!IsPythonName(name)) return refuse("have \"" + name + "\"");
-      keywords.push_back({name, required.erase(name) > 0});
-      return Status();
-    }));
+    OUTRIDER_TRY(
+        schema["properties"].ForEachMember([&](const std::string& name, const JsonValue& value) {
+          if (!IsPythonName(name)) return refuse("have \"" + name + "\"");
+          keywords.push_back({name, value, required.erase(name) > 0});
+          return Status();
+        }));
     if (!required.empty()) return refuse("require " + *required.begin() + " without a schema");
     return keywords;
   }
@@ -205,6 +224,7 @@ class Writer {
 
   const ToolGrammarOptions options_;
   const Frame frame_;
+  size_t schema_bytes_ = 0;  // of the schemas of keywords
   GrammarSource source_;
   std::string calls_;
 };

@@ -164,6 +164,29 @@ TEST(ToolGrammar, ToolsOfSimilarNamesCompile) {
   EXPECT_TRUE(grammar.ok()) << grammar.status().ToString();
 }
 
+TEST(ToolGrammar, KeywordsTakeTheirOwnSchemas) {
+  const auto parameters = [](int properties, const std::string& more) {
+    std::string schema = R"({"properties": {)";
+    for (int i = 0; i < properties; ++i) {
+      schema += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) +
+                R"(": {"type": "integer", "description": ")" + std::string(400, 'x') + "\"}";
+    }
+    return schema + "}" + more + "}";
+  };
+  const auto made = [&](int properties, const std::string& more) {
+    return ToolGrammar(std::vector<ToolDescription>{{"f", parameters(properties, more)}},
+                       {.format = ToolFormat::kPythonic});
+  };
+  const auto many = made(30, "");
+  ASSERT_TRUE(many.ok());
+  EXPECT_LT(many->bytes(), 20'000u);
+  EXPECT_TRUE(Grammar::Compile(*many).ok());
+  // References need what they refer to, each time.
+  const std::string refers = R"(, "$defs": {"a": {"$ref": "#/$defs/b"}})";
+  EXPECT_THAT(made(30, refers).status().message(), HasSubstr("f: its parameters are too large"));
+  EXPECT_TRUE(made(4, refers).ok());
+}
+
 TEST(ToolGrammar, RefusesWhatItCannotWrite) {
   const auto refusal = [](const std::vector<ToolDescription>& tools, ToolFormat format) {
     return ToolGrammar(tools, {.format = format}).status().message();

@@ -3,7 +3,7 @@
 //
 // Thread: any; no thread waits for another's compilation, so two that ask for a new source at once
 // both compile it.
-// When full: of the grammars that nobody holds, those that were asked for longest ago go. Where
+// When full: of the grammars that no request holds, the least recently used go. Where
 // those that requests hold are too many, Get refuses new ones.
 #pragma once
 
@@ -57,7 +57,7 @@ class GrammarCache {
   static uint64_t HashOf(const GrammarSource& source);
   std::shared_ptr<GrammarMasks> Find(uint64_t hash, const GrammarSource& source);
   void Keep(uint64_t hash, Entry entry);
-  // Forgets grammars that nobody holds, until the rest is within its bytes.
+  // Forgets grammars that no request holds, until the rest is within its bytes.
   void Trim() OUTRIDER_REQUIRES(mu_);
   void Forget(Entries::iterator entry) OUTRIDER_REQUIRES(mu_);
 

@@ -118,13 +118,13 @@ class AutomatonAssembler {
     std::vector<RuleNode> nodes = nfa.Compile(/*needs_text=*/rule.max_count != 0);
     const auto base = static_cast<uint32_t>(nodes_.size());
     starts_.push_back(base);
-    bytes_ += sizeof(Automaton::RuleInfo) + nodes.size() * sizeof(Automaton::Node);
+    bytes_ += sizeof(Automaton::RuleInfo);
     for (RuleNode& node : nodes) {
       for (ByteEdge& edge : node.bytes) edge.target += base;
       for (CallEdge& call : node.calls) {
         call = {IdOf(static_cast<RuleId>(call.rule)), call.target + base};
       }
-      bytes_ += node.bytes.size() * sizeof(ByteEdge) + node.calls.size() * sizeof(CallEdge);
+      bytes_ += node.compiled_bytes();
       nodes_.push_back({.bytes = std::move(node.bytes),
                         .calls = std::move(node.calls),
                         .tail_calls = {},

@@ -9,12 +9,6 @@ namespace {
 // How many times the nodes of a whole automaton one rule may have before its nodes are merged.
 constexpr size_t kMaxUnmergedNodes = 4;
 
-// Of a node in the compiled automaton.
-size_t CompiledBytes(const RuleNode& node) {
-  return sizeof(Automaton::Node) + node.bytes.size() * sizeof(ByteEdge) +
-         node.calls.size() * sizeof(CallEdge);
-}
-
 }  // namespace
 
 Nfa::Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget)
@@ -241,7 +235,7 @@ bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
     }
     MergeByteEdges(std::move(edges), node.bytes);
     for (auto& [rule, targets] : calls) node.calls.push_back({rule, Target(std::move(targets))});
-    bytes += CompiledBytes(node);
+    bytes += node.compiled_bytes();
     out.push_back(std::move(node));
   }
   return !budget_.spent();
@@ -276,7 +270,7 @@ std::vector<RuleNode> Nfa::KeepStates(size_t max_nodes) {
     budget_.Spend(static_cast<int64_t>(node.bytes.size() + node.calls.size()));
     std::sort(node.bytes.begin(), node.bytes.end(),
               [](const ByteEdge& a, const ByteEdge& b) { return a.low < b.low; });
-    bytes += CompiledBytes(node);
+    bytes += node.compiled_bytes();
     out.push_back(std::move(node));
   }
   return out;

@@ -20,6 +20,12 @@ struct RuleNode {
   std::vector<ByteEdge> bytes;
   std::vector<CallEdge> calls;
   bool accepts = false;
+
+  // What it takes in the compiled automaton.
+  size_t compiled_bytes() const {
+    return sizeof(Automaton::Node) + bytes.size() * sizeof(ByteEdge) +
+           calls.size() * sizeof(CallEdge);
+  }
 };
 
 class Nfa {

@@ -23,6 +23,7 @@
 #include "common/backend/pick_batch.h"
 #include "common/base/status.h"
 #include "common/rules/round_batch.h"
+#include "common/tensor/quantized_matrix.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
@@ -58,9 +59,11 @@ class Backend {
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
   // kInvalidArgument for another shape, kResourceExhausted when memory is out.
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) = 0;
-  // The same of integers, which are kept as they are: `type` is kW8A16 or kW8A8. kUnimplemented
-  // where this backend has no product for them.
-  virtual Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix& weight, WeightType type) = 0;
+  // The same of codes, which are kept as they are: `type` is that of the codes, kW8A8 for 8-bit
+  // integers with one scale a row. `floats`: what they are widened to for a product, where this
+  // backend has none for codes.
+  virtual Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
+                                                     WeightType floats) = 0;
 
   // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
   virtual void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) = 0;

@@ -33,15 +33,6 @@ struct TensorView {
   std::string Describe() const;
 };
 
-// A matrix of 8-bit integers in host memory: element [row, i] is worth
-// integers[row * columns + i] * scales[row].
-struct Int8Matrix {
-  const int8_t* integers = nullptr;
-  const float* scales = nullptr;
-  int64_t rows = 0;
-  int64_t columns = 0;
-};
-
 // The value of element `index`, widened to float.
 float LoadElement(const TensorView& tensor, size_t index);
 // Those from `first` on, as many as `out` has room for.

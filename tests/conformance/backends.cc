@@ -9,8 +9,8 @@
 namespace outrider {
 namespace {
 
-const std::vector<WeightType> kFloatWeights = {WeightType::kBf16, WeightType::kF16,
-                                               WeightType::kF32};
+const std::vector<WeightType> kDeviceWeights = {
+    WeightType::kBf16, WeightType::kF16, WeightType::kF32, WeightType::kW8A16, WeightType::kW4A16};
 
 std::unique_ptr<Backend> Take(Result<std::unique_ptr<Backend>> backend) {
   return backend.ok() ? std::move(backend).value() : nullptr;
@@ -51,8 +51,8 @@ std::vector<BackendEntry> AllBackends() {
       {"CpuAvx2", [] { return CpuWithTarget(HWY_AVX2); }},
       {"CpuSse4", [] { return CpuWithTarget(HWY_SSE4); }},
       {"CpuPlain", [] { return CpuWithTarget(HWY_SCALAR | HWY_EMU128); }},
-      {"CudaEmulated", [] { return CudaEmulated(); }, 0x1p-8, kFloatWeights},
-      {"CudaDevice", [] { return Take(CreateBackend("cuda:0", {})); }, 0x1p-8, kFloatWeights,
+      {"CudaEmulated", [] { return CudaEmulated(); }, 0x1p-8, kDeviceWeights},
+      {"CudaDevice", [] { return Take(CreateBackend("cuda:0", {})); }, 0x1p-8, kDeviceWeights,
        false},
   };
 }

@@ -21,7 +21,7 @@ struct BackendEntry {
   // Relative error with which a product with bf16 weights may read its activations.
   double bf16_activation_error = 0;
   std::vector<WeightType> weights = {WeightType::kBf16, WeightType::kF32, WeightType::kW8A16,
-                                     WeightType::kW8A8};
+                                     WeightType::kW8A8, WeightType::kW4A16};
   // False where products of many rows are a library's, which promises no bits.
   bool batch_invariant_products = true;
 };

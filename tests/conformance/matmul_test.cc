@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tests/conformance/backends.h"
 
@@ -26,6 +27,8 @@ const char* Name(WeightType type) {
     case WeightType::kF32: return "f32";
     case WeightType::kW8A16: return "w8a16";
     case WeightType::kW8A8: return "w8a8";
+    case WeightType::kW4A16: return "w4a16";
+    case WeightType::kFp8: return "fp8";
   }
   return "";
 }
@@ -63,11 +66,14 @@ Reference Product(WeightType type, const float* w, const float* x, int n, double
   if (type == WeightType::kBf16) tolerance += bf16_error * magnitude;
   // f16 has three bits more, but none below 2^-24.
   if (type == WeightType::kF16) tolerance += bf16_error / 8 * magnitude + std::ldexp(sum_w, -24);
-  if (type == WeightType::kW8A16 || type == WeightType::kW8A8) {
-    // Half a step of what is rounded, and the product of both errors. Steps are max / 127.
-    const double step_w = MaxAbs(w, n) / 127 * 0.501;
+  if (type == WeightType::kW8A16 || type == WeightType::kW8A8 || type == WeightType::kW4A16) {
+    // Half a step of what is rounded, and the product of both errors. Steps are max / 127, of 4
+    // bits max / 7.
+    const double step_w = MaxAbs(w, n) / (type == WeightType::kW4A16 ? 7 : 127) * 0.501;
     const double step_x = type == WeightType::kW8A8 ? MaxAbs(x, n) / 127 * 0.501 : 0;
     tolerance += step_w * sum_x + step_x * sum_w + n * step_w * step_x;
+    // Where they are widened to bf16 for the product, both sides are rounded.
+    tolerance += 2 * bf16_error * (magnitude + step_w * sum_x);
   }
   return {sum, tolerance};
 }
@@ -187,47 +193,144 @@ TEST_P(MatMulTest, PacksEveryStoredType) {
   }
 }
 
-// Of integers that are given: no rounding but that of floats.
-TEST_P(MatMulTest, KeepsIntegersAsTheyAre) {
+struct CodesCase {
+  CodeType type;
+  int out;
+  int in;
+  int group_size;
+  bool has_offsets = false;
+  bool is_reordered = false;
+};
+
+void PrintTo(const CodesCase& c, std::ostream* out) {
+  *out << "codes " << static_cast<int>(c.type) << " [" << c.out << ", " << c.in << "] in groups of "
+       << c.group_size << (c.has_offsets ? " with offsets" : "")
+       << (c.is_reordered ? ", reordered" : "");
+}
+
+const CodesCase kCodesCases[] = {
+    {CodeType::kInt8, 35, 66, 66},        {CodeType::kInt8, 32, 1, 1},
+    {CodeType::kInt8, 1, 129, 129},       {CodeType::kInt8, 70, 129, 32, true, true},
+    {CodeType::kInt8, 33, 64, 16},        {CodeType::kInt4, 35, 66, 66, true},
+    {CodeType::kInt4, 1, 1, 1, true},     {CodeType::kInt4, 65, 256, 128, true},
+    {CodeType::kInt4, 96, 300, 32, true}, {CodeType::kInt4, 33, 129, 64, true, true},
+    {CodeType::kInt4, 40, 71, 8},         {CodeType::kFp8E4M3, 35, 66, 66},
+    {CodeType::kFp8E4M3, 33, 1, 1},       {CodeType::kFp8E4M3, 130, 300, 128},
+};
+
+QuantizedMatrix RandomCodes(const CodesCase& c, std::mt19937& random) {
+  QuantizedMatrix matrix = {
+      .type = c.type, .rows = c.out, .columns = c.in, .group_size = c.group_size};
+  for (int i = 0; i < c.out * c.in; ++i) {
+    auto code = static_cast<uint8_t>(random());
+    if (c.type == CodeType::kInt4) code &= 15;
+    if (IsNanCode(c.type, code)) code = 1;  // the smallest subnormal
+    matrix.codes.push_back(code);
+  }
+  for (int64_t i = 0; i < c.out * matrix.groups(); ++i) {
+    matrix.scales.push_back(0.001f * static_cast<float>(1 + random() % 9));
+    if (c.has_offsets) {
+      matrix.offsets.push_back(0.01f * static_cast<float>(static_cast<int>(random() % 9) - 4));
+    }
+  }
+  if (c.is_reordered) {
+    matrix.column_order.resize(static_cast<size_t>(c.in));
+    std::iota(matrix.column_order.begin(), matrix.column_order.end(), 0);
+    std::shuffle(matrix.column_order.begin(), matrix.column_order.end(), random);
+  }
+  return matrix;
+}
+
+WeightType TypeOf(CodeType type) {
+  switch (type) {
+    case CodeType::kInt4: return WeightType::kW4A16;
+    case CodeType::kInt8: return WeightType::kW8A16;
+    case CodeType::kFp8E4M3: return WeightType::kFp8;
+  }
+  return WeightType::kF32;
+}
+
+// Codes that are given: no rounding but that of floats.
+TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
   std::mt19937 random(5);
-  for (const auto& [out, in] : {std::pair(35, 66), std::pair(32, 1), std::pair(1, 129)}) {
-    std::vector<int8_t> integers(out * in);
-    for (int8_t& integer : integers) integer = static_cast<int8_t>(random() % 256);
-    std::vector<float> scales(out), weights(out * in);
-    for (float& scale : scales) scale = 0.001f * static_cast<float>(1 + random() % 9);
-    for (int i = 0; i < out * in; ++i) {
-      weights[i] = static_cast<float>(integers[i]) * scales[i / in];
+  constexpr int kRows = 11;
+  for (const CodesCase& c : kCodesCases) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const QuantizedMatrix matrix = RandomCodes(c, random);
+    std::vector<float> weights(static_cast<size_t>(c.out * c.in));
+    for (int o = 0; o < c.out; ++o) {
+      matrix.WidenRowInOrder(o, std::span(weights).subspan(o * c.in, c.in));
     }
-    const Int8Matrix matrix = {integers.data(), scales.data(), out, in};
-    const auto packed = backend_->Pack(matrix, WeightType::kW8A16);
-    if (packed.status().code() == Code::kUnimplemented) GTEST_SKIP() << "no such product";
+    const auto packed = backend_->Pack(matrix, TypeOf(c.type), WeightType::kF32);
     ASSERT_TRUE(packed.ok()) << packed.status().ToString();
-    EXPECT_EQ((*packed)->type(), WeightType::kW8A16);
-    constexpr int kRows = 9;
-    const std::vector<float> x = RandomValues(kRows * in, random);
-    float* y = Poisoned(kRows * out);
-    backend_->MatMul(**packed, Upload(x), kRows, nullptr, false, y);
-    const std::vector<float> got = Download(y, kRows * out);
-    for (int i = 0; i < kRows * out; ++i) {
-      const Reference want =
-          Product(WeightType::kF32, &weights[i % out * in], &x[i / out * in], in);
-      ASSERT_NEAR(got[i], want.value, 2 * want.tolerance) << "row " << i / out << " of " << out;
+    EXPECT_EQ((*packed)->type(), TypeOf(c.type));
+    const std::vector<float> x = RandomValues(kRows * c.in, random);
+    const float* on_device = Upload(x);
+    float* y = Poisoned(kRows * c.out);
+    backend_->MatMul(**packed, on_device, kRows, nullptr, false, y);
+    const std::vector<float> got = Download(y, kRows * c.out);
+    // An offset and a code may cancel: an error counts against what they are without it.
+    const auto most_code = static_cast<double>(c.type == CodeType::kFp8E4M3 ? 448 : 128);
+    for (int i = 0; i < kRows * c.out; ++i) {
+      const float* const of_row = &x[i / c.out * c.in];
+      const Reference want = Product(WeightType::kF32, &weights[i % c.out * c.in], of_row, c.in);
+      double sum_x = 0;
+      for (int k = 0; k < c.in; ++k) sum_x += std::fabs(of_row[k]);
+      const double cancelled =
+          c.has_offsets ? std::ldexp(sum_x * (0.009 * most_code + 0.04) * (c.in + 4), -24) : 0;
+      ASSERT_NEAR(got[i], want.value, 2 * want.tolerance + cancelled)
+          << "row " << i / c.out << " output " << i % c.out;
     }
-    float* row = Poisoned(in);
-    const TokenId last = out - 1;
-    backend_->Embed(**packed, &last, 1, row);
-    EXPECT_EQ(Download(row, in), std::vector<float>(weights.end() - in, weights.end()));
-    // With activations in 8 bits the same integers, so half a step of the activations is all.
-    const auto rounded = backend_->Pack(matrix, WeightType::kW8A8);
-    ASSERT_TRUE(rounded.ok()) << rounded.status().ToString();
-    backend_->MatMul(**rounded, Upload(x), kRows, nullptr, false, y);
-    const std::vector<float> near = Download(y, kRows * out);
-    for (int i = 0; i < kRows * out; ++i) {
+    float* one = Poisoned(c.out);
+    backend_->MatMul(**packed, on_device + c.in, 1, nullptr, false, one);
+    EXPECT_EQ(Download(one, c.out),
+              std::vector<float>(got.begin() + c.out, got.begin() + 2 * c.out));
+  }
+}
+
+// With activations in 8 bits the same integers, so half a step of the activations is all.
+TEST_P(MatMulTest, KeepsIntegersBesideRoundedActivations) {
+  std::mt19937 random(6);
+  constexpr int kRows = 9;
+  for (const CodesCase& c : kCodesCases) {
+    if (c.type != CodeType::kInt8 || c.group_size < c.in || c.has_offsets) continue;
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const QuantizedMatrix matrix = RandomCodes(c, random);
+    const auto exact = backend_->Pack(matrix, WeightType::kW8A16, WeightType::kF32);
+    const auto rounded = backend_->Pack(matrix, WeightType::kW8A8, WeightType::kF32);
+    ASSERT_TRUE(exact.ok() && rounded.ok()) << rounded.status().ToString();
+    EXPECT_EQ((*rounded)->type(), WeightType::kW8A8);
+    const std::vector<float> x = RandomValues(kRows * c.in, random);
+    const float* on_device = Upload(x);
+    float* y = Poisoned(kRows * c.out);
+    backend_->MatMul(**exact, on_device, kRows, nullptr, false, y);
+    const std::vector<float> want = Download(y, kRows * c.out);
+    backend_->MatMul(**rounded, on_device, kRows, nullptr, false, y);
+    const std::vector<float> got = Download(y, kRows * c.out);
+    std::vector<float> weights(static_cast<size_t>(c.in));
+    for (int i = 0; i < kRows * c.out; ++i) {
+      matrix.WidenRow(i % c.out, weights);
       double sum = 0;
-      for (int k = 0; k < in; ++k) sum += std::fabs(weights[i % out * in + k]);
-      const double step = MaxAbs(&x[i / out * in], in) / 127 * 0.501;
-      ASSERT_NEAR(near[i], got[i], step * sum + 1e-5) << "row " << i / out << " of " << out;
+      for (const float weight : weights) sum += std::fabs(weight);
+      const double step = MaxAbs(&x[i / c.out * c.in], c.in) / 127 * 0.501;
+      ASSERT_NEAR(got[i], want[i], step * sum + 1e-5) << "row " << i / c.out;
     }
+  }
+}
+
+TEST_P(MatMulTest, EmbedsRowsOfCodes) {
+  std::mt19937 random(7);
+  for (const CodesCase& c : kCodesCases) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const QuantizedMatrix matrix = RandomCodes(c, random);
+    const auto packed = backend_->Pack(matrix, TypeOf(c.type), WeightType::kF32);
+    ASSERT_TRUE(packed.ok()) << packed.status().ToString();
+    float* row = Poisoned(c.in);
+    const TokenId last = c.out - 1;
+    backend_->Embed(**packed, &last, 1, row);
+    std::vector<float> want(static_cast<size_t>(c.in));
+    matrix.WidenRowInOrder(last, want);
+    EXPECT_EQ(Download(row, c.in), want);
   }
 }
 

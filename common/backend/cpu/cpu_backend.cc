@@ -109,7 +109,8 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
-  Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix& weight, WeightType type) override {
+  Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
+                                             WeightType /*floats*/) override {
     OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
                     PanelMatrix::Pack(weight, type, pool_->threads()));
     return std::unique_ptr<PackedMatrix>(std::move(packed));
@@ -124,7 +125,14 @@ class CpuBackend final : public Backend {
   void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
               float* out) override {
     const FlushDenormals flush;
-    Product product{&Panels(w), x, rows, bias, accumulate, out, nullptr, nullptr};
+    Product product{.weights = &Panels(w),
+                    .x = x,
+                    .rows = rows,
+                    .bias = bias,
+                    .accumulate = accumulate,
+                    .y = out};
+    if (!product.weights->column_order().empty()) ReorderInputs(product);
+    if (product.weights->has_offsets()) SumInputs(product);
     void (*kernel)(const Product&, int, int) = nullptr;
     switch (product.weights->type()) {
       case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
@@ -134,6 +142,8 @@ class CpuBackend final : public Backend {
         if (bf16_activations_) RoundToBf16(product);
         break;
       case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
+      case WeightType::kW4A16: kernel = kernels_.matmul_w4a16; break;
+      case WeightType::kFp8: kernel = kernels_.matmul_fp8; break;
       case WeightType::kW8A8:
         kernel = kernels_.matmul_w8a8;
         RoundToInt8(product);
@@ -241,6 +251,34 @@ class CpuBackend final : public Backend {
     product.x_words = x_words;
   }
 
+  // The inputs in the order that the weights have them in.
+  void ReorderInputs(Product& product) {
+    const std::span<const int32_t> order = product.weights->column_order();
+    auto* const reordered = Scratch<float>(order_scratch_, product.rows * order.size());
+    pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
+      for (int r = begin; r < end; ++r) {
+        const float* const from = product.x + static_cast<size_t>(r) * order.size();
+        float* const to = reordered + static_cast<size_t>(r) * order.size();
+        for (size_t k = 0; k < order.size(); ++k) to[k] = from[order[k]];
+      }
+    });
+    product.x = reordered;
+  }
+
+  void SumInputs(Product& product) {
+    const PanelMatrix& weights = *product.weights;
+    const auto in = static_cast<size_t>(weights.in_features());
+    const auto groups = static_cast<size_t>(weights.groups());
+    auto* const sums = Scratch<float>(sum_scratch_, product.rows * groups);
+    pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
+      for (int r = begin; r < end; ++r) {
+        kernels_.sum_groups(product.x + r * in, weights.in_features(), weights.group_size(),
+                            sums + r * groups);
+      }
+    });
+    product.x_sums = sums;
+  }
+
   void RoundToInt8(Product& product) {
     const int in = product.weights->in_features();
     auto* scales = Scratch<float>(scale_scratch_, product.rows);
@@ -279,6 +317,8 @@ class CpuBackend final : public Backend {
   AlignedBytes attention_scratch_;
   AlignedBytes word_scratch_;
   AlignedBytes scale_scratch_;
+  AlignedBytes order_scratch_;
+  AlignedBytes sum_scratch_;
 };
 
 }  // namespace

@@ -42,9 +42,10 @@ struct Int8Dot {
   }
   // The values of 16 outputs. x came in with an offset of 128 steps.
   OUTRIDER_AVX512 static __m512 Value(const Product& product, int row, int output, Sum sum) {
-    const __m512i offset = _mm512_load_si512(product.weights->sums() + output);
+    const int panel = output / kPanelOutputs, lane = output % kPanelOutputs;
+    const __m512i offset = _mm512_load_si512(product.weights->sums(panel) + lane);
     const __m512i steps = _mm512_sub_epi32(sum, _mm512_slli_epi32(offset, 7));
-    const __m512 scale = _mm512_mul_ps(_mm512_load_ps(product.weights->scales() + output),
+    const __m512 scale = _mm512_mul_ps(_mm512_load_ps(product.weights->scales(panel, 0) + lane),
                                        _mm512_set1_ps(product.x_scales[row]));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(steps), scale);
   }

@@ -1,6 +1,7 @@
-// The product of f32 activations with f32, bf16 and 8-bit panels. Each (row, output) is one chain
-// of multiply-adds over k in ascending order, whatever the number of rows in the call and the
-// panels beside it: that is what makes rows bit-equal in any batch.
+// The product of f32 activations with panels of f32, bf16 and codes. Each (row, output) is one
+// chain of multiply-adds over k in ascending order (over each group's, then over the groups, where
+// codes have scales), whatever the number of rows in the call and the panels beside it: that is
+// what makes rows bit-equal in any batch.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/float_matmul.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -32,8 +33,14 @@ constexpr int kGroupsPerPanel = kPanelOutputs / kGroupOutputs;
 // AVX-512 has 32 registers, the others 16. Rows x groups x 2 accumulators, the weights of one step
 // and one x must fit.
 constexpr int kMaxRows = kLanes == 16 ? 8 : 4;
-constexpr int GroupsFor(int rows) {
+constexpr int GroupsFor(WeightType type, int rows) {
+  // The words of 4-bit codes stay in registers for eight steps.
+  if (type == WeightType::kW4A16) return rows == 1 ? 2 : 1;
   return kLanes == 16 ? (rows <= 2 ? 4 : rows <= 4 ? 2 : 1) : (rows == 1 ? 4 : rows == 2 ? 2 : 1);
+}
+
+constexpr bool HasScales(WeightType type) {
+  return type == WeightType::kW8A16 || type == WeightType::kFp8 || type == WeightType::kW4A16;
 }
 
 // From here on arithmetic is the bound: the product advances too slowly for the processor to look
@@ -83,23 +90,73 @@ struct Block {
     }
   }
 
-  HWY_INLINE void StepInt8(size_t k) {
+  // 8-bit codes; FP8 as if it had f16's bias.
+  template <WeightType kType>
+  HWY_INLINE static VF WidenBytes(const char* p) {
     const DF df;
-    const hn::RebindToSigned<DF> di;
     const hn::Rebind<int8_t, DF> d8;
+    const auto bytes = hn::LoadU(d8, reinterpret_cast<const int8_t*>(p));
+    if constexpr (kType == WeightType::kW8A16) {
+      return hn::ConvertTo(df, hn::PromoteTo(hn::RebindToSigned<DF>(), bytes));
+    } else {
+      const hn::Rebind<int16_t, DF> d16;
+      // Sign, then the exponent and mantissa from f16's second exponent bit on.
+      const auto sign_and_rest = hn::Set(d16, static_cast<int16_t>(0xbfff));
+      const auto halves = hn::And(hn::ShiftLeft<7>(hn::PromoteTo(d16, bytes)), sign_and_rest);
+      return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves));
+    }
+  }
+
+  template <WeightType kType>
+  HWY_INLINE void StepBytes(size_t k) {
+    const DF df;
     VF w[kGroups][2];
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g) {
-      const auto* p = reinterpret_cast<const int8_t*>(stream[g]) + k * kPanelOutputs;
+      const char* p = stream[g] + k * kPanelOutputs;
       if (k % 2 == 0) Prefetch(p);  // two steps share a cache line
-      w[g][0] = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, p)));
-      w[g][1] = hn::ConvertTo(df, hn::PromoteTo(di, hn::LoadU(d8, p + kLanes)));
+      w[g][0] = WidenBytes<kType>(p);
+      w[g][1] = WidenBytes<kType>(p + kLanes);
     }
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
       const VF x_k = hn::Set(df, x[r * in + k]);
       HWY_UNROLL(4)
       for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+    }
+  }
+
+  // The first `steps` of the word of inputs from 8 * word on.
+  HWY_INLINE void StepInt4(size_t word, int steps) {
+    const DF df;
+    const DU du;
+    const hn::RebindToSigned<DF> di;
+    hn::Vec<DU> codes[kGroups][2];
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      const auto* p = reinterpret_cast<const uint32_t*>(stream[g]) + word * kPanelOutputs;
+      Prefetch(p);
+      codes[g][0] = hn::Load(du, p);
+      codes[g][1] = hn::Load(du, p + kLanes);
+    }
+    const auto low = hn::Set(du, 15);
+    HWY_UNROLL(8)
+    for (int i = 0; i < steps; ++i) {
+      VF w[kGroups][2];
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) {
+        HWY_UNROLL(2)
+        for (int v = 0; v < 2; ++v) {
+          w[g][v] = hn::ConvertTo(df, hn::BitCast(di, hn::And(codes[g][v], low)));
+          codes[g][v] = hn::ShiftRight<4>(codes[g][v]);
+        }
+      }
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const VF x_k = hn::Set(df, x[r * in + 8 * word + i]);
+        HWY_UNROLL(4)
+        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+      }
     }
   }
 
@@ -150,17 +207,11 @@ struct Block {
 };
 
 // Writes one row's sums of the group of outputs that starts at `output`.
-template <WeightType kType>
 HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF sum1) {
   const DF df;
   const int out = product.weights->out_features();
   float* y = product.y + static_cast<size_t>(row) * out + output;
   const int count = out - output;
-  if constexpr (kType == WeightType::kW8A16) {
-    const float* scales = product.weights->scales() + output;  // of whole panels
-    sum0 = hn::Mul(sum0, hn::Load(df, scales));
-    sum1 = hn::Mul(sum1, hn::Load(df, scales + kLanes));
-  }
   if (HWY_LIKELY(count >= kGroupOutputs)) {
     if (product.bias != nullptr) {
       sum0 = hn::Add(sum0, hn::LoadU(df, product.bias + output));
@@ -185,41 +236,85 @@ HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF 
 
 template <WeightType kType>
 HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
-  constexpr int kBytes = kType == WeightType::kW8A16 ? 1 : 4;
+  constexpr int kBytes = kType == WeightType::kW8A16 || kType == WeightType::kFp8 ? 1 : 4;
   return w.panels() + group / kGroupsPerPanel * w.panel_bytes() +
          group % kGroupsPerPanel * kGroupOutputs * kBytes;
 }
 
+// Adds the products of inputs [begin, end), of which begin starts a word.
+template <WeightType kType, int kRows, int kGroups>
+HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
+  if constexpr (kType == WeightType::kW4A16) {
+    size_t word = begin / 8;
+    for (; 8 * (word + 1) <= end; ++word) block.StepInt4(word, 8);
+    if (8 * word < end) block.StepInt4(word, static_cast<int>(end - 8 * word));
+  } else if constexpr (kType == WeightType::kBf16) {
+    size_t pair = begin / 2;
+    for (; 2 * (pair + 1) <= end; ++pair) block.template StepBf16<true>(pair);
+    if (2 * pair < end) block.template StepBf16<false>(pair);
+  } else if constexpr (kType == WeightType::kF32) {
+    for (size_t k = begin; k < end; ++k) block.StepF32(k);
+  } else {
+    for (size_t k = begin; k < end; ++k) block.template StepBytes<kType>(k);
+  }
+}
+
+// The block's sums become those of all inputs, with the scale and the offset of each group of
+// inputs that codes share them in. `first`: the block's first group of outputs.
+template <WeightType kType, int kRows, int kGroups>
+HWY_INLINE void ScaledInputs(const Product& product, int row, int first,
+                             Block<kRows, kGroups>& block) {
+  const DF df;
+  const PanelMatrix& w = *product.weights;
+  HWY_ALIGN float totals[kRows][kGroups][kGroupOutputs] = {};  // not in registers: seldom used
+  for (int part = 0; part < w.groups(); ++part) {
+    const size_t begin = static_cast<size_t>(part) * w.group_size();
+    block.Clear();
+    Inputs<kType>(block, begin, std::min(begin + w.group_size(), block.in));
+    for (int g = 0; g < kGroups; ++g) {
+      const int panel = (first + g) / kGroupsPerPanel;
+      const int lane = (first + g) % kGroupsPerPanel * kGroupOutputs;
+      const float* const scales = w.scales(panel, part) + lane;
+      for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < 2; ++v) {
+          float* const total = totals[r][g] + v * kLanes;
+          VF sum = hn::MulAdd(block.sum[r][g][v], hn::Load(df, scales + v * kLanes),
+                              hn::Load(df, total));
+          if (w.has_offsets()) {
+            const float x_sum = product.x_sums[(row + r) * w.groups() + part];
+            const float* const offsets = w.offsets(panel, part) + lane;
+            sum = hn::MulAdd(hn::Set(df, x_sum), hn::Load(df, offsets + v * kLanes), sum);
+          }
+          hn::Store(sum, df, total);
+        }
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int g = 0; g < kGroups; ++g) {
+      for (int v = 0; v < 2; ++v) block.sum[r][g][v] = hn::Load(df, totals[r][g] + v * kLanes);
+    }
+  }
+}
+
 template <WeightType kType, int kRows, int kGroups>
 void Groups(const Product& product, int row, int group) {
-  static_assert(kType == WeightType::kF32 || kType == WeightType::kBf16 ||
-                kType == WeightType::kW8A16);
   const PanelMatrix& w = *product.weights;
   Block<kRows, kGroups> block;
   block.in = w.in_features();
   block.x = product.x + row * block.in;
-  for (int g = 0; g < kGroups; ++g) {
-    block.stream[g] = GroupStream<kType>(w, group + g);
+  for (int g = 0; g < kGroups; ++g) block.stream[g] = GroupStream<kType>(w, group + g);
+  if constexpr (HasScales(kType)) {
+    ScaledInputs<kType>(product, row, group, block);
+  } else {
+    block.Clear();
+    Inputs<kType>(block, 0, block.in);
   }
-  block.Clear();
-  // The last of an odd number of bf16 inputs has a word of its own.
-  const size_t steps = kType == WeightType::kBf16 ? block.in / 2 : block.in;
-  for (size_t i = 0; i < steps; ++i) {
-    if constexpr (kType == WeightType::kF32) {
-      block.StepF32(i);
-    } else if constexpr (kType == WeightType::kW8A16) {
-      block.StepInt8(i);
-    } else {
-      block.template StepBf16<true>(i);
-    }
-  }
-  if (kType == WeightType::kBf16 && block.in % 2 != 0) block.template StepBf16<false>(steps);
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g) {
-      Finish<kType>(product, row + r, (group + g) * kGroupOutputs, block.sum[r][g][0],
-                    block.sum[r][g][1]);
+      Finish(product, row + r, (group + g) * kGroupOutputs, block.sum[r][g][0], block.sum[r][g][1]);
     }
   }
 }
@@ -228,7 +323,7 @@ void Groups(const Product& product, int row, int group) {
 // of multiply-adds would wait for their own latency.
 template <WeightType kType, int kRows>
 void Rows(const Product& product, int row, int begin, int end) {
-  constexpr int kGroups = GroupsFor(kRows);
+  constexpr int kGroups = GroupsFor(kType, kRows);
   int group = begin;
   for (; group + kGroups <= end; group += kGroups)
     Groups<kType, kRows, kGroups>(product, row, group);
@@ -281,6 +376,29 @@ void MatMulW8A16(const Product& product, int begin, int end) {
   Panels<WeightType::kW8A16>(product, begin, end);
 }
 
+void MatMulW4A16(const Product& product, int begin, int end) {
+  Panels<WeightType::kW4A16>(product, begin, end);
+}
+
+void MatMulFp8(const Product& product, int begin, int end) {
+  Panels<WeightType::kFp8>(product, begin, end);
+}
+
+// Lane by lane, then over the lanes.
+void SumGroups(const float* x, int in, int group_size, float* sums) {
+  const DF df;
+  const int lanes = static_cast<int>(hn::Lanes(df));
+  for (int begin = 0; begin < in; begin += group_size) {
+    const int end = std::min(begin + group_size, in);
+    VF of_lanes = hn::Zero(df);
+    int k = begin;
+    for (; k + lanes <= end; k += lanes) of_lanes = hn::Add(of_lanes, hn::LoadU(df, x + k));
+    float sum = hn::GetLane(hn::SumOfLanes(df, of_lanes));
+    for (; k < end; ++k) sum += x[k];
+    *sums++ = sum;
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace outrider
@@ -293,6 +411,9 @@ namespace {
 HWY_EXPORT(MatMulF32);
 HWY_EXPORT(MatMulBf16);
 HWY_EXPORT(MatMulW8A16);
+HWY_EXPORT(MatMulW4A16);
+HWY_EXPORT(MatMulFp8);
+HWY_EXPORT(SumGroups);
 
 }  // namespace
 
@@ -300,6 +421,9 @@ void ChooseFloatMatMul(CpuKernels& kernels) {
   kernels.matmul_f32 = &HWY_DYNAMIC_DISPATCH(MatMulF32);
   kernels.matmul_bf16 = &HWY_DYNAMIC_DISPATCH(MatMulBf16);
   kernels.matmul_w8a16 = &HWY_DYNAMIC_DISPATCH(MatMulW8A16);
+  kernels.matmul_w4a16 = &HWY_DYNAMIC_DISPATCH(MatMulW4A16);
+  kernels.matmul_fp8 = &HWY_DYNAMIC_DISPATCH(MatMulFp8);
+  kernels.sum_groups = &HWY_DYNAMIC_DISPATCH(SumGroups);
 }
 
 }  // namespace outrider

@@ -32,8 +32,8 @@ HWY_INLINE void Finish(const Product& product, int row, int panel, const int32_t
   const int count = std::min(kPanelOutputs, w.out_features() - first);
   float* y = product.y + static_cast<size_t>(row) * w.out_features() + first;
   for (int i = 0; i < count; ++i) {
-    const auto steps = static_cast<float>(sums[i] - 128 * w.sums()[first + i]);
-    float value = steps * (w.scales()[first + i] * product.x_scales[row]);
+    const auto steps = static_cast<float>(sums[i] - 128 * w.sums(panel)[i]);
+    float value = steps * (w.scales(panel, 0)[i] * product.x_scales[row]);
     if (product.bias != nullptr) value += product.bias[first + i];
     y[i] = product.accumulate ? y[i] + value : value;
   }

@@ -24,6 +24,8 @@ struct Product {
   // word. int8: steps of x_scales[row], plus 128; bf16: bits, even k below.
   const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
+  // For codes with offsets: [rows, groups], the sum of x over each group of inputs.
+  const float* x_sums = nullptr;
 };
 
 // One call of PagedAttention.
@@ -40,12 +42,16 @@ struct CpuKernels {
   void (*matmul_f32)(const Product& product, int begin, int end);
   void (*matmul_bf16)(const Product& product, int begin, int end);
   void (*matmul_w8a16)(const Product& product, int begin, int end);
+  void (*matmul_w4a16)(const Product& product, int begin, int end);
+  void (*matmul_fp8)(const Product& product, int begin, int end);
   void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr where the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
   // the value of a step.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);
+  // The sums over each `group_size` of one row's `in` values; the last group may have fewer.
+  void (*sum_groups)(const float* x, int in, int group_size, float* sums);
 
   // As the ops of Backend.
   void (*rms_norm)(const float* x, const float* gain, int rows, int n, int stride, float eps,

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,13 +26,6 @@ constexpr int64_t kSmall = int64_t{1} << 18;
 // while its words are put together. Even, so that no word is split.
 constexpr int kTile = 256;
 
-// To the nearest integer, ties to even, in a loop that the compiler vectorises: adding 1.5 * 2^23
-// leaves no bits for a fraction. REQUIRES: |x| < 2^22.
-float RoundToEven(float x) {
-  constexpr float kNoFraction = 12582912.f;
-  return x + kNoFraction - kNoFraction;
-}
-
 // f(begin, end) for consecutive shares of [0, count), on `threads` threads.
 template <class F>
 void ForShares(int count, int threads, const F& f) {
@@ -44,6 +35,28 @@ void ForShares(int count, int threads, const F& f) {
     others.emplace_back([&f, begin, end = std::min(begin + share, count)] { f(begin, end); });
   }
   f(0, std::min(share, count));
+}
+
+bool KeepsCodes(WeightType type) {
+  switch (type) {
+    case WeightType::kW8A16:
+    case WeightType::kW8A8:
+    case WeightType::kFp8:
+    case WeightType::kW4A16: return true;
+    case WeightType::kF32:
+    case WeightType::kF16:
+    case WeightType::kBf16: break;
+  }
+  return false;
+}
+
+bool KeepsCodes(WeightType type, CodeType codes) {
+  switch (codes) {
+    case CodeType::kInt4: return type == WeightType::kW4A16;
+    case CodeType::kInt8: return type == WeightType::kW8A16 || type == WeightType::kW8A8;
+    case CodeType::kFp8E4M3: return type == WeightType::kFp8;
+  }
+  return false;
 }
 
 }  // namespace
@@ -56,11 +69,13 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Make(int64_t out, int64_t in, 
   }
   switch (type) {
     case WeightType::kF16:
-      return Unimplemented("f16 weights on the CPU: keep them as bf16, f32 or int8");
+      return Unimplemented("f16 weights on the CPU: keep them as bf16, f32, int8 or int4");
     case WeightType::kW8A8:
       if (in <= kMaxW8A8In) break;
       return InvalidArgument("pack: too many inputs for 8-bit activations: " + std::to_string(in));
     case WeightType::kW8A16:
+    case WeightType::kW4A16:
+    case WeightType::kFp8:
     case WeightType::kF32:
     case WeightType::kBf16: break;
   }
@@ -68,11 +83,17 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Make(int64_t out, int64_t in, 
       new PanelMatrix(type, static_cast<int>(out), static_cast<int>(in)));
   OUTRIDER_ASSIGN(packed->panels_,
                   AlignedBytes::Allocate(packed->panel_count() * packed->panel_bytes()));
-  if (IsInt8(type)) {
-    OUTRIDER_ASSIGN(packed->rows_,
-                    AlignedBytes::Allocate(size_t{8} * packed->panel_count() * kPanelOutputs));
-  }
   return packed;
+}
+
+Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets) {
+  group_size_ = static_cast<int>(group_size);
+  groups_ = (in_ + group_size_ - 1) / group_size_;
+  has_offsets_ = has_offsets;
+  const int blocks = has_offsets || type_ == WeightType::kW8A8 ? 2 : 1;
+  OUTRIDER_ASSIGN(scales_,
+                  AlignedBytes::Allocate(sizeof(float) * GroupAt(blocks * panel_count(), 0)));
+  return Status();
 }
 
 template <class F>
@@ -90,8 +111,15 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
   }
   OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
                   Make(weight.shape[0], weight.shape[1], type));
+  const bool rounds = KeepsCodes(type);
+  if (type == WeightType::kFp8) return Unimplemented("floats are not rounded to FP8");
+  if (rounds) {
+    const bool is_int4 = type == WeightType::kW4A16;
+    const int64_t in = weight.shape[1];
+    OUTRIDER_TRY(packed->MakeScales(is_int4 ? std::min(kInt4GroupSize, in) : in, is_int4));
+  }
   packed->FillPanels(threads, [&](int panel) {
-    if (IsInt8(type)) {
+    if (rounds) {
       packed->FillRounded(weight, panel);
     } else {
       packed->FillFloats(weight, panel);
@@ -100,10 +128,21 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
   return packed;
 }
 
-Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const Int8Matrix& weight, WeightType type,
-                                                       int threads) {
-  if (!IsInt8(type)) return InvalidArgument("pack: 8-bit integers kept as floats");
+Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& weight,
+                                                       WeightType type, int threads) {
+  if (!KeepsCodes(type, weight.type)) return InvalidArgument("pack: codes kept as another type");
+  const bool is_plain = weight.groups() == 1 && weight.offsets.empty();
+  if (type == WeightType::kW8A8 && !is_plain) {
+    return InvalidArgument("pack: 8-bit activations want one scale an output, and no offset");
+  }
+  if (weight.groups() > 1 && weight.group_size % StepsPerWord(type) != 0) {
+    return Unimplemented("groups of " + std::to_string(weight.group_size) +
+                         " inputs; a multiple of " + std::to_string(StepsPerWord(type)) +
+                         " is supported");
+  }
   OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, Make(weight.rows, weight.columns, type));
+  OUTRIDER_TRY(packed->MakeScales(weight.group_size, !weight.offsets.empty()));
+  packed->column_order_ = weight.column_order;
   packed->FillPanels(threads, [&](int panel) { packed->FillCopied(weight, panel); });
   return packed;
 }
@@ -131,66 +170,105 @@ void PanelMatrix::FillFloats(const TensorView& weight, int panel) {
 
 void PanelMatrix::FillRounded(const TensorView& weight, int panel) {
   std::vector<float> values(in_);
-  std::vector<int8_t> integers((in_ + 3) / 4 * 4);
+  std::vector<uint8_t> codes((in_ + 7) / 8 * 8);
+  std::vector<float> scales(groups_), offsets(has_offsets_ ? groups_ : 0);
+  const CodeType codes_type = type_ == WeightType::kW4A16 ? CodeType::kInt4 : CodeType::kInt8;
   for (int lane = 0; lane < LanesOf(panel); ++lane) {
     LoadElements(weight, static_cast<size_t>(panel * kPanelOutputs + lane) * in_, values);
-    // Magnitudes are ordered as their bits are.
-    uint32_t largest = 0;
-    for (const float value : values) {
-      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-    }
-    const auto max = std::bit_cast<float>(largest);
-    const float inverse = max > 0.f ? 127.f / max : 0.f;
-    for (int k = 0; k < in_; ++k) {
-      const auto nearest = static_cast<int32_t>(RoundToEven(values[k] * inverse));
-      integers[k] = static_cast<int8_t>(std::clamp(nearest, -127, 127));
-    }
-    FillOutput(panel, lane, integers.data(), max / 127.f);
+    RoundRow(values, codes_type, group_size_, codes, scales);
+    for (size_t g = 0; g < offsets.size(); ++g) offsets[g] = -8.f * scales[g];
+    FillOutput(panel, lane, codes, scales, offsets);
   }
 }
 
-void PanelMatrix::FillCopied(const Int8Matrix& weight, int panel) {
-  std::vector<int8_t> integers((in_ + 3) / 4 * 4);
+void PanelMatrix::FillCopied(const QuantizedMatrix& weight, int panel) {
+  std::vector<uint8_t> codes((in_ + 7) / 8 * 8);
+  const auto groups = static_cast<size_t>(groups_);
   for (int lane = 0; lane < LanesOf(panel); ++lane) {
     const auto row = static_cast<size_t>(panel * kPanelOutputs + lane);
-    std::copy_n(weight.integers + row * in_, in_, integers.begin());
-    FillOutput(panel, lane, integers.data(), weight.scales[row]);
+    std::copy_n(weight.codes.begin() + static_cast<ptrdiff_t>(row * in_), in_, codes.begin());
+    FillOutput(panel, lane, codes, std::span(weight.scales).subspan(row * groups, groups),
+               has_offsets_ ? std::span(weight.offsets).subspan(row * groups, groups)
+                            : std::span<const float>());
   }
 }
 
-void PanelMatrix::FillOutput(int panel, int lane, const int8_t* integers, float scale) {
-  auto* const scales = reinterpret_cast<float*>(rows_.data());
-  auto* const sums = reinterpret_cast<int32_t*>(scales + panel_count() * kPanelOutputs);
-  const int output = panel * kPanelOutputs + lane;
-  scales[output] = scale;
-  sums[output] = std::accumulate(integers, integers + in_, int32_t{0});
-  auto* const bytes = reinterpret_cast<int8_t*>(panels_.data() + panel * panel_bytes());
-  if (type_ == WeightType::kW8A16) {
-    for (int k = 0; k < in_; ++k) bytes[k * kPanelOutputs + lane] = integers[k];
-  } else {
-    for (int k = 0; k < in_; k += 4) std::memcpy(bytes + 4 * WordAt(k, lane), integers + k, 4);
+void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes,
+                             std::span<const float> scales, std::span<const float> offsets) {
+  auto* const to_scales = reinterpret_cast<float*>(scales_.data());
+  float* const second = to_scales + GroupAt(panel_count(), 0);
+  for (int g = 0; g < groups_; ++g) {
+    const size_t at = GroupAt(panel, g) + lane;
+    to_scales[at] = scales[g] * CodeUnit(type_);
+    if (!offsets.empty()) second[at] = offsets[g];
   }
+  char* const bytes = panels_.data() + panel * panel_bytes();
+  switch (type_) {
+    case WeightType::kF32:
+    case WeightType::kF16:
+    case WeightType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
+    case WeightType::kW8A16:
+    case WeightType::kFp8:
+      for (int k = 0; k < in_; ++k) bytes[k * kPanelOutputs + lane] = static_cast<char>(codes[k]);
+      break;
+    case WeightType::kW8A8: {
+      int32_t sum = 0;
+      for (int k = 0; k < in_; ++k) sum += static_cast<int8_t>(codes[k]);
+      reinterpret_cast<int32_t*>(second)[GroupAt(panel, 0) + lane] = sum;
+      for (int k = 0; k < in_; k += 4) std::memcpy(bytes + 4 * WordAt(k, lane), &codes[k], 4);
+      break;
+    }
+    case WeightType::kW4A16:
+      for (int k = 0; k < in_; k += 8) {
+        uint32_t word = 0;
+        for (int i = 0; i < 8; ++i) word |= uint32_t{codes[k + i]} << (4 * i);
+        std::memcpy(bytes + 4 * WordAt(k, lane), &word, 4);
+      }
+      break;
+  }
+}
+
+float PanelMatrix::WidenCode(int output, int k) const {
+  const int panel = output / kPanelOutputs, lane = output % kPanelOutputs;
+  const auto* const bytes =
+      reinterpret_cast<const uint8_t*>(panels()) + static_cast<size_t>(panel) * panel_bytes();
+  const int group = k / group_size_;
+  const float scale = scales(panel, group)[lane] / CodeUnit(type_);
+  const float offset = has_offsets_ ? offsets(panel, group)[lane] : 0.f;
+  switch (type_) {
+    case WeightType::kF32:
+    case WeightType::kF16:
+    case WeightType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
+    case WeightType::kW8A16:
+      return CodeValue(CodeType::kInt8, bytes[k * kPanelOutputs + lane]) * scale + offset;
+    case WeightType::kFp8:
+      return CodeValue(CodeType::kFp8E4M3, bytes[k * kPanelOutputs + lane]) * scale + offset;
+    case WeightType::kW8A8:
+      return CodeValue(CodeType::kInt8, bytes[4 * WordAt(k, lane) + k % 4]) * scale;
+    case WeightType::kW4A16: {
+      const uint8_t pair = bytes[4 * WordAt(k, lane) + k % 8 / 2];
+      const auto code = static_cast<uint8_t>(k % 2 == 0 ? pair & 15 : pair >> 4);
+      return CodeValue(CodeType::kInt4, code) * scale + offset;
+    }
+  }
+  return 0;
 }
 
 void PanelMatrix::Unpack(int output, float* row) const {
   const char* panel = panels() + output / kPanelOutputs * panel_bytes();
   const int lane = output % kPanelOutputs;
-  const int steps = StepsPerWord(type_);
   for (int k = 0; k < in_; ++k) {
-    const size_t at = (static_cast<size_t>(k / steps) * kPanelOutputs + lane) * steps + k % steps;
     switch (type_) {
       case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
-      case WeightType::kF32: row[k] = reinterpret_cast<const float*>(panel)[at]; break;
+      case WeightType::kF32: row[k] = reinterpret_cast<const float*>(panel)[WordAt(k, lane)]; break;
       case WeightType::kBf16:
-        row[k] = Bf16ToFloat(reinterpret_cast<const uint16_t*>(panel)[at]);
+        row[k] = Bf16ToFloat(reinterpret_cast<const uint16_t*>(panel)[2 * WordAt(k, lane) + k % 2]);
         break;
       case WeightType::kW8A16:
-        row[k] =
-            static_cast<float>(reinterpret_cast<const int8_t*>(panel)[k * kPanelOutputs + lane]) *
-            scales()[output];
-        break;
       case WeightType::kW8A8:
-        row[k] = static_cast<float>(reinterpret_cast<const int8_t*>(panel)[at]) * scales()[output];
+      case WeightType::kFp8:
+      case WeightType::kW4A16:
+        row[column_order_.empty() ? k : column_order_[k]] = WidenCode(output, k);
         break;
     }
   }

@@ -1,12 +1,15 @@
 // How the CPU backend keeps a weight matrix W[out, in] for the product: panels of 32 outputs, each
 // panel a contiguous stream of `in` steps, so that a product reads memory once and in order.
-//   f32:   panel[in][32]
-//   bf16:  panel[ceil(in / 2)][32][2]: two neighbours in k share 32 bits, so that widening is a
-//          shift (even k) or a mask (odd k)
-//   W8A16: panel[in][32] in bytes, which one instruction widens; `in` up to a multiple of 4
-//   W8A8:  panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
+//   f32:    panel[in][32]
+//   bf16:   panel[ceil(in / 2)][32][2]: two neighbours in k share 32 bits, so that widening is a
+//           shift (even k) or a mask (odd k)
+//   W8A16, FP8: panel[in][32] in bytes, which one instruction widens; `in` up to a multiple of 4
+//   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
+//   W4A16:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first k lowest
 // Outputs and k beyond the matrix are zeros. 32 outputs are two vectors of AVX-512, which with 8
 // rows make 16 accumulators.
+//
+// Codes of a few bits have a scale, and perhaps an offset, for each output and group of inputs.
 //
 // Owner: the model. Thread: immutable once packed.
 #pragma once
@@ -15,10 +18,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "common/backend/cpu/aligned_bytes.h"
 #include "common/backend/packed_matrix.h"
 #include "common/base/status.h"
+#include "common/tensor/quantized_matrix.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
@@ -32,21 +38,16 @@ constexpr int StepsPerWord(WeightType type) {
     case WeightType::kF16:
     case WeightType::kBf16: return 2;
     case WeightType::kW8A16:
-    case WeightType::kW8A8: return 4;
+    case WeightType::kW8A8:
+    case WeightType::kFp8: return 4;
+    case WeightType::kW4A16: return 8;
   }
   return 0;
 }
 
-constexpr bool IsInt8(WeightType type) {
-  switch (type) {
-    case WeightType::kW8A16:
-    case WeightType::kW8A8: return true;
-    case WeightType::kF32:
-    case WeightType::kF16:
-    case WeightType::kBf16: break;
-  }
-  return false;
-}
+// What a code is multiplied with besides its scale, since the product widens FP8 as if its exponent
+// had f16's bias: 15 instead of 7.
+constexpr float CodeUnit(WeightType type) { return type == WeightType::kFp8 ? 256.f : 1.f; }
 
 class PanelMatrix final : public PackedMatrix {
  public:
@@ -54,13 +55,13 @@ class PanelMatrix final : public PackedMatrix {
   // type without a product here, kResourceExhausted when memory is out.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type,
                                                    int threads);
-  // The same of integers; kInvalidArgument besides when `type` keeps floats.
-  static Result<std::unique_ptr<PanelMatrix>> Pack(const Int8Matrix& weight, WeightType type,
+  // The same of codes; kInvalidArgument besides when `type` does not keep them as they are.
+  static Result<std::unique_ptr<PanelMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
                                                    int threads);
 
   int out_features() const override { return out_; }
   int in_features() const override { return in_; }
-  size_t bytes() const override { return panels_.size() + rows_.size(); }
+  size_t bytes() const override { return panels_.size() + scales_.size(); }
   WeightType type() const override { return type_; }
 
   int panel_count() const { return (out_ + kPanelOutputs - 1) / kPanelOutputs; }
@@ -69,11 +70,23 @@ class PanelMatrix final : public PackedMatrix {
   size_t panel_bytes() const { return static_cast<size_t>(words()) * kPanelOutputs * 4; }
   const char* panels() const { return panels_.data(); }
 
-  // Of 8-bit integers only, [panel_count * 32] each: an output's scale and the sum of its integers.
-  const float* scales() const { return reinterpret_cast<const float*>(rows_.data()); }
-  const int32_t* sums() const {
-    return reinterpret_cast<const int32_t*>(scales() + panel_count() * kPanelOutputs);
+  // Of codes: inputs that share a scale (`in` at most), and how many such groups there are.
+  int group_size() const { return group_size_; }
+  int groups() const { return groups_; }
+  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group.
+  const float* scales(int panel, int group) const {
+    return reinterpret_cast<const float*>(scales_.data()) + GroupAt(panel, group);
   }
+  const float* offsets(int panel, int group) const {
+    return has_offsets_ ? scales(panel_count() + panel, group) : nullptr;
+  }
+  bool has_offsets() const { return has_offsets_; }
+  // W8A8 only: the sum of each of the panel's outputs' integers.
+  const int32_t* sums(int panel) const {
+    return reinterpret_cast<const int32_t*>(scales(panel_count() + panel, 0));
+  }
+  // Step k of a panel meets input column_order()[k]; empty: input k.
+  std::span<const int32_t> column_order() const { return column_order_; }
 
   // Writes the `in` values of one output, as the product sees them.
   void Unpack(int output, float* row) const;
@@ -84,24 +97,36 @@ class PanelMatrix final : public PackedMatrix {
   size_t WordAt(int k, int lane) const {
     return static_cast<size_t>(k / StepsPerWord(type_)) * kPanelOutputs + lane;
   }
+  size_t GroupAt(int panel, int group) const {
+    return (static_cast<size_t>(panel) * static_cast<size_t>(groups_) + group) * kPanelOutputs;
+  }
   // Empty panels for a matrix of these sides; errors as Pack.
   static Result<std::unique_ptr<PanelMatrix>> Make(int64_t out, int64_t in, WeightType type);
+  // Room for scales, and for offsets or W8A8's sums. REQUIRES: a type of codes.
+  Status MakeScales(int64_t group_size, bool has_offsets);
   // Calls fill(panel) for every panel.
   template <class F>
   void FillPanels(int threads, const F& fill);
   int LanesOf(int panel) const { return std::min(kPanelOutputs, out_ - panel * kPanelOutputs); }
   void FillFloats(const TensorView& weight, int panel);  // f32 and bf16
-  // W8A16 and W8A8: from floats, which are rounded, and from integers.
+  // Codes: from floats, which are rounded, and as they are.
   void FillRounded(const TensorView& weight, int panel);
-  void FillCopied(const Int8Matrix& weight, int panel);
-  // `integers` goes on with zeros to a multiple of 4.
-  void FillOutput(int panel, int lane, const int8_t* integers, float scale);
+  void FillCopied(const QuantizedMatrix& weight, int panel);
+  // `codes` goes on with zeros to a multiple of 8. `offsets` may be empty.
+  void FillOutput(int panel, int lane, std::span<const uint8_t> codes,
+                  std::span<const float> scales, std::span<const float> offsets);
+  // The value of code k, and its group's scale, which has CodeUnit in it.
+  float WidenCode(int output, int k) const;
 
   WeightType type_;
   int out_;
   int in_;
+  int group_size_ = 0;
+  int groups_ = 0;
+  bool has_offsets_ = false;
+  std::vector<int32_t> column_order_;
   AlignedBytes panels_;
-  AlignedBytes rows_;
+  AlignedBytes scales_;  // then offsets or sums, as much again
 };
 
 }  // namespace outrider

@@ -13,6 +13,7 @@
 #include "common/backend/cuda/device_rounds.h"
 #include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/codes.h"
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
@@ -131,14 +132,13 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
     UseDevice();
-    OUTRIDER_ASSIGN(std::unique_ptr<CudaMatrix> matrix,
-                    CudaMatrix::Pack(weight, type, staging_.get()));
-    if (matrix->dtype() != Dtype::kF32) rounds_to_ = matrix->dtype();
-    return std::unique_ptr<PackedMatrix>(std::move(matrix));
+    return Keep(CudaMatrix::Pack(weight, type, staging_.get()));
   }
 
-  Result<std::unique_ptr<PackedMatrix>> Pack(const Int8Matrix&, WeightType) override {
-    return Unimplemented("no product with 8-bit integers on CUDA");
+  Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
+                                             WeightType floats) override {
+    UseDevice();
+    return Keep(CudaMatrix::Pack(weight, type, floats, staging_.get()));
   }
 
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
@@ -317,8 +317,39 @@ class CudaBackend final : public Backend, public DeviceOps {
     rounded_of_ = nullptr;  // a replay leaves the scratch as it did, but nobody told
   }
 
+  // Makes what products with a new matrix need.
+  Result<std::unique_ptr<PackedMatrix>> Keep(Result<std::unique_ptr<CudaMatrix>> packed) {
+    if (!packed.ok()) return packed.status();
+    const CudaMatrix& matrix = **packed;
+    if (matrix.dtype() != Dtype::kF32) rounds_to_ = matrix.dtype();
+    const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
+    if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
+      stream_->Wait();
+      widened_.reset();  // before the larger one is asked for
+      OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened));
+    }
+    return std::unique_ptr<PackedMatrix>(std::move(packed).value());
+  }
+
+  // The matrix as floats; those of codes are there until the next call.
+  template <class T>
+  const T* Floats(const CudaMatrix& matrix) {
+    if (matrix.codes() == nullptr) return matrix.values<T>();
+    T* const out = static_cast<T*>(widened_->data());
+    MustSucceed(LaunchWidenCodes(matrix.codes()->view(), nullptr, matrix.out_features(),
+                                 matrix.stride(), out, stream()),
+                "widening weights");
+    return out;
+  }
+
   void EmbedIds(const CudaMatrix& matrix, const int32_t* ids, int rows, float* out) {
     Writes(out);
+    if (matrix.codes() != nullptr) {
+      MustSucceed(
+          LaunchWidenCodes(matrix.codes()->view(), ids, rows, matrix.in_features(), out, stream()),
+          "embedding");
+      return;
+    }
     const auto launch = [&](auto element) {
       return LaunchEmbed(matrix.values<decltype(element)>(), matrix.stride(), ids, rows,
                          matrix.in_features(), out, stream());
@@ -376,13 +407,14 @@ class CudaBackend final : public Backend, public DeviceOps {
     const int width = w.out_features();
     constexpr bool kSixteenBits = sizeof(T) == 2;
     constexpr int kFewRows = kSixteenBits ? kTensorProductRows : kSmallProductRows;
+    const T* const weights = Floats<T>(w);
     if (product_ != nullptr && rows > kFewRows) {
       if (bias != nullptr) {
         MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
         bias = nullptr;
         accumulate = true;
       }
-      const bool done = product_->Run({.w = w.values<T>(),
+      const bool done = product_->Run({.w = weights,
                                        .x = x,
                                        .dtype = w.dtype(),
                                        .out_features = width,
@@ -398,12 +430,12 @@ class CudaBackend final : public Backend, public DeviceOps {
       const T* of_rows = x + static_cast<int64_t>(first) * w.stride();
       float* to = out + static_cast<int64_t>(first) * width;
       if constexpr (kSixteenBits) {
-        MustSucceed(LaunchTensorProduct(w.values<T>(), of_rows, w.stride(), width, count, bias,
+        MustSucceed(LaunchTensorProduct(weights, of_rows, w.stride(), width, count, bias,
                                         accumulate, to, stream()),
                     "matrix product");
       } else {
-        MustSucceed(LaunchSmallProduct(w.values<T>(), of_rows, w.stride(), width, count, bias,
-                                       accumulate, to, stream()),
+        MustSucceed(LaunchSmallProduct(weights, of_rows, w.stride(), width, count, bias, accumulate,
+                                       to, stream()),
                     "matrix product");
       }
     }
@@ -421,6 +453,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
+  std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, as floats
   GraphCache graphs_;
   Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
   const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's

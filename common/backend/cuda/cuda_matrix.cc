@@ -2,22 +2,53 @@
 
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "common/tensor/tensor.h"
 
 namespace outrider {
 namespace {
 
-// What a weight type's values are kept as; kUnimplemented where there is no product for it.
-Result<Dtype> ElementsOf(WeightType type) {
+// What a weight type's values are for a product.
+Dtype ElementsOf(WeightType type) {
   switch (type) {
     case WeightType::kF32: return Dtype::kF32;
     case WeightType::kF16: return Dtype::kF16;
-    case WeightType::kBf16: return Dtype::kBf16;
+    case WeightType::kBf16:
     case WeightType::kW8A16:
-    case WeightType::kW8A8: break;
+    case WeightType::kW8A8:
+    case WeightType::kW4A16:
+    case WeightType::kFp8: break;
   }
-  return Unimplemented("int8 weights on CUDA: keep them as bf16, f16 or f32");
+  return Dtype::kBf16;
+}
+
+// The codes that floats are rounded to; nullopt: they stay floats.
+std::optional<CodeType> RoundedTo(WeightType type) {
+  switch (type) {
+    case WeightType::kW8A16:
+    case WeightType::kW8A8: return CodeType::kInt8;
+    case WeightType::kW4A16: return CodeType::kInt4;
+    case WeightType::kF32:
+    case WeightType::kF16:
+    case WeightType::kBf16:
+    case WeightType::kFp8: break;
+  }
+  return std::nullopt;
+}
+
+constexpr int64_t kMaxSide = std::numeric_limits<int>::max() - 8;
+
+Status CheckSides(int64_t out, int64_t in, size_t element) {
+  const std::string sides = "[" + std::to_string(out) + ", " + std::to_string(in) + "]";
+  if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
+    return InvalidArgument("pack: sides out of range: " + sides);
+  }
+  if (static_cast<size_t>(in + 7) / 8 * 8 * element > StagedCopy::kPieceBytes) {
+    return InvalidArgument("pack: rows too wide: " + sides);
+  }
+  return {};
 }
 
 // Row `row` of `weight` as `dtype` at `out`.
@@ -42,21 +73,19 @@ void WriteRow(const TensorView& weight, size_t row, Dtype dtype, std::byte* out)
 
 Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, WeightType type,
                                                      StagedCopy* staging) {
-  constexpr int64_t kMaxSide = std::numeric_limits<int>::max() - 8;
   if (weight.data == nullptr || weight.shape.size() != 2) {
     return InvalidArgument("pack: not a matrix: " + weight.Describe());
   }
   const int64_t out = weight.shape[0], in = weight.shape[1];
-  if (out < 1 || in < 1 || out > kMaxSide || in > kMaxSide) {
-    return InvalidArgument("pack: sides out of range: " + weight.Describe());
-  }
-  OUTRIDER_ASSIGN(const Dtype dtype, ElementsOf(type));
+  const Dtype dtype = ElementsOf(type);
   const size_t element = DtypeBytes(dtype);
+  OUTRIDER_TRY(CheckSides(out, in, element));
+  if (const std::optional<CodeType> codes = RoundedTo(type)) {
+    return Pack(RoundMatrix(weight, *codes), type, WeightType::kBf16, staging);
+  }
+  if (type == WeightType::kFp8) return Unimplemented("floats are not rounded to FP8");
   const size_t stride = (static_cast<size_t>(in) + 7) / 8 * 8;
   const size_t row_bytes = stride * element, used_bytes = static_cast<size_t>(in) * element;
-  if (row_bytes > StagedCopy::kPieceBytes) {
-    return InvalidArgument("pack: rows too wide: " + weight.Describe());
-  }
   const size_t bytes = static_cast<size_t>(out) * row_bytes;
   OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
                   CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
@@ -67,9 +96,20 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
                      std::memset(piece + used_bytes, 0, row_bytes - used_bytes);
                    }
                  });
-  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), type, dtype,
+  return std::unique_ptr<CudaMatrix>(new CudaMatrix(std::move(buffer), nullptr, type, dtype,
                                                     static_cast<int>(out), static_cast<int>(in),
                                                     static_cast<int>(stride)));
+}
+
+Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const QuantizedMatrix& weight, WeightType type,
+                                                     WeightType floats, StagedCopy* staging) {
+  const Dtype dtype = ElementsOf(floats);
+  OUTRIDER_TRY(CheckSides(weight.rows, weight.columns, DtypeBytes(dtype)));
+  OUTRIDER_ASSIGN(std::unique_ptr<CudaCodes> codes, CudaCodes::Upload(weight, staging));
+  const auto stride = static_cast<int>((weight.columns + 7) / 8 * 8);
+  return std::unique_ptr<CudaMatrix>(new CudaMatrix(nullptr, std::move(codes), type, dtype,
+                                                    static_cast<int>(weight.rows),
+                                                    static_cast<int>(weight.columns), stride));
 }
 
 }  // namespace outrider

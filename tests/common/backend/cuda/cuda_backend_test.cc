@@ -140,13 +140,6 @@ TEST(CudaBackend, MultipliesWhatTheLibraryHasNoWayFor) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(CudaBackend, RefusesInt8WithWords) {
-  const std::vector<float> w(64);
-  const auto packed = Emulated()->Pack({w.data(), Dtype::kF32, {8, 8}}, WeightType::kW8A8);
-  ASSERT_FALSE(packed.ok());
-  EXPECT_EQ(packed.status().code(), Code::kUnimplemented);
-}
-
 TEST(CudaBackend, F16StaysFinite) {
   const auto backend = Emulated();
   const int n = 16;

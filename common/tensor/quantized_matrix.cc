@@ -1,0 +1,106 @@
+#include "common/tensor/quantized_matrix.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+float Fp8Value(uint8_t code) {
+  const int exponent = code >> 3 & 15;
+  const auto mantissa = static_cast<float>(code & 7);
+  const float magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1.f + mantissa / 8.f, exponent - 7);
+  return (code & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+// To the nearest integer, ties to even, in a loop that the compiler vectorises: adding 1.5 * 2^23
+// leaves no bits for a fraction. REQUIRES: |x| < 2^22.
+float RoundToEven(float x) {
+  constexpr float kNoFraction = 12582912.f;
+  return x + kNoFraction - kNoFraction;
+}
+
+}  // namespace
+
+const char* CodeTypeName(CodeType type) {
+  switch (type) {
+    case CodeType::kInt4: return "int4";
+    case CodeType::kInt8: return "int8";
+    case CodeType::kFp8E4M3: return "fp8";
+  }
+  return "unknown";
+}
+
+float CodeValue(CodeType type, uint8_t code) {
+  switch (type) {
+    case CodeType::kInt4: return static_cast<float>(code);
+    case CodeType::kInt8: return static_cast<float>(static_cast<int8_t>(code));
+    case CodeType::kFp8E4M3: return Fp8Value(code);
+  }
+  return 0;
+}
+
+void QuantizedMatrix::WidenRow(int64_t row, std::span<float> out) const {
+  const auto first_group = static_cast<size_t>(row * groups());
+  const auto first = static_cast<size_t>(row * columns);
+  for (size_t i = 0; i < static_cast<size_t>(columns); ++i) {
+    const size_t group = first_group + i / static_cast<size_t>(group_size);
+    out[i] = CodeValue(type, codes[first + i]) * scales[group] +
+             (offsets.empty() ? 0.f : offsets[group]);
+  }
+}
+
+void QuantizedMatrix::WidenRowInOrder(int64_t row, std::span<float> out) const {
+  if (column_order.empty()) return WidenRow(row, out);
+  std::vector<float> values(static_cast<size_t>(columns));
+  WidenRow(row, values);
+  for (size_t i = 0; i < values.size(); ++i) out[static_cast<size_t>(column_order[i])] = values[i];
+}
+
+void RoundRow(std::span<const float> values, CodeType type, int64_t group_size,
+              std::span<uint8_t> codes, std::span<float> scales) {
+  const bool is_int4 = type == CodeType::kInt4;
+  const float steps = is_int4 ? 7.f : 127.f;
+  const int32_t zero = is_int4 ? 8 : 0;
+  const auto size = static_cast<size_t>(group_size);
+  for (size_t first = 0, group = 0; first < values.size(); first += size, ++group) {
+    const std::span<const float> part =
+        values.subspan(first, std::min(size, values.size() - first));
+    // Magnitudes are ordered as their bits are.
+    uint32_t largest = 0;
+    for (const float value : part) {
+      largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+    }
+    const auto max = std::bit_cast<float>(largest);
+    const float inverse = max > 0.f ? steps / max : 0.f;
+    const auto most = static_cast<int32_t>(steps);
+    for (size_t i = 0; i < part.size(); ++i) {
+      const auto nearest = static_cast<int32_t>(RoundToEven(part[i] * inverse));
+      codes[first + i] = static_cast<uint8_t>(std::clamp(nearest, -most, most) + zero);
+    }
+    scales[group] = max / steps;
+  }
+}
+
+QuantizedMatrix RoundMatrix(const TensorView& weight, CodeType type) {
+  const bool is_int4 = type == CodeType::kInt4;
+  QuantizedMatrix out = {.type = type, .rows = weight.shape[0], .columns = weight.shape[1]};
+  out.group_size = is_int4 ? std::min(kInt4GroupSize, out.columns) : out.columns;
+  const auto columns = static_cast<size_t>(out.columns), groups = static_cast<size_t>(out.groups());
+  out.codes.resize(weight.elements());
+  out.scales.resize(static_cast<size_t>(out.rows) * groups);
+  std::vector<float> values(columns);
+  for (size_t row = 0; row < static_cast<size_t>(out.rows); ++row) {
+    LoadElements(weight, row * columns, values);
+    RoundRow(values, type, out.group_size, std::span(out.codes).subspan(row * columns, columns),
+             std::span(out.scales).subspan(row * groups, groups));
+  }
+  if (is_int4) {
+    for (const float scale : out.scales) out.offsets.push_back(-8.f * scale);
+  }
+  return out;
+}
+
+}  // namespace outrider

@@ -27,7 +27,7 @@ struct ModelConfig {
   float embedding_scale = 1.f;  // of what the layers read of the embedding, not of a tied head
   float logit_soft_cap = 0;  // a logit x becomes logit_soft_cap * tanh(x / logit_soft_cap); 0: none
   bool tied_embeddings = false;
-  Quantization quantization = Quantization::kNone;
+  Quantization quantization;
   std::vector<LayerDescription> layers;
   std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
   TokenId bos_token_id = -1;

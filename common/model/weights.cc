@@ -6,11 +6,13 @@
 #include <cstring>
 #include <limits>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/model/mapped_file.h"
+#include "common/model/quantized_tensors.h"
 
 namespace outrider {
 namespace {
@@ -24,6 +26,8 @@ const char* WeightTypeName(WeightType type) {
     case WeightType::kF32: return "f32";
     case WeightType::kW8A16: return "w8a16";
     case WeightType::kW8A8: return "w8a8";
+    case WeightType::kW4A16: return "w4a16";
+    case WeightType::kFp8: return "fp8";
   }
   return "unknown";
 }
@@ -35,7 +39,9 @@ float LimitOf(WeightType type) {
     case WeightType::kBf16: return std::bit_cast<float>(0x7f7f8000u);
     case WeightType::kF32:
     case WeightType::kW8A16:
-    case WeightType::kW8A8: break;
+    case WeightType::kW8A8:
+    case WeightType::kW4A16:
+    case WeightType::kFp8: break;
   }
   return std::numeric_limits<float>::infinity();
 }
@@ -47,7 +53,9 @@ const char* WiderThan(WeightType type) {
     case WeightType::kBf16:
     case WeightType::kF32:
     case WeightType::kW8A16:
-    case WeightType::kW8A8: break;
+    case WeightType::kW8A8:
+    case WeightType::kW4A16:
+    case WeightType::kFp8: break;
   }
   return "f32";
 }
@@ -58,9 +66,27 @@ bool Rounds(Dtype stored, WeightType kept) {
     case WeightType::kBf16: return stored != Dtype::kBf16;
     case WeightType::kF16: return stored != Dtype::kF16;
     case WeightType::kW8A16:
-    case WeightType::kW8A8: return true;
+    case WeightType::kW8A8:
+    case WeightType::kW4A16:
+    case WeightType::kFp8: return true;
   }
   return true;
+}
+
+bool IsFloats(WeightType type) {
+  return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBf16;
+}
+
+// What codes of a checkpoint are kept as, where `asked` is --weights.
+WeightType KeptAs(const QuantizedMatrix& matrix, WeightType asked, bool rounds_activations) {
+  switch (matrix.type) {
+    case CodeType::kInt4: return WeightType::kW4A16;
+    case CodeType::kFp8E4M3: return WeightType::kFp8;
+    case CodeType::kInt8: break;
+  }
+  const bool is_plain = matrix.groups() == 1 && matrix.offsets.empty();
+  const bool rounds = asked == WeightType::kW8A8 || rounds_activations;
+  return rounds && is_plain ? WeightType::kW8A8 : WeightType::kW8A16;
 }
 
 // "[12, 345]": where element `index` is.
@@ -101,6 +127,7 @@ class Loader {
          const LoadProgress& progress)
       : config_(config),
         checkpoint_(checkpoint),
+        codes_(checkpoint, config.quantization),
         type_(type),
         backend_(backend),
         progress_(progress),
@@ -113,18 +140,13 @@ class Loader {
 
   // The parts, one on top of another. All have `columns` columns.
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::vector<Part>& parts, int64_t columns) {
-    const auto quantized = std::count_if(parts.begin(), parts.end(), [&](const Part& part) {
-      return config_.quantization != Quantization::kNone && checkpoint_.Has(Scales(part));
-    });
-    const bool all = quantized == static_cast<ptrdiff_t>(parts.size());
-    if (quantized > 0 && !all) {
-      return Unimplemented(Listed(parts) + ": some are quantized, some are not");
-    }
-    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed,
-                    all ? PackIntegers(parts, columns) : PackFloats(parts, columns));
-    kept_.insert(WeightTypeName(packed->type()));
-    if (progress_) progress_(done_, all_);
-    return packed;
+    return Load(parts, columns, type_);
+  }
+
+  // A matrix with a row for each token: 4 bits are too few for it.
+  Result<std::unique_ptr<PackedMatrix>> Table(const std::string& name, int64_t rows,
+                                              int64_t columns) {
+    return Load({{name, rows}}, columns, type_ == WeightType::kW4A16 ? WeightType::kW8A16 : type_);
   }
 
   // The vectors named, one after another and `offset` more, as f32 on the device.
@@ -152,10 +174,11 @@ class Loader {
 
   // Says what the matrices are in the files and what they are kept as.
   void LogTypes() const {
-    const bool asked = type_ == WeightType::kW8A8;
+    const bool asked = !IsFloats(type_);
     std::string message = "weights are kept as they are stored";
     if (rounds_) {
-      message = asked ? "weights are rounded, as --weights int8 asks"
+      message = asked ? std::string("weights are rounded, as --weights ") +
+                            (type_ == WeightType::kW4A16 ? "int4" : "int8") + " asks"
                       : "weights are rounded; --weights f32 keeps them as they are stored";
     }
     Log(rounds_ && !asked ? LogLevel::kWarning : LogLevel::kInfo, message,
@@ -163,7 +186,20 @@ class Loader {
   }
 
  private:
-  static std::string Scales(const Part& part) { return part.name + "_scale"; }
+  Result<std::unique_ptr<PackedMatrix>> Load(const std::vector<Part>& parts, int64_t columns,
+                                             WeightType type) {
+    const auto coded = std::count_if(parts.begin(), parts.end(),
+                                     [&](const Part& part) { return codes_.Holds(part.name); });
+    const bool all = coded == static_cast<ptrdiff_t>(parts.size());
+    if (coded > 0 && !all) {
+      return Unimplemented(Listed(parts) + ": some are quantized, some are not");
+    }
+    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed,
+                    all ? PackCodes(parts, columns) : PackFloats(parts, columns, type));
+    kept_.insert(WeightTypeName(packed->type()));
+    if (progress_) progress_(done_ + codes_.bytes_read(), all_);
+    return packed;
+  }
 
   static std::string Listed(const std::set<std::string>& names) {
     std::string list;
@@ -177,8 +213,7 @@ class Loader {
   }
 
   // `values` may change when this returns.
-  template <class Values>
-  Result<std::unique_ptr<PackedMatrix>> Pack(const Values& values, WeightType type,
+  Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& values, WeightType type,
                                              const std::vector<Part>& parts) {
     Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(values, type);
     if (!packed.ok()) return packed.status().Annotate(Listed(parts));
@@ -186,23 +221,23 @@ class Loader {
     return packed;
   }
 
-  Result<std::unique_ptr<PackedMatrix>> PackFloats(const std::vector<Part>& parts,
-                                                   int64_t columns) {
+  Result<std::unique_ptr<PackedMatrix>> PackFloats(const std::vector<Part>& parts, int64_t columns,
+                                                   WeightType type) {
     std::vector<TensorView> views;
     TensorView stacked;
     stacked.shape = {0, columns};
     bool same_dtype = true;
     for (const Part& part : parts) {
       OUTRIDER_ASSIGN(TensorView view, Find(part.name, {part.rows, columns}));
-      OUTRIDER_TRY(CheckFits(part.name, view, type_));
+      OUTRIDER_TRY(CheckFits(part.name, view, type));
       stored_.insert(DtypeName(view.dtype));
-      rounds_ = rounds_ || Rounds(view.dtype, type_);
+      rounds_ = rounds_ || Rounds(view.dtype, type);
       stacked.shape[0] += part.rows;
       views.push_back(std::move(view));
       same_dtype = same_dtype && views.back().dtype == views.front().dtype;
     }
     if (views.size() == 1) {
-      OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type_, parts));
+      OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type, parts));
       Forget(views.front());
       return packed;
     }
@@ -220,58 +255,44 @@ class Loader {
       Forget(view);
     }
     stacked.data = bytes.data();
-    return Pack(stacked, type_, parts);
+    return Pack(stacked, type, parts);
   }
 
   // Kept as they are where the backend has a product for them, else as floats of the type asked
   // for.
-  Result<std::unique_ptr<PackedMatrix>> PackIntegers(const std::vector<Part>& parts,
-                                                     int64_t columns) {
-    std::vector<int8_t> integers;
-    std::vector<float> scales;
-    size_t bytes = 0;
+  Result<std::unique_ptr<PackedMatrix>> PackCodes(const std::vector<Part>& parts, int64_t columns) {
+    QuantizedMatrix matrix;
     for (const Part& part : parts) {
-      const SafetensorsEntry* const entry = checkpoint_.Entry(part.name);
-      if (entry != nullptr) bytes += entry->bytes.size();
+      OUTRIDER_TRY(codes_.Append(part.name, part.rows, columns, &matrix));
     }
-    integers.reserve(bytes);
-    for (const Part& part : parts) {
-      OUTRIDER_TRY(AppendIntegers(part, columns, &integers));
-      OUTRIDER_ASSIGN(const TensorView view, Find(Scales(part), {part.rows, 1}));
-      OUTRIDER_TRY(CheckFits(Scales(part), view, WeightType::kF32));
-      const std::vector<float> more = Widen(view);
-      scales.insert(scales.end(), more.begin(), more.end());
+    stored_.insert(CodeTypeName(matrix.type));
+    const WeightType floats = IsFloats(type_) ? type_ : WeightType::kBf16;
+    if (floats == WeightType::kF16) OUTRIDER_TRY(CheckCodesFit(matrix, parts, floats));
+    const WeightType kept = KeptAs(matrix, type_, config_.quantization.rounds_activations);
+    Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(matrix, kept, floats);
+    backend_.Wait();
+    if (packed.ok()) return packed;
+    if (packed.status().code() != Code::kUnimplemented) {
+      return packed.status().Annotate(Listed(parts));
     }
-    stored_.insert("int8");
-    const Int8Matrix matrix = {integers.data(), scales.data(), static_cast<int64_t>(scales.size()),
-                               columns};
-    const bool rounds_activations =
-        type_ == WeightType::kW8A8 || config_.quantization == Quantization::kW8A8;
-    const WeightType kept = rounds_activations ? WeightType::kW8A8 : WeightType::kW8A16;
-    Result<std::unique_ptr<PackedMatrix>> packed = Pack(matrix, kept, parts);
-    if (packed.status().code() != Code::kUnimplemented) return packed;
-    rounds_ = rounds_ || type_ != WeightType::kF32;
-    std::vector<float> values(integers.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(integers[i]) * scales[i / static_cast<size_t>(columns)];
+    rounds_ = rounds_ || floats != WeightType::kF32;
+    OUTRIDER_TRY(CheckCodesFit(matrix, parts, floats));
+    std::vector<float> values(matrix.codes.size());
+    const auto width = static_cast<size_t>(columns);
+    for (int64_t row = 0; row < matrix.rows; ++row) {
+      matrix.WidenRowInOrder(row, std::span(values).subspan(static_cast<size_t>(row) * width));
     }
-    const TensorView view = {values.data(), Dtype::kF32, {matrix.rows, columns}};
-    OUTRIDER_TRY(CheckFits(Listed(parts), view, type_));
-    return Pack(view, type_, parts);
+    return Pack(TensorView{values.data(), Dtype::kF32, {matrix.rows, columns}}, floats, parts);
   }
 
-  Status AppendIntegers(const Part& part, int64_t columns, std::vector<int8_t>* integers) {
-    const SafetensorsEntry* const entry = checkpoint_.Entry(part.name);
-    if (entry == nullptr) return InvalidArgument("no tensor " + part.name);
-    if (entry->dtype != "I8" || entry->shape != Shape{part.rows, columns}) {
-      return InvalidArgument(part.name + " is not the [" + std::to_string(part.rows) + ", " +
-                             std::to_string(columns) +
-                             "] I8 that config.json and its weight_scale ask for");
+  static Status CheckCodesFit(const QuantizedMatrix& matrix, const std::vector<Part>& parts,
+                              WeightType kept) {
+    std::vector<float> values(static_cast<size_t>(matrix.columns));
+    for (int64_t row = 0; row < matrix.rows; ++row) {
+      matrix.WidenRow(row, values);
+      const TensorView view = {values.data(), Dtype::kF32, {1, matrix.columns}};
+      OUTRIDER_TRY(CheckFits(Listed(parts) + ", row " + std::to_string(row), view, kept));
     }
-    const auto* const first = reinterpret_cast<const int8_t*>(entry->bytes.data());
-    integers->insert(integers->end(), first, first + entry->bytes.size());
-    done_ += static_cast<int64_t>(entry->bytes.size());
-    MappedFile::Forget(entry->bytes);
     return Status();
   }
 
@@ -306,6 +327,7 @@ class Loader {
 
   const ModelConfig& config_;
   const Checkpoint& checkpoint_;
+  QuantizedTensors codes_;
   const WeightType type_;
   Backend& backend_;
   const LoadProgress& progress_;
@@ -363,7 +385,7 @@ Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpo
   Loader load(config, checkpoint, type, backend, progress);
   Weights weights;
   OUTRIDER_ASSIGN(weights.embedding,
-                  load.Matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size));
+                  load.Table("model.embed_tokens.weight", config.vocab_size, config.hidden_size));
   for (int i = 0; i < config.num_layers(); ++i) {
     OUTRIDER_ASSIGN(LayerWeights layer, LoadLayer(config, i, load));
     weights.layers.push_back(std::move(layer));
@@ -371,7 +393,7 @@ Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpo
   OUTRIDER_ASSIGN(weights.final_norm, load.Norm("model.norm", config.hidden_size));
   if (!config.tied_embeddings) {
     OUTRIDER_ASSIGN(weights.head,
-                    load.Matrix("lm_head.weight", config.vocab_size, config.hidden_size));
+                    load.Table("lm_head.weight", config.vocab_size, config.hidden_size));
   }
   load.LogTypes();
   return weights;

@@ -41,8 +41,10 @@ Dtype KvType(const ServiceOptions& options) {
     case WeightType::kF32: return Dtype::kF32;
     case WeightType::kF16: return Dtype::kF16;
     case WeightType::kBf16: return Dtype::kBf16;
-    case WeightType::kW8A16:        // no value of --weights
-    case WeightType::kW8A8: break;  // refused when the first matrix is packed
+    case WeightType::kW8A16:
+    case WeightType::kW8A8:
+    case WeightType::kW4A16:
+    case WeightType::kFp8: break;
   }
   return Dtype::kBf16;
 }
@@ -51,7 +53,8 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
                                                        {"f32", WeightType::kF32},
-                                                       {"int8", WeightType::kW8A8}};
+                                                       {"int8", WeightType::kW8A8},
+                                                       {"int4", WeightType::kW4A16}};
   app.option_defaults()->group("Model");
   app.add_option("--model", o->model,
                  "Directory of the model: config.json, *.safetensors, tokenizer.json")
@@ -71,8 +74,8 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       ->delimiter(',')
       ->check(AtLeast(0));
   app.add_option("--weights", o->weights,
-                 "How weights are kept: bf16, f32 (exact), f16 (on a GPU) or int8 (on the CPU; "
-                 "smaller, approximate)")
+                 "How weights that are stored as floats are kept: bf16, f32 (exact), f16 (on a GPU), "
+                 "int8 or int4 (smaller, approximate)")
       ->transform(CLI::CheckedTransformer(weight_types))
       ->default_str("bf16");
   app.add_flag(

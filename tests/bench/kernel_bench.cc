@@ -64,7 +64,13 @@ std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
     state = state * 1664525 + 1013904223;
     v = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-36f;
   }
-  return Take(Cpu().Pack({w.data(), Dtype::kF32, {out, in}}, type));
+  const TensorView view = {w.data(), Dtype::kF32, {out, in}};
+  if (type != WeightType::kFp8) return Take(Cpu().Pack(view, type));
+  // Any codes will do, but for the two that are NaN: one scale a row.
+  QuantizedMatrix codes = RoundMatrix(view, CodeType::kInt8);
+  codes.type = CodeType::kFp8E4M3;
+  for (uint8_t& code : codes.codes) code &= IsNanCode(codes.type, code) ? 0xfe : 0xff;
+  return Take(Cpu().Pack(codes, type, WeightType::kF32));
 }
 
 std::vector<float> Values(size_t count) {
@@ -297,7 +303,8 @@ void Register() {
   };
   for (const auto& [name, type, backend] :
        {Kind{"bf16", WeightType::kBf16, &Cpu()}, Kind{"f32", WeightType::kF32, &Cpu()},
-        Kind{"int8", WeightType::kW8A8, &Cpu()},
+        Kind{"int8", WeightType::kW8A8, &Cpu()}, Kind{"w8a16", WeightType::kW8A16, &Cpu()},
+        Kind{"int4", WeightType::kW4A16, &Cpu()}, Kind{"fp8", WeightType::kFp8, &Cpu()},
         Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)}}) {
     AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
     AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});

@@ -126,28 +126,6 @@ std::string Encode(const Tensor& tensor, Dtype dtype) {
   return bytes;
 }
 
-// Symmetric 8-bit integers, and what one of each row is worth.
-std::pair<StoredTensor, StoredTensor> Quantize(const Tensor& tensor, Dtype dtype) {
-  const auto rows = static_cast<size_t>(tensor.shape[0]);
-  const auto columns = static_cast<size_t>(tensor.shape[1]);
-  std::string integers;
-  Tensor scales{{tensor.shape[0], 1}, {}};
-  for (size_t row = 0; row < rows; ++row) {
-    const float* const values = &tensor.values[row * columns];
-    float largest = 0;
-    for (size_t i = 0; i < columns; ++i) largest = std::max(largest, std::fabs(values[i]));
-    // As it is stored: the integers fit that scale.
-    scales.values.push_back(Bf16ToFloat(FloatToBf16(largest / 127)));
-    for (size_t i = 0; i < columns; ++i) {
-      const float nearest = std::nearbyint(values[i] / scales.values.back());
-      integers += static_cast<char>(static_cast<int8_t>(std::clamp(nearest, -128.f, 127.f)));
-    }
-  }
-  return {{"I8", tensor.shape, integers},
-          {dtype == Dtype::kF32 ? "F32" : "BF16", scales.shape,
-           Encode(scales, dtype == Dtype::kF32 ? Dtype::kF32 : Dtype::kBf16)}};
-}
-
 Status WriteWeights(const std::filesystem::path& directory, const CheckpointOptions& options) {
   Maker maker(options);
   const std::map<std::string, Tensor>& tensors = maker.Tensors();
@@ -167,10 +145,14 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
   for (const auto& [name, tensor] : tensors) {
     const size_t shard = next++ % shards.size();
     weight_map[name] = file_of(shard);
-    if (options.int8_rows && name.find("_proj.weight") != std::string::npos) {
-      weight_map[name + "_scale"] = file_of(shard);
-      std::tie(shards[shard][name], shards[shard][name + "_scale"]) =
-          Quantize(tensor, options.dtype);
+    if (options.stored_as != StoredAs::kFloats && name.ends_with("_proj.weight")) {
+      const std::string base = name.substr(0, name.size() - std::string_view("weight").size());
+      weight_map.erase(name);
+      for (auto& [part, stored] : QuantizedTensorsOf(options.stored_as, base, tensor.values,
+                                                     tensor.shape[0], tensor.shape[1])) {
+        weight_map[part] = file_of(shard);
+        shards[shard][part] = std::move(stored);
+      }
       continue;
     }
     shards[shard][name] = {kDtypes.at(options.dtype), tensor.shape, Encode(tensor, options.dtype)};
@@ -181,27 +163,6 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
   if (options.shards == 1) return Status();
   return WriteFile(directory / "model.safetensors.index.json",
                    Json{{"metadata", Json::object()}, {"weight_map", weight_map}}.dump());
-}
-
-// As compressed-tensors writes it.
-Json Int8Rows() {
-  const Json weights = {{"num_bits", 8},
-                        {"type", "int"},
-                        {"symmetric", true},
-                        {"strategy", "channel"},
-                        {"dynamic", false},
-                        {"group_size", nullptr},
-                        {"block_structure", nullptr},
-                        {"actorder", nullptr},
-                        {"observer", "minmax"},
-                        {"observer_kwargs", Json::object()}};
-  const Json group = {{"targets", {"Linear"}},
-                      {"weights", weights},
-                      {"input_activations", nullptr},
-                      {"output_activations", nullptr}};
-  return {{"quant_method", "compressed-tensors"}, {"format", "int-quantized"},
-          {"quantization_status", "compressed"},  {"ignore", {"lm_head"}},
-          {"kv_cache_scheme", nullptr},           {"config_groups", {{"group_0", group}}}};
 }
 
 Json Config(const CheckpointOptions& o) {
@@ -223,7 +184,9 @@ Json Config(const CheckpointOptions& o) {
                  {"tie_word_embeddings", o.tied_embeddings},
                  {"bos_token_id", 0},
                  {"torch_dtype", "bfloat16"}};
-  if (o.int8_rows) config["quantization_config"] = Int8Rows();
+  if (o.stored_as != StoredAs::kFloats) {
+    config["quantization_config"] = QuantizationConfig(o.stored_as);
+  }
   if (o.eos_token_ids.size() == 1) {
     config["eos_token_id"] = o.eos_token_ids[0];
   } else {

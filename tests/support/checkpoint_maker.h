@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/tensor/tensor.h"
+#include "tests/support/quantized_writer.h"
 
 namespace outrider {
 
@@ -34,8 +35,7 @@ struct CheckpointOptions {
   // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
   bool rope_parameters = false;
   Dtype dtype = Dtype::kBf16;
-  // The layers' matrices in 8 bits with a scale an output, as compressed-tensors' W8A16.
-  bool int8_rows = false;
+  StoredAs stored_as = StoredAs::kFloats;  // the layers' matrices
   int shards = 1;
   std::vector<TokenId> eos_token_ids = {1};
   uint64_t seed = 1;

@@ -19,14 +19,30 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-size_t BytesOf(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "I8" ? 1 : 2; }
+size_t BytesOf(const std::string& dtype) {
+  if (dtype == "I64") return 8;
+  if (dtype == "F32" || dtype == "I32") return 4;
+  return dtype == "I8" || dtype == "F8_E4M3" ? 1 : 2;
+}
+
+template <class T>
+double Read(const char* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return static_cast<double>(value);
+}
 
 double Widen(const std::string& dtype, const char* bytes) {
   if (dtype == "I8") return static_cast<signed char>(*bytes);
-  if (dtype == "F32") {
-    float value;
-    std::memcpy(&value, bytes, 4);
-    return value;
+  if (dtype == "I64") return Read<int64_t>(bytes);
+  if (dtype == "I32") return Read<uint32_t>(bytes);
+  if (dtype == "F32") return Read<float>(bytes);
+  if (dtype == "F8_E4M3") {
+    const auto code = static_cast<unsigned char>(*bytes);
+    const int exponent = code >> 3 & 15;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(code & 7, -9) : std::ldexp(8 + (code & 7), exponent - 10);
+    return code & 0x80 ? -magnitude : magnitude;
   }
   uint16_t bits;
   std::memcpy(&bits, bytes, 2);
@@ -50,16 +66,17 @@ bool Set(const Json& json, const char* name) {
 ReferenceModel::ReferenceModel(const std::filesystem::path& directory) {
   ReadConfig(directory / "config.json");
   const std::filesystem::path index = directory / "model.safetensors.index.json";
-  if (!std::filesystem::exists(index)) {
-    ReadWeights(directory / "model.safetensors");
-    return;
-  }
-  std::set<std::string> shards;
-  const Json listed = Json::parse(ReadAll(index))["weight_map"];
-  for (const auto& [tensor, shard] : listed.items()) {
-    shards.insert(shard);
+  std::set<std::string> shards = {"model.safetensors"};
+  if (std::filesystem::exists(index)) {
+    shards.clear();
+    const Json listed = Json::parse(ReadAll(index))["weight_map"];
+    for (const auto& [tensor, shard] : listed.items()) shards.insert(shard);
   }
   for (const std::string& shard : shards) ReadWeights(directory / shard);
+  const Json config = Json::parse(ReadAll(directory / "config.json"));
+  if (Set(config, "quantization_config")) {
+    DequantizeTensors(config["quantization_config"], &tensors_);
+  }
 }
 
 void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
@@ -141,7 +158,9 @@ void ReferenceModel::ReadWeights(const std::filesystem::path& path) {
     const std::string dtype = entry["dtype"];
     const size_t begin = entry["data_offsets"][0];
     const size_t end = entry["data_offsets"][1];
-    Vector& weight = weights_[name];
+    WideTensor& tensor = tensors_[name];
+    tensor.shape = entry["shape"].get<std::vector<int64_t>>();
+    Vector& weight = tensor.values;
     for (size_t at = begin; at < end; at += BytesOf(dtype)) {
       weight.push_back(Widen(dtype, data + at));
     }
@@ -149,9 +168,9 @@ void ReferenceModel::ReadWeights(const std::filesystem::path& path) {
 }
 
 const ReferenceModel::Vector& ReferenceModel::Weight(const std::string& name) const {
-  const auto found = weights_.find(name);
-  if (found == weights_.end()) throw std::runtime_error("no tensor " + name);
-  return found->second;
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw std::runtime_error("no tensor " + name);
+  return found->second.values;
 }
 
 ReferenceModel::Vector ReferenceModel::Linear(const std::string& name, const Vector& x) const {
@@ -160,11 +179,8 @@ ReferenceModel::Vector ReferenceModel::Linear(const std::string& name, const Vec
   for (size_t row = 0; row < y.size(); ++row) {
     for (size_t i = 0; i < x.size(); ++i) y[row] += weight[row * x.size() + i] * x[i];
   }
-  if (const auto scale = weights_.find(name + ".weight_scale"); scale != weights_.end()) {
-    for (size_t row = 0; row < y.size(); ++row) y[row] *= scale->second[row];
-  }
-  if (const auto bias = weights_.find(name + ".bias"); bias != weights_.end()) {
-    for (size_t row = 0; row < y.size(); ++row) y[row] += bias->second[row];
+  if (const auto bias = tensors_.find(name + ".bias"); bias != tensors_.end()) {
+    for (size_t row = 0; row < y.size(); ++row) y[row] += bias->second.values[row];
   }
   return y;
 }
@@ -248,7 +264,7 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
   for (int layer = 0; layer < layers_; ++layer) {
     const std::string name = "model.layers." + std::to_string(layer) + ".";
     const std::string attention = name + "self_attn.";
-    const bool norm_heads = weights_.count(attention + "q_norm.weight") > 0;
+    const bool norm_heads = tensors_.count(attention + "q_norm.weight") > 0;
     std::vector<Vector> keys;
     std::vector<Vector> values;
     for (size_t t = 0; t < states.size(); ++t) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/dequantize.h"
+
 namespace outrider {
 
 class ReferenceModel {
@@ -52,7 +54,7 @@ class ReferenceModel {
   double embedding_scale_ = 1;
   double eps_ = 0;
   std::vector<Vector> frequencies_;  // by layer
-  std::map<std::string, Vector> weights_;
+  std::map<std::string, WideTensor> tensors_;
 };
 
 }  // namespace outrider

@@ -33,7 +33,7 @@ json RoundedActivations() {
 class Int8Rows : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.int8_rows = true}).ok());
+    ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.stored_as = StoredAs::kInt8Rows}).ok());
   }
 
   Status Load(WeightType type = WeightType::kBf16) const {
@@ -83,7 +83,7 @@ class Int8Rows : public ::testing::Test {
 
 TEST_F(Int8Rows, KeepTheirIntegers) {
   const ModelConfig config = LoadModelConfig(directory_.path()).value();
-  EXPECT_EQ(config.quantization, Quantization::kW8A16);
+  EXPECT_EQ(config.quantization.layout, Quantization::Layout::kInt8Rows);
   const Checkpoint files = Checkpoint::Open(directory_.path()).value();
   const auto backend = CreateCpuBackend({}).value();
   const Weights weights = LoadWeights(config, files, WeightType::kBf16, *backend).value();
@@ -93,7 +93,7 @@ TEST_F(Int8Rows, KeepTheirIntegers) {
         weights.layers[0].gate_up.get(), weights.layers[1].down.get()}) {
     EXPECT_EQ(matrix->type(), WeightType::kW8A16);
     const size_t padded = static_cast<size_t>((matrix->out_features() + 31) / 32 * 32);
-    EXPECT_EQ(matrix->bytes(), padded * static_cast<size_t>(matrix->in_features() + 8));
+    EXPECT_EQ(matrix->bytes(), padded * static_cast<size_t>(matrix->in_features() + 4));
   }
   // The last row of v is the last of the matrix that q, k and v share.
   const SafetensorsEntry* const v = files.Entry("model.layers.0.self_attn.v_proj.weight");
@@ -136,7 +136,8 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
     return group["input_activations"];
   };
   for (const Refusal& refusal : std::vector<Refusal>{
-           {[](json& q) { q["format"] = "pack-quantized"; }, "format is \"pack-quantized\""},
+           {[](json& q) { q["format"] = "nvfp4-pack-quantized"; }, "nvfp4-pack-quantized"},
+           {[](json& q) { q["quant_method"] = "bitsandbytes"; }, "\"bitsandbytes\""},
            {[](json& q) { q["quantization_status"] = "calibration"; }, "\"calibration\""},
            {[](json& q) {
               q["transform_config"] = {{"config_groups", {{"R1", 1}}}};
@@ -177,19 +178,52 @@ TEST_F(Int8Rows, ThatContradictTheConfigAreRefused) {
   EXPECT_THAT(Load().message(), HasSubstr("q_proj.weight_scale[0, 0] is infinite"));
   SetUp();
   ChangeTensor(q + "_scale", "", "elsewhere");
-  EXPECT_THAT(Load().message(), HasSubstr("some are quantized, some are not"));
+  EXPECT_THAT(Load().message(), HasSubstr("no tensor " + q + "_scale"));
   SetUp();
   ChangeTensor("model.layers.0.mlp.down_proj.weight_scale", "", "elsewhere");
-  EXPECT_THAT(Load().message(), HasSubstr("down_proj.weight is I8"));
+  EXPECT_THAT(Load().message(), HasSubstr("no tensor model.layers.0.mlp.down_proj.weight_scale"));
   SetUp();
   json config = json::parse(directory_.Read("config.json"));
   config["intermediate_size"] = 97;
   directory_.Write("config.json", config.dump());
   EXPECT_THAT(Load().message(),
-              HasSubstr("gate_proj.weight is not the [97, 64] I8 that config.json"));
+              HasSubstr("gate_proj.weight is [96, 64] I8, config.json asks for [97, 64] I8"));
   SetUp();
   EXPECT_THAT(LoadWith([](json& quantization) { quantization = nullptr; }).message(),
               HasSubstr("q_proj.weight is I8; weights are read as"));
+}
+
+struct Method {
+  const char* quantization;
+  const char* refusal;
+};
+
+TEST(Quantization, OtherMethodsAreRefusedByName) {
+  TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
+  const std::string config = directory.Read("config.json");
+  for (const Method& method : {
+           Method{R"({"quant_method": "gptq", "bits": 3})", "bits is 3"},
+           Method{R"({"quant_method": "gptq", "bits": 4, "group_size": 0})", "group_size is 0"},
+           Method{R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})",
+                  "\"marlin\""},
+           Method{R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:lm_head": {}}})",
+                  "dynamic"},
+           Method{R"({"quant_method": "awq", "bits": 8})", "bits is 8"},
+           Method{R"({"quant_method": "awq", "bits": 4, "version": "gemv"})", "\"gemv\""},
+           Method{R"({"quant_method": "awq", "bits": 4, "zero_point": false})", "zero_point"},
+           Method{R"({"quant_method": "fp8", "fmt": "e5m2"})", "\"e5m2\""},
+           Method{R"({"quant_method": "fp8", "weight_block_size": [128]})", "weight_block_size"},
+           Method{R"({"quant_method": "mxfp4"})", "\"mxfp4\""},
+           Method{R"({"bits": 4})", "quantization_config"},
+       }) {
+    json changed = json::parse(config);
+    changed["quantization_config"] = json::parse(method.quantization);
+    directory.Write("config.json", changed.dump());
+    const Status status = LoadModelConfig(directory.path()).status();
+    EXPECT_FALSE(status.ok()) << method.quantization;
+    EXPECT_THAT(status.message(), HasSubstr(method.refusal));
+  }
 }
 
 }  // namespace

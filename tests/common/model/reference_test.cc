@@ -57,11 +57,11 @@ TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
   checkpoint.dtype = Dtype::kBf16;
   ModelOptions options = kExactOptions;
   options.weights = WeightType::kBf16;
-  // But 8-bit ones, which a device makes bf16 of: twice what K and V lose.
-  const bool int8 = checkpoint.int8_rows;
-  EXPECT_LT(WorstError(checkpoint, options), int8 ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
+  // But codes, which a device makes bf16 of: twice what K and V lose.
+  const bool coded = checkpoint.stored_as != StoredAs::kFloats;
+  EXPECT_LT(WorstError(checkpoint, options), coded ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
   options.kv = Dtype::kBf16;
-  EXPECT_LT(WorstError(checkpoint, options), int8 ? 2 * kBf16KvTolerance : kBf16KvTolerance);
+  EXPECT_LT(WorstError(checkpoint, options), coded ? 2 * kBf16KvTolerance : kBf16KvTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -81,8 +81,22 @@ INSTANTIATE_TEST_SUITE_P(
               .head_dim = 24}},
         Case{"LlamaF16", {.family = Family::kLlama, .dtype = Dtype::kF16}},
         Case{"LlamaF32", {.family = Family::kLlama, .dtype = Dtype::kF32}},
-        Case{"LlamaInt8Rows", {.family = Family::kLlama, .int8_rows = true}},
-        Case{"Qwen2Int8RowsSharded", {.family = Family::kQwen2, .int8_rows = true, .shards = 2}},
+        Case{"LlamaInt8Rows", {.family = Family::kLlama, .stored_as = StoredAs::kInt8Rows}},
+        Case{"Qwen2Int8RowsSharded",
+             {.family = Family::kQwen2, .stored_as = StoredAs::kInt8Rows, .shards = 2}},
+        Case{"LlamaFp8Tensor", {.stored_as = StoredAs::kFp8Tensor}},
+        Case{"LlamaFp8Channel", {.stored_as = StoredAs::kFp8Channel}},
+        Case{"LlamaFp8Block", {.stored_as = StoredAs::kFp8Block}},
+        Case{"LlamaPacked4", {.stored_as = StoredAs::kPacked4}},
+        Case{"LlamaPacked4Zeros", {.stored_as = StoredAs::kPacked4Zeros}},
+        Case{"LlamaPacked4Order", {.stored_as = StoredAs::kPacked4Order}},
+        Case{"LlamaPacked8", {.stored_as = StoredAs::kPacked8}},
+        Case{"LlamaGptq", {.stored_as = StoredAs::kGptq}},
+        Case{"Qwen2GptqSharded",
+             {.family = Family::kQwen2, .stored_as = StoredAs::kGptq, .shards = 2}},
+        Case{"LlamaGptqOrder", {.stored_as = StoredAs::kGptqOrder}},
+        Case{"LlamaGptq8", {.stored_as = StoredAs::kGptq8}},
+        Case{"LlamaAwq", {.stored_as = StoredAs::kAwq}},
         Case{"LlamaSharded", {.family = Family::kLlama, .dtype = Dtype::kF32, .shards = 3}},
         Case{"Llama3", {.family = Family::kLlama3, .head_dim = 64}},
         Case{"Llama3RopeParameters",

@@ -1,0 +1,57 @@
+// Reads matrices that a checkpoint holds as codes, in each of the published layouts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/model/quantization.h"
+#include "common/model/safetensors.h"
+#include "common/tensor/quantized_matrix.h"
+
+namespace outrider {
+
+class QuantizedTensors {
+ public:
+  // Both must outlive it.
+  QuantizedTensors(const Checkpoint& checkpoint, const Quantization& quantization)
+      : checkpoint_(checkpoint), quantization_(quantization) {}
+
+  // Whether the matrix "X.weight" is held as codes: layouts leave some matrices as floats.
+  bool Holds(const std::string& name) const;
+
+  // Appends the rows of the matrix "X.weight" [rows, columns] below those that `matrix` has, which
+  // are of this layout too. kInvalidArgument for a tensor that is missing, has another type or
+  // shape or indices out of range, kDataLoss for a code or scale that is NaN, infinite or a scale
+  // of zero, kUnimplemented for parts whose inputs have different orders.
+  Status Append(const std::string& name, int64_t rows, int64_t columns, QuantizedMatrix* matrix);
+
+  // Bytes of the files that were read so far.
+  int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  struct Part;  // one matrix on its way
+
+  std::string CodesName(const std::string& name) const;
+  // The tensor `name` if it has this type and shape.
+  Result<const SafetensorsEntry*> Find(const std::string& name, std::string_view dtype,
+                                       std::initializer_list<int64_t> shape);
+  // The values of a tensor of floats, [first, second], in its own order.
+  Result<std::vector<float>> FindScales(const std::string& name, int64_t first, int64_t second);
+
+  Status ReadBytes(const Part& part, std::string_view dtype, QuantizedMatrix* matrix);
+  Status ReadRowScales(const Part& part, QuantizedMatrix* matrix);
+  Status ReadFp8Scales(const Part& part, QuantizedMatrix* matrix);
+  Status ReadPacked(const Part& part, QuantizedMatrix* matrix);
+  Status ReadPackedScales(const Part& part, QuantizedMatrix* matrix);
+  Status ReadByInput(const Part& part, QuantizedMatrix* matrix);
+  Status ReadScalesByGroup(const Part& part, QuantizedMatrix* matrix);
+  Status ReadOrder(const Part& part, const std::string& name, QuantizedMatrix* matrix);
+
+  const Checkpoint& checkpoint_;
+  const Quantization& quantization_;
+  int64_t bytes_read_ = 0;
+};
+
+}  // namespace outrider

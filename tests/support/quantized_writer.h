@@ -1,0 +1,40 @@
+// Writes matrices of test checkpoints as quantized checkpoints hold them.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "tests/support/safetensors_writer.h"
+
+namespace outrider {
+
+// How a test checkpoint stores the layers' matrices.
+enum class StoredAs {
+  kFloats,
+  kInt8Rows,      // compressed-tensors "int-quantized", W8A16
+  kFp8Tensor,     // compressed-tensors "float-quantized", one scale
+  kFp8Channel,    // the same with a scale an output
+  kFp8Block,      // "fp8" with blocks of kQuantizedGroup by kQuantizedGroup
+  kPacked4,       // compressed-tensors "pack-quantized", 4 bits in groups
+  kPacked4Zeros,  // with zero points
+  kPacked4Order,  // with zero points and an order of the inputs
+  kPacked8,       // 8 bits, a scale an output
+  kGptq,          // 4 bits, zero points stored less one
+  kGptqOrder,     // format "gptq_v2", with act-order
+  kGptq8,         // 8 bits
+  kAwq,
+};
+
+constexpr int kQuantizedGroup = 32;  // inputs
+
+nlohmann::json QuantizationConfig(StoredAs stored);
+
+// The tensors of the matrix "X.weight" [rows, columns], rounded; `base` is "X.". REQUIRES: not
+// kFloats; sides that fill the layout's words.
+std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const std::string& base,
+                                                       std::span<const float> values, int64_t rows,
+                                                       int64_t columns);
+
+}  // namespace outrider

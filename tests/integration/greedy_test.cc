@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -36,14 +37,19 @@ struct Comparison {
   std::set<std::string> arms;
 };
 
+struct Models {
+  std::string target = SmallPair("target");
+  std::string drafter = SmallPair("drafter");
+};
+
 template <class Speculate>
 Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::string& policy,
-                            const Speculate& speculate) {
+                            const Speculate& speculate, const Models& models = {}) {
   TempDir dir;
-  const auto verifier = StartVerifier(SmallPair("target"), dir / "verifier.log",
+  const auto verifier = StartVerifier(models.target, dir / "verifier.log",
                                       {"--policy", policy, "--store-tokens", "100000"});
   EXPECT_NE(verifier.port, 0);
-  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
+  const auto drafter = StartDrafter(models.drafter, verifier.address(), dir / "drafter.log");
   TestClient client(verifier.address());
   EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
@@ -114,6 +120,24 @@ TEST(Greedy, TheControllerTriesADrafterAndChangesNoText) {
   const Comparison comparison =
       CompareWithPlain(prompts, "adaptive", [](size_t, v1::SpeculationOptions*) {});
   EXPECT_TRUE(comparison.arms.contains("draft-1x1"));
+}
+
+// What is stored in few bits is the target: drafts change none of its text.
+TEST(Greedy, QuantizedTargetsKeepTheirText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(16);
+  for (const StoredAs stored : {StoredAs::kAwq, StoredAs::kGptqOrder, StoredAs::kFp8Block}) {
+    TempDir dir;
+    CheckpointOptions options = {.vocab_size = 320, .tokenizer = true};
+    ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
+    options.stored_as = stored;
+    ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
+    const Comparison comparison = CompareWithPlain(
+        prompts, "fixed",
+        [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
+        {.target = dir / "target", .drafter = dir / "drafter"});
+    EXPECT_GT(comparison.accepted, 100u) << static_cast<int>(stored);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // make_checkpoint <directory> [name=value ...]: writes a small random model, see
 // checkpoint_maker.h.
 //   make_checkpoint /tmp/target family=qwen3 layers=4 hidden=128 vocab=512 tokenizer=1
+//   make_checkpoint /tmp/quantized stored=awq tokenizer=1
 //   make_checkpoint /tmp/drafter family=qwen3 layers=4 hidden=128 vocab=512 tokenizer=1 noise=0.3
 
 #include <cstdio>
@@ -34,6 +35,8 @@ Status Set(const std::string& name, const std::string& value, CheckpointOptions*
     options->tokenizer = value == "1";
   } else if (name == "dtype" && (value == "f32" || value == "f16" || value == "bf16")) {
     options->dtype = value == "f32" ? Dtype::kF32 : value == "f16" ? Dtype::kF16 : Dtype::kBf16;
+  } else if (name == "stored") {
+    OUTRIDER_ASSIGN(options->stored_as, ParseStoredAs(value));
   } else if (name == "seed") {
     options->seed = std::strtoull(value.c_str(), nullptr, 10);
   } else if (name == "noise") {

@@ -266,6 +266,21 @@ Json Gptq(int bits, bool has_order, const char* format) {
 
 }  // namespace
 
+Result<StoredAs> ParseStoredAs(const std::string& name) {
+  static const std::map<std::string, StoredAs> kNames = {{"int8", StoredAs::kInt8Rows},
+                                                         {"fp8", StoredAs::kFp8Tensor},
+                                                         {"fp8-channel", StoredAs::kFp8Channel},
+                                                         {"fp8-block", StoredAs::kFp8Block},
+                                                         {"packed4", StoredAs::kPacked4},
+                                                         {"packed8", StoredAs::kPacked8},
+                                                         {"gptq", StoredAs::kGptq},
+                                                         {"gptq-order", StoredAs::kGptqOrder},
+                                                         {"awq", StoredAs::kAwq}};
+  const auto found = kNames.find(name);
+  if (found == kNames.end()) return InvalidArgument("no way to store weights: " + name);
+  return found->second;
+}
+
 Json QuantizationConfig(StoredAs stored) {
   switch (stored) {
     case StoredAs::kFloats: return nullptr;

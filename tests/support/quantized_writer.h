@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "common/base/status.h"
 #include "tests/support/safetensors_writer.h"
 
 namespace outrider {
@@ -26,6 +27,9 @@ enum class StoredAs {
   kGptq8,         // 8 bits
   kAwq,
 };
+
+// "int8", "fp8", "fp8-channel", "fp8-block", "packed4", "packed8", "gptq", "gptq-order" or "awq".
+Result<StoredAs> ParseStoredAs(const std::string& name);
 
 constexpr int kQuantizedGroup = 32;  // inputs
 

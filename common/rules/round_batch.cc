@@ -28,7 +28,7 @@ void RoundBatch::Clear() {
 }
 
 void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
-                     std::span<const uint32_t> node_masks) {
+                     std::span<const uint32_t> node_masks, std::span<const int32_t> ends) {
   RoundHeader& round =
       rounds_.emplace_back(RoundHeader{.spec = spec,
                                        .sampling = sampling.sampling,
@@ -42,7 +42,9 @@ void RoundBatch::Add(const RoundSpec& spec, const DraftTree& draft, const Sampli
   seen_.insert(seen_.end(), sampling.seen.begin(), sampling.seen.end());
   biases_.insert(biases_.end(), sampling.biases.begin(), sampling.biases.end());
   AddMasks(sampling, node_masks, round);
-  for (int node = 0; node <= draft.size(); ++node) AddNode(draft, node, round);
+  for (int node = 0; node <= draft.size(); ++node) {
+    AddNode(draft, node, std::find(ends.begin(), ends.end(), node) != ends.end(), round);
+  }
   round.scratch = scratch_bytes_;
   scratch_bytes_ += RuleScratch::Bytes(std::max(round.max_depth, 1), round.max_entries);
 }
@@ -68,12 +70,12 @@ void RoundBatch::AddMasks(const SamplingState& sampling, std::span<const uint32_
   append(sampling.recent, recent_, round.first_recent, round.recent);
 }
 
-void RoundBatch::AddNode(const DraftTree& draft, int node, RoundHeader& round) {
+void RoundBatch::AddNode(const DraftTree& draft, int node, bool is_end, RoundHeader& round) {
   round_of_.push_back(static_cast<int32_t>(rounds_.size()) - 1);
   tokens_.push_back(draft.token(node));
   parents_.push_back(draft.parent(node));
   depths_.push_back(draft.depth(node));
-  const std::span<const int32_t> draws = draft.draws(node);
+  const std::span<const int32_t> draws = is_end ? std::span<const int32_t>() : draft.draws(node);
   draws_.insert(draws_.end(), draws.begin(), draws.end());
   draws_begin_.push_back(static_cast<int32_t>(draws_.size()));
   const DraftDistribution& distribution = draft.distribution(node);

@@ -124,9 +124,10 @@ class RoundBatch {
 
   // REQUIRES: `draft` is valid (Validate of draft_tree.h). A node without a distribution was
   // drafted from point masses. `node_masks`: a mask for each node, the root's first, in place of
-  // `sampling`'s; empty: that is every node's.
+  // `sampling`'s; empty: that is every node's. `ends`: nodes at which the draft ends, as if nothing
+  // had been drawn after them.
   void Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
-           std::span<const uint32_t> node_masks = {});
+           std::span<const uint32_t> node_masks = {}, std::span<const int32_t> ends = {});
 
   int size() const { return static_cast<int>(rounds_.size()); }
   bool empty() const { return rounds_.empty(); }
@@ -164,7 +165,7 @@ class RoundBatch {
  private:
   void AddMasks(const SamplingState& sampling, std::span<const uint32_t> node_masks,
                 RoundHeader& round);
-  void AddNode(const DraftTree& draft, int node, RoundHeader& round);
+  void AddNode(const DraftTree& draft, int node, bool is_end, RoundHeader& round);
 
   int64_t scratch_bytes_ = 0;
   std::vector<RoundHeader> rounds_;

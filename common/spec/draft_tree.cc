@@ -95,11 +95,6 @@ int DraftTree::AddDraw(int parent, TokenId token) {
   return child;
 }
 
-void DraftTree::DropDraws(int node) {
-  total_draws_ -= static_cast<int>(at(node).draws.size());
-  at(node).draws.clear();
-}
-
 Status DraftTree::Append(DraftChunk chunk) {
   if (!chunk.parents.empty() && chunk.parents.size() != chunk.tokens.size()) {
     return InvalidArgument(std::to_string(chunk.parents.size()) + " parents for " +

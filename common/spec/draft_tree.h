@@ -65,10 +65,6 @@ class DraftTree {
     at(node).distribution = std::move(distribution);
   }
 
-  // Takes all draws after `node` out, so that rules end there. The nodes below keep their numbers,
-  // and no draw leads to them.
-  void DropDraws(int node);
-
   // Adds a part. kInvalidArgument for parents that do not exist or have their draws already, and
   // for distributions that are not one a parent: some of it may have been added then.
   Status Append(DraftChunk chunk);

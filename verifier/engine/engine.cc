@@ -330,7 +330,6 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
 void Engine::AddRound(BatchEntry& entry) {
   const Session& session = *entry.session;
   const DraftTree& draft = session.drafting.draft();
-  std::optional<DraftTree> cut;  // the draft, if it ends earlier for want of masks
   node_masks_.clear();
   if (session.text_grammar != nullptr) {
     const size_t words = session.text_grammar->mask_words();
@@ -339,14 +338,12 @@ void Engine::AddRound(BatchEntry& entry) {
       const auto mask = std::span(node_masks_).subspan(static_cast<size_t>(node) * words, words);
       if (session.text_grammar->Fill(draft, node, mask_scratch_, mask).ok()) continue;
       std::fill(mask.begin(), mask.end(), ~grammar::MaskWord{0});
+      // The draft ends here. Whether it does depends on this node's token and those before it, not
+      // on those that would follow: it is a shorter draft, not a chosen one.
       entry.unmasked.push_back(node);
-      // Whether it ends at a node depends on that node's token and those before it, not on those
-      // that would follow: it is a shorter draft, not a chosen one.
-      if (!draft.draws(node).empty()) (cut.has_value() ? *cut : cut.emplace(draft)).DropDraws(node);
     }
   }
-  rounds_.Add(RoundSpecOf(session), cut.has_value() ? *cut : draft, session.sampling->state(),
-              node_masks_);
+  rounds_.Add(RoundSpecOf(session), draft, session.sampling->state(), node_masks_, entry.unmasked);
 }
 
 void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {

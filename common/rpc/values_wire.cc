@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace outrider {
@@ -75,6 +76,13 @@ std::optional<GrammarSource> FromWire(const v1::StructuredOutput& wire) {
   return std::nullopt;
 }
 
+std::vector<TokenId> TokensOf(const google::protobuf::RepeatedField<uint32_t>& wire) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(static_cast<size_t>(wire.size()));
+  for (const uint32_t token : wire) tokens.push_back(ToInt(token));
+  return tokens;
+}
+
 }  // namespace
 
 int ToInt(uint32_t value) {
@@ -125,12 +133,10 @@ SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& de
   for (const auto& [token, bias] : wire.logit_bias()) {
     params.logit_bias.emplace_back(static_cast<TokenId>(std::min(token, kMax)), bias);
   }
-  for (const uint32_t token : wire.allowed_token_ids())
-    params.allowed_tokens.push_back(ToInt(token));
-  for (const v1::TokenIds& word : wire.bad_words()) {
-    std::vector<TokenId>& tokens = params.bad_words.emplace_back();
-    for (const uint32_t token : word.ids()) tokens.push_back(ToInt(token));
-  }
+  params.allowed_tokens = TokensOf(wire.allowed_token_ids());
+  std::vector<std::vector<TokenId>> words;
+  for (const v1::TokenIds& word : wire.bad_words()) words.push_back(TokensOf(word.ids()));
+  params.bad_words = std::move(words);
   params.grammar = FromWire(wire.structured_output());
   return params;
 }

@@ -1,10 +1,10 @@
 // How a request samples: the field's usual transforms, in the order in which they are applied.
 #pragma once
 
-#include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/base/shared_value.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/spec/grammar_source.h"
@@ -31,11 +31,11 @@ struct SamplingParams {
   float presence_penalty = 0.f;    // over the output, as OpenAI's API defines it
   float frequency_penalty = 0.f;   // over the output
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to the logit
-  std::vector<TokenId> allowed_tokens = {};  // no others are sampled; empty: all are allowed
+  SharedList<TokenId> allowed_tokens = {};  // no others are sampled; empty: all are allowed
   // Token sequences that the output never completes; of the output alone, not of the prompt.
-  std::vector<std::vector<TokenId>> bad_words = {};
+  SharedList<std::vector<TokenId>> bad_words = {};
   // What the output must follow: tokens after which no text of it goes on have probability 0 too.
-  std::optional<GrammarSource> grammar = {};
+  SharedValue<GrammarSource> grammar = {};
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 
   bool greedy() const { return temperature == 0.f; }

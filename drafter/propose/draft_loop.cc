@@ -139,7 +139,7 @@ void DraftLoop::Handle(VerifierConnection& connection, const CompiledEvent& comp
 }
 
 Status DraftLoop::Open(VerifierConnection& connection, uint64_t id, const SessionOpening& open) {
-  const std::optional<GrammarSource>& grammar = open.sampling.grammar;
+  const SharedValue<GrammarSource>& grammar = open.sampling.grammar;
   if (!grammar.has_value() || !compiler_.has_value()) return Open(connection, open, nullptr);
   if (auto masks = compiler_->Find(*grammar)) return Open(connection, open, std::move(masks));
   OUTRIDER_ASSIGN(connection.compiling[open.session], compiler_->Ask(id, open));

@@ -170,7 +170,7 @@ Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokeniz
 }
 
 Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request) {
-  const std::optional<GrammarSource>& source = request->sampling.grammar;
+  const SharedValue<GrammarSource>& source = request->sampling.grammar;
   if (!source.has_value()) return Status();
   if (grammars->tokens().end_tokens().empty()) {
     return FailedPrecondition("the model has no end-of-sequence token to end such a text with");

@@ -66,10 +66,12 @@ Status ReadSampling(const JsonValue& body, SamplingParams* out) {
 // Which tokens may be sampled.
 Status ReadMasks(const JsonValue& body, const ApiModel& model, SamplingParams* out) {
   const JsonValue allowed = body["allowed_token_ids"];
-  OUTRIDER_TRY(ReadInts(allowed, kMaxAllowedTokens, &out->allowed_tokens));
-  if (!allowed.is_null() && out->allowed_tokens.empty()) {
+  std::vector<TokenId> tokens;
+  OUTRIDER_TRY(ReadInts(allowed, kMaxAllowedTokens, &tokens));
+  if (!allowed.is_null() && tokens.empty()) {
     return InvalidArgument("allowed_token_ids: an empty array leaves nothing to sample");
   }
+  out->allowed_tokens = std::move(tokens);
   std::vector<std::string> words;
   OUTRIDER_TRY(ReadStrings(body["bad_words"], model.limits.max_bad_words, &words));
   OUTRIDER_ASSIGN(out->bad_words, BadWordTokens(*model.tokenizer, words, model.limits));

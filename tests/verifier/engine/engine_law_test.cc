@@ -63,8 +63,9 @@ class EngineLaw : public ::testing::Test {
                               .seed = seed};
     request.speculation = {.rule = rule, .draft_length = 3, .paths = TakesManyPaths(rule) ? 2 : 1};
     if (!texts_.empty()) {
-      request.sampling.grammar = {.kind = GrammarSource::Kind::kChoice};
-      for (const Tokens& text : texts_) request.sampling.grammar->choices.push_back(Letters(text));
+      GrammarSource source{.kind = GrammarSource::Kind::kChoice};
+      for (const Tokens& text : texts_) source.choices.push_back(Letters(text));
+      request.sampling.grammar = std::move(source);
       EXPECT_TRUE(CompileGrammar(grammars_.get(), &request).ok());
     }
     return request;
@@ -110,8 +111,8 @@ class EngineLaw : public ::testing::Test {
   // The distribution of `model` after prompt and output, `masked` or not.
   std::vector<float> RowOf(const FakeModel& model, const Tokens& output, bool masked) {
     GenerationRequest request = Request(0, Rule::kBlock);
-    request.sampling.allowed_tokens.clear();
-    request.sampling.bad_words.clear();
+    request.sampling.allowed_tokens = {};
+    request.sampling.bad_words = {};
     SequenceSampling sampling(request.sampling, kVocab, kVocab);
     sampling.ObservePrompt(request.prompt);
     for (const TokenId token : output) sampling.ObserveOutput(token);

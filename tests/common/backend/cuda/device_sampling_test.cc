@@ -75,6 +75,7 @@ TEST(DeviceSampling, MasksTokensAndTheEndsOfBadWords) {
     for (int i = 0; i < 60; ++i) {
       TestRound s = RandomSession(random, vocab, allowed, {.length = 3, .branching = {2}});
       if (i % 3 != 0) AddMask(random, allowed, &s.params);
+      std::vector<std::vector<TokenId>> words(s.params.bad_words.begin(), s.params.bad_words.end());
       std::vector<TokenId> text = s.output;
       const std::vector<TokenId> path = s.tree.Path(s.tree.size());
       text.insert(text.end(), path.begin(), path.end());
@@ -84,8 +85,9 @@ TEST(DeviceSampling, MasksTokensAndTheEndsOfBadWords) {
         std::vector<TokenId> word(text.begin() + static_cast<std::ptrdiff_t>(end - size),
                                   text.begin() + static_cast<std::ptrdiff_t>(end));
         word.push_back(random.Below(allowed));
-        s.params.bad_words.push_back(std::move(word));
+        words.push_back(std::move(word));
       }
+      s.params.bad_words = std::move(words);
       sessions.push_back(std::move(s));
     }
     ExpectSameLaws(std::move(sessions), vocab, allowed);

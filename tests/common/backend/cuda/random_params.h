@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/spec/sampling_params.h"
@@ -32,10 +33,10 @@ inline SamplingParams RandomParams(testing::Random& random, int allowed) {
 
 // Allows every second token, and rules one of these out by itself. REQUIRES: allowed >= 8.
 inline void AddMask(testing::Random& random, int allowed, SamplingParams* params) {
-  for (TokenId token = random.Below(2); token < allowed; token += 2) {
-    params->allowed_tokens.push_back(token);
-  }
-  params->bad_words.push_back({params->allowed_tokens[static_cast<size_t>(random.Below(4))]});
+  std::vector<TokenId> tokens;
+  for (TokenId token = random.Below(2); token < allowed; token += 2) tokens.push_back(token);
+  params->bad_words = {{tokens[static_cast<size_t>(random.Below(4))]}};
+  params->allowed_tokens = std::move(tokens);
 }
 
 // As kernels/sampling.h promises.

@@ -36,6 +36,7 @@ struct FieldLimit {
   std::string named;  // as the error calls the field
   // What becomes of a message whose field has so many entries or bytes.
   std::function<Status(int64_t count)> receive;
+  Code code = Code::kInvalidArgument;  // of one more
 };
 
 // By path. Each takes its limit, and refuses one more with its name, the count and the limit.
@@ -52,7 +53,7 @@ inline void ExpectLimits(const google::protobuf::Descriptor* message,
     EXPECT_THAT(limit.receive(limit.limit).message(),
                 ::testing::Not(::testing::HasSubstr("at most")));
     const Status status = limit.receive(limit.limit + 1);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.code(), limit.code);
     EXPECT_THAT(status.message(), ::testing::StartsWith(limit.named + ":"));
     EXPECT_THAT(status.message(), ::testing::HasSubstr(std::to_string(limit.limit + 1)));
     EXPECT_THAT(status.message(), ::testing::HasSubstr("at most " + std::to_string(limit.limit)));

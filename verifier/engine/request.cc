@@ -21,6 +21,9 @@ Status CheckAlternatives(const std::string& field, const std::optional<int>& cou
                          std::to_string(kMaxTopLogprobs));
 }
 
+// For what the model's context has no room for.
+Status ExceedsContext(std::string message) { return Status(Code::kOutOfRange, std::move(message)); }
+
 Status CheckLength(const GenerationRequest& request, const RequestLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("prompt: is empty");
@@ -30,10 +33,10 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
   if (request.max_tokens.has_value()) {
     if (*request.max_tokens < 1) return InvalidArgument("stop.max_tokens: must be 1 or more");
     if (prompt + *request.max_tokens > limits.max_context) {
-      return InvalidArgument("stop.max_tokens: " + std::to_string(*request.max_tokens) +
-                             " behind a prompt of " + std::to_string(prompt) +
-                             " tokens is too long for the context of " +
-                             std::to_string(limits.max_context));
+      return ExceedsContext("stop.max_tokens: " + std::to_string(*request.max_tokens) +
+                            " after a prompt of " + std::to_string(prompt) +
+                            " tokens is too long for the context of " +
+                            std::to_string(limits.max_context));
     }
   }
   if (request.prompt_logprobs.has_value() &&
@@ -114,26 +117,32 @@ Status CheckSpeculation(const GenerationRequest& request, const RequestLimits& l
 
 Status CheckPromptTokens(size_t tokens, const RequestLimits& limits) {
   if (std::cmp_less(tokens, limits.max_context)) return Status();
-  return InvalidArgument(std::to_string(tokens) + " tokens leave no room in the context of " +
-                         std::to_string(limits.max_context) + "; at most " +
-                         std::to_string(limits.max_context - 1));
+  return ExceedsContext(std::to_string(tokens) + " tokens leave no room in the context of " +
+                        std::to_string(limits.max_context) + "; at most " +
+                        std::to_string(limits.max_context - 1));
 }
 
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits) {
   if (bytes <= limits.max_prompt_bytes) return Status();
-  return InvalidArgument(std::to_string(bytes) + " bytes of text, and the context of " +
-                         std::to_string(limits.max_context) + " tokens holds at most " +
-                         std::to_string(limits.max_prompt_bytes) + "; shorten the prompt");
+  return ExceedsContext(std::to_string(bytes) + " bytes of text, and the context of " +
+                        std::to_string(limits.max_context) + " tokens holds at most " +
+                        std::to_string(limits.max_prompt_bytes) + "; shorten the prompt");
+}
+
+Result<std::vector<TokenId>> EncodeText(const Tokenizer& tokenizer, std::string_view text,
+                                        const PromptTextOptions& options) {
+  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, options.parse_special));
+  std::vector<TokenId> tokens;
+  if (options.add_special_tokens) tokens = tokenizer.prompt_prefix();
+  tokens.insert(tokens.end(), ids.begin(), ids.end());
+  return tokens;
 }
 
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
                                           const PromptTextOptions& options,
                                           const RequestLimits& limits) {
   OUTRIDER_TRY(CheckPromptBytes(text.size(), limits));
-  OUTRIDER_ASSIGN(const std::vector<TokenId> ids, tokenizer.Encode(text, options.parse_special));
-  std::vector<TokenId> prompt;
-  if (options.add_special_tokens) prompt = tokenizer.prompt_prefix();
-  prompt.insert(prompt.end(), ids.begin(), ids.end());
+  OUTRIDER_ASSIGN(std::vector<TokenId> prompt, EncodeText(tokenizer, text, options));
   if (prompt.empty()) return InvalidArgument("the prompt is empty, and no BOS token begins it");
   return prompt;
 }

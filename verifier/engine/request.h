@@ -98,9 +98,9 @@ struct RequestLimits {
 // with it; the default of max_tokens is MaxNewTokens' to apply, as it gives way to the context.
 GenerationRequest NewRequest(const RequestLimits& limits);
 
-// kInvalidArgument where a prompt leaves no room in the context: by its tokens, and by the bytes of
-// its text before it is tokenized. The field's name, which each front has its own for, is the
-// caller's to put before it.
+// kOutOfRange where a prompt leaves no room in the context: by its tokens, and by the bytes of its
+// text before it is tokenized. The field's name, which each front has its own for, is the caller's
+// to put before it. Nothing else is kOutOfRange, so it says the cause.
 Status CheckPromptTokens(size_t tokens, const RequestLimits& limits);
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits);
 
@@ -110,9 +110,12 @@ struct PromptTextOptions {
   bool parse_special = false;      // special tokens are found in the text; else it is plain text
 };
 
+// The tokens of a text, with the prefix if `options` ask for it. Errors are Tokenizer::Encode's.
+Result<std::vector<TokenId>> EncodeText(const Tokenizer& tokenizer, std::string_view text,
+                                        const PromptTextOptions& options);
+
 // The prompt that a text makes. An empty text is a prompt where the tokenizer has a prefix.
-// kInvalidArgument for one without tokens, for one that CheckPromptBytes refuses, and for what
-// Tokenizer::Encode refuses.
+// kInvalidArgument for one without tokens; CheckPromptBytes' and EncodeText's errors.
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
                                           const PromptTextOptions& options,
                                           const RequestLimits& limits);
@@ -132,7 +135,8 @@ Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokeniz
 // are those of Grammar::Compile. kFailedPrecondition: the model has no token that ends a text.
 Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request);
 
-// kInvalidArgument with the field named; a request that passes can be served by an idle engine.
+// kInvalidArgument, or kOutOfRange where the context has no room, with the field named; a request
+// that passes can be served by an idle engine.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);
 // Of it what does not depend on the prompt, for whoever copies the rest to many prompts.
 Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits);

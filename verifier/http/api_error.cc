@@ -41,14 +41,12 @@ const char* TypeOf(int http_code) {
   }
 }
 
-const char* CodeOf(const Status& status, std::string_view message) {
-  switch (status.code()) {
+const char* CodeOf(Code code) {
+  switch (code) {
     case Code::kUnauthenticated: return "invalid_api_key";
     case Code::kNotFound: return "model_not_found";
     case Code::kResourceExhausted: return "rate_limit_exceeded";
-    case Code::kInvalidArgument:
-      return message.find("the context") != std::string_view::npos ? "context_length_exceeded"
-                                                                   : nullptr;
+    case Code::kOutOfRange: return "context_length_exceeded";
     default: return nullptr;
   }
 }
@@ -94,7 +92,7 @@ std::string ErrorJson(const Status& status) {
     param = field.theirs;
     break;
   }
-  return Body(HttpCodeOf(status), message, std::string(param), CodeOf(status, message));
+  return Body(HttpCodeOf(status), message, std::string(param), CodeOf(status.code()));
 }
 
 std::string ErrorJson(int http_code, const std::string& message) {

@@ -114,9 +114,9 @@ Status Evaluator::Print(const Value& value) {
     OUTRIDER_TRY(runtime_.AppendRepr(value, &out_));
   }
   if (out_.size() <= runtime_.limits().output_bytes || out_.size() == before) return Status();
-  return InvalidArgument("the rendered text has more than " +
-                         std::to_string(runtime_.limits().output_bytes) +
-                         " bytes; shorten what goes into it");
+  return Status(Code::kOutOfRange, "the rendered text has more than " +
+                                       std::to_string(runtime_.limits().output_bytes) +
+                                       " bytes; shorten what goes into it");
 }
 
 Result<Evaluator::Flow> Evaluator::RunIf(const Statement& statement, const FramePtr& frame) {

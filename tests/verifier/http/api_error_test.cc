@@ -36,10 +36,14 @@ TEST(ApiError, BodiesHaveOpenAisShape) {
 
 TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
   const nlohmann::json length =
-      ErrorOf(InvalidArgument("stop.max_tokens: 9 .. for the context of 8"));
+      ErrorOf(Status(Code::kOutOfRange, "stop.max_tokens: 9 .. for the context of 8"));
   EXPECT_EQ(length["param"], "max_tokens");
   EXPECT_EQ(length["message"], "max_tokens: 9 .. for the context of 8");
   EXPECT_EQ(length["code"], "context_length_exceeded");
+  EXPECT_EQ(ErrorOf(NotFound("model: \"the context\" is not served here"))["code"],
+            "model_not_found");
+  EXPECT_EQ(ErrorOf(InvalidArgument("prompt: \"the context\" is no token id"))["code"], nullptr)
+      << "what a client wrote says nothing";
   EXPECT_EQ(ErrorOf(InvalidArgument("stop.stop_strings: an empty string"))["param"], "stop");
   EXPECT_EQ(ErrorOf(InvalidArgument("logit_bias of token 3 is 101"))["param"], "logit_bias");
   EXPECT_EQ(ErrorOf(InvalidArgument("messages[0]: role: x"))["param"], "messages[0]");

@@ -16,13 +16,13 @@ namespace {
 using testing::ExpectLimits;
 using testing::FieldLimit;
 
-constexpr RequestLimits kLimits{.vocab_size = testing::kAsciiTokens,
-                                .max_context = 100,
-                                .kv_tokens = 1000,
-                                .max_draft_length = 8,
-                                .max_paths = 4,
-                                .max_draft_tokens = 24,
-                                .max_prompt_bytes = 80};
+const RequestLimits kLimits{.vocab_size = testing::kAsciiTokens,
+                            .max_context = 100,
+                            .kv_tokens = 1000,
+                            .max_draft_length = 8,
+                            .max_paths = 4,
+                            .max_draft_tokens = 24,
+                            .max_prompt_bytes = 80};
 
 std::string Bytes(int64_t count) { return std::string(static_cast<size_t>(count), 'a'); }
 
@@ -73,16 +73,19 @@ class FieldLimits : public ::testing::Test {
 };
 
 TEST_F(FieldLimits, OfAGenerateRequest) {
-  const auto refused_prompt = OfGenerate(99, "token_ids", [](int64_t count, auto& wire) {
+  auto refused_prompt = OfGenerate(99, "token_ids", [](int64_t count, auto& wire) {
     Times(count - 1, [&](int64_t) { wire.mutable_token_ids()->add_ids(1); });
   });
+  refused_prompt.code = Code::kOutOfRange;
   EXPECT_TRUE(refused_prompt.receive(99).ok());
   EXPECT_EQ(refused_prompt.receive(100).message(),
             "token_ids: 100 tokens leave no room in the context of 100; at most 99");
+  auto refused_text =
+      OfGenerate(80, "text", [](int64_t count, auto& wire) { wire.set_text(Bytes(count)); });
+  refused_text.code = Code::kOutOfRange;
   ExpectLimits(
       v1::GenerateRequest::descriptor(),
-      {{"text",
-        OfGenerate(80, "text", [](int64_t count, auto& wire) { wire.set_text(Bytes(count)); })},
+      {{"text", refused_text},
        {"token_ids.ids", refused_prompt},
        {"sampling.logit_bias",
         OfGenerate(kMaxLogitBias, "sampling.logit_bias",

@@ -152,7 +152,7 @@ TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   EXPECT_TRUE(Generate(ids, ids_context).get().status.ok());
   const grpc::Status too_long =
       Generate(Text(std::string(kContext + 1, 'a')), long_context).get().status;
-  EXPECT_EQ(too_long.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(too_long.error_code(), grpc::StatusCode::OUT_OF_RANGE);
   EXPECT_THAT(too_long.error_message(), HasSubstr("text: 65 bytes"));
   v1::GenerateRequest stops = Text("abc");
   for (int i = 0; i < 257; ++i) stops.mutable_stop()->add_stop_token_ids(1);

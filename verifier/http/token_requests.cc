@@ -49,11 +49,17 @@ Result<std::vector<TokenId>> TokensOfChat(const JsonValue& body, const ApiModel&
 Result<std::vector<TokenId>> TokensOfPrompt(const JsonValue& body, const ApiModel& model) {
   if (!body["prompt"].is_string()) return body["prompt"].Wrong("a string");
   OUTRIDER_ASSIGN(const PromptTextOptions options, PromptTextOf(body));
-  auto text = model.tokenizer->Encode(body["prompt"].text(), options.parse_special);
-  if (!text.ok()) return text.status().Annotate("prompt");
-  std::vector<TokenId> tokens;
-  if (options.add_special_tokens) tokens = model.tokenizer->prompt_prefix();
-  tokens.insert(tokens.end(), text->begin(), text->end());
+  const std::string_view text = body["prompt"].text();
+  // A text may be longer than the context: whether it is, is what many ask for.
+  const size_t most = model.tokenizer->MostBytes(static_cast<int>(kMaxTokensShown));
+  if (text.size() > most) {
+    return InvalidArgument("prompt: " + std::to_string(text.size()) + " bytes of text, and the " +
+                           std::to_string(kMaxTokensShown) +
+                           " tokens that an answer lists hold at most " + std::to_string(most) +
+                           "; send the text in parts");
+  }
+  auto tokens = EncodeText(*model.tokenizer, text, options);
+  if (!tokens.ok()) return tokens.status().Annotate("prompt");
   return tokens;
 }
 

@@ -219,6 +219,12 @@ TEST_F(TokenRequests, AnAnswerListsSoManyTokens) {
   ASSERT_TRUE(most.ok()) << most.status().ToString();
   EXPECT_EQ(nlohmann::json::parse(*most)["token_strs"].size(), 262'144u);
   EXPECT_THAT(tokenize(262'145).status().message(), HasSubstr("prompt: 262145 tokens"));
+  const size_t bytes = tokenizer_->MostBytes(262'144);
+  ASSERT_LT(bytes, Tokenizer::kMaxTextBytes);
+  EXPECT_THAT(tokenize(bytes).status().message(), HasSubstr("tokens; an answer"));
+  EXPECT_THAT(tokenize(bytes + 1).status().message(),
+              HasSubstr("prompt: " + std::to_string(bytes + 1) + " bytes of text"))
+      << "without a look into the text";
 }
 
 TEST_F(TokenRequests, WrongOnesAreRefusedByName) {

@@ -194,6 +194,15 @@ Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const Tool
   return Status();
 }
 
+// What all prompts follow, if anything. It may take long, so it comes last: a request with any
+// other fault costs none of it.
+Status CompileGrammars(const ApiModel& model, ApiRequest* api) {
+  GenerationRequest& first = api->prompts.front();
+  OUTRIDER_TRY(CompileGrammar(model.grammars, &first).Annotate(api->grammar_field));
+  for (GenerationRequest& prompt : api->prompts) prompt.grammar_masks = first.grammar_masks;
+  return Status();
+}
+
 }  // namespace
 
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model) {
@@ -223,6 +232,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   }
   OUTRIDER_TRY(CheckAnswer(api, model.limits));
   if (echo) OUTRIDER_TRY(AddEchoes(json["prompt"], model, &api));
+  OUTRIDER_TRY(CompileGrammars(model, &api));
   return api;
 }
 
@@ -245,11 +255,12 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   request.prompt = std::move(prompt).value();
   OUTRIDER_TRY(
       ReadAnswerFormat(json, model, tools, *text, options.continue_final_message, &api, &request));
-  OUTRIDER_TRY(ConstrainToCalls(tools, api.reading, model, &request));
+  OUTRIDER_TRY(ConstrainToCalls(tools, &api, &request));
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));
   OUTRIDER_TRY(CheckAnswer(api, model.limits));
+  OUTRIDER_TRY(CompileGrammars(model, &api));
   return api;
 }
 

@@ -50,15 +50,16 @@ struct ApiRequest {
   std::optional<int> prompt_logprobs;
   // By prompt, its text, which each of its choices begins with; empty: no echo.
   std::vector<std::string> echoes;
-  AnswerReading reading;   // of a chat
-  bool echo_only = false;  // what is generated, one token, is no part of the answer
+  std::string grammar_field;  // that asks for the prompts' grammar; "" without one
+  AnswerReading reading;      // of a chat
+  bool echo_only = false;     // what is generated, one token, is no part of the answer
   bool stream = false;
   bool include_usage = false;     // in a stream: a last event with the usage
   bool continuous_usage = false;  // in a stream: every event with the usage so far
 };
 
-// kInvalidArgument or kFailedPrecondition "<field>: ..." (or "<field> is ..."), kNotFound for
-// another model.
+// kInvalidArgument or kFailedPrecondition "<field>: ..." (or "<field> is ..."), kOutOfRange for
+// what the context has no room for, kNotFound for another model.
 // Time and memory: linear in the body, see ParseBody.
 Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model);
 Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model);

@@ -130,8 +130,9 @@ Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
   OUTRIDER_TRY(ReadMasks(body, model, &request->sampling));
   OUTRIDER_ASSIGN(std::optional<StructuredOutput> output, StructuredOutputOf(body));
   if (output.has_value()) {
+    OUTRIDER_TRY(Validate(output->source).Annotate(output->field));
     request->sampling.grammar = std::move(output->source);
-    OUTRIDER_TRY(CompileGrammar(model.grammars, request).Annotate(output->field));
+    api->grammar_field = std::move(output->field);
   }
   OUTRIDER_TRY(ReadStops(body, model, request));
   OUTRIDER_TRY(body["max_tokens"].Read(&request->max_tokens));

@@ -11,7 +11,7 @@
 namespace outrider {
 
 // Checks the names of all fields, and reads those that both have. `request`: becomes what each
-// prompt is asked with.
+// prompt is asked with. Compiles no grammar.
 Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
                   GenerationRequest* request);
 

@@ -134,8 +134,8 @@ Status CheckStrict(const JsonValue& tools, const ToolChoice& choice) {
   return Status();
 }
 
-Status ConstrainToCalls(const ToolFields& fields, const AnswerReading& reading,
-                        const ApiModel& model, GenerationRequest* request) {
+Status ConstrainToCalls(const ToolFields& fields, ApiRequest* api, GenerationRequest* request) {
+  const AnswerReading& reading = api->reading;
   const ToolChoice& choice = fields.choice;
   if (!choice.constrains()) return Status();
   if (request->sampling.grammar.has_value()) {
@@ -150,7 +150,8 @@ Status ConstrainToCalls(const ToolFields& fields, const AnswerReading& reading,
                         .opens_reasoning = reading.opens_reasoning});
   if (!grammar.ok()) return grammar.status().Annotate("tools");
   request->sampling.grammar = std::move(grammar).value();
-  return CompileGrammar(model.grammars, request).Annotate("tools");
+  api->grammar_field = "tools";
+  return Status();
 }
 
 Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiModel& model,

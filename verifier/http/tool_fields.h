@@ -48,11 +48,10 @@ Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model);
 // nothing is constrained, and a tool that asks for it is refused.
 Status CheckStrict(const JsonValue& tools, const ToolChoice& choice);
 
-// Where calls must come, makes the answer follow the grammar of calls, from its first byte on;
-// `reading`: how they will be read. kInvalidArgument: a schema that is not supported, or another
-// grammar that the answer is to follow.
-Status ConstrainToCalls(const ToolFields& fields, const AnswerReading& reading,
-                        const ApiModel& model, GenerationRequest* request);
+// Where calls must come, makes the answer follow the grammar of calls, from its first byte on, as
+// `api` says that they will be read. kInvalidArgument: another grammar that the answer is to
+// follow.
+Status ConstrainToCalls(const ToolFields& fields, ApiRequest* api, GenerationRequest* request);
 
 // `tool_calls` of an assistant's message. `values_left`: of kMaxArgumentValues; what these calls
 // hold is taken off.

@@ -248,6 +248,32 @@ TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
   EXPECT_EQ(reading.format.tools, ToolFormat::kNone);
 }
 
+// There is nothing to compile with.
+TEST_F(StructuredFieldsTest, AreCompiledAfterAllElseIsChecked) {
+  model_.grammars = nullptr;
+  const std::pair<Json, const char*> kFaults[] = {
+      {{{"n", 0}}, "n"},
+      {{{"max_tokens", 0}}, "max_tokens"},
+      {{{"max_tokens", 1000}}, "max_tokens"},
+      {{{"min_tokens", 1000}}, "min_tokens"},
+      {{{"stop", {1}}}, "stop"},
+      {{{"stop_token_ids", {4096}}}, "stop_token_ids"},
+      {{{"stream", 1}}, "stream"},
+      {{{"stream_options", Json::object()}}, "stream_options"},
+      {{{"prompt_logprobs", 21}}, "prompt_logprobs"},
+      {{{"speculation", {{"mode", "on"}}}}, "speculation.mode"}};
+  for (const auto& [fault, param] : kFaults) {
+    Json fields = {{"guided_regex", "a+"}};
+    fields.update(fault);
+    ExpectRefused(fields, param, "");
+  }
+  EXPECT_FALSE(Completion({{"guided_regex", "a+"}, {"prompt", Json::array()}}).ok());
+  EXPECT_FALSE(Completion({{"guided_regex", "a+"}, {"best_of", 1000}}).ok());
+  EXPECT_FALSE(Chat({{"guided_regex", "a+"}, {"messages", Json::array()}}).ok());
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  EXPECT_FALSE(Chat({{"tools", {tool}}, {"tool_choice", "required"}, {"max_tokens", 1000}}).ok());
+}
+
 TEST_F(StructuredFieldsTest, CallsAndOutputsExcludeEachOther) {
   const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
   const Json named = {{"type", "function"}, {"function", {{"name", "f"}}}};

@@ -230,7 +230,12 @@ bool Engine::Step() {
 std::vector<BatchEntry> Engine::ChooseBatch() {
   std::vector<Session*> ready;
   std::vector<Candidate> candidates;
-  int prompt_rows = PromptRowsOfStep(model_->config().vocab_size);
+  const bool others_wait = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+    return entry.second->is_running() && PromptLogprobsLeft(*entry.second) == 0;
+  });
+  int prompt_rows =
+      PromptRowsOfStep(model_->config().vocab_size,
+                       others_wait ? std::optional(pace_.step_seconds()) : std::nullopt);
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
     // A session that waits for its draft can still prefill, all but the token before the draft.

@@ -6,6 +6,7 @@
 // Thread: the engine thread.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "verifier/engine/batch_entry.h"
@@ -14,8 +15,10 @@
 namespace outrider {
 
 // Rows of logits that one step computes for prompts, of all sessions: 8 MiB, one at least. The
-// engine thread reads them, some 10 ns an entry, and every session waits meanwhile.
-int PromptRowsOfStep(int vocab_size);
+// engine thread reads them, and every session waits meanwhile. So beside sessions that want other
+// tokens they are no more than are read in a quarter of `others_step_seconds`, what a forward pass
+// takes of late; nullopt: there are no such sessions.
+int PromptRowsOfStep(int vocab_size, std::optional<double> others_step_seconds);
 
 // Tokens of the session's prompt whose log probabilities are still wanted: 0 once it has its first
 // output.

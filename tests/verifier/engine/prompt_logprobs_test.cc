@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ class PromptLogprobs : public ::testing::Test {
  protected:
   void Restart(EngineOptions options, int pages = 64) {
     model_ = std::make_unique<FakeModel>(FakeModelOptions{.vocab_size = 32, .total_pages = pages});
+    model_->set_on_forward([this](int) { clock_.Advance(step_); });
     engine_ = std::make_unique<Engine>(options, model_.get(), tokenizer_.get(), &source_, nullptr,
                                        &clock_);
   }
@@ -65,6 +67,7 @@ class PromptLogprobs : public ::testing::Test {
       Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   testing::PuppetDraftSource source_;
   testing::FakeClock clock_;
+  Duration step_ = std::chrono::milliseconds(1);  // what a forward pass takes
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<Engine> engine_;
   const Tokens prompt_ = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -99,6 +102,40 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
       text.push_back(chunk.tokens[i]);
     }
   }
+}
+
+// A step's rows of a prompt are read on the engine thread, after the forward pass.
+TEST_F(PromptLogprobs, DelayOtherSessionsByAQuarterOfAStep) {
+  source_.accepts = false;
+  step_ = std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns
+  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 64}});
+  const auto most_rows = [&] {
+    size_t most = 0;
+    for (const auto& batch : model_->batches()) {
+      size_t rows = 0;
+      for (const FakeModel::Share& share : batch) {
+        if (share.logits_to_host) rows += share.logit_rows.size();
+      }
+      most = std::max(most, rows);
+    }
+    return most;
+  };
+  const Tokens prompt(40, 3);
+  GenerationRequest plain = Asking({9, 8, 7}, 0);
+  plain.prompt_logprobs.reset();
+  plain.max_tokens = 50;
+  const auto decoding = Submit(1, plain);
+  engine_->Step();
+  const auto beside = Submit(2, Asking(prompt, 3));
+  RunAll();
+  ASSERT_TRUE(decoding->ended && beside->ended);
+  EXPECT_EQ(most_rows(), 4u);
+  ExpectLogprobsOf(prompt, 3, beside->chunks.front().prompt_logprobs);
+
+  const auto alone = Submit(3, Asking(prompt, 3));
+  RunAll();
+  ASSERT_TRUE(alone->ended);
+  EXPECT_EQ(most_rows(), 39u) << "nobody waits";
 }
 
 TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
@@ -140,8 +177,11 @@ TEST_F(PromptLogprobs, OfAPromptOfOneTokenAreNone) {
 }
 
 TEST_F(PromptLogprobs, HaveALimitOfRowsAStepAndOfThemselves) {
-  EXPECT_EQ(PromptRowsOfStep(1 << 24), 1);
-  EXPECT_EQ(PromptRowsOfStep(1 << 16), 32);
+  EXPECT_EQ(PromptRowsOfStep(1 << 24, std::nullopt), 1);
+  EXPECT_EQ(PromptRowsOfStep(1 << 16, std::nullopt), 32);
+  EXPECT_EQ(PromptRowsOfStep(1 << 16, 100.), 32);
+  EXPECT_EQ(PromptRowsOfStep(100'000, 0.06), 10) << "read in 15 ms";
+  EXPECT_EQ(PromptRowsOfStep(100'000, 0.), 1);
   const RequestLimits limits{.vocab_size = 32, .max_context = 1 << 18, .kv_tokens = 1 << 18};
   GenerationRequest request = Asking(Tokens((1 << 18) / 21, 1), 20);
   EXPECT_TRUE(Validate(request, limits).ok()) << Validate(request, limits).ToString();

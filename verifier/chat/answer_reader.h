@@ -3,6 +3,7 @@
 // Owner: one for each answer. Thread: not synchronised. Time: linear in the text.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ class AnswerReader {
   std::vector<AnswerEvent> Push(std::string_view text);
   // The rest. Call once, last.
   std::vector<AnswerEvent> Finish();
+  // Characters of the text before what follows its reasoning; nullopt: nothing has followed yet.
+  std::optional<int64_t> content_begin() const {
+    return reasoning_.has_value() ? reasoning_->content_begin() : 0;
+  }
 
  private:
   // Without what the request does not want to have.

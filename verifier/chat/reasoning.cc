@@ -79,6 +79,7 @@ void ReasoningParser::Push(std::string_view text, AnswerEvents& out, std::string
       content += text.substr(i);
       return;
     }
+    if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) ++characters_;  // a character begins
     Read(text[i], out, content);
   }
 }
@@ -91,6 +92,7 @@ void ReasoningParser::Read(char c, AnswerEvents& out, std::string& content) {
     case State::kEnded:
       if (IsSpace(c)) break;
       state_ = State::kContent;
+      content_begin_ = characters_ - 1;
       content += c;
       break;
     case State::kContent: content += c; break;
@@ -103,7 +105,10 @@ void ReasoningParser::ReadStart(char c, std::string& content) {
   const int found = marker_.Read(c, {markers_.begin});
   if (found == MarkerMatch::kPart) return;
   state_ = found == 0 ? State::kThinking : State::kContent;
-  if (found == MarkerMatch::kNone) content += held_;
+  if (found == MarkerMatch::kNone) {
+    content += held_;
+    content_begin_ = 0;
+  }
   held_.clear();
 }
 
@@ -152,7 +157,10 @@ void ReasoningParser::AddReasoning(std::string_view text, AnswerEvents& out) {
 
 void ReasoningParser::Finish(AnswerEvents& out, std::string& content) {
   const std::string held = std::exchange(held_, {});
-  if (state_ == State::kStart) content += held;
+  if (state_ == State::kStart) {
+    content += held;
+    content_begin_ = 0;
+  }
   const bool thinks = state_ == State::kThinking || state_ == State::kOpened;
   if (thinks && !IsAllSpace(held)) AddReasoning(held, out);
 }

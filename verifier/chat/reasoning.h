@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,8 @@ class ReasoningParser {
   void Push(std::string_view text, AnswerEvents& out, std::string& content);
   // The text is over. Call once, last.
   void Finish(AnswerEvents& out, std::string& content);
+  // Characters of the text before its content; nullopt: there has been no content yet.
+  std::optional<int64_t> content_begin() const { return content_begin_; }
 
  private:
   enum class State : uint8_t { kStart, kOpened, kThinking, kEnded, kContent };
@@ -62,6 +65,8 @@ class ReasoningParser {
 
   ReasoningMarkers markers_;
   State state_;
+  int64_t characters_ = 0;  // read so far
+  std::optional<int64_t> content_begin_;
   bool has_text_ = false;  // some of the reasoning has been told
   MarkerMatch marker_;
   std::string held_;  // what may be a marker's beginning, and white space that may go

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,8 @@ class ChatMessageWriter {
   std::vector<nlohmann::ordered_json> TakeDeltas();
   // The message of all that has come. REQUIRES: no deltas were taken.
   nlohmann::ordered_json Message() const;
+  // As AnswerReader::content_begin.
+  std::optional<int64_t> content_begin() const { return reader_.content_begin(); }
   // Whether a tool has been called.
   bool has_calls() const { return num_calls_ > 0; }
 

@@ -1,11 +1,10 @@
-// Log probabilities in the shapes of OpenAI's and vLLM's answers.
+// Log probabilities of a token in the shapes of OpenAI's and vLLM's answers, and those of many.
 //
 // Thread: any.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <span>
 
 #include "common/base/types.h"
@@ -17,26 +16,33 @@ namespace outrider {
 // A token of an answer. The first one of a prompt has no log probabilities.
 struct AnswerToken {
   TokenId id = 0;
-  std::optional<TokenLogprobs> logprobs;
+  const TokenLogprobs* logprobs = nullptr;
 };
 
 // JSON has no infinity: -9999, vLLM's number for it, is the least.
 float FiniteLogprob(float logprob);
 
-// `logprobs` of a chat's choice. Where alternatives are told, the token itself is among them.
+// An entry of `logprobs.content` of a chat's choice. Where alternatives are told, the token itself
+// is among them. REQUIRES: it has log probabilities.
+nlohmann::ordered_json ChatEntry(const Tokenizer& tokenizer, const AnswerToken& token);
+
+// Entries of a completion's `tokens`, `token_logprobs` and `top_logprobs`; the last has
+// `alternatives` at most and the token itself.
+nlohmann::ordered_json TextEntry(const Tokenizer& tokenizer, const AnswerToken& token);
+nlohmann::ordered_json LogprobEntry(const AnswerToken& token);
+nlohmann::ordered_json TopEntry(const Tokenizer& tokenizer, const AnswerToken& token,
+                                int alternatives);
+
+// An entry of vLLM's `prompt_logprobs`: by token id the likeliest tokens, `alternatives` at most,
+// and the prompt's own; null for the first.
+nlohmann::ordered_json PromptEntry(const Tokenizer& tokenizer, const AnswerToken& token,
+                                   int alternatives);
+
+// `logprobs` of an event, of a chat's choice and of a completion's. `offsets`: of each token.
 nlohmann::ordered_json ChatLogprobs(const Tokenizer& tokenizer,
                                     std::span<const AnswerToken> tokens);
-
-// `logprobs` of a completion's choice, with `alternatives` of each token at most and the token
-// itself. `offset`: characters of the text before the tokens; moves on past them. `skip_special`:
-// special tokens are not in that text.
 nlohmann::ordered_json CompletionLogprobs(const Tokenizer& tokenizer,
-                                          std::span<const AnswerToken> tokens, int alternatives,
-                                          bool skip_special, int64_t* offset);
-
-// vLLM's `prompt_logprobs`: by token id the likeliest tokens, `alternatives` at most, and the
-// prompt's own; null for the first.
-nlohmann::ordered_json PromptLogprobs(const Tokenizer& tokenizer,
-                                      std::span<const AnswerToken> tokens, int alternatives);
+                                          std::span<const AnswerToken> tokens,
+                                          std::span<const int64_t> offsets, int alternatives);
 
 }  // namespace outrider

@@ -1,8 +1,12 @@
 #include "verifier/http/api_answer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "common/base/fnv_hash.h"
 #include "verifier/http/answer_logprobs.h"
@@ -14,6 +18,31 @@ namespace {
 const char* ReasonName(FinishReason reason, bool has_calls) {
   if (reason == FinishReason::kLength) return "length";
   return has_calls ? "tool_calls" : "stop";
+}
+
+// Of an event that tells of a prompt, at most: what one event costs the thread that makes it.
+constexpr size_t kEchoLogprobs = 1024;
+constexpr size_t kEchoBytes = 32 << 10;
+
+bool IsContinuation(char byte) { return (byte & 0xc0) == 0x80; }
+
+int64_t Characters(std::string_view text) {
+  return std::ssize(text) - std::count_if(text.begin(), text.end(), IsContinuation);
+}
+
+// Where the character begins that is `count` after the one that begins at `byte`.
+size_t SkipCharacters(std::string_view text, size_t byte, int64_t count) {
+  for (; byte < text.size(); ++byte) {
+    if (!IsContinuation(text[byte]) && count-- == 0) break;
+  }
+  return byte;
+}
+
+// An object's JSON without the bracket that closes it.
+std::string OpenObject(const Json& object) {
+  std::string text = Dump(object);
+  text.pop_back();
+  return text;
 }
 
 Json SpeculationOf(const Summary& s) {
@@ -38,11 +67,13 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
       stream_(request.stream),
       include_usage_(request.include_usage),
       continuous_usage_(request.continuous_usage),
+      include_reasoning_(request.reading.include_reasoning),
       logprobs_(request.logprobs),
       prompt_logprobs_(request.prompt_logprobs),
       echo_(!request.echoes.empty()),
       echo_only_(request.echo_only),
       skip_special_(request.prompts.front().skip_special),
+      shown_special_(request.prompts.front().shown_special),
       generated_(static_cast<size_t>(request.choices)),
       kept_(static_cast<size_t>(request.kept)),
       id_((request.chat ? "chatcmpl-" : "cmpl-") + std::to_string(created) + "-" +
@@ -59,11 +90,16 @@ ApiAnswer::ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t 
     if (!request.echoes.empty()) own.echo = request.echoes[i];
     if (prompt.prompt_logprobs.has_value()) own.tokens = prompt.prompt;
   }
-  for (size_t i = 0; chat_ && i < choices_.size(); ++i) {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    Choice& choice = choices_[i];
+    choice.offsets = OffsetsAfter(PromptOf(i));
+    choice.has_echo = echo_ && stream_;
+    if (!chat_) continue;
+    choice.has_content = include_reasoning_;
     FnvHash seed;
     seed.Add(id_);
     seed.Add(i);
-    choices_[i].message.emplace(request.reading, seed.value());
+    choice.message.emplace(request.reading, seed.value());
   }
 }
 
@@ -108,21 +144,32 @@ Json ApiAnswer::Usage() const {
             {"rejected_prediction_tokens", drafted - accepted}}}};
 }
 
-Json ApiAnswer::TakeLogprobs(Choice& choice) const {
-  if (!logprobs_.has_value()) return nullptr;
-  const std::vector<AnswerToken> tokens = std::exchange(choice.logprobs, {});
-  if (chat_) return ChatLogprobs(*tokenizer_, tokens);
-  return CompletionLogprobs(*tokenizer_, tokens, *logprobs_, skip_special_, &choice.offset);
+bool ApiAnswer::IsText(TokenId id) const {
+  return !skip_special_ || !tokenizer_->IsSpecial(id) ||
+         std::find(shown_special_.begin(), shown_special_.end(), id) != shown_special_.end();
 }
 
-std::vector<AnswerToken> ApiAnswer::TokensOf(const Prompt& prompt) {
+bool ApiAnswer::IsEchoed(const Prompt& prompt, size_t token) const {
+  return token >= prompt.echo.prefix &&
+         !(prompt.echo.skip_special && tokenizer_->IsSpecial(prompt.tokens[token]));
+}
+
+TextOffsets ApiAnswer::OffsetsAfter(const Prompt& prompt) const {
+  return {*tokenizer_, /*starts_text=*/false, Characters(prompt.echo.text)};
+}
+
+Json ApiAnswer::TakeLogprobs(Choice& choice) {
+  if (!logprobs_.has_value()) return nullptr;
+  const std::vector<TokenId> ids = std::exchange(choice.ids, {});
+  const std::vector<TokenLogprobs> logprobs = std::exchange(choice.logprobs, {});
   std::vector<AnswerToken> tokens;
-  for (const TokenId id : prompt.tokens) {
-    const size_t i = tokens.size();
-    tokens.push_back({.id = id, .logprobs = std::nullopt});
-    if (i > 0 && i <= prompt.logprobs.size()) tokens.back().logprobs = prompt.logprobs[i - 1];
+  std::vector<int64_t> offsets;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    tokens.push_back({ids[i], &logprobs[i]});
+    if (!chat_) offsets.push_back(choice.offsets->Push(ids[i], IsText(ids[i])));
   }
-  return tokens;
+  if (chat_) return ChatLogprobs(*tokenizer_, tokens);
+  return CompletionLogprobs(*tokenizer_, tokens, offsets, *logprobs_);
 }
 
 std::string ApiAnswer::Event(Json choice) const {
@@ -136,22 +183,35 @@ std::string ApiAnswer::Event(Json choice) const {
   return Dump(event);
 }
 
-void ApiAnswer::Take(Choice& choice, const Prompt& prompt, bool first, Chunk& chunk) {
+void ApiAnswer::Take(Choice& choice, Chunk& chunk) {
   if (echo_only_) {
     chunk.text.clear();
     chunk.tokens.clear();
     chunk.logprobs.clear();
   }
-  if (first && echo_) {
-    chunk.text.insert(0, prompt.echo);
-    if (logprobs_.has_value()) choice.logprobs = TokensOf(prompt);
-  }
   choice.tokens += static_cast<int>(chunk.tokens.size());
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
     choice.logprob_sum += static_cast<double>(FiniteLogprob(chunk.logprobs[i].logprob));
     if (!logprobs_.has_value()) continue;
-    choice.logprobs.push_back({.id = chunk.tokens[i], .logprobs = std::move(chunk.logprobs[i])});
+    const TokenId id = chunk.tokens[i];
+    choice.ids.push_back(id);
+    choice.logprobs.push_back(std::move(chunk.logprobs[i]));
+    if (choice.has_content) continue;
+    choice.offsets->Push(id, IsText(id));
+    choice.ends.push_back(choice.offsets->begun());
   }
+}
+
+void ApiAnswer::LeaveOutReasoning(Choice& choice) const {
+  const std::optional<int64_t> begin = choice.message->content_begin();
+  if (choice.has_content || !begin.has_value()) return;
+  choice.has_content = true;
+  // A token that holds the end of the reasoning and some of the content is the content's.
+  const auto first = std::upper_bound(choice.ends.begin(), choice.ends.end(), *begin);
+  const auto count = first - choice.ends.begin();
+  choice.ids.erase(choice.ids.begin(), choice.ids.begin() + count);
+  choice.logprobs.erase(choice.logprobs.begin(), choice.logprobs.begin() + count);
+  choice.ends.clear();
 }
 
 std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
@@ -159,8 +219,11 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   Prompt& prompt = prompts_[static_cast<size_t>(index) / generated_];
   if (!chunk.prompt_logprobs.empty()) prompt.logprobs = std::move(chunk.prompt_logprobs);
   const bool first = !std::exchange(choice.begun, true);
-  Take(choice, prompt, first, chunk);
-  if (chat_) choice.message->Add(chunk.text);
+  Take(choice, chunk);
+  if (chat_) {
+    choice.message->Add(chunk.text);
+    LeaveOutReasoning(choice);
+  }
   if (!stream_) {
     if (!chat_) choice.text += chunk.text;
     return {};
@@ -184,16 +247,61 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   return events;
 }
 
+struct ApiAnswer::EchoPart {
+  size_t byte = 0;   // of the text
+  size_t token = 0;  // of the prompt
+  TextOffsets offsets;
+};
+
+ApiAnswer::EventSource ApiAnswer::TakeEcho(int index) {
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  if (!std::exchange(choice.has_echo, false)) return nullptr;
+  const auto part = std::make_shared<EchoPart>(
+      EchoPart{.offsets = TextOffsets(*tokenizer_, /*starts_text=*/true, 0)});
+  return [this, index, part] { return NextEcho(index, *part); };
+}
+
+std::string ApiAnswer::NextEcho(int index, EchoPart& part) const {
+  const Prompt& prompt = PromptOf(static_cast<size_t>(index));
+  const std::string& text = prompt.echo.text;
+  const size_t begin = part.byte;
+  Json logprobs;
+  if (logprobs_.has_value()) {
+    if (part.token == prompt.tokens.size()) return "";
+    const int64_t before = part.offsets.complete();
+    std::vector<AnswerToken> tokens;
+    std::vector<int64_t> offsets;
+    const size_t most = kEchoLogprobs / (1 + static_cast<size_t>(*logprobs_));
+    for (; part.token < prompt.tokens.size() && tokens.size() < most; ++part.token) {
+      tokens.push_back(prompt.at(part.token));
+      offsets.push_back(part.offsets.Push(tokens.back().id, IsEchoed(prompt, part.token)));
+    }
+    const bool is_last = part.token == prompt.tokens.size();
+    part.byte =
+        is_last ? text.size() : SkipCharacters(text, part.byte, part.offsets.complete() - before);
+    logprobs = CompletionLogprobs(*tokenizer_, tokens, offsets, *logprobs_);
+  } else {
+    if (part.byte == text.size()) return "";
+    part.byte = std::min(text.size(), begin + kEchoBytes);
+    while (part.byte < text.size() && IsContinuation(text[part.byte])) ++part.byte;
+  }
+  return Event({{"index", index},
+                {"text", text.substr(begin, part.byte - begin)},
+                {"logprobs", std::move(logprobs)},
+                {"finish_reason", nullptr}});
+}
+
 void ApiAnswer::AddDeltas(int index, std::vector<std::string>& events) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   std::vector<Json> deltas = choice.message->TakeDeltas();
+  const bool tells = choice.has_content && !choice.logprobs.empty();
   // Tokens whose text is held back, or that have none, are told with no text.
-  if (deltas.empty() && !choice.logprobs.empty()) deltas.push_back({{"content", ""}});
+  if (deltas.empty() && tells) deltas.push_back({{"content", ""}});
   for (Json& delta : deltas) {
     const bool is_first = &delta == &deltas.front();
     events.push_back(Event({{"index", index},
                             {"delta", std::move(delta)},
-                            {"logprobs", is_first ? TakeLogprobs(choice) : Json()},
+                            {"logprobs", is_first && tells ? TakeLogprobs(choice) : Json()},
                             {"finish_reason", nullptr}}));
   }
 }
@@ -203,7 +311,14 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
   choice.summary = summary;
   choice.tokens = echo_only_ ? 0 : summary.completion_tokens;
   --open_;
-  if (chat_) choice.message->Finish();
+  if (chat_) {
+    choice.message->Finish();
+    LeaveOutReasoning(choice);
+    if (!choice.has_content) {  // all of it was reasoning
+      choice.ids.clear();
+      choice.logprobs.clear();
+    }
+  }
   if (!stream_) return {};
   std::vector<std::string> events;
   if (chat_) AddDeltas(index, events);
@@ -224,32 +339,85 @@ bool ApiAnswer::HasCalls(const Choice& choice) {
   return choice.message.has_value() && choice.message->has_calls();
 }
 
-Json ApiAnswer::PromptOf(size_t choice) const {
-  return PromptLogprobs(*tokenizer_, TokensOf(prompts_[choice / generated_]), *prompt_logprobs_);
+JsonPieces ApiAnswer::Body() {
+  JsonPieces body;
+  body.Add(OpenObject(Head(chat_ ? "chat.completion" : "text_completion")) + R"(,"choices":[)");
+  size_t index = 0;
+  for (const size_t choice : Kept()) AddChoice(index++, choice, body);
+  body.Add("]");
+  if (chat_ && prompt_logprobs_.has_value()) AddPromptLogprobs(prompts_.front(), body);
+  body.Add([this] {
+    Json rest = {{"usage", Usage()}};
+    AddMetrics(rest);
+    return "," + Dump(rest).substr(1);
+  });
+  return body;
 }
 
-std::string ApiAnswer::Body() {
-  Json body = Head(chat_ ? "chat.completion" : "text_completion");
-  Json choices = Json::array();
-  for (const size_t i : Kept()) {
-    Choice& choice = choices_[i];
-    Json json = {{"index", choices.size()}};
+void ApiAnswer::AddChoice(size_t index, size_t choice, JsonPieces& body) {
+  body.Add([this, index, choice] {
+    const Choice& told = choices_[choice];
+    Json json = {{"index", index}};
     if (chat_) {
-      json["message"] = choice.message->Message();
+      json["message"] = told.message->Message();
+    } else if (echo_) {
+      json["text"] = PromptOf(choice).echo.text + told.text;
     } else {
-      json["text"] = choice.text;
+      json["text"] = told.text;
     }
-    json["logprobs"] = TakeLogprobs(choice);
-    json["finish_reason"] = ReasonName(choice.summary.reason, HasCalls(choice));
-    json["speculation"] = SpeculationOf(choice.summary);
-    if (!chat_ && prompt_logprobs_.has_value()) json["prompt_logprobs"] = PromptOf(i);
-    choices.push_back(std::move(json));
+    return (index > 0 ? "," : "") + OpenObject(json) + R"(,"logprobs":)";
+  });
+  AddLogprobs(choice, body);
+  body.Add([this, choice] {
+    const Choice& told = choices_[choice];
+    return "," + OpenObject({{"finish_reason", ReasonName(told.summary.reason, HasCalls(told))},
+                             {"speculation", SpeculationOf(told.summary)}})
+                     .substr(1);
+  });
+  if (!chat_ && prompt_logprobs_.has_value()) AddPromptLogprobs(PromptOf(choice), body);
+  body.Add("}");
+}
+
+void ApiAnswer::AddLogprobs(size_t choice, JsonPieces& body) {
+  if (!logprobs_.has_value()) return body.Add("null");
+  Choice& told = choices_[choice];
+  const Prompt& prompt = PromptOf(choice);
+  const size_t echoed = echo_ ? prompt.tokens.size() : 0;
+  const auto token = [&told, &prompt, echoed](size_t i) {
+    if (i < echoed) return prompt.at(i);
+    return AnswerToken{told.ids[i - echoed], &told.logprobs[i - echoed]};
+  };
+  const size_t count = echoed + told.ids.size();
+  if (chat_) {
+    body.Add(R"({"content":[)");
+    body.AddEntries(count,
+                    [this, token](size_t i) { return Dump(ChatEntry(*tokenizer_, token(i))); });
+    return body.Add(R"(],"refusal":null})");
   }
-  body["choices"] = std::move(choices);
-  if (chat_ && prompt_logprobs_.has_value()) body["prompt_logprobs"] = PromptOf(0);
-  body["usage"] = Usage();
-  AddMetrics(body);
-  return Dump(body);
+  body.Add(R"({"tokens":[)");
+  body.AddEntries(count,
+                  [this, token](size_t i) { return Dump(TextEntry(*tokenizer_, token(i))); });
+  body.Add(R"(],"token_logprobs":[)");
+  body.AddEntries(count, [token](size_t i) { return Dump(LogprobEntry(token(i))); });
+  body.Add(R"(],"top_logprobs":[)");
+  body.AddEntries(
+      count, [this, token](size_t i) { return Dump(TopEntry(*tokenizer_, token(i), *logprobs_)); });
+  body.Add(R"(],"text_offset":[)");
+  const auto of_prompt = std::make_shared<TextOffsets>(*tokenizer_, /*starts_text=*/true, 0);
+  body.AddEntries(count, [this, &told, &prompt, echoed, of_prompt](size_t i) {
+    if (i < echoed) return std::to_string(of_prompt->Push(prompt.tokens[i], IsEchoed(prompt, i)));
+    const TokenId id = told.ids[i - echoed];
+    return std::to_string(told.offsets->Push(id, IsText(id)));
+  });
+  body.Add("]}");
+}
+
+void ApiAnswer::AddPromptLogprobs(const Prompt& prompt, JsonPieces& body) const {
+  body.Add(R"(,"prompt_logprobs":[)");
+  body.AddEntries(prompt.tokens.size(), [this, &prompt](size_t i) {
+    return Dump(PromptEntry(*tokenizer_, prompt.at(i), *prompt_logprobs_));
+  });
+  body.Add("]");
 }
 
 std::string ApiAnswer::UsageEvent() const {

@@ -1,10 +1,12 @@
-// One answer in OpenAI's shapes: the body of a whole one, or the events of a stream.
+// One answer in OpenAI's shapes: the body of a whole one, or the events of a stream. What may be
+// large, a body and an echoed prompt, is made a piece at a time.
 //
 // Thread: the owner of the request.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -15,11 +17,16 @@
 #include "verifier/http/answer_logprobs.h"
 #include "verifier/http/api_request.h"
 #include "verifier/http/chat_message.h"
+#include "verifier/http/json_pieces.h"
+#include "verifier/http/text_offsets.h"
 
 namespace outrider {
 
 class ApiAnswer {
  public:
+  // The JSON of an event at each call; "" after the last one.
+  using EventSource = std::function<std::string()>;
+
   // `id` counts requests; `created`: Unix seconds. The tokenizer must outlive it.
   ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t id, int64_t created);
 
@@ -27,31 +34,49 @@ class ApiAnswer {
   // send now, none where there is nothing to tell.
   std::vector<std::string> Add(int index, Chunk chunk);
   std::vector<std::string> Finish(int index, const Summary& summary);
+  // In a stream, what goes before the first events that Add gives of a choice: the prompt, where it
+  // is echoed. nullptr: nothing does. This must outlive it.
+  EventSource TakeEcho(int index);
   // Whether every choice has ended; then Body is the whole answer, and UsageEvent the last event of
   // a stream that asked for it.
   bool complete() const { return open_ == 0; }
-  std::string Body();
+  // This must outlive it.
+  JsonPieces Body();
   std::string UsageEvent() const;
 
  private:
   struct Choice {
     std::string text;                          // of a completion
     std::optional<ChatMessageWriter> message;  // of a chat
-    std::vector<AnswerToken> logprobs;         // of the text that is not told yet
-    int tokens = 0;                            // so far
-    double logprob_sum = 0;                    // of the tokens, where they have log probabilities
-    int64_t offset = 0;                        // characters of the logprobs' tokens so far
+    // Of a stream, those that are not told yet. Of the second there are none unless they are told.
+    std::vector<TokenId> ids;
+    std::vector<TokenLogprobs> logprobs;
+    std::optional<TextOffsets> offsets;  // of its tokens
+    // By token, the characters of the text up to its end; kept until content begins, where the
+    // reasoning before it is left out.
+    std::vector<int64_t> ends;
+    bool has_content = true;  // its tokens may be told
+    int tokens = 0;           // so far
+    double logprob_sum = 0;   // of the tokens, where they have log probabilities
     bool begun = false;
+    bool has_echo = false;  // to be taken
     Summary summary;
   };
 
   struct Prompt {
-    std::string echo;
+    PromptEcho echo;
     std::vector<TokenId> tokens;  // where log probabilities are told of them
     std::vector<TokenLogprobs> logprobs;
+
+    AnswerToken at(size_t i) const {
+      return {tokens[i], i > 0 && i <= logprobs.size() ? &logprobs[i - 1] : nullptr};
+    }
   };
+  // Of an echo that is sent in parts, what is next.
+  struct EchoPart;
 
   static bool HasCalls(const Choice& choice);
+  const Prompt& PromptOf(size_t choice) const { return prompts_[choice / generated_]; }
   // Indices of the choices in a whole answer: of each prompt's, those that are kept.
   std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
@@ -59,24 +84,32 @@ class ApiAnswer {
   // `metrics.speculative_decoding` of all choices, as vLLM's answers have it and AIPerf reads it;
   // nothing where no step had a draft.
   void AddMetrics(nlohmann::ordered_json& body) const;
-  // What the chunk brings, with the prompt before the first one where it is echoed.
-  void Take(Choice& choice, const Prompt& prompt, bool first, Chunk& chunk);
-  // Of a prompt whose log probabilities are asked for.
-  static std::vector<AnswerToken> TokensOf(const Prompt& prompt);
-  nlohmann::ordered_json PromptOf(size_t choice) const;
+  void Take(Choice& choice, Chunk& chunk);
+  // Leaves out of its tokens those of its reasoning, where the request does not want it.
+  void LeaveOutReasoning(Choice& choice) const;
+  bool IsText(TokenId id) const;
+  bool IsEchoed(const Prompt& prompt, size_t token) const;
+  TextOffsets OffsetsAfter(const Prompt& prompt) const;
   // Of the choice's tokens, which it takes out.
-  nlohmann::ordered_json TakeLogprobs(Choice& choice) const;
+  nlohmann::ordered_json TakeLogprobs(Choice& choice);
   std::string Event(nlohmann::ordered_json choice) const;
+  std::string NextEcho(int index, EchoPart& part) const;
   // The events of what a chat's choice says since the last ones, with its tokens' log
   // probabilities.
   void AddDeltas(int index, std::vector<std::string>& events);
+
+  void AddChoice(size_t index, size_t choice, JsonPieces& body);
+  void AddLogprobs(size_t choice, JsonPieces& body);
+  void AddPromptLogprobs(const Prompt& prompt, JsonPieces& body) const;
 
   const bool chat_;
   const bool stream_;
   const bool include_usage_;
   const bool continuous_usage_;
+  const bool include_reasoning_;
   const std::optional<int> logprobs_, prompt_logprobs_;
   const bool echo_, echo_only_, skip_special_;
+  const std::vector<TokenId> shown_special_;
   const size_t generated_, kept_;  // choices of a prompt
   const std::string id_;
   const int64_t created_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/json/json.h"
@@ -135,16 +136,29 @@ Status ReadEcho(const JsonValue& body, ApiRequest* api, GenerationRequest* reque
   return Status();
 }
 
-// The prompts' texts: as they came, or of their tokens.
-Status AddEchoes(const JsonValue& value, const ApiModel& model, ApiRequest* api) {
+// A prompt's text as it came, or of its tokens. Where log probabilities are told of the tokens, it
+// is what these spell, which is what came unless the tokenizer rewrites texts.
+PromptEcho EchoOf(const JsonValue& prompt, const PromptTextOptions& text, const ApiModel& model,
+                  const ApiRequest& api, const GenerationRequest& request) {
+  if (!prompt.is_string()) {
+    return {.text = model.tokenizer->Decode(request.prompt, request.skip_special),
+            .skip_special = request.skip_special};
+  }
+  PromptEcho echo;
+  if (text.add_special_tokens) echo.prefix = model.tokenizer->prompt_prefix().size();
+  const std::span<const TokenId> tokens = std::span(request.prompt).subspan(echo.prefix);
+  echo.text = api.logprobs.has_value() ? model.tokenizer->Decode(tokens, /*skip_special=*/false)
+                                       : std::string(prompt.text());
+  return echo;
+}
+
+Status AddEchoes(const JsonValue& value, const PromptTextOptions& text, const ApiModel& model,
+                 ApiRequest* api) {
+  const bool is_one = !value[0].is_string() && !value[0].is_array();
   size_t bytes = 0;
   for (size_t i = 0; i < api->prompts.size(); ++i) {
-    const GenerationRequest& prompt = api->prompts[i];
-    const JsonValue text = value.is_string() ? value : value[i];
-    api->echoes.push_back(text.is_string()
-                              ? text.text()
-                              : model.tokenizer->Decode(prompt.prompt, prompt.skip_special));
-    bytes += api->echoes.back().size() * static_cast<size_t>(api->choices);
+    api->echoes.push_back(EchoOf(is_one ? value : value[i], text, model, *api, api->prompts[i]));
+    bytes += api->echoes.back().text.size() * static_cast<size_t>(api->choices);
     if (bytes > kMaxEchoBytes) {
       return InvalidArgument("echo: more than " + std::to_string(kMaxEchoBytes) +
                              " bytes of prompts over all choices; ask for fewer");
@@ -231,7 +245,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
     OUTRIDER_TRY(Validate(api.prompts.back(), model.limits));
   }
   OUTRIDER_TRY(CheckAnswer(api, model.limits));
-  if (echo) OUTRIDER_TRY(AddEchoes(json["prompt"], model, &api));
+  if (echo) OUTRIDER_TRY(AddEchoes(json["prompt"], text, model, &api));
   OUTRIDER_TRY(CompileGrammars(model, &api));
   return api;
 }

@@ -37,6 +37,15 @@ struct ApiModel {
   bool ignore_unknown = false;                // as CheckFields
 };
 
+// A prompt's text, which its answers begin with.
+struct PromptEcho {
+  std::string text;
+  // Which of the prompt's tokens spell it: not the first ones, which the tokenizer put before a
+  // text, and not special tokens where these are skipped.
+  size_t prefix = 0;
+  bool skip_special = false;
+};
+
 struct ApiRequest {
   bool chat = false;
   // Valid; a chat has one. Without client and deadline, which the caller adds.
@@ -48,8 +57,8 @@ struct ApiRequest {
   // asked for more.
   std::optional<int> logprobs;
   std::optional<int> prompt_logprobs;
-  // By prompt, its text, which each of its choices begins with; empty: no echo.
-  std::vector<std::string> echoes;
+  // By prompt; empty: no echo.
+  std::vector<PromptEcho> echoes;
   std::string grammar_field;  // that asks for the prompts' grammar; "" without one
   AnswerReading reading;      // of a chat
   bool echo_only = false;     // what is generated, one token, is no part of the answer

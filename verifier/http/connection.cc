@@ -13,6 +13,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <cstdio>
+#include <deque>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -166,18 +167,19 @@ class Connection final : public HttpConnection,
   }
   void Write(std::string bytes) override {
     if (closed_ || bytes.empty()) return;
-    if (chunked_) {
-      char size[20];
-      std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
-      out_ += size + bytes + "\r\n";
-    } else {
-      out_ += bytes;
+    Append(Framed(std::move(bytes)));
+    if (out_.size() + sending_.size() + waiting_bytes_ > owner_->options().max_waiting_bytes) {
+      return Gone();
     }
-    if (out_.size() + sending_.size() > owner_->options().max_waiting_bytes) return Gone();
+    Flush();
+  }
+  void WriteFrom(HttpSource source) override {
+    if (closed_) return;
+    sources_.push_back({.source = std::move(source), .after = {}});
     Flush();
   }
   void EndStream() override {
-    if (chunked_) out_ += "0\r\n\r\n";
+    if (chunked_) Append("0\r\n\r\n");
     ended_ = true;
     Flush();
   }
@@ -314,8 +316,35 @@ class Connection final : public HttpConnection,
     ReadHead();
   }
 
+  std::string Framed(std::string bytes) const {
+    if (!chunked_) return bytes;
+    char size[20];
+    std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+    return size + bytes + "\r\n";
+  }
+  void Append(const std::string& bytes) {
+    if (sources_.empty()) {
+      out_ += bytes;
+    } else {
+      sources_.back().after += bytes;
+      waiting_bytes_ += bytes.size();
+    }
+  }
+  // The first source's next part, or what was written after it.
+  void TakeFromSource() {
+    std::string part = sources_.front().source();
+    if (!part.empty()) {
+      out_ = Framed(std::move(part));
+      return;
+    }
+    out_ = std::move(sources_.front().after);
+    waiting_bytes_ -= out_.size();
+    sources_.pop_front();
+  }
+
   void Flush() {
     if (writing_ || closed_) return;
+    while (out_.empty() && !sources_.empty()) TakeFromSource();
     if (out_.empty()) {
       if (ended_) Ended();
       return;
@@ -379,6 +408,7 @@ class Connection final : public HttpConnection,
   void Close() {
     if (closed_) return;
     closed_ = true;
+    sources_.clear();  // they may hold this connection
     Tcp().close();
     owner_->Forget(this);
   }
@@ -393,8 +423,14 @@ class Connection final : public HttpConnection,
   HttpRequest request_;  // before the parser: it holds the body's share of the server's memory
   std::optional<http::request_parser<GrowingBody>> parser_;
   std::function<void()> on_gone_;
-  std::string out_;      // behind sending_
-  std::string sending_;  // in flight from sent_ on
+  std::string out_;  // after sending_
+  struct Source {
+    HttpSource source;
+    std::string after;  // written after it
+  };
+  std::deque<Source> sources_;  // after out_
+  size_t waiting_bytes_ = 0;    // of what was written after sources
+  std::string sending_;         // in flight from sent_ on
   size_t sent_ = 0;
   bool keep_alive_ = false;
   bool chunked_ = true;

@@ -86,7 +86,9 @@ void HttpGeneration::SubmitOthers(int index) {
 void HttpGeneration::OnChunk(int index, Chunk chunk) {
   if (over_) return;
   SubmitOthers(index);
-  Send(answer_.Add(index, std::move(chunk)));
+  const std::vector<std::string> events = answer_.Add(index, std::move(chunk));
+  SendFrom(answer_.TakeEcho(index));
+  Send(events);
 }
 
 void HttpGeneration::OnFinish(int index, const Summary& summary) {
@@ -103,24 +105,50 @@ void HttpGeneration::OnFinish(int index, const Summary& summary) {
     exchange_->EndStream();
     return;
   }
+  Reply();
+}
+
+// What is longer than a piece goes out in pieces, each made when the client has taken the one
+// before: this thread has other connections too.
+void HttpGeneration::Reply() {
   over_ = true;
-  parts_.metrics->CountRequest(parts_.route, 200);
-  exchange_->Reply({.headers = parts_.headers, .body = answer_.Body()});
+  parts_.metrics->CountRequest(parts_.route, kOk);
+  const auto body = std::make_shared<JsonPieces>(answer_.Body());
+  std::string first = body->Next();
+  if (body->done()) {
+    exchange_->Reply({.headers = parts_.headers, .body = std::move(first)});
+    return;
+  }
+  exchange_->BeginStream({.headers = parts_.headers});
+  exchange_->Write(std::move(first));
+  exchange_->WriteFrom([self = shared_from_this(), body] { return body->Next(); });
+  exchange_->EndStream();
+}
+
+void HttpGeneration::BeginEvents() {
+  if (std::exchange(streaming_, true)) return;
+  parts_.metrics->CountRequest(parts_.route, kOk);
+  HttpReply head{.content_type = "text/event-stream", .headers = parts_.headers};
+  head.headers.emplace_back("Cache-Control", "no-cache");
+  head.headers.emplace_back("X-Accel-Buffering", "no");
+  exchange_->BeginStream(std::move(head));
 }
 
 void HttpGeneration::Send(const std::vector<std::string>& events) {
   if (!request_.stream || over_) return;
-  if (!streaming_) {
-    streaming_ = true;
-    parts_.metrics->CountRequest(parts_.route, 200);
-    HttpReply head{.content_type = "text/event-stream", .headers = parts_.headers};
-    head.headers.emplace_back("Cache-Control", "no-cache");
-    head.headers.emplace_back("X-Accel-Buffering", "no");
-    exchange_->BeginStream(std::move(head));
-  }
+  BeginEvents();
   std::string bytes;
   for (const std::string& event : events) bytes += ServerSentEvent(event, parts_.pad_events);
   exchange_->Write(std::move(bytes));
+}
+
+void HttpGeneration::SendFrom(ApiAnswer::EventSource events) {
+  if (events == nullptr) return;
+  BeginEvents();
+  exchange_->WriteFrom([self = shared_from_this(), events = std::move(events)] {
+    const std::string event = events();
+    return event.empty() ? event : ServerSentEvent(event, self->parts_.pad_events);
+  });
 }
 
 void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after) {

@@ -46,6 +46,11 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   void OnGone();
   void SubmitOthers(int index);
   void Send(const std::vector<std::string>& events);
+  void SendFrom(ApiAnswer::EventSource events);
+  // The head of a stream, before its first event.
+  void BeginEvents();
+  // The whole answer.
+  void Reply();
   // The request's span, if it has one. `http_code`: as it was answered.
   void EndTrace(const Status& status, int http_code);
   // Takes back what the engine still has.

@@ -43,6 +43,9 @@ struct HttpReply {
   std::string body;
 };
 
+// The next part of a stream at each call; "" after the last one. It must not use the exchange.
+using HttpSource = std::function<std::string()>;
+
 // One request's way back. Whoever holds it keeps the connection's memory, not the connection.
 class HttpExchange {
  public:
@@ -53,11 +56,14 @@ class HttpExchange {
   virtual void Post(std::function<void()> task) = 0;
 
   // The rest: from the handler's call or from a posted task only. Either Reply, or BeginStream and
-  // then any number of Write, then EndStream.
+  // then any number of Write and WriteFrom, then EndStream.
   virtual void Reply(HttpReply reply) = 0;
   virtual void BeginStream(HttpReply head) = 0;
   // A client that does not read what has been written, by bytes waiting or by time, counts as gone.
   virtual void Write(std::string bytes) = 0;
+  // Part after part of the source, before what is written later. A part is made when all that
+  // precedes it is on its way, so none of them waits for a client that reads slowly.
+  virtual void WriteFrom(HttpSource source) = 0;
   virtual void EndStream() = 0;
   // Called once if the client goes before the end of the answer.
   virtual void OnGone(std::function<void()> gone) = 0;

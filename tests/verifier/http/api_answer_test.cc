@@ -78,7 +78,7 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
   EXPECT_FALSE(answer.complete());
   EXPECT_TRUE(answer.Finish(0, Stop()).empty());
   ASSERT_TRUE(answer.complete());
-  EXPECT_EQ(nlohmann::json::parse(answer.Body()),
+  EXPECT_EQ(nlohmann::json::parse(answer.Body().All()),
             nlohmann::json({{"id", "cmpl-1000-7"},
                             {"object", "text_completion"},
                             {"created", 1000},
@@ -114,7 +114,7 @@ TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
   ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
   plain.Add(0, Ab());
   plain.Finish(0, Summary());
-  EXPECT_FALSE(nlohmann::json::parse(plain.Body()).contains("metrics")) << "no step had a draft";
+  EXPECT_FALSE(nlohmann::json::parse(plain.Body().All()).contains("metrics")) << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {
@@ -123,7 +123,7 @@ TEST_F(ApiAnswerTest, WholeChat) {
   Summary summary = Stop();
   summary.reason = FinishReason::kLength;
   answer.Finish(0, summary);
-  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   EXPECT_EQ(body["id"], "chatcmpl-1000-7");
   EXPECT_EQ(body["object"], "chat.completion");
   EXPECT_EQ(body["choices"][0]["message"],
@@ -148,7 +148,7 @@ TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
   add(3, "same", {-1.f});
   add(4, "as this", {-1.f});
   add(5, "never", {-std::numeric_limits<float>::infinity()});
-  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   std::vector<std::string> texts;
   for (const nlohmann::json& choice : body["choices"]) {
     EXPECT_EQ(choice["index"], texts.size());
@@ -223,7 +223,7 @@ TEST_F(ApiAnswerTest, CompletionLogprobsOfNoneHaveTheSampledToken) {
   chunk.logprobs = {{.logprob = -0.5f, .top = {}}, {.logprob = -1.f, .top = {}}};
   answer.Add(0, std::move(chunk));
   answer.Finish(0, Stop());
-  EXPECT_EQ(nlohmann::json::parse(answer.Body())["choices"][0]["logprobs"]["top_logprobs"],
+  EXPECT_EQ(nlohmann::json::parse(answer.Body().All())["choices"][0]["logprobs"]["top_logprobs"],
             nlohmann::json::parse(R"([{"a": -0.5}, {"b": -1.0}])"));
 }
 
@@ -242,7 +242,7 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
   ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false, /*logprobs=*/true);
   answer.Add(0, AbWithLogprobs());
   answer.Finish(0, Stop());
-  EXPECT_EQ(nlohmann::json::parse(answer.Body())["choices"][0]["logprobs"],
+  EXPECT_EQ(nlohmann::json::parse(answer.Body().All())["choices"][0]["logprobs"],
             nlohmann::json::parse(R"({"content": [
       {"token": "a", "logprob": -0.5, "bytes": [97],
        "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
@@ -257,7 +257,7 @@ class EchoTest : public ApiAnswerTest {
   ApiRequest Request(bool stream) const {
     ApiRequest request{.choices = 2, .kept = 2, .logprobs = 1, .stream = stream};
     request.prompts.push_back({.prompt = {0, 1, 2}, .logprobs = 1, .prompt_logprobs = 1});
-    request.echoes = {"abc"};
+    request.echoes = {{.text = "abc"}};
     return request;
   }
   static Chunk First() {
@@ -279,7 +279,7 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   answer.Finish(0, Stop());
   answer.Add(1, AbWithLogprobs());  // which asks for no rows of the prompt
   answer.Finish(1, Stop());
-  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   for (const nlohmann::json& choice : body["choices"]) {
     EXPECT_EQ(choice["text"], "abcab");
     EXPECT_EQ(choice["logprobs"], logprobs_);
@@ -288,14 +288,111 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   EXPECT_EQ(body["usage"]["completion_tokens"], 4);
 }
 
-TEST_F(EchoTest, IsInTheFirstEventOfAChoice) {
+TEST_F(EchoTest, ComesBeforeTheFirstEventOfAChoice) {
   ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
   for (const int index : {0, 1}) {
-    const nlohmann::json event =
-        nlohmann::json::parse(answer.Add(index, index == 0 ? First() : AbWithLogprobs())[0]);
-    EXPECT_EQ(event["choices"][0]["text"], "abcab");
-    EXPECT_EQ(event["choices"][0]["logprobs"], logprobs_);
+    const std::string first = answer.Add(index, index == 0 ? First() : AbWithLogprobs()).at(0);
+    const ApiAnswer::EventSource echo = answer.TakeEcho(index);
+    ASSERT_NE(echo, nullptr);
+    nlohmann::json whole;
+    for (const std::string& event : {echo(), first}) {
+      const nlohmann::json choice = nlohmann::json::parse(event)["choices"][0];
+      EXPECT_EQ(choice["index"], index);
+      EXPECT_EQ(choice["text"], whole.is_null() ? "abc" : "ab");
+      for (const auto& [field, list] : choice["logprobs"].items()) {
+        for (const nlohmann::json& entry : list) whole[field].push_back(entry);
+      }
+    }
+    EXPECT_EQ(whole, logprobs_);
+    EXPECT_EQ(echo(), "");
     EXPECT_EQ(nlohmann::json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
+    EXPECT_EQ(answer.TakeEcho(index), nullptr) << "once";
+  }
+  ApiAnswer whole(Request(/*stream=*/false), model_, 7, 1000);
+  whole.Add(0, First());
+  EXPECT_EQ(whole.TakeEcho(0), nullptr);
+}
+
+// No event is large, whatever the prompt is, and together they say what a whole answer says.
+TEST_F(EchoTest, OfALongPromptComesInManyEvents) {
+  constexpr size_t kTokens = 3000;
+  for (const bool has_logprobs : {false, true}) {
+    const auto make = [&](bool stream) {
+      ApiRequest request = Request(stream);
+      request.choices = request.kept = 1;
+      request.echo_only = true;
+      request.prompts[0].prompt.clear();
+      request.echoes[0].text.clear();
+      for (size_t i = 0; i < kTokens; ++i) {
+        request.prompts[0].prompt.push_back(static_cast<TokenId>(i % 26));
+        request.echoes[0].text += static_cast<char>('a' + i % 26);
+      }
+      if (!has_logprobs) {
+        request.logprobs.reset();
+        request.prompts[0].prompt_logprobs.reset();
+        request.echoes[0].text =
+            std::string(100'000, 'x') + "\xe2\x82\xac" + std::string(50'000, 'y');
+      } else {
+        request.logprobs = 20;
+      }
+      return ApiAnswer(request, model_, 7, 1000);
+    };
+    Chunk first{.text = "a", .tokens = {0}};
+    for (size_t i = 1; has_logprobs && i < kTokens; ++i) {
+      TokenLogprobs token{.logprob = -1.f / static_cast<float>(i), .rank = 3};
+      for (TokenId id = 0; id < 20; ++id) token.top.emplace_back(id, -0.25f);
+      first.prompt_logprobs.push_back(token);
+    }
+    if (has_logprobs) first.logprobs = {{.logprob = -1}};
+    ApiAnswer stream = make(true), body = make(false);
+    EXPECT_TRUE(stream.Add(0, first).empty());
+    std::string text;
+    nlohmann::json logprobs;
+    const ApiAnswer::EventSource echo = stream.TakeEcho(0);
+    int events = 0;
+    for (std::string event = echo(); !event.empty(); event = echo()) {
+      ++events;
+      EXPECT_LT(event.size(), size_t{64} << 10);
+      const nlohmann::json choice = nlohmann::json::parse(event)["choices"][0];
+      text += choice["text"].get<std::string>();
+      if (!has_logprobs) continue;
+      for (const auto& [field, list] : choice["logprobs"].items()) {
+        for (const nlohmann::json& entry : list) logprobs[field].push_back(entry);
+      }
+    }
+    EXPECT_GT(events, 3);
+    body.Add(0, first);
+    body.Finish(0, Stop());
+    const nlohmann::json whole = nlohmann::json::parse(body.Body().All())["choices"][0];
+    EXPECT_EQ(text, whole["text"]);
+    EXPECT_EQ(logprobs, whole["logprobs"]);
+  }
+}
+
+TEST_F(EchoTest, AWholeAnswerIsMadeInPieces) {
+  ApiRequest request = Request(/*stream=*/false);
+  request.prompt_logprobs = 20;
+  request.prompts[0].prompt.assign(5000, 0);
+  ApiAnswer answer(request, model_, 7, 1000);
+  Chunk first = First();
+  first.prompt_logprobs.assign(4999, {.logprob = -1, .rank = 1, .top = {{1, -0.5f}, {2, -0.75f}}});
+  for (const int index : {0, 1}) {
+    answer.Add(index, first);
+    answer.Finish(index, Stop());
+  }
+  JsonPieces pieces = answer.Body();
+  std::string body;
+  int count = 0;
+  for (std::string piece = pieces.Next(); !piece.empty(); piece = pieces.Next()) {
+    EXPECT_LT(piece.size(), JsonPieces::kPieceBytes + (8 << 10)) << "of a piece and one entry";
+    body += piece;
+    ++count;
+  }
+  EXPECT_GT(count, 10);
+  const nlohmann::json choices = nlohmann::json::parse(body)["choices"];
+  for (const nlohmann::json& choice : choices) {
+    EXPECT_EQ(choice["prompt_logprobs"].size(), 5000u);
+    EXPECT_EQ(choice["logprobs"]["text_offset"].size(), 5002u);
   }
 }
 
@@ -306,7 +403,7 @@ TEST_F(EchoTest, OfNoNewTokensIsThePromptAlone) {
   ApiAnswer answer(request, model_, 7, 1000);
   answer.Add(0, First());
   answer.Finish(0, Stop());
-  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   EXPECT_EQ(body["choices"][0]["text"], "abc");
   EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], nlohmann::json::parse(R"(["a", "b", "c"])"));
   EXPECT_EQ(body["usage"]["completion_tokens"], 0);
@@ -320,7 +417,7 @@ TEST_F(EchoTest, PromptLogprobsHaveVllmsShape) {
   ApiAnswer answer(request, model_, 7, 1000);
   answer.Add(0, First());
   answer.Finish(0, Stop());
-  const nlohmann::json body = nlohmann::json::parse(answer.Body());
+  const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   EXPECT_EQ(body["choices"][0]["text"], "ab");
   EXPECT_EQ(body["choices"][0]["prompt_logprobs"], nlohmann::json::parse(R"([null,
       {"1": {"logprob": -1.0, "rank": 1, "decoded_token": "b"}},

@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <deque>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "common/base/mutex.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/held_workers.h"
+#include "tests/support/http_client.h"
 #include "tests/support/plain_chat.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api.h"
@@ -32,9 +34,15 @@ class PuppetExchange final : public HttpExchange {
     posted_.notify_all();
   }
   void Reply(HttpReply reply) override { replies.push_back(std::move(reply)); }
-  void BeginStream(HttpReply) override {}
-  void Write(std::string) override {}
-  void EndStream() override {}
+  void BeginStream(HttpReply head) override { heads.push_back(std::move(head)); }
+  void Write(std::string bytes) override {
+    largest_part = std::max(largest_part, bytes.size());
+    streamed += bytes;
+  }
+  void WriteFrom(HttpSource source) override {
+    for (std::string part = source(); !part.empty(); part = source()) Write(std::move(part));
+  }
+  void EndStream() override { has_ended = true; }
   void OnGone(std::function<void()> called) override { gone = std::move(called); }
 
   // Runs the next task; false: none came within 30 s.
@@ -59,13 +67,17 @@ class PuppetExchange final : public HttpExchange {
     gone = nullptr;
   }
   bool RunUntilReply() {
-    while (replies.empty()) {
+    while (replies.empty() && !has_ended) {
       if (!RunNext()) return false;
     }
     return true;
   }
 
   std::vector<HttpReply> replies;
+  std::vector<HttpReply> heads;  // of streams
+  std::string streamed;
+  size_t largest_part = 0;
+  bool has_ended = false;
   std::function<void()> gone;
 
  private:
@@ -180,6 +192,60 @@ TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {
   thread_.Post([&] { idle.set_value(engine_.idle()); });
   EXPECT_TRUE(idle.get_future().get());
   EXPECT_TRUE(read->replies.empty() && waiting->replies.empty());
+}
+
+// Log probabilities of a prompt of 200 tokens.
+nlohmann::json Scoring(int choices) {
+  return {{"prompt", std::string(200, 'a')}, {"max_tokens", 1}, {"n", choices}};
+}
+
+// A connection's thread makes 64 KiB at a time, and has other connections in between.
+TEST_F(ApiQueueTest, LargeAnswersGoOutInParts) {
+  held_.Release();
+  nlohmann::json body = Scoring(4);
+  body["prompt_logprobs"] = 20;
+  const auto exchange = Post("/v1/completions", body.dump());
+  ASSERT_TRUE(exchange->RunUntilReply());
+  ASSERT_EQ(exchange->heads.size(), 1u);
+  EXPECT_EQ(exchange->heads[0].code, 200);
+  EXPECT_EQ(exchange->heads[0].content_type, "application/json");
+  EXPECT_GT(exchange->streamed.size(), size_t{800} << 10);
+  EXPECT_LT(exchange->largest_part, size_t{80} << 10);
+  const auto choices = nlohmann::json::parse(exchange->streamed)["choices"];
+  ASSERT_EQ(choices.size(), 4u);
+  for (const auto& choice : choices) EXPECT_EQ(choice["prompt_logprobs"].size(), 200u);
+}
+
+// A stream may have 64 KiB waiting for its client here, and each choice begins with more.
+TEST_F(ApiQueueTest, EchoesOfAStreamWaitForTheirClient) {
+  held_.Release();
+  HttpServer server;
+  ASSERT_TRUE(server.Start({.listen = "127.0.0.1:0", .max_waiting_bytes = 64 << 10}, &api_).ok());
+  constexpr int kChoices = 3;
+  nlohmann::json body = Scoring(kChoices);
+  body.update({{"echo", true}, {"logprobs", 20}, {"stream", true}});
+  const testing::HttpResponse response = testing::Fetch(
+      server.port(), "POST", "/v1/completions", body.dump(), "Content-Type: application/json\r\n");
+  ASSERT_EQ(response.code, 200) << response.body;
+  EXPECT_GT(response.body.size(), size_t{3 * 80} << 10);
+  const std::vector<std::string> events = testing::EventsOf(response.body);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back(), "[DONE]");
+  std::vector<std::string> texts(kChoices);
+  std::vector<size_t> tokens(kChoices);
+  for (const std::string& event : events) {
+    if (event == "[DONE]") break;
+    const auto choice = nlohmann::json::parse(event)["choices"][0];
+    texts[choice["index"]] += choice["text"].get<std::string>();
+    if (!choice["logprobs"].is_null()) {
+      tokens[choice["index"]] += choice["logprobs"]["tokens"].size();
+    }
+  }
+  for (size_t i = 0; i < kChoices; ++i) {
+    EXPECT_TRUE(texts[i].starts_with(std::string(200, 'a'))) << texts[i];
+    EXPECT_EQ(tokens[i], 201u);
+  }
+  server.Shutdown(std::chrono::seconds(60));
 }
 
 TEST_F(ApiQueueTest, StoppingAnswers503) {

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -137,7 +138,7 @@ TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
 TEST_F(ApiRequestTest, EchoAsksForThePromptsLogProbabilitiesToo) {
   const auto plain = Completion(R"("echo": true)");
   ASSERT_TRUE(plain.ok()) << plain.status().ToString();
-  EXPECT_THAT(plain->echoes, ElementsAre("abc"));
+  EXPECT_THAT(plain->echoes, ElementsAre(Field(&PromptEcho::text, "abc")));
   EXPECT_FALSE(plain->echo_only);
   EXPECT_FALSE(plain->prompts.at(0).prompt_logprobs.has_value());
   EXPECT_TRUE(Completion("")->echoes.empty());
@@ -153,7 +154,8 @@ TEST_F(ApiRequestTest, EchoAsksForThePromptsLogProbabilitiesToo) {
   EXPECT_TRUE(nothing_new->echo_only);
   EXPECT_EQ(nothing_new->prompts.at(0).max_tokens, 1);
   const auto many = ParseCompletion(R"({"prompt": [[0, 1], [2]], "echo": true})", model_);
-  EXPECT_THAT(many->echoes, ElementsAre("ab", "c"));
+  EXPECT_THAT(many->echoes,
+              ElementsAre(Field(&PromptEcho::text, "ab"), Field(&PromptEcho::text, "c")));
   EXPECT_EQ(Chat(R"("prompt_logprobs": 1)")->prompts.at(0).prompt_logprobs, 1);
   EXPECT_THAT(Chat(R"("echo": true)").status().message(), StartsWith("echo is true, which is not"));
   EXPECT_FALSE(ChoiceOf(told->prompts.at(0), 1).prompt_logprobs.has_value());
@@ -314,9 +316,10 @@ TEST_F(ApiRequestTest, ListsHaveLimits) {
     for (int i = 1; i < count; ++i) items += ",null";
     return items + "]";
   };
-  const auto expect = [](const Result<ApiRequest>& parsed, const std::string& message) {
+  const auto expect = [](const Result<ApiRequest>& parsed, const std::string& message,
+                         Code code = Code::kInvalidArgument) {
     ASSERT_FALSE(parsed.ok());
-    EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(parsed.status().code(), code);
     EXPECT_THAT(parsed.status().message(), HasSubstr(message));
   };
   expect(Completion(R"("stop_token_ids": )" + list(257)),
@@ -327,7 +330,8 @@ TEST_F(ApiRequestTest, ListsHaveLimits) {
   std::string bias = R"("logit_bias": {"0": null)";
   for (int i = 1; i <= 1024; ++i) bias += ",\"" + std::to_string(i) + "\": null";
   expect(Completion(bias + "}"), "logit_bias: 1025 entries, at most 1024");
-  expect(ParseCompletion(R"({"prompt": )" + list(64) + "}", model_), "prompt: 64 tokens leave no");
+  expect(ParseCompletion(R"({"prompt": )" + list(64) + "}", model_), "prompt: 64 tokens leave no",
+         Code::kOutOfRange);
   std::string prompts = R"({"prompt": ["a")";
   for (int i = 0; i < kMaxChoices; ++i) prompts += R"(,"a")";
   expect(ParseCompletion(prompts + "]}", model_), "prompt: 129 prompts, at most 128");
@@ -606,6 +610,41 @@ TEST_F(ApiRequestTest, BodiesThatAreNoJsonObjectAreRefused) {
     EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(parsed.status().message(), HasSubstr("body"));
   }
+}
+
+TEST_F(ApiRequestTest, ChoicesShareMasksAndGrammar) {
+  const auto parsed = ParseCompletion(
+      R"({"prompt": ["a", "b"], "allowed_token_ids": [0, 1, 95], "bad_words": ["ab"],
+          "guided_regex": "a+"})",
+      model_);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const GenerationRequest& first = parsed->prompts.at(0);
+  ASSERT_FALSE(first.sampling.allowed_tokens.empty() || first.sampling.bad_words.empty());
+  ASSERT_TRUE(first.sampling.grammar.has_value());
+  const auto expect_shared = [&](const GenerationRequest& request) {
+    EXPECT_EQ(request.sampling.allowed_tokens.data(), first.sampling.allowed_tokens.data());
+    EXPECT_EQ(request.sampling.bad_words.data(), first.sampling.bad_words.data());
+    EXPECT_EQ(&*request.sampling.grammar, &*first.sampling.grammar);
+    EXPECT_EQ(request.grammar_masks, first.grammar_masks);
+  };
+  expect_shared(parsed->prompts.at(1));
+  for (int choice = 0; choice < kMaxChoices; ++choice) expect_shared(ChoiceOf(first, choice));
+}
+
+TEST_F(ApiRequestTest, WhatTheContextHasNoRoomForIsOutOfRange) {
+  const auto code = [](const Result<ApiRequest>& parsed) { return parsed.status().code(); };
+  model_.limits.max_prompt_bytes = 100;
+  const std::string prompt(70, 'a');
+  EXPECT_EQ(code(ParseCompletion(R"({"prompt": ")" + prompt + "\"}", model_)), Code::kOutOfRange);
+  EXPECT_EQ(code(ParseCompletion(R"({"prompt": ")" + prompt + prompt + "\"}", model_)),
+            Code::kOutOfRange);
+  EXPECT_EQ(code(Completion(R"("max_tokens": 62)")), Code::kOutOfRange);
+  EXPECT_EQ(code(Chat(R"("max_tokens": 64)")), Code::kOutOfRange);
+  EXPECT_EQ(
+      code(ParseChat(R"({"messages": [{"role": "user", "content": ")" + prompt + prompt + "\"}]}",
+                     model_)),
+      Code::kOutOfRange);
+  EXPECT_EQ(code(Completion(R"("guided_choice": ["the context", 1])")), Code::kInvalidArgument);
 }
 
 TEST_F(ApiRequestTest, ChoicesHaveSeedsOfTheirOwn) {

@@ -41,7 +41,7 @@ class ChatAnswers : public ::testing::Test {
     ApiAnswer answer = Make(/*stream=*/false);
     answer.Add(0, {.text = text});
     answer.Finish(0, {.reason = reason});
-    return Json::parse(answer.Body())["choices"][0];
+    return Json::parse(answer.Body().All())["choices"][0];
   }
   // The same as openai's client puts it together of a stream.
   Json Streamed(const std::vector<std::string>& pieces) const {
@@ -149,7 +149,7 @@ TEST_F(ChatAnswers, IdsOfCallsDiffer) {
     answer.Add(choice, {.text = kText});
     answer.Finish(choice, {});
   }
-  const Json body = Json::parse(answer.Body());
+  const Json body = Json::parse(answer.Body().All());
   std::vector<std::string> ids;
   for (const Json& choice : body["choices"]) {
     for (const Json& call : choice["message"]["tool_calls"]) ids.push_back(call["id"]);
@@ -180,6 +180,48 @@ TEST_F(ChatAnswers, EveryTokensLogProbabilityIsToldOnce) {
   }
   count(answer.Finish(0, {}));
   EXPECT_EQ(told, 6u);
+}
+
+// Log probabilities of reasoning that is not wanted are left out, however the text is cut.
+TEST_F(ChatAnswers, ReasoningThatIsLeftOutTellsNoLogProbabilities) {
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  model_.tokenizer = tokenizer.get();
+  const auto told = [&](const std::string& text, bool stream, size_t chunk, bool include) {
+    ApiRequest request{.chat = true};
+    request.stream = stream;
+    request.reading = {.format = {.reasoning = ReasoningFormat::kQwen3},
+                       .include_reasoning = include};
+    request.prompts.push_back({.prompt = {0}});
+    request.logprobs = 0;
+    ApiAnswer answer(request, model_, 7, 1000);
+    std::string tokens;
+    const auto add = [&](const Json& logprobs) {
+      if (logprobs.is_null()) return;
+      for (const Json& entry : logprobs["content"]) tokens += entry["token"].get<std::string>();
+    };
+    const auto add_events = [&](const std::vector<std::string>& events) {
+      for (const std::string& event : events) add(Json::parse(event)["choices"][0]["logprobs"]);
+    };
+    for (size_t at = 0; at < text.size(); at += chunk) {
+      const std::string part = text.substr(at, chunk);
+      Chunk next{.text = part, .tokens = tokenizer->Encode(part, false).value()};
+      next.logprobs.assign(next.tokens.size(), {.logprob = -1});
+      add_events(answer.Add(0, std::move(next)));
+    }
+    add_events(answer.Finish(0, {}));
+    if (!stream) add(Json::parse(answer.Body().All())["choices"][0]["logprobs"]);
+    return tokens;
+  };
+  const std::string thought = "<think>\nsecret</think>\n\n", content = "Hi <b>";
+  for (const bool stream : {false, true}) {
+    for (size_t chunk = 1; chunk < 40; ++chunk) {
+      EXPECT_EQ(told(thought + content, stream, chunk, false), content) << chunk;
+      EXPECT_EQ(told(thought + content, stream, chunk, true), thought + content) << chunk;
+      EXPECT_EQ(told(content, stream, chunk, false), content) << chunk;
+      EXPECT_EQ(told("<thi", stream, chunk, false), "<thi") << "no reasoning after all";
+      EXPECT_EQ(told("<think>never ends", stream, chunk, false), "") << chunk;
+    }
+  }
 }
 
 }  // namespace

@@ -90,5 +90,24 @@ TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
   EXPECT_TRUE(has_special(R"(["b", "<x>"])"));
 }
 
+// With log probabilities it is what the tokens after BOS spell, special tokens that were written in
+// the text among them.
+TEST_F(PromptText, OfAnEchoIsTheTextThatCame) {
+  const auto echo = [&](const std::string& prompt, const std::string& fields) {
+    const auto parsed =
+        ParseCompletion(R"({"echo": true, "prompt": )" + prompt + fields + "}", model_);
+    EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
+    return parsed->echoes.at(0);
+  };
+  for (const char* fields : {"", R"(, "logprobs": 0)", R"(, "skip_special_tokens": false)"}) {
+    EXPECT_EQ(echo(R"("a<x>b")", fields).text, "a<x>b") << fields;
+    EXPECT_EQ(echo(R"("a<x>b")", fields).prefix, 1u) << "BOS";
+    EXPECT_FALSE(echo(R"("a<x>b")", fields).skip_special);
+    EXPECT_EQ(echo(R"("a")", std::string(fields) + R"(, "add_special_tokens": false)").prefix, 0u);
+  }
+  EXPECT_EQ(echo("[96, 0, 97, 1]", "").text, "ab");
+  EXPECT_EQ(echo("[96, 0, 97, 1]", R"(, "skip_special_tokens": false)").text, "<s>a<x>b");
+}
+
 }  // namespace
 }  // namespace outrider

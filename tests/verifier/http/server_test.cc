@@ -26,12 +26,14 @@ using testing::HttpResponse;
 // /stream until its client is gone.
 class Handler final : public HttpHandler {
  public:
+  static constexpr int kParts = 100;
   std::optional<HttpReply> Admit(const HttpRequest& head) override {
     if (head.path == "/closed") return HttpReply{.code = 401, .body = "no"};
     return std::nullopt;
   }
   void Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override {
     ++handled;
+    if (request.path == "/parts") return Serve(*exchange);
     if (request.path == "/echo") return exchange->Reply({.body = request.body + "."});
     exchange->OnGone([this] { gone.set_value(); });
     if (request.path == "/stream") {
@@ -42,6 +44,20 @@ class Handler final : public HttpHandler {
   }
   HttpReply Malformed(int code, const std::string&) override {
     return {.code = code, .body = "bad"};
+  }
+
+  // Parts of 64 KiB between two words, much more than may wait for a client.
+  static void Serve(HttpExchange& exchange) {
+    exchange.BeginStream({.content_type = "text/plain"});
+    exchange.Write("begin,");
+    for (const char letter : {'a', 'b'}) {
+      exchange.WriteFrom([letter, left = kParts]() mutable {
+        return left-- > 0 ? std::string(65536, letter) : std::string();
+      });
+      exchange.Write(std::string(1, letter) + ",");
+    }
+    exchange.Write("end");
+    exchange.EndStream();
   }
 
   // Writes 64 KiB, 200 times a task, until `gone`.
@@ -94,6 +110,27 @@ TEST_F(HttpServerTest, AnswersManyRequestsOnOneConnectionAlsoAheadOfTheirAnswers
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(client.Receive().value().body, "b" + std::to_string(i) + ".");
   }
+}
+
+// Parts of a source are made as the client reads, so they never wait in memory.
+TEST_F(HttpServerTest, SourcesAreReadWhenTheirTurnComes) {
+  Start({.max_waiting_bytes = 100 << 10});
+  std::string expected = "begin,";
+  for (const char letter : {'a', 'b'}) {
+    expected += std::string(size_t{65536} * Handler::kParts, letter) + letter + ",";
+  }
+  expected += "end";
+  HttpClient client(server_.port());
+  for (int i = 0; i < 2; ++i) {
+    client.Send("GET", "/parts");
+    EXPECT_TRUE(client.Receive().value().body == expected) << i;
+  }
+  client.SendRaw("GET /parts HTTP/1.0\r\n\r\n");
+  std::string all;
+  for (std::string some = client.ReceiveSome(); !some.empty(); some = client.ReceiveSome()) {
+    all += some;
+  }
+  EXPECT_TRUE(all.ends_with(expected));
 }
 
 TEST_F(HttpServerTest, TakesChunkedBodiesAndSaysContinue) {

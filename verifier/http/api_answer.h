@@ -48,7 +48,7 @@ class ApiAnswer {
   struct Choice {
     std::string text;                          // of a completion
     std::optional<ChatMessageWriter> message;  // of a chat
-    // Of a stream, those that are not told yet. Of the second there are none unless they are told.
+    // Its tokens, where their log probabilities are told; of a stream those that are not told yet.
     std::vector<TokenId> ids;
     std::vector<TokenLogprobs> logprobs;
     std::optional<TextOffsets> offsets;  // of its tokens

@@ -1,0 +1,74 @@
+"""Structured output of a verifier with a drafter, judged by independent readers (structured_texts.py): a text of each
+source, greedy and sampled, by every rule there, with and without drafts. structured_bench.py asks for more of them.
+
+    structured_texts_test.py SOURCE_DIR BINARY_DIR
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from processes import SKIPPED, Processes, small_pair
+from structured_texts import SEED_STABLE, WAYS, differing, run_texts, sources
+
+try:
+    import jsonschema  # noqa: F401
+except ImportError:
+    print("skipped: python3-jsonschema is not installed (scripts/setup.sh --tests)")
+    sys.exit(SKIPPED)
+
+PATIENCE = 30  # seconds
+CONCURRENCY = 8
+# Texts that end within their max_tokens. Keys of open objects have no bound, so a few never do.
+SHARE_THAT_ENDS = 0.8
+
+
+def await_drafter(binaries, port):
+    until = time.monotonic() + PATIENCE
+    while True:
+        asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}", "--json"],
+                               capture_output=True, check=True)
+        if json.loads(asked.stdout).get("drafters"):
+            return
+        assert time.monotonic() < until, "no drafter came"
+        time.sleep(0.05)
+
+
+def check(http_port):
+    asked = sources()
+    judged = ended = 0
+    for way in WAYS:
+        plain = run_texts(http_port, way, False, asked, CONCURRENCY)
+        drafted = run_texts(http_port, way, True, asked, CONCURRENCY)
+        for name, tally in (("without drafts", plain), ("with drafts", drafted)):
+            assert not tally.wrong, f"{way}, {name}: {len(tally.wrong)} texts are not valid: {tally.wrong[0]}"
+            judged += tally.texts
+            ended += tally.texts - tally.cut
+        assert drafted.accepted > 0 and drafted.forced > 0, f"{way}: {drafted.accepted}, {drafted.forced}"
+        if way in SEED_STABLE:
+            for number in differing(plain, drafted):
+                sys.exit(f"{way}: {asked[number].fields}: {plain.contents[number]!r} without drafts, "
+                         f"{drafted.contents[number]!r} with them")
+    assert ended >= SHARE_THAT_ENDS * judged, f"only {ended} of {judged} texts ended"
+    print(f"{len(asked)} sources, {judged} texts: all {ended} that ended are valid")
+
+
+def main():
+    binaries = pathlib.Path(sys.argv[2])
+    models = small_pair(binaries)
+    with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
+        line = processes.start("verifier", [
+            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--metrics", "",
+            "--http", "127.0.0.1:0", "--policy", "fixed"], await_line="http_port=").line
+        port = re.search(r" port=(\d+)", line).group(1)
+        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
+                                    f"127.0.0.1:{port}", "--listen", "", "--metrics", ""])
+        await_drafter(binaries, port)
+        check(int(re.search(r"http_port=(\d+)", line).group(1)))
+
+
+if __name__ == "__main__":
+    main()

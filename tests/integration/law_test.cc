@@ -1,14 +1,19 @@
 // Exactness end to end: the output law of two real processes, under every rule and every sampling
 // transform, equals the law of plain decoding, computed exactly by enumerating the target model
-// here.
+// here. Texts that follow a grammar are enumerated by std::regex, which shares nothing with ours.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <regex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.h"
@@ -33,6 +38,9 @@ using testing::TinyTokenizerJson;
 constexpr int kVocab = 8;
 constexpr int kPositions = 3;
 constexpr uint32_t kLawTokens = 5;
+// Of grammars: ends their texts. The tokens before it are letters.
+constexpr TokenId kEnd = kVocab - 1;
+constexpr size_t kMaxLetters = 5;
 const std::vector<TokenId> kPrompt = {2, 5, 3, 1};
 
 // One rule under one set of transforms.
@@ -70,6 +78,33 @@ std::vector<Case> Cases() {
   };
 }
 
+// What may follow differs between the positions of a text, and between the nodes of a draft. In
+// kNarrow many letters leave one token to follow, so that the verifier drafts too.
+constexpr char kWide[] = "[a-c]{2,3}d?|e(f|g)";
+constexpr char kNarrow[] = "(ab|b|ca|fg){1,2}d?";
+
+SamplingParams Following(const char* regex, SamplingParams sampling = {}) {
+  sampling.grammar = GrammarSource{.kind = GrammarSource::Kind::kRegex, .text = regex};
+  return sampling;
+}
+
+std::vector<Case> GrammarCases() {
+  std::vector<Case> cases = {
+      {.rule = Rule::kToken, .sampling = Following(kWide, {.temperature = 1.2f})},
+      {.rule = Rule::kToken, .sampling = Following(kNarrow)},
+      {.rule = Rule::kBlock, .sampling = Following(kWide, {.top_p = 0.95f})},
+      {.rule = Rule::kBlock, .sampling = Following(kNarrow, {.repetition_penalty = 1.2f})},
+      {.rule = Rule::kMultiPathBlock, .sampling = Following(kWide), .paths = 2},
+      {.rule = Rule::kMultiPathBlock,
+       .sampling = Following(kNarrow, {.presence_penalty = 0.4f}),
+       .tree = {3, 1, 2}},
+      {.rule = Rule::kSpecTr, .sampling = Following(kWide, {.temperature = 0.9f}), .paths = 3},
+      {.rule = Rule::kGumbel, .sampling = Following(kWide, {.top_k = 3}), .paths = 2},
+  };
+  for (Case& c : cases) c.generations = 8000;
+  return cases;
+}
+
 CheckpointOptions TinyModel() {
   return {.vocab_size = kVocab,
           .hidden_size = 32,
@@ -83,36 +118,85 @@ CheckpointOptions TinyModel() {
           .seed = 3};
 }
 
-// Pr(first kPositions tokens) under plain decoding, by enumeration.
+using Tokens = std::vector<TokenId>;
+
+// The texts of a regular expression, of at most kMaxLetters letters.
+class Language {
+ public:
+  explicit Language(const std::string& regex) {
+    const std::regex expression(regex);
+    std::vector<std::string> texts = {""};
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::string text = texts[i];
+      if (std::regex_match(text, expression)) texts_.insert(text);
+      for (TokenId t = 0; text.size() < kMaxLetters && t < kEnd; ++t) {
+        texts.push_back(text + Letter(t));
+      }
+    }
+  }
+
+  // Whether a text goes on after `output` with `token`.
+  bool Allows(const Tokens& output, TokenId token) const {
+    std::string text;
+    for (const TokenId t : output) text += Letter(t);
+    if (token == kEnd) return texts_.contains(text);
+    const std::string longer = text + Letter(token);
+    const auto next = texts_.lower_bound(longer);
+    return next != texts_.end() && next->starts_with(longer);
+  }
+
+ private:
+  static char Letter(TokenId token) { return static_cast<char>('a' + token); }
+
+  std::set<std::string> texts_;
+};
+
+// Pr(first kPositions tokens) under plain decoding, or that of whole texts where they follow a
+// grammar, by enumeration.
 class ExactLaw {
  public:
   ExactLaw(Model* model, const SamplingParams& sampling) : model_(model), sampling_(sampling) {
+    if (sampling.grammar.has_value()) language_.emplace(sampling.grammar->text);
     Descend({}, 1.0);
   }
-  const std::map<std::vector<TokenId>, double>& cells() const { return cells_; }
+  const std::map<Tokens, double>& cells() const { return cells_; }
 
  private:
-  void Descend(const std::vector<TokenId>& output, double probability) {
-    if (output.size() == kPositions) {
-      cells_[output] = probability;
-      return;
-    }
-    std::vector<TokenId> tokens = kPrompt;
+  bool IsWhole(const Tokens& output) const {
+    if (language_.has_value()) return !output.empty() && output.back() == kEnd;
+    return output.size() == kPositions;
+  }
+
+  std::vector<float> Row(const Tokens& output) {
+    Tokens tokens = kPrompt;
     tokens.insert(tokens.end(), output.begin(), output.end());
     const SequenceId sequence = model_->NewSequence();
     const std::vector<int32_t> rows = {static_cast<int32_t>(tokens.size()) - 1};
     const ForwardSequence share{.sequence = sequence, .tokens = tokens, .logit_rows = rows};
     ForwardOutput out;
-    ASSERT_TRUE(model_->Forward({&share, 1}, false, &out).ok());
+    EXPECT_TRUE(model_->Forward({&share, 1}, false, &out).ok());
     std::vector<float> row(out.logits, out.logits + kVocab);
     model_->Release(sequence);
+    return row;
+  }
+
+  void Descend(const Tokens& output, double probability) {
+    if (IsWhole(output)) {
+      cells_[output] = probability;
+      return;
+    }
+    std::vector<float> row = Row(output);
+    for (TokenId t = 0; t < kVocab && language_.has_value(); ++t) {
+      if (language_->Allows(output, t)) continue;
+      row[static_cast<size_t>(t)] = -std::numeric_limits<float>::infinity();
+    }
     SequenceSampling sampling(sampling_, kVocab, kVocab);
     sampling.ObservePrompt(kPrompt);
     for (const TokenId token : output) sampling.ObserveOutput(token);
     MakeDistribution(sampling, row, {});
     for (TokenId t = 0; t < kVocab; ++t) {
       if (row[static_cast<size_t>(t)] == 0) continue;
-      std::vector<TokenId> longer = output;
+      Tokens longer = output;
       longer.push_back(t);
       Descend(longer, probability * static_cast<double>(row[static_cast<size_t>(t)]));
     }
@@ -120,7 +204,8 @@ class ExactLaw {
 
   Model* model_;
   SamplingParams sampling_;
-  std::map<std::vector<TokenId>, double> cells_;
+  std::optional<Language> language_;  // no value: any text
+  std::map<Tokens, double> cells_;
 };
 
 v1::GenerateRequest RequestOf(const Case& c) {
@@ -129,7 +214,8 @@ v1::GenerateRequest RequestOf(const Case& c) {
     request.mutable_token_ids()->add_ids(static_cast<uint32_t>(token));
   }
   ToWire(c.sampling, request.mutable_sampling());
-  request.mutable_stop()->set_max_tokens(kLawTokens);
+  request.mutable_stop()->set_max_tokens(c.sampling.grammar.has_value() ? kMaxLetters + 1
+                                                                        : kLawTokens);
   v1::SpeculationOptions* speculation = request.mutable_speculation();
   speculation->set_rule(ToWire(c.rule));
   if (c.tree.empty()) {
@@ -140,9 +226,19 @@ v1::GenerateRequest RequestOf(const Case& c) {
   return request;
 }
 
+// The cell of ExactLaw that a text is of; no value: the generation failed.
+std::optional<Tokens> CellOf(const Case& c, const TestClient::Outcome& outcome) {
+  if (!outcome.status.ok()) return std::nullopt;
+  Tokens cell(outcome.tokens.begin(), outcome.tokens.end());
+  if (c.sampling.grammar.has_value()) return cell;
+  if (cell.size() != kLawTokens) return std::nullopt;
+  cell.resize(kPositions);
+  return cell;
+}
+
 // What many clients at once got.
 struct Observed {
-  std::map<std::vector<TokenId>, int64_t> cells;
+  std::map<Tokens, int64_t> cells;
   int failed = 0;
   int64_t accepted = 0, rejected = 0;
 };
@@ -158,14 +254,15 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
       for (int i; (i = next++) < c.generations;) {
         request.set_seed(first_seed + static_cast<uint64_t>(i));
         const TestClient::Outcome outcome = client.Generate(request);
-        if (!outcome.status.ok() || outcome.tokens.size() != kLawTokens) {
+        const std::optional<Tokens> cell = CellOf(c, outcome);
+        if (!cell.has_value()) {
           ++part.failed;
           continue;
         }
         const v1::SpeculationStats& stats = outcome.finished.speculation();
         part.accepted += stats.accepted_tokens();
         part.rejected += stats.drafted_tokens() - stats.accepted_tokens();
-        ++part.cells[{outcome.tokens.begin(), outcome.tokens.begin() + kPositions}];
+        ++part.cells[*cell];
       }
     });
   }
@@ -180,35 +277,35 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
   return all;
 }
 
-TEST(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
-  TempDir dir;
-  CheckpointOptions options = TinyModel();
-  ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
-  options.noise = 0.5;  // often right, often wrong
-  options.noise_seed = 1;
-  ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
-  for (const char* name : {"target", "drafter"}) {
-    std::ofstream(dir / (std::string(name) + "/tokenizer.json")) << TinyTokenizerJson(kVocab);
+// A verifier and a drafter of a tiny model, which is here too.
+class Law : public ::testing::Test {
+ protected:
+  void Start(CheckpointOptions options) {
+    ASSERT_TRUE(MakeCheckpoint(dir_ / "target", options).ok());
+    options.noise = 0.5;  // often right, often wrong
+    options.noise_seed = 1;
+    ASSERT_TRUE(MakeCheckpoint(dir_ / "drafter", options).ok());
+    for (const char* name : {"target", "drafter"}) {
+      std::ofstream(dir_ / (std::string(name) + "/tokenizer.json")) << TinyTokenizerJson(kVocab);
+    }
+    model_ = LoadModel(dir_ / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
+    verifier_ = StartVerifier(dir_ / "target", dir_ / "verifier.log");
+    ASSERT_NE(verifier_.port, 0);
+    drafter_ = StartDrafter(dir_ / "drafter", verifier_.address(), dir_ / "drafter.log");
+    client_ = std::make_unique<TestClient>(verifier_.address());
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
-  const std::unique_ptr<Model> model =
-      LoadModel(dir / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
 
-  const auto verifier = StartVerifier(dir / "target", dir / "verifier.log");
-  ASSERT_NE(verifier.port, 0);
-  const auto drafter = StartDrafter(dir / "drafter", verifier.address(), dir / "drafter.log");
-  TestClient client(verifier.address());
-  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
-
-  uint64_t first_seed = 0;
-  for (const Case& c : Cases()) {
+  // Both ways of the rule must have been taken, so often for each generation. `false_alarm`: how
+  // often this fails though nothing is wrong.
+  void ExpectLawOfPlainDecoding(const Case& c, double taken, double false_alarm) {
     SCOPED_TRACE(RequestOf(c).ShortDebugString());
-    const ExactLaw law(model.get(), c.sampling);
-    Observed observed = Observe(client, c, first_seed);
-    first_seed += static_cast<uint64_t>(c.generations);
+    const ExactLaw law(model_.get(), c.sampling);
+    Observed observed = Observe(*client_, c, first_seed_);
+    first_seed_ += static_cast<uint64_t>(c.generations);
     EXPECT_EQ(observed.failed, 0);
-    // Both ways of the rule were taken, often.
-    EXPECT_GT(observed.accepted, c.generations / 2);
-    EXPECT_GT(observed.rejected, c.generations / 2);
+    EXPECT_GT(static_cast<double>(observed.accepted), taken * c.generations);
+    EXPECT_GT(static_cast<double>(observed.rejected), taken * c.generations);
 
     std::vector<int64_t> counts;
     std::vector<double> expected;
@@ -218,8 +315,32 @@ TEST(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
       expected.push_back(probability);
       outside -= counts.back();
     }
-    EXPECT_EQ(outside, 0) << "tokens that a transform cuts off came out";
-    EXPECT_GT(testing::ChiSquarePValue(counts, expected), testing::kFalseAlarm);
+    EXPECT_EQ(outside, 0) << "tokens that a transform or a grammar cuts off came out";
+    EXPECT_GT(testing::ChiSquarePValue(counts, expected), false_alarm);
+  }
+
+  TempDir dir_;
+  std::unique_ptr<Model> model_;
+  testing::VerifierProcess verifier_;
+  std::unique_ptr<testing::Process> drafter_;
+  std::unique_ptr<TestClient> client_;
+  uint64_t first_seed_ = 0;
+};
+
+TEST_F(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
+  Start(TinyModel());
+  for (const Case& c : Cases()) ExpectLawOfPlainDecoding(c, 0.5, testing::kFalseAlarm);
+}
+
+// Both processes mask by the grammar, each node of a draft by its own mask. kFalseAlarm is that of
+// all cases together.
+TEST_F(Law, OfGrammarsThroughTwoProcessesIsPlainDecodings) {
+  CheckpointOptions options = TinyModel();
+  options.eos_token_ids = {kEnd};
+  Start(options);
+  const std::vector<Case> cases = GrammarCases();
+  for (const Case& c : cases) {
+    ExpectLawOfPlainDecoding(c, 0.1, testing::kFalseAlarm / static_cast<double>(cases.size()));
   }
 }
 

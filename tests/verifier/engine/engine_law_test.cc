@@ -28,8 +28,15 @@ namespace {
 constexpr int kVocab = 4;
 constexpr int kMaxTokens = 4;
 constexpr TokenId kStop = 3;
+constexpr int kPages = 24;  // of one token: a text and its largest draft
+constexpr int kMostSteps = 100;
 
 using Tokens = std::vector<TokenId>;
+
+// A grammar's. "c" leaves one way to go on, and so do others at their ends, so that the verifier
+// drafts too.
+const std::vector<Tokens> kTexts = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0},
+                                    {1},    {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
 
 class RecordingSink final : public GenerationSink {
  public:
@@ -37,7 +44,10 @@ class RecordingSink final : public GenerationSink {
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
   }
   void Finish(const Summary&) override { ended = true; }
-  void Fail(const Status& status) override { FAIL() << status.ToString(); }
+  void Fail(const Status& status) override {
+    ended = true;
+    ADD_FAILURE() << status.ToString();
+  }
 
   Tokens tokens;
   bool ended = false;
@@ -193,29 +203,68 @@ class EngineLaw : public ::testing::Test {
     return tree;
   }
 
+  // Whether session `id` waits for a draft, of another round than the last.
+  static bool IsAsked(const testing::PuppetDraftSource& source, uint64_t id, uint32_t last_round) {
+    return source.opened.contains(id) && source.plan(id).round != last_round;
+  }
+
+  // An older sequence, which leaves room for the first round of session `id` with a draft of three
+  // tokens, or for the second too, and then takes the pages one after another.
+  static constexpr int kPagesOfARound = 5;
+  void Crowd(Engine& engine, uint64_t id) {
+    const int prompt = kPages - kPagesOfARound - 1 - static_cast<int>(id / 2 % 2);
+    GenerationRequest older{.prompt = Tokens(static_cast<size_t>(prompt), 0),
+                            .sampling = {.temperature = 0},
+                            .max_tokens = kPages - prompt};
+    older.speculation.enabled = false;
+    ASSERT_TRUE(engine.Submit(id - 1, older, std::make_shared<RecordingSink>()).ok());
+  }
+
+  // The text of session `id`, whose drafts come as `drafts` says.
+  void Generate(Engine& engine, testing::PuppetDraftSource& source, uint64_t id,
+                const GenerationRequest& request, Drafts drafts, Tokens* text) {
+    const auto sink = std::make_shared<RecordingSink>();
+    if (is_crowded_) Crowd(engine, id);
+    ASSERT_TRUE(engine.Submit(id, request, sink).ok());
+    uint32_t answered = 0;
+    for (int steps = 0; !sink->ended; ++steps) {
+      ASSERT_LT(steps, kMostSteps) << "the text does not end";
+      source.accepts =
+          drafts == Drafts::kAlways || (drafts == Drafts::kEveryOther && steps % 2 == 0);
+      const int64_t preempted = metrics_.num_preemptions_total.value();
+      const bool stepped = engine.Step();
+      if (metrics_.num_preemptions_total.value() > preempted && !sink->tokens.empty()) {
+        ++preempted_texts_;
+      }
+      // Beside another sequence the steps go on while it waits for its draft.
+      if (is_crowded_ ? !IsAsked(source, id, answered) : stepped) continue;
+      const DraftPlan plan = source.plan(id);
+      answered = plan.round;
+      if (source.accepts) {
+        engine.draft_consumer().OnDraft(id, plan.round,
+                                        MakeDraft(plan, *request.seed, sink->tokens),
+                                        /*complete=*/true);
+      } else {
+        engine.draft_consumer().OnDrafterLost(id);
+      }
+    }
+    while (is_crowded_ && engine.Step()) {  // the older one ends
+    }
+    *text = sink->tokens;
+  }
+
   void ExpectLawOfTheModel(Rule rule, Drafts drafts) {
     const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
     testing::PuppetDraftSource source;
     testing::FakeClock clock;
-    Engine engine({}, &model_, tokenizer.get(), &source, nullptr, &clock);
+    Engine engine({.prefix_cache = !is_crowded_}, &model_, tokenizer.get(), &source, &metrics_,
+                  &clock);
     std::map<Tokens, int64_t> counts;
-    for (uint64_t id = 1; id <= testing::GenerationsOfALaw(); ++id) {
-      const uint64_t seed = 1000003 * id;
-      const auto sink = std::make_shared<RecordingSink>();
-      ASSERT_TRUE(engine.Submit(id, Request(seed, rule), sink).ok());
-      for (int plans = 0; !sink->ended; ++plans) {
-        source.accepts =
-            drafts == Drafts::kAlways || (drafts == Drafts::kEveryOther && plans % 2 == 0);
-        if (engine.Step()) continue;  // else it waits for a draft
-        const DraftPlan plan = source.plan(id);
-        if (source.accepts) {
-          engine.draft_consumer().OnDraft(id, plan.round, MakeDraft(plan, seed, sink->tokens),
-                                          /*complete=*/true);
-        } else {
-          engine.draft_consumer().OnDrafterLost(id);
-        }
-      }
-      ++counts[sink->tokens];
+    for (uint64_t i = 1; i <= testing::GenerationsOfALaw(); ++i) {
+      Tokens text;
+      Generate(engine, source, 2 * i, Request(1000003 * i, rule), drafts, &text);
+      if (HasFailure()) return;  // each text that follows would fail too
+      ++counts[text];
     }
     std::map<Tokens, double> texts;
     AddTexts({}, 1, texts);
@@ -230,13 +279,18 @@ class EngineLaw : public ::testing::Test {
         << RuleName(rule) << ", drafts " << static_cast<int>(drafts);
   }
 
+  bool is_crowded_ = false;  // by an older sequence, beside each text
+  uint64_t preempted_texts_ = 0;
   int min_tokens_ = 0;
   Tokens allowed_tokens_;
   std::vector<Tokens> bad_words_;
   std::vector<Tokens> texts_;  // that the output follows; empty: any
   bool drafter_masks_ = false;
   std::unique_ptr<grammar::GrammarCache> grammars_ = GrammarsWithin({});
-  FakeModel model_{{.seed = 1, .vocab_size = kVocab, .sharpness = 2.f}};
+  MetricsRegistry registry_;
+  VerifierMetrics metrics_{registry_, "m"};
+  FakeModel model_{
+      {.seed = 1, .vocab_size = kVocab, .sharpness = 2.f, .page_tokens = 1, .total_pages = kPages}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
 };
@@ -274,10 +328,9 @@ TEST_F(EngineLaw, MasksAreLosslessWithAndWithoutDrafts) {
   }
 }
 
-// Each node of a draft has its own mask. Of these texts "c" leaves one way to go on, and so do
-// others at their ends, so that the verifier drafts too.
+// Each node of a draft has its own mask.
 TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
-  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  texts_ = kTexts;
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
@@ -286,7 +339,7 @@ TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
 
 // Drafts end where the steps of their masks do: after the first nodes here.
 TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
-  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  texts_ = kTexts;
   for (const int64_t steps : {1, 8}) {
     grammars_ = GrammarsWithin({.round_steps = steps});
     for (const Rule rule : {Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock, Rule::kGumbel}) {
@@ -296,12 +349,23 @@ TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
 }
 
 TEST_F(EngineLaw, GrammarsThatDraftersKnowAreLossless) {
-  texts_ = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0}, {1}, {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+  texts_ = kTexts;
   drafter_masks_ = true;
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
   }
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kEveryOther);
+}
+
+// What a sequence holds of its text, its grammar and its rounds outlives its pages.
+TEST_F(EngineLaw, GrammarsOfPreemptedTextsAreLossless) {
+  texts_ = kTexts;
+  is_crowded_ = true;
+  for (const Rule rule : {Rule::kToken, Rule::kBlock}) {
+    preempted_texts_ = 0;
+    ExpectLawOfTheModel(rule, Drafts::kAlways);
+    EXPECT_GT(preempted_texts_, testing::GenerationsOfALaw() / 16) << RuleName(rule);
+  }
 }
 
 }  // namespace

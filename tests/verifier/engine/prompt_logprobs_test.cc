@@ -22,6 +22,8 @@ namespace {
 using testing::RecordingSink;
 using Tokens = std::vector<TokenId>;
 
+constexpr int kTokens = 6;  // of a text
+
 class PromptLogprobs : public ::testing::Test {
  protected:
   void Restart(EngineOptions options, int pages = 64) {
@@ -39,7 +41,7 @@ class PromptLogprobs : public ::testing::Test {
   static GenerationRequest Asking(Tokens prompt, int alternatives) {
     return {.prompt = std::move(prompt),
             .sampling = {.temperature = 0},
-            .max_tokens = 6,
+            .max_tokens = kTokens,
             .seed = 11,
             .prompt_logprobs = alternatives};
   }
@@ -61,6 +63,30 @@ class PromptLogprobs : public ::testing::Test {
       EXPECT_EQ(got[i - 1].rank, want.rank) << i;
       EXPECT_EQ(got[i - 1].top, want.top) << i;
     }
+  }
+
+  void ExpectLogprobsOfOutput(Tokens text, const RecordingSink& sink) const {
+    for (const Chunk& chunk : sink.chunks) {
+      EXPECT_TRUE(chunk.prompt_logprobs.empty());
+      ASSERT_EQ(chunk.logprobs.size(), chunk.tokens.size());
+      for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+        const std::vector<float> row = model_->Logits(text);
+        EXPECT_EQ(chunk.logprobs[i].logprob,
+                  LogprobsOf(std::span(row).first(testing::kLetters), chunk.tokens[i], 1).logprob);
+        text.push_back(chunk.tokens[i]);
+      }
+    }
+  }
+
+  Tokens GreedyText(Tokens prompt, int tokens) const {
+    Tokens text;
+    for (int i = 0; i < tokens; ++i) {
+      const std::vector<float> row = model_->Logits(prompt);
+      const auto best = std::max_element(row.begin(), row.begin() + testing::kLetters);
+      text.push_back(static_cast<TokenId>(best - row.begin()));
+      prompt.push_back(text.back());
+    }
+    return text;
   }
 
   const std::unique_ptr<Tokenizer> tokenizer_ =
@@ -92,15 +118,41 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
   for (size_t i = 1; i < sink->chunks.size(); ++i) {
     EXPECT_TRUE(sink->chunks[i].prompt_logprobs.empty());
   }
-  Tokens text = {9, 8, 7};
-  for (const Chunk& chunk : decoding->chunks) {
-    EXPECT_TRUE(chunk.prompt_logprobs.empty());
-    for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-      const std::vector<float> row = model_->Logits(text);
-      EXPECT_EQ(chunk.logprobs[i].logprob,
-                LogprobsOf(std::span(row).first(testing::kLetters), chunk.tokens[i], 1).logprob);
-      text.push_back(chunk.tokens[i]);
+  ExpectLogprobsOfOutput({9, 8, 7}, *decoding);
+}
+
+// The rows of a round and its draft come before those of a prompt, and go to a place of their own.
+TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
+  for (const bool wants_logprobs : {false, true}) {
+    SCOPED_TRACE(wants_logprobs);
+    source_ = {};
+    Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
+    GenerationRequest request = Asking({9, 8, 7}, 0);
+    request.prompt_logprobs.reset();
+    if (wants_logprobs) request.logprobs = 2;
+    request.speculation.draft_length = 3;
+    const auto drafted = Submit(1, request);
+    while (engine_->Step()) {  // up to where it waits for its draft
     }
+    source_.accepts = false;  // of the other one nothing is drafted
+    const auto asking = Submit(2, Asking(prompt_, 3));
+    const Tokens text = GreedyText(request.prompt, kTokens);
+    const auto at = drafted->tokens.size();
+    const TokenId wrong = (text[at + 2] + 1) % testing::kLetters;
+    engine_->draft_consumer().OnDraft(1, source_.plan(1).round,
+                                      DraftTree::Chain({{text[at], text[at + 1], wrong}}, {}),
+                                      /*complete=*/true);
+    ASSERT_TRUE(engine_->Step());
+    ASSERT_EQ(model_->batches().back().size(), 2u) << "one step, of the round and the prompt";
+    EXPECT_EQ(drafted->tokens.size(), at + 3) << "two of the draft and one more";
+    engine_->draft_consumer().OnDrafterLost(1);
+    RunAll();
+    ASSERT_TRUE(drafted->ended && asking->ended);
+    EXPECT_EQ(drafted->tokens, text);
+    EXPECT_EQ(drafted->summary.accepted_tokens, 2);
+    EXPECT_EQ(asking->tokens, GreedyText(prompt_, kTokens));
+    ExpectLogprobsOf(prompt_, 3, asking->chunks.front().prompt_logprobs);
+    if (wants_logprobs) ExpectLogprobsOfOutput(request.prompt, *drafted);
   }
 }
 

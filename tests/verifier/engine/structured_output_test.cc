@@ -202,6 +202,32 @@ TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
   }
 }
 
+// Older sequences take its pages, again and again; its place in the grammar is the text's.
+TEST_F(StructuredOutputTest, PreemptionChangesNoText) {
+  for (const float temperature : {0.f, 1.f}) {
+    for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {
+      // After each three letters two are forced.
+      GenerationRequest request = Following("([c-y]{3}ab){18}", temperature);
+      request.max_tokens = 100;
+      request.sampling.presence_penalty = 0.2f;
+      request.speculation.rule = rule;
+      const auto alone = Run(request);
+      ASSERT_EQ(alone->text.size(), 90u);
+      EXPECT_GT(alone->summary.forced_tokens, 30);
+      const double before = metrics_.num_preemptions_total.value();
+      for (int i = 0; i < 5; ++i) {
+        const GenerationRequest other{.prompt = {1, 2, 3}, .max_tokens = 90, .ignore_eos = true};
+        ASSERT_TRUE(engine_->Submit(++id_, other, std::make_shared<RecordingSink>()).ok());
+      }
+      const auto beside = Run(request);
+      EXPECT_GT(metrics_.num_preemptions_total.value(), before);
+      EXPECT_EQ(beside->text, alone->text);
+      EXPECT_EQ(beside->summary.reason, FinishReason::kStop);
+      EXPECT_EQ(beside->summary.forced_tokens, alone->summary.forced_tokens);
+    }
+  }
+}
+
 TEST_F(StructuredOutputTest, AModelWithoutAnEndCannotFollow) {
   grammar::GrammarCache endless(
       grammar::TokenTable::Create(std::vector<std::string_view>{"a"}, {}, 32).value(), {});

@@ -3,9 +3,10 @@
 
 Texts of every source of structured_texts.py (schemas, regular expressions, choices), greedy and sampled, under several
 rules, with and without drafts; every text that ended by itself is judged. Texts that depend on their seed alone (greedy,
-gumbel) must be the same with drafts as without. Figures are by rule and way: tokens/s, tokens a forward pass, the share
-of draft tokens that was accepted, and the share of tokens that the grammar forced (jump-ahead); beside them, on the same
-prompts, a fifth as many texts without a grammar.
+gumbel) must be the same with drafts as without. Beside them, on the same prompts, a fifth as many texts without a
+grammar. Figures are by rule and way: tokens/s and what it is of decoding without either, tokens a forward pass, the
+share of draft tokens that was accepted, and the share of tokens that the grammar forced (jump-ahead). Ways and settings
+take turns, a text of each source at a time.
 """
 import argparse
 import sys
@@ -20,12 +21,23 @@ def share(part: int, whole: int) -> str:
     return f"{part / whole:.2f}" if whole else "-"
 
 
-def row(key, tally: Tally) -> list[str]:
+def speed(tally: Tally) -> float:
+    return tally.tokens / tally.seconds
+
+
+def row(key, tallies: dict[tuple, Tally]) -> list[str]:
     way, constrained, drafts = key
+    tally = tallies[key]
     judged = [f"{tally.valid} of {tally.texts - tally.cut}", str(tally.cut)] if constrained else ["-", "-"]
     return [way, "yes" if constrained else "no", "yes" if drafts else "no", *judged,
-            f"{tally.tokens / tally.seconds:.0f}", share(tally.tokens, tally.rounds), share(tally.accepted, tally.drafted),
-            share(tally.forced, tally.tokens)]
+            f"{speed(tally):.0f}", f"{speed(tally) / speed(tallies[way, False, False]):.2f}",
+            share(tally.tokens, tally.rounds), share(tally.accepted, tally.drafted), share(tally.forced, tally.tokens)]
+
+
+def run_turn(args, port: int, asked: list, tallies: dict[tuple, Tally]) -> None:
+    free = [(number, None) for number, _ in asked[::5]]
+    for (way, constrained, drafts), tally in tallies.items():
+        run_texts(tally, port, way, drafts, asked if constrained else free, args.concurrency)
 
 
 def main() -> int:
@@ -36,19 +48,16 @@ def main() -> int:
     args = parser.parse_args()
     print(f"`{command_line()}`\n")
     all_sources = sources()
-    asked = [all_sources[i % len(all_sources)] for i in range(args.texts)]
-    free = [None] * max(args.texts // 5, 1)
-    tallies: dict[tuple, Tally] = {}
+    asked = [(i, all_sources[i % len(all_sources)]) for i in range(args.texts)]
+    tallies = {(way, constrained, drafts): Tally()
+               for way in WAYS for constrained in (True, False) for drafts in (True, False)}
     port = free_port()
     with Service(args, "structured", args.target, drafter=args.drafter, flags=["--http", f"127.0.0.1:{port}"]):
-        for way in WAYS:
-            for constrained in (True, False):
-                for drafts in (True, False):
-                    tallies[way, constrained, drafts] = run_texts(port, way, drafts, asked if constrained else free,
-                                                                  args.concurrency)
-                    progress(f"{way}, grammar {constrained}, drafts {drafts}: done")
-    print(table(["way", "grammar", "drafts", "valid", "cut", "tokens/s", "tokens a pass", "accepted", "forced"],
-                [row(key, tally) for key, tally in tallies.items()]))
+        for begin in range(0, args.texts, len(all_sources)):
+            run_turn(args, port, asked[begin:begin + len(all_sources)], tallies)
+            progress(f"{min(begin + len(all_sources), args.texts)} of {args.texts} texts of each way")
+    print(table(["way", "grammar", "drafts", "valid", "cut", "tokens/s", "of plain", "tokens a pass", "accepted", "forced"],
+                [row(key, tallies) for key in tallies]))
     judged = [tally for (_, constrained, _), tally in tallies.items() if constrained]
     wrong = [text for tally in judged for text in tally.wrong]
     print(f"\n{sum(t.texts for t in judged)} texts of {len(all_sources)} sources: {sum(t.valid for t in judged)} valid, "

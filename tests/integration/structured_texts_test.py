@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from processes import SKIPPED, Processes, small_pair
-from structured_texts import SEED_STABLE, WAYS, differing, run_texts, sources
+from structured_texts import SEED_STABLE, WAYS, Tally, differing, run_texts, sources
 
 try:
     import jsonschema  # noqa: F401
@@ -38,11 +38,12 @@ def await_drafter(binaries, port):
 
 
 def check(http_port):
-    asked = sources()
+    asked = list(enumerate(sources()))
     judged = ended = 0
     for way in WAYS:
-        plain = run_texts(http_port, way, False, asked, CONCURRENCY)
-        drafted = run_texts(http_port, way, True, asked, CONCURRENCY)
+        plain, drafted = Tally(), Tally()
+        run_texts(plain, http_port, way, False, asked, CONCURRENCY)
+        run_texts(drafted, http_port, way, True, asked, CONCURRENCY)
         for name, tally in (("without drafts", plain), ("with drafts", drafted)):
             assert not tally.wrong, f"{way}, {name}: {len(tally.wrong)} texts are not valid: {tally.wrong[0]}"
             judged += tally.texts
@@ -50,7 +51,7 @@ def check(http_port):
         assert drafted.accepted > 0 and drafted.forced > 0, f"{way}: {drafted.accepted}, {drafted.forced}"
         if way in SEED_STABLE:
             for number in differing(plain, drafted):
-                sys.exit(f"{way}: {asked[number].fields}: {plain.contents[number]!r} without drafts, "
+                sys.exit(f"{way}: {asked[number][1].fields}: {plain.contents[number]!r} without drafts, "
                          f"{drafted.contents[number]!r} with them")
     assert ended >= SHARE_THAT_ENDS * judged, f"only {ended} of {judged} texts ended"
     print(f"{len(asked)} sources, {judged} texts: all {ended} that ended are valid")

@@ -59,8 +59,8 @@ def of_schema(schema: dict) -> Source:
 
 
 def of_regex(regex: str) -> Source:
-    # ASCII: what \d and \w are in a schema's patterns.
-    expression = re.compile(regex, re.ASCII)
+    # Digits and letters of words are ASCII's there, spaces are Unicode's.
+    expression = re.compile(regex.replace(r"\d", "[0-9]").replace(r"\w", "[0-9A-Za-z_]"))
     return Source({"structured_outputs": {"regex": regex}},
                   lambda text: "" if expression.fullmatch(text) else f"does not match {regex}")
 
@@ -125,16 +125,15 @@ def ask(port: int, source: Source | None, way: str, drafts: bool, seed: int) -> 
     return answer
 
 
-def run_texts(port: int, way: str, drafts: bool, asked: list[Source | None], concurrency: int) -> Tally:
-    """One text of each, several at a time. Its number is its seed, and part of its prompt."""
-    tally = Tally()
+def run_texts(tally: Tally, port: int, way: str, drafts: bool, asked: list[tuple[int, Source | None]],
+              concurrency: int) -> None:
+    """A text of each, several at a time. A text's number is its seed, and part of its prompt."""
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
-        answers = pool.map(lambda case: ask(port, case[1], way, drafts, case[0]), enumerate(asked))
-        for number, answer in enumerate(answers):
-            tally.add(number, asked[number], answer)
-    tally.seconds = time.monotonic() - begin
-    return tally
+        answers = pool.map(lambda case: ask(port, case[1], way, drafts, case[0]), asked)
+        for (number, source), answer in zip(asked, answers):
+            tally.add(number, source, answer)
+    tally.seconds += time.monotonic() - begin
 
 
 def differing(plain: Tally, drafted: Tally) -> list[int]:

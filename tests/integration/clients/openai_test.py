@@ -3,7 +3,7 @@
 
 Skipped where the package is not installed: Debian has none. http_test.cc checks the same shapes without it.
 
-  openai_client_test.py SOURCE_DIR BINARY_DIR
+  openai_test.py SOURCE_DIR BINARY_DIR
 """
 
 import json

@@ -73,7 +73,8 @@ HttpApi::HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetric
       intake_(intake),
       workers_(workers),
       metrics_(metrics),
-      started_(UnixSeconds()) {}
+      started_(UnixSeconds()),
+      open_api_(OpenApi(ShownRoutes(), served_.version, served_.model.name)) {}
 
 const Route* HttpApi::ServedRoute(std::string_view path) const {
   const Route* route = RouteOf(path);
@@ -159,10 +160,11 @@ void HttpApi::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange
 
 HttpReply HttpApi::PageOf(const Route& route, const std::string& path) const {
   switch (route.kind) {
-    case RouteKind::kModels: return Models(path);
+    case RouteKind::kModels:
+    case RouteKind::kModel: return Models(path);
     case RouteKind::kMetrics: return served_.metrics();
     case RouteKind::kServerVersion: return {.body = Dump({{"version", served_.version}})};
-    case RouteKind::kOpenApi: return {.body = OpenApi(ShownRoutes(), served_.version)};
+    case RouteKind::kOpenApi: return {.body = open_api_};
     default: return {.body = R"({"status":"ready"})"};
   }
 }

@@ -79,7 +79,8 @@ class HttpApi final : public HttpHandler {
   Intake* intake_;
   TextWorkers* workers_;
   HttpMetrics* metrics_;
-  const int64_t started_;  // Unix seconds
+  const int64_t started_;       // Unix seconds
+  const std::string open_api_;  // the document of GET /openapi.json
   std::atomic<uint64_t> requests_ = 0;
   std::atomic<bool> draining_ = false;
 };

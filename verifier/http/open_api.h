@@ -11,7 +11,8 @@
 
 namespace outrider {
 
-// `routes`: those that the server shows.
-std::string OpenApi(std::span<const Route> routes, const std::string& version);
+// `routes`: those that the server shows. `model`: the name of the only one.
+std::string OpenApi(std::span<const Route> routes, const std::string& version,
+                    const std::string& model);
 
 }  // namespace outrider

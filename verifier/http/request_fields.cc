@@ -1,20 +1,20 @@
 #include "verifier/http/request_fields.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/spec/stop_rule.h"
+#include "verifier/engine/logprobs.h"
+#include "verifier/http/api_request.h"
+
 namespace outrider {
 namespace {
 
-enum class Use {
-  kServed,
-  kIgnored,    // it cannot change the text
-  kRefused,    // OpenAI's and not served; passes with a value that asks for nothing
-  kNotServed,  // the same of vLLM's and others', and passes with --http-ignore-unknown
-};
+using Use = FieldUse;
 
 struct Field {
   std::string_view name;
@@ -22,47 +22,69 @@ struct Field {
   // A JSON array of the values that ask for nothing; null always does.
   const char* neutral = "[]";
   const char* why = "";
-  // Of a served one, JSON's types, with | between several; null is one of every field's.
-  const char* type = "";
+  ServedField served = {};
 };
 
-constexpr Field Served(std::string_view name, const char* type) {
-  return {.name = name, .type = type};
+constexpr Field Served(std::string_view name, std::string_view type, FieldRange range = {}) {
+  return {.name = name, .served = {.name = name, .type = type, .range = range}};
 }
+constexpr Field Required(Field field) {
+  field.served.is_required = true;
+  return field;
+}
+constexpr Field Word(std::string_view name, std::string_view words) {
+  return {.name = name, .served = {.name = name, .type = "string", .words = words}};
+}
+constexpr Field WithItems(std::string_view items, Field field) {
+  field.served.items = items;
+  return field;
+}
+constexpr Field WithMembers(FieldsOf members, Field field) {
+  field.served.members = members;
+  return field;
+}
+
+// Numbers are read into floats of 32 bits, integers into integers of 32 bits.
+constexpr double kAnyFloat = std::numeric_limits<float>::max();
+constexpr FieldRange kAnyInt = {std::numeric_limits<int>::min(), std::numeric_limits<int>::max()};
+constexpr FieldRange AtLeast(int low) { return {static_cast<double>(low), kAnyInt.high}; }
+constexpr FieldRange kProbability = {0, 1};
+constexpr FieldRange kPenalty = {-2, 2};
+constexpr FieldRange kChoices = {1, kMaxChoices};
+constexpr FieldRange kAlternatives = {0, kMaxTopLogprobs};
+// Any 64 bits, with or without a sign.
+constexpr FieldRange kSeed = {-0x1p63, 0x1.fffffffffffffp63};
 
 constexpr Field kShared[] = {
     Served("model", "string"),
-    Served("max_tokens", "integer"),
-    Served("max_completion_tokens", "integer"),
-    Served("min_tokens", "integer"),
-    Served("temperature", "number"),
-    Served("top_p", "number"),
-    Served("top_k", "integer"),
-    Served("min_p", "number"),
-    Served("repetition_penalty", "number"),
-    Served("presence_penalty", "number"),
-    Served("frequency_penalty", "number"),
-    Served("logit_bias", "object"),
-    Served("logprobs", "integer|boolean"),
-    Served("prompt_logprobs", "integer"),
-    Served("seed", "integer"),
-    Served("stop", "string|array"),
-    Served("stop_token_ids", "array"),
+    Served("min_tokens", "integer", AtLeast(0)),
+    Served("temperature", "number", {.low = 0, .high = kAnyFloat}),
+    Served("top_p", "number", {.low = 0, .high = 1, .excludes_low = true}),
+    Served("top_k", "integer", AtLeast(-1)),
+    Served("min_p", "number", kProbability),
+    Served("repetition_penalty", "number", {.low = 0, .high = kAnyFloat, .excludes_low = true}),
+    Served("presence_penalty", "number", kPenalty),
+    Served("frequency_penalty", "number", kPenalty),
+    WithItems("number", Served("logit_bias", "object", {-100, 100})),
+    Served("prompt_logprobs", "integer", kAlternatives),
+    Served("seed", "integer", kSeed),
+    WithItems("string", Served("stop", "string|array")),
+    WithItems("integer", Served("stop_token_ids", "array", AtLeast(0))),
     Served("ignore_eos", "boolean"),
-    Served("bad_words", "string|array"),
-    Served("allowed_token_ids", "array"),
+    WithItems("string", Served("bad_words", "string|array")),
+    WithItems("integer", Served("allowed_token_ids", "array", AtLeast(0))),
     Served("skip_special_tokens", "boolean"),
     Served("include_stop_str_in_output", "boolean"),
     Served("response_format", "object"),
     Served("structured_outputs", "object"),
     Served("guided_json", "string|object"),
     Served("guided_regex", "string"),
-    Served("guided_choice", "array"),
+    WithItems("string", Served("guided_choice", "array")),
     Served("guided_grammar", "string"),
-    Served("n", "integer"),
+    Served("n", "integer", kChoices),
     Served("stream", "boolean"),
-    Served("stream_options", "object"),
-    Served("speculation", "object"),
+    WithMembers(FieldsOf::kStreamOptions, Served("stream_options", "object")),
+    WithMembers(FieldsOf::kSpeculation, Served("speculation", "object")),
     // OpenAI's: who asks, what is kept of it, where it runs and what may be cached or guessed.
     {"user", Use::kIgnored},
     {"metadata", Use::kIgnored},
@@ -97,8 +119,11 @@ constexpr Field kShared[] = {
     {"cache_salt", Use::kNotServed},
 };
 constexpr Field kCompletion[] = {
-    Served("prompt", "string|array"),
-    Served("best_of", "integer"),
+    Required(WithItems("integer|string|array", Served("prompt", "string|array", AtLeast(0)))),
+    Served("max_tokens", "integer", AtLeast(0)),  // 0 with echo
+    Served("max_completion_tokens", "integer", AtLeast(0)),
+    Served("logprobs", "integer", kAlternatives),
+    Served("best_of", "integer", kChoices),
     Served("echo", "boolean"),
     Served("add_special_tokens", "boolean"),
     Served("parse_special", "boolean"),
@@ -108,16 +133,19 @@ constexpr Field kCompletion[] = {
     {"include_reasoning", Use::kNotServed, "[true]", ": chats have reasoning"},
 };
 constexpr Field kChat[] = {
-    Served("messages", "array"),
-    Served("top_logprobs", "integer"),
+    Required(WithMembers(FieldsOf::kMessage, Served("messages", "array"))),
+    Served("max_tokens", "integer", AtLeast(1)),
+    Served("max_completion_tokens", "integer", AtLeast(1)),
+    Served("logprobs", "boolean"),
+    Served("top_logprobs", "integer", kAlternatives),
     {"echo", Use::kRefused, "[false]", ": continue_final_message goes on with a message"},
     // What a chat template writes is all there is of special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
     Served("add_generation_prompt", "boolean"),
     Served("continue_final_message", "boolean"),
     Served("chat_template_kwargs", "object"),
-    Served("tools", "array"),
-    Served("tool_choice", "string|object"),
+    WithMembers(FieldsOf::kTool, Served("tools", "array")),
+    WithMembers(FieldsOf::kToolChoice, Served("tool_choice", "string|object")),
     Served("parallel_tool_calls", "boolean"),
     Served("include_reasoning", "boolean"),
     {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
@@ -126,33 +154,35 @@ constexpr Field kChat[] = {
 };
 constexpr Field kTokenize[] = {
     Served("model", "string"),
-    Served("prompt", "string"),
+    Required(Served("prompt", "string")),
     Served("add_special_tokens", "boolean"),
     Served("parse_special", "boolean"),
     Served("return_token_strs", "boolean"),
 };
 constexpr Field kTokenizeChat[] = {
     Served("model", "string"),
-    Served("messages", "array"),
+    Required(WithMembers(FieldsOf::kMessage, Served("messages", "array"))),
     Served("add_generation_prompt", "boolean"),
     Served("continue_final_message", "boolean"),
     Served("chat_template_kwargs", "object"),
     Served("return_token_strs", "boolean"),
     {"add_special_tokens", Use::kNotServed, "[false]"},
     {"chat_template", Use::kNotServed, "[]", ": the server's --chat-template chooses one"},
-    Served("tools", "array"),
+    WithMembers(FieldsOf::kTool, Served("tools", "array")),
 };
-constexpr Field kDetokenize[] = {Served("model", "string"), Served("tokens", "array")};
+constexpr Field kDetokenize[] = {
+    Served("model", "string"),
+    Required(WithItems("integer", Served("tokens", "array", AtLeast(0))))};
 constexpr Field kStreamOptions[] = {
     Served("include_usage", "boolean"),
     Served("continuous_usage_stats", "boolean"),
     {"include_obfuscation", Use::kIgnored},  // padding: --pad-responses is the server's
 };
 constexpr Field kMessage[] = {
-    Served("role", "string"),
-    Served("content", "string|array"),
+    Required(Word("role", "system|developer|user|assistant|tool")),
+    WithMembers(FieldsOf::kPart, Served("content", "string|array")),
     Served("name", "string"),
-    Served("tool_calls", "array"),
+    WithMembers(FieldsOf::kToolCall, Served("tool_calls", "array")),
     Served("tool_call_id", "string"),
     Served("reasoning_content", "string"),
     Served("reasoning", "string"),
@@ -164,32 +194,42 @@ constexpr Field kMessage[] = {
     {"audio", Use::kNotServed},
 };
 constexpr Field kPart[] = {
-    Served("type", "string"),
-    Served("text", "string"),
+    Word("type", "text"),
+    Required(Served("text", "string")),
     {"cache_control", Use::kIgnored},  // Anthropic's, which proxies pass on
 };
-constexpr Field kSpeculation[] = {
-    Served("mode", "string"),   Served("rule", "string"), Served("draft_length", "integer"),
-    Served("paths", "integer"), Served("tree", "array"),  Served("stop", "string|array")};
+constexpr Field kSpeculation[] = {Word("mode", "auto|off"),
+                                  Served("rule", "string"),
+                                  Served("draft_length", "integer", AtLeast(0)),
+                                  Served("paths", "integer", AtLeast(0)),
+                                  WithItems("integer", Served("tree", "array", AtLeast(1))),
+                                  WithMembers(FieldsOf::kStopRule, Served("stop", "object"))};
 
-constexpr Field kStopRule[] = {Served("kind", "string"), Served("threshold", "number")};
+constexpr Field kStopRule[] = {
+    Word("kind", "length|confidence|entropy|head"),
+    Served("threshold", "number", {.low = 0, .high = kMaxEntropyThreshold})};
 
-constexpr Field kTool[] = {Served("type", "string"), Served("function", "object")};
+constexpr Field kTool[] = {
+    Required(Word("type", "function")),
+    Required(WithMembers(FieldsOf::kToolFunction, Served("function", "object")))};
 constexpr Field kToolFunction[] = {
-    Served("name", "string"),
+    Required(Served("name", "string")),
     Served("description", "string"),
     Served("parameters", "object"),
     Served("strict", "boolean"),
 };
-constexpr Field kToolChoice[] = {Served("type", "string"), Served("function", "object")};
-constexpr Field kToolChoiceFunction[] = {Served("name", "string")};
+constexpr Field kToolChoice[] = {
+    Required(Word("type", "function")),
+    Required(WithMembers(FieldsOf::kToolChoiceFunction, Served("function", "object")))};
+constexpr Field kToolChoiceFunction[] = {Required(Served("name", "string"))};
 constexpr Field kToolCall[] = {
     Served("id", "string"),
-    Served("type", "string"),
-    Served("function", "object"),
+    Word("type", "function"),
+    Required(WithMembers(FieldsOf::kToolCallFunction, Served("function", "object"))),
     {"index", Use::kIgnored},  // of a streamed answer that comes back
 };
-constexpr Field kToolCallFunction[] = {Served("name", "string"), Served("arguments", "string")};
+constexpr Field kToolCallFunction[] = {Required(Served("name", "string")),
+                                       Served("arguments", "string")};
 
 struct Kind {
   const char* name;
@@ -219,6 +259,14 @@ Kind KindOf(FieldsOf kind) {
   return {"", {}};
 }
 
+template <typename Visit>
+void ForEachField(FieldsOf kind, Visit visit) {
+  const Kind known = KindOf(kind);
+  for (const std::span<const Field> fields : {known.own, known.shared}) {
+    for (const Field& field : fields) visit(field);
+  }
+}
+
 const Field* Find(std::span<const Field> fields, std::string_view name) {
   const auto found = std::find_if(fields.begin(), fields.end(),
                                   [&](const Field& field) { return field.name == name; });
@@ -229,13 +277,18 @@ const Field* Find(std::span<const Field> fields, std::string_view name) {
 
 std::vector<ServedField> ServedFields(FieldsOf kind) {
   std::vector<ServedField> served;
-  const Kind known = KindOf(kind);
-  for (const std::span<const Field> fields : {known.own, known.shared}) {
-    for (const Field& field : fields) {
-      if (field.use == Use::kServed) served.push_back({field.name, field.type});
-    }
-  }
+  ForEachField(kind, [&](const Field& field) {
+    if (field.use == Use::kServed) served.push_back(field.served);
+  });
   return served;
+}
+
+std::vector<std::string_view> FieldNames(FieldsOf kind, FieldUse use) {
+  std::vector<std::string_view> names;
+  ForEachField(kind, [&](const Field& field) {
+    if (field.use == use) names.push_back(field.name);
+  });
+  return names;
 }
 
 Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown) {

@@ -10,7 +10,8 @@ constexpr Route kRoutes[] = {
      /*needs_token=*/true, /*while_draining=*/false},
     {RouteKind::kChat, "chat_completions", "POST", "/v1/chat/completions", "Answers a chat",
      /*needs_token=*/true, /*while_draining=*/false},
-    {RouteKind::kModels, "models", "GET", "/v1/models", "The model"},
+    {RouteKind::kModels, "models", "GET", "/v1/models", "The model, in a list"},
+    {RouteKind::kModel, "model", "GET", "/v1/models/{model}", "The model, if it has this name"},
     {RouteKind::kTokenize, "tokenize", "POST", "/tokenize", "The tokens of a prompt or a chat"},
     {RouteKind::kDetokenize, "detokenize", "POST", "/detokenize", "The text of tokens"},
     {RouteKind::kMetrics, "metrics", "GET", "/metrics", "Metrics, as Prometheus reads them"},
@@ -30,7 +31,7 @@ const Route* RouteOf(std::string_view path) {
   const bool one_model = path.starts_with("/v1/models/");
   const auto* const found =
       std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
-        return path == route.path || (one_model && route.kind == RouteKind::kModels);
+        return path == route.path || (one_model && route.kind == RouteKind::kModel);
       });
   return found == std::end(kRoutes) ? nullptr : found;
 }

@@ -13,6 +13,7 @@ enum class RouteKind {
   kCompletions,
   kChat,
   kModels,
+  kModel,  // one by its name
   kTokenize,
   kDetokenize,
   kMetrics,
@@ -32,7 +33,7 @@ struct Route {
 };
 
 std::span<const Route> Routes();
-// nullptr: there is nothing at this path. `/v1/models/NAME` is the route of `/v1/models`.
+// nullptr: there is nothing at this path. `/v1/models/NAME` is the route of `/v1/models/{model}`.
 const Route* RouteOf(std::string_view path);
 
 }  // namespace outrider

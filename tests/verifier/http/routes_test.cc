@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -37,7 +39,7 @@ TEST(Routes, EveryPathIsItsOwnRoute) {
     EXPECT_TRUE(paths.insert(route.path).second) << route.path;
     EXPECT_TRUE(names.insert(route.name).second) << route.name;
   }
-  EXPECT_EQ(RouteOf("/v1/models/org%2Fname"), RouteOf("/v1/models"));
+  EXPECT_EQ(RouteOf("/v1/models/org%2Fname"), RouteOf("/v1/models/{model}"));
   for (const char* path : {"/", "", "/v1", "/v1/completions/", "/metricsx", "/v1/embeddings"}) {
     EXPECT_EQ(RouteOf(path), nullptr) << path;
   }
@@ -102,7 +104,7 @@ TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
 // The document is of what is served: its paths are the routes, its properties the fields that the
 // tables serve, and no others.
 TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
-  const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1.2.3"));
+  const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1.2.3", "m"));
   EXPECT_EQ(document["openapi"], "3.1.0");
   EXPECT_EQ(document["info"]["version"], "1.2.3");
   ASSERT_EQ(document["paths"].size(), Routes().size());
@@ -139,6 +141,52 @@ TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
   const nlohmann::json completion = schema("/v1/completions")["properties"];
   EXPECT_TRUE(completion.contains("echo") && completion.contains("temperature"));
   EXPECT_FALSE(completion.contains("tools") || completion.contains("user"));
+}
+
+TEST(OpenApi, TellsRangesItemsAndMembers) {
+  const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1", "m"));
+  const auto properties = [&](const char* path) {
+    return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+                   ["properties"];
+  };
+  const nlohmann::json completion = properties("/v1/completions");
+  const nlohmann::json chat = properties("/v1/chat/completions");
+  EXPECT_EQ(completion["top_p"],
+            nlohmann::json::parse(
+                R"({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1})"));
+  EXPECT_EQ(completion["logprobs"],
+            nlohmann::json::parse(R"({"type": ["integer", "null"], "minimum": 0, "maximum": 20})"));
+  EXPECT_EQ(chat["logprobs"]["type"], nlohmann::json::parse(R"(["boolean", "null"])"));
+  EXPECT_EQ(completion["seed"]["minimum"], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(completion["stop_token_ids"]["items"]["minimum"], 0);
+  EXPECT_EQ(completion["logit_bias"]["additionalProperties"]["maximum"], 100);
+  const nlohmann::json& stop = completion["speculation"]["properties"]["stop"];
+  EXPECT_EQ(stop["type"], nlohmann::json::parse(R"(["object", "null"])"));
+  EXPECT_TRUE(stop["properties"].contains("threshold"));
+  EXPECT_EQ(stop["properties"]["kind"]["enum"].size(), 5u) << "null among them";
+  EXPECT_EQ(chat["model"]["enum"], nlohmann::json::parse(R"(["m", null])"));
+  const nlohmann::json& tool = chat["tools"]["items"];
+  EXPECT_EQ(tool["properties"]["function"]["required"], nlohmann::json::array({"name"}));
+  EXPECT_EQ(chat["messages"]["items"]["properties"]["content"]["items"]["required"],
+            nlohmann::json::array({"text"}));
+}
+
+// Every reference of the document leads somewhere, and a path's variables are its parameters.
+TEST(OpenApi, HoldsTogether) {
+  const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1", "m"));
+  const nlohmann::json flat = document.flatten();
+  std::set<std::string> named;
+  for (const auto& [path, value] : flat.items()) {
+    if (!path.ends_with("/$ref")) continue;
+    const auto target = value.get<std::string>();
+    EXPECT_TRUE(document.contains(nlohmann::json::json_pointer(target.substr(1)))) << target;
+    named.insert(target.substr(target.rfind('/') + 1));
+  }
+  for (const auto& [name, schema] : document["components"]["schemas"].items()) {
+    EXPECT_THAT(named, Contains(name)) << "nothing refers to it";
+  }
+  const nlohmann::json& model = document["paths"]["/v1/models/{model}"]["get"];
+  EXPECT_EQ(model["parameters"][0]["name"], "model");
 }
 
 class TokenRequests : public ::testing::Test {

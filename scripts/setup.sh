@@ -17,7 +17,7 @@ case "${1:-}" in
   --tests)
     packages+=(
       chromium-headless-shell golang-go golang-github-masterminds-sprig-dev prometheus
-      python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-yaml
+      python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-venv python3-yaml
     ) ;;
   --lint) packages+=(clang clang-format clang-tidy) ;;
   *) echo "usage: scripts/setup.sh [--tests|--lint]" >&2; exit 2 ;;

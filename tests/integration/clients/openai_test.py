@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""OpenAI's own Python package against a running verifier: what its users call must come back as they know it.
+"""OpenAI's own Python package against a running pair: what its users call must come back as they know it.
 
-Skipped where the package is not installed: Debian has none. http_test.cc checks the same shapes without it.
+http_test.cc checks the same shapes without the package.
 
   openai_test.py SOURCE_DIR BINARY_DIR
 """
 
+import asyncio
 import json
 import pathlib
 import re
@@ -13,17 +14,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Literal, Optional
 
-from processes import SKIPPED, Processes, small_pair
+from processes import Processes, small_pair
+from serving import ServedPair, need_packages, version
 
-try:
-    import openai
-except ImportError:
-    print("skipped: the Python package openai is not installed")
-    sys.exit(SKIPPED)
+need_packages("openai")
+import openai  # noqa: E402
+import pydantic  # noqa: E402
 
 PROMPT = "Once upon a time"
 PATIENCE = 20  # seconds
+DRAFTED = {"speculation": {"draft_length": 4}}
+
+
+def check_models(client):
+    assert [model.id for model in client.models.list()] == ["target"]
+    model = client.models.retrieve("target")
+    assert model.id == "target" and model.object == "model" and model.owned_by == "outrider", model
 
 
 def check_completions(client):
@@ -33,15 +41,27 @@ def check_completions(client):
     assert choice.finish_reason in ("stop", "length") and whole.usage.completion_tokens <= 24, whole
     streamed = list(client.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
     assert "".join(event.choices[0].text for event in streamed if event.choices) == choice.text
-    assert streamed[-1].usage == whole.usage, (streamed[-1], whole.usage)
+    assert streamed[-1].usage.completion_tokens == whole.usage.completion_tokens, (streamed[-1], whole.usage)
     many = client.completions.create(model="target", prompt=[PROMPT, "The sum of"], n=2, max_tokens=8, seed=3,
                                      temperature=1, logprobs=3, logit_bias={"5": -100}, presence_penalty=0.5)
     assert [c.index for c in many.choices] == [0, 1, 2, 3], many
     assert all(len(c.logprobs.tokens) == len(c.logprobs.top_logprobs) for c in many.choices), many
     stopped = client.completions.create(**{**asked, "stop": choice.text[3:6]})
     assert stopped.choices[0].text == choice.text[:3] and stopped.choices[0].finish_reason == "stop", stopped
-    same = client.completions.create(**asked, extra_body={"speculation": {"mode": "off"}, "min_p": 0.01, "top_k": 50})
-    assert same.choices[0].text == choice.text, "no draft changes a greedy text"
+    drafted = client.completions.create(**{**asked, "max_tokens": 64}, extra_body=DRAFTED)
+    assert drafted.usage.completion_tokens_details.accepted_prediction_tokens > 0, drafted.usage
+    plain = client.completions.create(**{**asked, "max_tokens": 64}, extra_body={"speculation": {"mode": "off"}})
+    assert plain.choices[0].text == drafted.choices[0].text, "no draft changes a greedy text"
+    raw = client.completions.with_raw_response.create(**asked, extra_headers={"x-request-id": "a-1"})
+    assert raw.headers["x-request-id"] == "a-1" and raw.parse().choices[0].text == choice.text, raw.headers
+
+
+def check_echo(client):
+    echoed = client.completions.create(model="target", prompt=PROMPT, max_tokens=2, temperature=0, logprobs=1, echo=True)
+    told = echoed.choices[0].logprobs
+    assert echoed.choices[0].text.startswith(PROMPT) and told.token_logprobs[0] is None, echoed
+    assert len(told.tokens) == echoed.usage.total_tokens, echoed
+    assert all(logprob <= 0 for logprob in told.token_logprobs[1:]), echoed
 
 
 def check_chats(client):
@@ -50,9 +70,48 @@ def check_chats(client):
     whole = client.chat.completions.create(**asked)
     message = whole.choices[0].message
     assert message.role == "assistant" and message.content, whole
-    assert len(whole.choices[0].logprobs.content) == whole.usage.completion_tokens, whole
-    deltas = [event.choices[0].delta for event in client.chat.completions.create(**asked, stream=True) if event.choices]
-    assert deltas[0].role == "assistant" and "".join(d.content or "" for d in deltas) == message.content, deltas
+    told = whole.choices[0].logprobs.content
+    assert len(told) == whole.usage.completion_tokens, whole
+    assert all(entry.top_logprobs[0].token == entry.token for entry in told), "greedy is the likeliest"
+    streamed = [event.choices[0] for event in client.chat.completions.create(**asked, stream=True) if event.choices]
+    assert streamed[0].delta.role == "assistant", streamed[0]
+    assert "".join(choice.delta.content or "" for choice in streamed) == message.content, streamed
+    streamed_logprobs = [entry for choice in streamed if choice.logprobs for entry in choice.logprobs.content]
+    assert [e.token for e in streamed_logprobs] == [e.token for e in told], streamed_logprobs
+    many = client.chat.completions.create(**{**asked, "temperature": 1}, n=3, seed=5)
+    assert [choice.index for choice in many.choices] == [0, 1, 2], many
+
+
+async def check_async_client(address):
+    async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0) as client:
+        asked = {"model": "target", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
+        texts = {c.choices[0].text for c in await asyncio.gather(*(client.completions.create(**asked) for _ in range(8)))}
+        streamed = "".join([event.choices[0].text async for event in await client.completions.create(**asked, stream=True)])
+        assert texts == {streamed}, (texts, streamed)
+
+
+class Wind(pydantic.BaseModel):
+    strong: bool
+    knots: Literal[5, 10, 20]
+
+
+class Weather(pydantic.BaseModel):
+    """Bounded, so that a text ends."""
+    city: Literal["Oslo", "Rome"]
+    kinds: list[Literal["rain", "sun"]] = pydantic.Field(max_length=2)
+    wind: Optional[Wind]
+
+
+def check_parsed_answers(client):
+    asked = {"model": "target", "messages": [{"role": "user", "content": "How is the weather?"}],
+             "response_format": Weather, "temperature": 1, "max_tokens": 200}
+    for seed in range(4):
+        parsed = client.chat.completions.parse(**asked, seed=seed, extra_body=DRAFTED)
+        assert parsed.choices[0].finish_reason == "stop", parsed
+        assert isinstance(parsed.choices[0].message.parsed, Weather), parsed
+        with client.chat.completions.stream(**asked, seed=seed, extra_body=DRAFTED) as stream:
+            final = stream.get_final_completion()
+        assert isinstance(final.choices[0].message.parsed, Weather), final
 
 
 # What the copying model says, before a tool has answered and after that (see tools_test.cc).
@@ -69,95 +128,112 @@ I should look first.
 {"name": "get_weather", "arguments": {"city": "Oslo", "days": [1, 2]}}
 </tool_call>"""
 FINAL = "It rains there all day, so take a coat."
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
 
 
-def check_tools(client):
-    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
-        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+def whole_answer(client, **asked):
+    completion = client.chat.completions.create(**asked)
+    assert completion.usage.completion_tokens > 0, completion
+    return completion
+
+
+def streamed_answer(client, **asked):
+    """By the client's own accumulation of a stream."""
+    with client.chat.completions.stream(**asked) as stream:
+        return stream.get_final_completion()
+
+
+def check_tools(client, answer):
+    """A call, its result, and the final text."""
     messages = [{"role": "user", "content": "How is the weather?"}]
-    asked = {"model": "copying", "tools": [tool], "temperature": 0, "max_tokens": 200, "stop": " (END)",
+    asked = {"model": "copying", "tools": [TOOL], "temperature": 0, "max_tokens": 200, "stop": " (END)",
              "extra_body": {"chat_template_kwargs": {"call": CALL, "final": FINAL}}}
-    whole = client.chat.completions.create(**asked, messages=messages)
-    message = whole.choices[0].message
-    assert whole.choices[0].finish_reason == "tool_calls" and message.content is None, whole
-    assert message.reasoning_content == "I should look first.", whole
+    [choice] = answer(client, **asked, messages=messages).choices
+    message = choice.message
+    assert choice.finish_reason == "tool_calls" and not message.content, choice
+    assert message.reasoning_content == "I should look first.", message
     [call] = message.tool_calls
-    assert call.function.name == "get_weather", call
+    assert call.function.name == "get_weather" and call.id and call.type == "function", call
     assert json.loads(call.function.arguments) == {"city": "Oslo", "days": [1, 2]}, call
-    # The client's own accumulation of a stream.
-    with client.chat.completions.stream(**asked, messages=messages) as stream:
-        final = stream.get_final_completion()
-    [streamed] = final.choices[0].message.tool_calls
-    assert final.choices[0].finish_reason == "tool_calls", final
-    assert (streamed.function.name, streamed.function.arguments) == (
-        call.function.name, call.function.arguments), final
     messages += [message, {"role": "tool", "tool_call_id": call.id, "content": "rain"}]
-    answered = client.chat.completions.create(**asked, messages=messages)
-    assert answered.choices[0].message.content == FINAL, answered
-    assert answered.choices[0].finish_reason == "stop", answered
+    [choice] = answer(client, **asked, messages=messages).choices
+    assert choice.message.content == FINAL and choice.finish_reason == "stop", choice
 
 
 def check_errors(client, address):
-    for call, kind in [
-        (lambda: client.completions.create(model="other", prompt="x"), openai.NotFoundError),
-        (lambda: client.completions.create(model="target", prompt="x", temperature=-1), openai.BadRequestError),
-        (lambda: openai.OpenAI(base_url=f"http://{address}/v1", api_key="wrong", max_retries=0).models.list(),
-         openai.AuthenticationError),
+    other = openai.OpenAI(base_url=f"http://{address}/v1", api_key="wrong", max_retries=0)
+    chat = {"model": "target", "messages": [{"role": "user", "content": "x"}]}
+    for call, kind, field in [
+        (lambda: client.completions.create(model="other", prompt="x"), openai.NotFoundError, "model"),
+        (lambda: client.models.retrieve("other"), openai.NotFoundError, "model"),
+        (lambda: client.completions.create(model="target", prompt="x", temperature=-1), openai.BadRequestError,
+         "temperature"),
+        (lambda: client.completions.create(model="target", prompt="x " * 5000), openai.BadRequestError, "prompt"),
+        (lambda: client.chat.completions.create(**chat, modalities=["audio"]), openai.BadRequestError, "modalities"),
+        (lambda: client.completions.create(model="target", prompt="x", stream=True, extra_body={"nonsense": 1}),
+         openai.BadRequestError, "nonsense"),
+        (lambda: client.embeddings.create(model="target", input="x"), openai.NotFoundError, None),
+        (other.models.list, openai.AuthenticationError, None),
     ]:
         try:
             call()
         except kind as error:
-            assert error.message and error.body["type"], error
+            assert error.message and error.type and error.param == field, (field, error)
         else:
-            raise AssertionError(f"no {kind.__name__}")
+            raise AssertionError(f"no {kind.__name__} of {field}")
 
 
 def check_cancels(client, status):
-    stream = client.completions.create(model="target", prompt=PROMPT, max_tokens=400, stream=True,
+    """Of so many choices that they cannot all have ended before the client leaves."""
+    stream = client.completions.create(model="target", prompt=PROMPT, n=64, max_tokens=900, stream=True,
                                        extra_body={"ignore_eos": True})
     next(iter(stream))
-    assert status()["sessions_running"] == 1, status()
+    assert status()["sessions_running"] > 0, status()
     stream.close()
     until = time.monotonic() + PATIENCE
-    while status()["sessions_running"] > 0:
-        assert time.monotonic() < until, "the generation runs on"
+    while status()["sessions_running"] + status()["sessions_waiting"] > 0:
+        assert time.monotonic() < until, "the generations run on"
         time.sleep(0.02)
+
+
+def check_pair(processes, binaries, folder):
+    tokens = folder / "tokens"
+    tokens.write_text("tester secret\n")
+    pair = ServedPair(processes, binaries, small_pair(binaries), "--client-tokens", tokens)
+
+    def status():
+        asked = subprocess.run([binaries / "outrider", "status", "--verifier", pair.grpc, "--json"],
+                               capture_output=True, check=True, env={"OUTRIDER_TOKEN": "secret"})
+        return json.loads(asked.stdout)
+
+    client = openai.OpenAI(base_url=f"http://{pair.http}/v1", api_key="secret", max_retries=0)
+    for check in (check_models, check_completions, check_echo, check_chats, check_parsed_answers):
+        check(client)
+    asyncio.run(check_async_client(pair.http))
+    check_errors(client, pair.http)
+    check_cancels(client, status)
+
+
+def check_copying_model(processes, binaries, folder):
+    copying, template = folder / "copying", folder / "template.jinja"
+    subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"], check=True)
+    template.write_text(TOOL_TEMPLATE)
+    line = processes.start("copying", [
+        binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
+        "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
+    port = re.search(r"http_port=(\d+)", line).group(1)
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="any", max_retries=0)
+    for answer in (whole_answer, streamed_answer):
+        check_tools(client, answer)
 
 
 def main():
     binaries = pathlib.Path(sys.argv[2])
-    models = small_pair(binaries)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
-        tokens = pathlib.Path(folder) / "tokens"
-        tokens.write_text("tester secret\n")
-        line = processes.start("verifier", [
-            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--http",
-            "127.0.0.1:0", "--client-tokens", tokens], await_line="http_port=").line
-        port = re.search(r" port=(\d+)", line).group(1)
-        address = "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)
-
-        def status():
-            asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}", "--json"],
-                                   capture_output=True, check=True, env={"OUTRIDER_TOKEN": "secret"})
-            return json.loads(asked.stdout)
-
-        client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0)
-        assert [model.id for model in client.models.list()] == ["target"]
-        check_completions(client)
-        check_chats(client)
-        check_errors(client, address)
-        check_cancels(client, status)
-
-        copying = pathlib.Path(folder) / "copying"
-        subprocess.run([binaries / "make_copying_checkpoint", copying, models / "target"], check=True)
-        template = pathlib.Path(folder) / "template.jinja"
-        template.write_text(TOOL_TEMPLATE)
-        line = processes.start("copying", [
-            binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
-            "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
-        address = "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)
-        check_tools(openai.OpenAI(base_url=f"http://{address}/v1", api_key="any", max_retries=0))
-    print(f"openai {openai.__version__}: completions, chats, tools, errors and cancellation")
+        check_pair(processes, binaries, pathlib.Path(folder))
+        check_copying_model(processes, binaries, pathlib.Path(folder))
+    print(f"{version('openai')}: completions, chats, parsed answers, tools, errors and cancellation")
 
 
 if __name__ == "__main__":

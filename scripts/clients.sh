@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs other people's clients and tools, which Debian has not, for the tests Clients.*: a virtual
+# environment in build/clients with tests/requirements.txt, from the Python package index that pip is
+# set up for. The last line is its interpreter, for scripts/test.sh:
+#   OUTRIDER_TEST_PYTHON=$(scripts/clients.sh) scripts/test.sh
+# Does nothing, quickly, when all is there. 1.5 GB and some minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder=build/clients
+wanted=$(cat tests/requirements.txt tests/constraints.txt)
+if [[ -x $folder/bin/python && $(cat "$folder/installed" 2>/dev/null) == "$wanted" ]]; then
+  echo "$PWD/$folder/bin/python"
+  exit 0
+fi
+
+fail() {
+  echo "clients: $1; the tests Clients.* that need these packages will be skipped" >&2
+  exit 1
+}
+rm -rf "$folder"
+echo "clients: installing tests/requirements.txt in $folder" >&2
+/usr/bin/python3 -m venv "$folder" >&2 || fail "no virtual environment (Debian: python3-venv)"
+timeout 1200 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 --timeout 30 \
+  -r tests/requirements.txt >&2 || fail "pip could not install tests/requirements.txt"
+printf '%s\n' "$wanted" >"$folder/installed"
+echo "$PWD/$folder/bin/python"

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""AIPerf against the chats of a running pair, streamed: no error, no warning, and its numbers of speculative decoding
+are those that the answers' usage tells.
+
+  aiperf_test.py SOURCE_DIR BINARY_DIR
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from processes import Processes, small_pair
+from serving import ServedPair, need_packages, version
+
+need_packages("aiperf")
+
+REQUESTS, TOKENS = 6, 48
+
+
+def profile(folder, address, model):
+    """What it prints and logs, and what it exports."""
+    out = folder / "out"
+    command = [
+        sys.executable, "-m", "aiperf", "profile", "--model", "target", "--url", f"http://{address}", "--endpoint-type",
+        "chat", "--streaming", "--tokenizer", model, "--request-count", REQUESTS, "--concurrency", "2",
+        "--synthetic-input-tokens-mean", "60", "--synthetic-input-tokens-stddev", "0", "--output-tokens-mean", TOKENS,
+        "--extra-inputs", json.dumps({"ignore_eos": True, "speculation": {"draft_length": 4}}),
+        # Tokens that are parts of characters, or special, are no text that a client can count.
+        "--use-server-token-count", "--no-gpu-telemetry", "--random-seed", "1", "--ui", "simple", "--artifact-dir", out]
+    environment = {**os.environ, "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false", "HOME": str(folder), "HF_HOME": str(folder / "cache"), "COLUMNS": "200"}
+    done = subprocess.run(list(map(str, command)), env=environment, cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    said = done.stdout + (out / "logs" / "aiperf.log").read_text()
+    return said, json.loads((out / "profile_export_aiperf.json").read_text())
+
+
+def check(said, summary):
+    complaints = re.findall(r".*(?:WARNING|ERROR|CRITICAL|Warning\b).*", said)
+    assert not complaints, "\n".join(complaints)
+    assert summary["request_count"]["avg"] == REQUESTS and "error_request_count" not in summary, summary
+    for metric in ("time_to_first_token", "inter_token_latency", "request_latency", "output_token_throughput"):
+        assert summary[metric]["avg"] > 0, (metric, summary)
+    assert summary["output_sequence_length"]["avg"] == TOKENS, summary["output_sequence_length"]
+    accepted = summary["total_usage_accepted_prediction_tokens"]["avg"]
+    rejected = summary["total_usage_rejected_prediction_tokens"]["avg"]
+    assert accepted > 0, "no draft token was accepted"
+    rate = summary["spec_decode_overall_draft_acceptance_rate"]["avg"]
+    assert abs(rate - 100 * accepted / (accepted + rejected)) < 0.01, (rate, accepted, rejected)
+    assert summary["spec_decode_acceptance_length"]["min"] >= 1, summary["spec_decode_acceptance_length"]
+
+
+def main():
+    binaries = pathlib.Path(sys.argv[2])
+    models = small_pair(binaries)
+    with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
+        address = ServedPair(processes, binaries, models).http
+        check(*profile(pathlib.Path(folder), address, models / "target"))
+    print(f"{version('aiperf')}: {REQUESTS} streamed chats, and what their drafts brought")
+
+
+if __name__ == "__main__":
+    main()

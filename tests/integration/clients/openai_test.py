@@ -17,7 +17,7 @@ import time
 from typing import Literal, Optional
 
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import DRAFTED, ServedPair, need_packages, version
 
 need_packages("openai")
 import openai  # noqa: E402
@@ -25,7 +25,6 @@ import pydantic  # noqa: E402
 
 PROMPT = "Once upon a time"
 PATIENCE = 20  # seconds
-DRAFTED = {"speculation": {"draft_length": 4}}
 
 
 def check_models(client):
@@ -48,16 +47,18 @@ def check_completions(client):
     assert all(len(c.logprobs.tokens) == len(c.logprobs.top_logprobs) for c in many.choices), many
     stopped = client.completions.create(**{**asked, "stop": choice.text[3:6]})
     assert stopped.choices[0].text == choice.text[:3] and stopped.choices[0].finish_reason == "stop", stopped
-    drafted = client.completions.create(**{**asked, "max_tokens": 64}, extra_body=DRAFTED)
-    assert drafted.usage.completion_tokens_details.accepted_prediction_tokens > 0, drafted.usage
+    drafted = client.completions.create(**{**asked, "max_tokens": 64}, extra_body={"speculation": {"draft_length": 4}})
     plain = client.completions.create(**{**asked, "max_tokens": 64}, extra_body={"speculation": {"mode": "off"}})
     assert plain.choices[0].text == drafted.choices[0].text, "no draft changes a greedy text"
+    seeded = client.completions.create(model="target", prompt=PROMPT, max_tokens=64, extra_body=DRAFTED)
+    assert seeded.usage.completion_tokens_details.accepted_prediction_tokens > 0, seeded.usage
     raw = client.completions.with_raw_response.create(**asked, extra_headers={"x-request-id": "a-1"})
     assert raw.headers["x-request-id"] == "a-1" and raw.parse().choices[0].text == choice.text, raw.headers
 
 
 def check_echo(client):
-    echoed = client.completions.create(model="target", prompt=PROMPT, max_tokens=2, temperature=0, logprobs=1, echo=True)
+    echoed = client.completions.create(model="target", prompt=PROMPT, max_tokens=2, temperature=0, logprobs=1,
+                                       echo=True)
     told = echoed.choices[0].logprobs
     assert echoed.choices[0].text.startswith(PROMPT) and told.token_logprobs[0] is None, echoed
     assert len(told.tokens) == echoed.usage.total_tokens, echoed
@@ -85,8 +86,10 @@ def check_chats(client):
 async def check_async_client(address):
     async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0) as client:
         asked = {"model": "target", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
-        texts = {c.choices[0].text for c in await asyncio.gather(*(client.completions.create(**asked) for _ in range(8)))}
-        streamed = "".join([event.choices[0].text async for event in await client.completions.create(**asked, stream=True)])
+        wholes = await asyncio.gather(*(client.completions.create(**asked) for _ in range(8)))
+        texts = {whole.choices[0].text for whole in wholes}
+        stream = await client.completions.create(**asked, stream=True)
+        streamed = "".join([event.choices[0].text async for event in stream])
         assert texts == {streamed}, (texts, streamed)
 
 
@@ -104,12 +107,13 @@ class Weather(pydantic.BaseModel):
 
 def check_parsed_answers(client):
     asked = {"model": "target", "messages": [{"role": "user", "content": "How is the weather?"}],
-             "response_format": Weather, "temperature": 1, "max_tokens": 200}
+             "response_format": Weather, "max_tokens": 200}
     for seed in range(4):
-        parsed = client.chat.completions.parse(**asked, seed=seed, extra_body=DRAFTED)
+        drafted = {**DRAFTED, "seed": seed}
+        parsed = client.chat.completions.parse(**asked, extra_body=drafted)
         assert parsed.choices[0].finish_reason == "stop", parsed
         assert isinstance(parsed.choices[0].message.parsed, Weather), parsed
-        with client.chat.completions.stream(**asked, seed=seed, extra_body=DRAFTED) as stream:
+        with client.chat.completions.stream(**asked, extra_body=drafted) as stream:
             final = stream.get_final_completion()
         assert isinstance(final.choices[0].message.parsed, Weather), final
 

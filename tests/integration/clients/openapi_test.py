@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from processes import SKIPPED, Processes, small_pair
-from serving import ServedPair
+from serving import DRAFTED, ServedPair
 
 try:
     import jsonschema
@@ -20,7 +20,6 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed")
     sys.exit(SKIPPED)
 
-DRAFTED = {"speculation": {"draft_length": 4}, "temperature": 0, "max_tokens": 64}
 MESSAGES = [{"role": "user", "content": "Tell me a story"}]
 # Path, body (none: a GET), and the code that is answered.
 REQUESTS = [
@@ -35,10 +34,10 @@ REQUESTS = [
     ("/tokenize", {"messages": MESSAGES}, 200),
     ("/detokenize", {"tokens": [5, 6]}, 200),
     ("/detokenize", {"tokens": [-1]}, 400),
-    ("/v1/completions", {"prompt": "Once", **DRAFTED}, 200),
+    ("/v1/completions", {"prompt": "Once", **DRAFTED, "max_tokens": 64}, 200),
     ("/v1/completions", {"prompt": ["Once", "Twice"], "n": 2, "echo": True, "logprobs": 3, "prompt_logprobs": 2}, 200),
     ("/v1/completions", {"prompt": "Once", "max_tokens": 0}, 400),
-    ("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2, **DRAFTED}, 200),
+    ("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2, **DRAFTED, "max_tokens": 64}, 200),
     ("/v1/chat/completions", {"messages": MESSAGES, "prompt_logprobs": 1, "max_tokens": 4}, 200),
     ("/v1/chat/completions", {"messages": []}, 400),
 ]

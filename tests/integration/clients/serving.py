@@ -28,13 +28,17 @@ def version(package):
     return f"{package} {importlib.metadata.version(package)}"
 
 
+# A sampled request with a seed waits for its drafts, so that some come however busy the machine is.
+DRAFTED = {"speculation": {"rule": "block", "draft_length": 4}, "temperature": 1, "seed": 3}
+
+
 class ServedPair:
-    """A verifier with its HTTP port, and a drafter of it; `processes` ends both."""
+    """A verifier with its HTTP port, and its drafter, which drafts whatever that costs; `processes` ends both."""
 
     def __init__(self, processes, binaries, models, *flags):
         line = processes.start("verifier", [
             binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--metrics", "",
-            "--http", "127.0.0.1:0", *flags], await_line="http_port=").line
+            "--policy", "fixed", "--http", "127.0.0.1:0", *flags], await_line="http_port=").line
         self.grpc = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
         self.http = "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)
         processes.start("drafter", [

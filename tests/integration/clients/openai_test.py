@@ -9,7 +9,6 @@ http_test.cc checks the same shapes without the package.
 import asyncio
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ import time
 from typing import Literal, Optional
 
 from processes import Processes, small_pair
-from serving import DRAFTED, ServedPair, need_packages, version
+from serving import DRAFTED, FINAL, TOOL_CHAT, ServedPair, copying_model, need_packages, version
 
 need_packages("openai")
 import openai  # noqa: E402
@@ -118,24 +117,6 @@ def check_parsed_answers(client):
         assert isinstance(final.choices[0].message.parsed, Weather), final
 
 
-# What the copying model says, before a tool has answered and after that (see tools_test.cc).
-TOOL_TEMPLATE = """{#- <tool_call> <think> </think> -#}
-{%- set ask = 'When someone asks, the model says this:\\n' -%}
-{%- set told = 'Once the tool has answered it tells them that:\\n' -%}
-{{- ask + call + ' (END) ' + told + final + ' (END) ' -}}
-{{- told if messages[-1].role == 'tool' else ask -}}"""
-CALL = """<think>
-I should look first.
-</think>
-
-<tool_call>
-{"name": "get_weather", "arguments": {"city": "Oslo", "days": [1, 2]}}
-</tool_call>"""
-FINAL = "It rains there all day, so take a coat."
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
-
-
 def whole_answer(client, **asked):
     completion = client.chat.completions.create(**asked)
     assert completion.usage.completion_tokens > 0, completion
@@ -151,8 +132,8 @@ def streamed_answer(client, **asked):
 def check_tools(client, answer):
     """A call, its result, and the final text."""
     messages = [{"role": "user", "content": "How is the weather?"}]
-    asked = {"model": "copying", "tools": [TOOL], "temperature": 0, "max_tokens": 200, "stop": " (END)",
-             "extra_body": {"chat_template_kwargs": {"call": CALL, "final": FINAL}}}
+    asked = {"model": "copying", **TOOL_CHAT}
+    asked["extra_body"] = {"chat_template_kwargs": asked.pop("chat_template_kwargs")}
     [choice] = answer(client, **asked, messages=messages).choices
     message = choice.message
     assert choice.finish_reason == "tool_calls" and not message.content, choice
@@ -220,14 +201,8 @@ def check_pair(processes, binaries, folder):
 
 
 def check_copying_model(processes, binaries, folder):
-    copying, template = folder / "copying", folder / "template.jinja"
-    subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"], check=True)
-    template.write_text(TOOL_TEMPLATE)
-    line = processes.start("copying", [
-        binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
-        "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
-    port = re.search(r"http_port=(\d+)", line).group(1)
-    client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="any", max_retries=0)
+    address = copying_model(processes, binaries, folder)
+    client = openai.OpenAI(base_url=f"http://{address}/v1", api_key="any", max_retries=0)
     for answer in (whole_answer, streamed_answer):
         check_tools(client, answer)
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from processes import SKIPPED, Processes, small_pair
-from serving import DRAFTED, ServedPair
+from serving import DRAFTED, TOOL_CHAT, ServedPair, copying_model
 
 try:
     import jsonschema
@@ -35,12 +35,15 @@ REQUESTS = [
     ("/detokenize", {"tokens": [5, 6]}, 200),
     ("/detokenize", {"tokens": [-1]}, 400),
     ("/v1/completions", {"prompt": "Once", **DRAFTED, "max_tokens": 64}, 200),
-    ("/v1/completions", {"prompt": ["Once", "Twice"], "n": 2, "echo": True, "logprobs": 3, "prompt_logprobs": 2}, 200),
+    ("/v1/completions", {"prompt": ["Once", "Twice"], "n": 2, "echo": True, "logprobs": 3}, 200),
+    ("/v1/completions", {"prompt": "Once", "logprobs": 0, "prompt_logprobs": 2}, 200),
     ("/v1/completions", {"prompt": "Once", "max_tokens": 0}, 400),
-    ("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2, **DRAFTED, "max_tokens": 64}, 200),
+    ("/v1/chat/completions",
+     {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2, **DRAFTED, "max_tokens": 64}, 200),
     ("/v1/chat/completions", {"messages": MESSAGES, "prompt_logprobs": 1, "max_tokens": 4}, 200),
     ("/v1/chat/completions", {"messages": []}, 400),
 ]
+CALLS = [("/v1/chat/completions", {"messages": MESSAGES, **TOOL_CHAT}, 200)]
 
 
 def ask(address, path, body):
@@ -71,19 +74,26 @@ def schema_of(document, path, body, code):
     return {**closed(response["content"]["application/json"]["schema"]), "components": closed(document["components"])}
 
 
+def check(address, requests):
+    _, document = ask(address, "/openapi.json", None)
+    for path, body, expected in requests:
+        code, answer = ask(address, path, body)
+        assert code == expected, (path, body, code, answer)
+        jsonschema.Draft202012Validator(schema_of(document, path, body, code)).validate(answer)
+        if body is not None and code == 200:
+            asked = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            jsonschema.Draft202012Validator(asked).validate(body)
+
+
 def main():
     binaries = pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
-        address = ServedPair(processes, binaries, small_pair(binaries)).http
-        _, document = ask(address, "/openapi.json", None)
-        for path, body, expected in REQUESTS:
-            code, answer = ask(address, path, body)
-            assert code == expected, (path, body, code, answer)
-            jsonschema.Draft202012Validator(schema_of(document, path, body, code)).validate(answer)
-            bodies = document["paths"].get(path, {}).get("post", {}).get("requestBody")
-            if bodies is not None and code == 200:
-                jsonschema.Draft202012Validator(bodies["content"]["application/json"]["schema"]).validate(body)
-    print(f"{len(REQUESTS)} answers are as openapi.json tells")
+        check(ServedPair(processes, binaries, small_pair(binaries)).http, REQUESTS)
+        address = copying_model(processes, binaries, pathlib.Path(folder))
+        check(address, CALLS)
+        _, answer = ask(address, *CALLS[0][:2])
+        assert answer["choices"][0]["message"].keys() >= {"tool_calls", "reasoning_content"}, answer
+    print(f"{len(REQUESTS) + len(CALLS)} answers are as openapi.json tells")
 
 
 if __name__ == "__main__":

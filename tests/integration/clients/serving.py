@@ -4,9 +4,10 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 
-from processes import SKIPPED
+from processes import SKIPPED, small_pair
 
 INTERPRETER = "OUTRIDER_TEST_PYTHON"  # of a virtual environment with tests/requirements.txt
 
@@ -44,3 +45,35 @@ class ServedPair:
         processes.start("drafter", [
             binaries / "outrider-drafter", "--model", models / "drafter", "--verifier", self.grpc, "--metrics", ""],
             await_line=" attached ")
+
+
+# What the copying model says, before a tool has answered and after that (see tools_test.cc).
+TOOL_TEMPLATE = """{#- <tool_call> <think> </think> -#}
+{%- set ask = 'When someone asks, the model says this:\\n' -%}
+{%- set told = 'Once the tool has answered it tells them that:\\n' -%}
+{{- ask + call + ' (END) ' + told + final + ' (END) ' -}}
+{{- told if messages[-1].role == 'tool' else ask -}}"""
+CALL = """<think>
+I should look first.
+</think>
+
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Oslo", "days": [1, 2]}}
+</tool_call>"""
+FINAL = "It rains there all day, so take a coat."
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+# The fields of a chat that has it say them, but for the messages.
+TOOL_CHAT = {"tools": [TOOL], "temperature": 0, "max_tokens": 200, "stop": " (END)",
+             "chat_template_kwargs": {"call": CALL, "final": FINAL}}
+
+
+def copying_model(processes, binaries, folder):
+    """Starts a verifier of a model that copies its answer from the prompt; its HTTP address."""
+    copying, template = folder / "copying", folder / "template.jinja"
+    subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"], check=True)
+    template.write_text(TOOL_TEMPLATE)
+    line = processes.start("copying", [
+        binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
+        "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
+    return "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)

@@ -114,7 +114,8 @@ TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
   ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
   plain.Add(0, Ab());
   plain.Finish(0, Summary());
-  EXPECT_FALSE(nlohmann::json::parse(plain.Body().All()).contains("metrics")) << "no step had a draft";
+  EXPECT_FALSE(nlohmann::json::parse(plain.Body().All()).contains("metrics"))
+      << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {

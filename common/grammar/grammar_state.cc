@@ -3,6 +3,7 @@
 #include <atomic>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,8 @@ class FrameKeeper {
     AddReference(kept);
     return kept;
   }
+  // Of the frames that it has made.
+  size_t num_returns() const { return num_returns_; }
 
  private:
   const Frame* Find(const Frame* frame) {
@@ -67,13 +70,32 @@ class FrameKeeper {
     held.list = std::move(list);
     held.returns = held.list.data();
     held.num_returns = frame.num_returns;
-    held.depth_returns = frame.depth_returns;
+    num_returns_ += held.list.size();
   }
 
   std::unordered_map<const Frame*, HeldFrame*> kept_;
   std::vector<const Frame*> order_;
   size_t filled_ = 0;
+  size_t num_returns_ = 0;
 };
+
+// Returns of all frames that `items` lead to.
+size_t CountReturns(std::span<const Item> items) {
+  std::unordered_set<const Frame*> seen = {nullptr};
+  std::vector<const Frame*> left;
+  size_t count = 0;
+  const auto add = [&](const Frame* frame) {
+    if (seen.insert(frame).second) left.push_back(frame);
+  };
+  for (const Item& item : items) add(item.frame);
+  while (!left.empty()) {
+    const auto* const held = static_cast<const HeldFrame*>(left.back());
+    left.pop_back();
+    count += held->list.size();
+    for (const Return& back : held->list) add(back.frame);
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -98,12 +120,16 @@ void GrammarState::Keep(const Stepper::Set& set, bool overflowed) {
     for (const Item& item : set.items) {
       data->items.push_back({item.node, item.count, keeper.Keep(item.frame)});
     }
+    data->returns = keeper.num_returns() + (data_ == nullptr ? 0 : data_->returns);
+    if (data->returns > 2 * kMaxKeptReturns) {
+      data->returns = CountReturns(data->items);
+      if (data->returns > kMaxKeptReturns) return Keep({}, /*overflowed=*/true);
+    }
   }
   data_ = data;
 }
 
-bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
-  if (bytes.empty()) return !is_dead();
+void GrammarState::Read(std::string_view bytes, Stepper& stepper) {
   const Automaton& automaton = grammar_->automaton();
   const Stepper::Mark mark = stepper.mark();
   stepper.ClearOverflow();
@@ -119,6 +145,14 @@ bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
   Keep(sets[which], is_overflowed() || stepper.overflowed());
   stepper.ClearOverflow();
   stepper.GiveBack(mark);
+}
+
+bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
+  while (!bytes.empty() && !is_overflowed()) {
+    const std::string_view next = bytes.substr(0, kMaxReadBytes);
+    bytes.remove_prefix(next.size());
+    Read(next, stepper);
+  }
   return !is_dead();
 }
 

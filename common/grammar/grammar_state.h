@@ -14,6 +14,10 @@
 
 namespace outrider::grammar {
 
+// A state that keeps more returns than this is overflowed; a return takes some 32 to 100 bytes.
+// They are counted whenever twice as many may have come since they were counted last.
+inline constexpr size_t kMaxKeptReturns = 1 << 19;
+
 class GrammarState {
  public:
   // Before the first byte.
@@ -27,23 +31,30 @@ class GrammarState {
   // Whether the text may end here.
   bool is_accepting() const { return data_->accepting; }
   bool is_dead() const { return data_->items.empty() && !data_->accepting; }
-  // Whether it is dead for more than kMaxItems ways of reading it.
+  // Whether it is dead for more ways of reading it, or more returns, than the limits allow.
   bool is_overflowed() const { return data_->overflowed; }
 
   const Grammar& grammar() const { return *grammar_; }
   std::span<const Item> items() const { return data_->items; }
+  // Returns that its frames keep, at most; they share them with other states.
+  size_t most_returns() const { return data_->returns; }
 
  private:
+  static constexpr size_t kMaxReadBytes = 512;  // between two times that frames are kept
+
   struct Data {
     Data() = default;
     Data(const Data&) = delete;
     Data& operator=(const Data&) = delete;
     ~Data();
     std::vector<Item> items;  // each holds a reference to its frame
+    size_t returns = 0;       // see most_returns()
     bool accepting = false;
     bool overflowed = false;
   };
   void Keep(const Stepper::Set& set, bool overflowed);
+  // Reads at most kMaxReadBytes of `bytes`.
+  void Read(std::string_view bytes, Stepper& stepper);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const Data> data_;

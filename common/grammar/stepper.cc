@@ -38,9 +38,7 @@ void Stepper::Call(const Automaton& automaton, const CallEdge& call, const Item&
   *back = {call.target, caller.count, caller.frame, frame->returns};
   frame->returns = back;
   ++frame->num_returns;
-  const int32_t below = caller.frame == nullptr ? 0 : caller.frame->depth_returns;
-  frame->depth_returns = std::max(frame->depth_returns + 1, frame->num_returns + below);
-  if (frame->num_returns > kMaxFrameReturns || frame->depth_returns > kMaxDepthReturns) {
+  if (frame->num_returns > kMaxFrameReturns || returns_.mark() > kMaxStepperReturns) {
     overflowed_ = true;
   }
 }
@@ -112,7 +110,8 @@ void Stepper::Step(const Automaton& automaton, std::span<const Item> items, uint
   for (const Item& item : items) {
     for (const ByteEdge& edge : automaton.byte_edges(item.node)) {
       ++steps_;
-      if (byte < edge.low || byte > edge.high) continue;
+      if (byte < edge.low) break;  // so do those after it
+      if (byte > edge.high) continue;
       // The usual case needs no closure.
       if (items.size() == 1 && automaton.node(edge.target).is_plain && reached_.empty()) {
         const auto edges = automaton.byte_edges(item.node);

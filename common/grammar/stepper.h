@@ -27,10 +27,7 @@ struct Return {
 
 struct Frame {
   const Return* returns = nullptr;
-  int32_t num_returns = 0;  // its own
-  // Returns of the frames on the way to the bottom, its own included, along the way with most: what
-  // a text keeps grows with it.
-  int32_t depth_returns = 0;
+  int32_t num_returns = 0;
   // Frames that a Stepper has made have numbers that rise; 0: the frame belongs to a GrammarState.
   uint64_t serial = 0;
 };
@@ -47,9 +44,10 @@ struct Item {
 inline constexpr size_t kMaxItems = 512;
 // So do more steps for one byte, about as many as finding kMaxItems items takes.
 inline constexpr int64_t kMaxStepsOfByte = 1 << 17;
-// So do more returns of one frame, and more of Frame::depth_returns (some 32 to 100 bytes each).
+// So do more returns of one frame, and more that one Stepper holds at once (32 bytes each), those
+// of a whole token included.
 inline constexpr int32_t kMaxFrameReturns = 512;
-inline constexpr int32_t kMaxDepthReturns = 1 << 19;
+inline constexpr size_t kMaxStepperReturns = 1 << 19;
 
 // Objects that are taken one by one and given back all at once, down to a mark.
 template <class T>
@@ -106,7 +104,7 @@ class Stepper {
   int64_t steps() const { return steps_; }
   // Counts work that its owner does beside the steps.
   void Charge(int64_t steps) { steps_ += steps; }
-  // Whether a set exceeded kMaxItems, kMaxStepsOfByte, kMaxFrameReturns or kMaxDepthReturns since
+  // Whether a set exceeded kMaxItems, kMaxStepsOfByte, kMaxFrameReturns or kMaxStepperReturns since
   // this was last cleared: the set is then without some of its items.
   bool overflowed() const { return overflowed_; }
   void ClearOverflow() { overflowed_ = false; }

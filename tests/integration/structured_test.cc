@@ -267,6 +267,30 @@ TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {
   EXPECT_GT(Forced(), before) << "rests of names and of enumerated values";
 }
 
+// What openai.pydantic_function_tool sends. The model writes text, which is decoded as without the
+// grammar: it says no "<tool_call>".
+TEST_F(Structured, StrictToolsLeaveTextAsItIs) {
+  Json tool = {
+      {"type", "function"},
+      {"function", {{"name", "f"}, {"strict", true}, {"parameters", Json::parse(kSchema)}}}};
+  std::string contents[2];
+  for (const bool strict : {false, true}) {
+    tool["function"]["strict"] = strict;
+    const HttpResponse response =
+        Post("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", kPrompt}}}},
+                                      {"tools", {tool}},
+                                      {"max_tokens", kMaxTokens},
+                                      {"temperature", 0},
+                                      {"stream", false}});
+    ASSERT_EQ(response.code, 200) << response.body;
+    const Json choice = Json::parse(response.body)["choices"][0];
+    EXPECT_FALSE(choice["message"].contains("tool_calls"));
+    contents[strict ? 1 : 0] = choice["message"]["content"];
+  }
+  EXPECT_FALSE(contents[1].empty());
+  EXPECT_EQ(contents[0], contents[1]);
+}
+
 TEST_F(Structured, RequiredCallsFollowTheirSchema) {
   const Json tool = {
       {"type", "function"},

@@ -7,6 +7,7 @@ namespace outrider {
 AnswerReader::AnswerReader(const AnswerReading& reading)
     : calls_(CallParser::Create(reading.format.tools, reading.tools)),
       include_reasoning_(reading.include_reasoning),
+      must_call_(reading.must_call),
       max_calls_(reading.max_calls) {
   if (reading.format.reasoning != ReasoningFormat::kNone) {
     reasoning_.emplace(reading.format.reasoning, reading.opens_reasoning);
@@ -32,9 +33,10 @@ std::vector<AnswerEvent> AnswerReader::Finish() {
   AnswerEvents out;
   std::string content;
   if (reasoning_.has_value()) reasoning_->Finish(out, content);
+  if (must_call_) content.clear();  // what may have become the mark of reasoning
   if (calls_ != nullptr) {
     calls_->Push(content, out);
-    calls_->Finish(out);
+    calls_->Finish(/*keeps_held=*/!must_call_, out);
   } else {
     out.AddContent(content);
   }

@@ -31,6 +31,9 @@ struct AnswerReading {
   AnswerFormat format;             // without tools, kNone
   std::vector<std::string> tools;  // names
   int max_calls = kMaxAnswerCalls;
+  // A grammar makes the answer call a tool: after reasoning it has no content, and what a text that
+  // is cut off ends with is a part of a call.
+  bool must_call = false;
   bool opens_reasoning = false;   // the prompt ends within the reasoning
   bool include_reasoning = true;  // it is told
 };
@@ -55,6 +58,7 @@ class AnswerReader {
   std::optional<ReasoningParser> reasoning_;
   std::unique_ptr<CallParser> calls_;
   const bool include_reasoning_;
+  const bool must_call_;
   const int max_calls_;
   int num_calls_ = 0;
 };

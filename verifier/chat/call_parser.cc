@@ -56,7 +56,8 @@ void CallParser::Push(std::string_view text, AnswerEvents& out) {
   }
 }
 
-void CallParser::Finish(AnswerEvents& out) {
+void CallParser::Finish(bool keeps_held, AnswerEvents& out) {
+  if (!keeps_held) return;
   if (!held_.empty()) AddContent(std::exchange(held_, {}), out);
   if (!after_call_) AddContent("", out);
 }

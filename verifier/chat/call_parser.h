@@ -33,8 +33,9 @@ class CallParser {
   virtual ~CallParser() = default;
 
   void Push(std::string_view text, AnswerEvents& out);
-  // The text is over. Call once, last.
-  void Finish(AnswerEvents& out);
+  // The text is over. `keeps_held`: what may yet have become a call is content; else it is dropped.
+  // Call once, last.
+  void Finish(bool keeps_held, AnswerEvents& out);
 
  protected:
   // What a byte is, given all bytes before it.

@@ -90,22 +90,29 @@ class Writer {
     std::string arguments = "args-" + tool.name;
     if (options_.format == ToolFormat::kPythonic) {
       OUTRIDER_TRY(AddKeywords(tool));
+    } else if (options_.free_text && !tool.strict) {
+      arguments = AnyObject();
     } else if (tool.parameters.empty()) {
       arguments = Quoted("{}");
     } else {
       source_.schemas.push_back({.name = arguments, .schema = tool.parameters});
     }
-    calls_ += (calls_.empty() ? "" : " | ") +
-              Quoted(frame_.before_name + tool.name + frame_.before_arguments) + " " + arguments;
+    calls_ += (calls_.empty() ? "" : " | ") + Quoted(tool.name + frame_.before_arguments) + " " +
+              arguments;
     return Status();
   }
 
   GrammarSource Finish() {
     source_.kind = GrammarSource::Kind::kGbnf;
-    const std::string more =
-        options_.several ? " (" + Quoted(frame_.between_calls) + " call)*" : "";
-    AddRule("root", ReasoningPart() + Quoted(frame_.before_calls) + " call" + more + " " +
-                        Quoted(frame_.after_calls));
+    if (options_.free_text) {
+      AddFreeText();
+    } else {
+      const std::string more =
+          options_.several ? " (" + Quoted(frame_.between_calls + frame_.before_name) + " call)*"
+                           : "";
+      AddRule("root", ReasoningPart() + Quoted(frame_.before_calls + frame_.before_name) + " call" +
+                          more + " " + Quoted(frame_.after_calls));
+    }
     AddRule("call", "(" + calls_ + ") " + Quoted(frame_.after_arguments));
     return std::move(source_);
   }
@@ -113,6 +120,15 @@ class Writer {
  private:
   void AddRule(const std::string& name, const std::string& body) {
     source_.text += name + " ::= " + body + "\n";
+  }
+
+  // The rule of arguments that follow no schema; no tool's is named so.
+  std::string AnyObject() {
+    const std::string name = "any-object";
+    if (!has_any_object_)
+      source_.schemas.push_back({.name = name, .schema = "{\"type\":\"object\"}"});
+    has_any_object_ = true;
+    return name;
   }
 
   // A rule for each property and for whether another one came before it, since commas stand
@@ -193,43 +209,71 @@ class Writer {
     return keywords;
   }
 
+  // An answer that may be text: calls begin after the marker, wherever it comes.
+  void AddFreeText() {
+    AddTextUntil("text", markers::kHermes, "calls", /*may_end=*/true);
+    AddRule("calls", Quoted(frame_.before_name.substr(markers::kHermes.size())) + " call" +
+                         (options_.several ? " text-0" : ""));
+    if (options_.reasoning == ReasoningFormat::kNone) {
+      AddRule("root", "text-0");
+      return;
+    }
+    const ReasoningMarkers markers = MarkersOf(options_.reasoning);
+    AddTextUntil("think", markers.end, "text-0", /*may_end=*/true);
+    AddRule("root", must_think() ? "think-0"
+                                 : "[ \\t\\r\\n]* " + Quoted(markers.begin) + " think-0 | text-0");
+  }
+
   std::string ReasoningPart() {
     if (options_.reasoning == ReasoningFormat::kNone) return "";
     const ReasoningMarkers markers = MarkersOf(options_.reasoning);
-    // think-n: n bytes of the end marker have come. Its first byte comes in it only once.
-    const std::string first(1, markers.end[0]);
-    const auto in_class = [](std::string_view bytes) {
-      std::string set;
-      for (const char c : bytes) {
-        if (c == '[' || c == ']' || c == '\\' || c == '^' || c == '-') set += '\\';
-        set += c;
-      }
-      return set;
-    };
-    for (size_t n = 0; n < markers.end.size(); ++n) {
-      const std::string rule = "think-" + std::to_string(n);
-      const std::string next(1, markers.end[n]);
-      const bool is_last = n + 1 == markers.end.size();
-      std::string body =
-          Quoted(next) + (is_last ? " think-end" : " think-" + std::to_string(n + 1));
-      if (n > 0) body += " | " + Quoted(first) + " think-1";
-      body += " | [^" + in_class(n > 0 ? first + next : next) + "] think-0";
-      AddRule(rule, body);
-    }
+    AddTextUntil("think", markers.end, "think-end", /*may_end=*/false);
     AddRule("think-end", "\"\\n\"{0,2}");
-    const bool must_think =
-        options_.opens_reasoning || options_.reasoning == ReasoningFormat::kDeepSeekR1;
-    return must_think ? "think-0 " : "(" + Quoted(markers.begin) + " think-0)? ";
+    return must_think() ? "think-0 " : "(" + Quoted(markers.begin) + " think-0)? ";
+  }
+
+  bool must_think() const {
+    return options_.opens_reasoning || options_.reasoning == ReasoningFormat::kDeepSeekR1;
+  }
+
+  // The rules `name`-0 and so on: any text up to the first `marker`, and then `after`. In `name`-n
+  // the first n bytes of the marker, which is ASCII, have come; its first byte comes in it only
+  // once. `may_end`: the text may end before the marker has come.
+  void AddTextUntil(const std::string& name, std::string_view marker, const std::string& after,
+                    bool may_end) {
+    const std::string first(1, marker[0]), begun = Quoted(first) + " " + name + "-1";
+    AddRule(name + "-0", "[^" + InClass(first) + "]* (" + begun + ")" + (may_end ? "?" : ""));
+    for (size_t n = 1; n < marker.size(); ++n) {
+      const std::string next(1, marker[n]);
+      const bool is_last = n + 1 == marker.size();
+      AddRule(name + "-" + std::to_string(n),
+              Quoted(next) + " " + (is_last ? after : name + "-" + std::to_string(n + 1)) + " | " +
+                  begun + " | [^" + InClass(first + next) + "] " + name + "-0" +
+                  (may_end ? " | \"\"" : ""));
+    }
+  }
+
+  static std::string InClass(std::string_view bytes) {
+    std::string set;
+    for (const char c : bytes) {
+      if (c == '[' || c == ']' || c == '\\' || c == '^' || c == '-') set += '\\';
+      set += c;
+    }
+    return set;
   }
 
   const ToolGrammarOptions options_;
   const Frame frame_;
   size_t schema_bytes_ = 0;  // of the schemas of keywords
+  bool has_any_object_ = false;
   GrammarSource source_;
   std::string calls_;
 };
 
 }  // namespace
+
+// Other formats mark calls by special tokens, which no grammar allows, or not at all.
+bool CanFollowFreeText(ToolFormat format) { return format == ToolFormat::kHermes; }
 
 Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
                                   const ToolGrammarOptions& options) {

@@ -196,6 +196,7 @@ Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const Tool
   }
   if (!tools.callable.empty()) {
     reading.format.tools = model.answer_format.tools;
+    reading.must_call = tools.choice.constrains();
     if (!tools.choice.parallel) reading.max_calls = 1;
     for (const ToolDescription& tool : tools.callable) reading.tools.push_back(tool.name);
     const std::vector<std::string_view> more = MarkersOf(reading.format.tools);
@@ -260,7 +261,6 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));
   OUTRIDER_ASSIGN(ChatOptions options, ChatOptionsOf(json, model));
   OUTRIDER_ASSIGN(const ToolFields tools, ToolFieldsOf(json, model));
-  OUTRIDER_TRY(CheckStrict(json["tools"], tools.choice));
   options.tools = tools.for_template;
   const auto text = model.chat_template.Render(messages, options);
   if (!text.ok()) return text.status().Annotate("messages");
@@ -269,7 +269,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   request.prompt = std::move(prompt).value();
   OUTRIDER_TRY(
       ReadAnswerFormat(json, model, tools, *text, options.continue_final_message, &api, &request));
-  OUTRIDER_TRY(ConstrainToCalls(tools, &api, &request));
+  OUTRIDER_TRY(ConstrainToCalls(tools, model, &api, &request));
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));

@@ -1,6 +1,8 @@
 #include "verifier/http/tool_fields.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "common/text/template_value.h"
@@ -39,6 +41,7 @@ Result<ToolDescription> ToolOf(const JsonValue& tool, const ApiModel& model) {
   OUTRIDER_ASSIGN(described.name, ToolNameOf(function["name"]));
   std::string description;
   OUTRIDER_TRY(function["description"].Read(&description));
+  OUTRIDER_TRY(function["strict"].Read(&described.strict));
   const JsonValue parameters = function["parameters"];
   if (parameters.is_null()) return described;
   OUTRIDER_TRY(parameters.MustBeObject());
@@ -83,6 +86,28 @@ Result<ToolChoice> ToolChoiceOf(const JsonValue& choice, const ApiModel& model, 
   return ToolChoice{.kind = Kind::kNamed, .name = std::move(name)};
 }
 
+// Whether a grammar can tell calls from the text around them: `strict` under kAuto needs that.
+Status CheckFreeText(const ToolDescription& tool, const AnswerFormat& format,
+                     const ApiModel& model) {
+  std::vector<std::string_view> markers = MarkersOf(format.tools);
+  if (format.reasoning != ReasoningFormat::kNone) {
+    markers.insert(markers.end(),
+                   {MarkersOf(format.reasoning).begin, MarkersOf(format.reasoning).end});
+  }
+  const bool has_special =
+      std::any_of(markers.begin(), markers.end(), [&](std::string_view marker) {
+        const std::optional<TokenId> id = model.tokenizer->TokenToId(marker);
+        return id.has_value() && model.tokenizer->IsSpecial(*id);
+      });
+  if (CanFollowFreeText(format.tools) && !has_special) return Status();
+  return InvalidArgument("tools: " + tool.name +
+                         " is strict, which needs tool_choice required or a function here: the "
+                         "calls of this model (" +
+                         std::string(NameOf(format.tools)) +
+                         ") have no marker of ordinary tokens by which a grammar could tell them "
+                         "from text; leave strict out, or set tool_choice");
+}
+
 std::string FlagValues() {
   std::string values;
   for (const std::string& name : ToolFormatNames()) {
@@ -120,34 +145,29 @@ Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model) {
   return fields;
 }
 
-Status CheckStrict(const JsonValue& tools, const ToolChoice& choice) {
-  for (size_t i = 0; i < tools.size(); ++i) {
-    const JsonValue value = tools[i]["function"]["strict"];
-    bool strict = false;
-    OUTRIDER_TRY(value.Read(&strict));
-    if (strict && choice.kind == ToolChoice::Kind::kAuto) {
-      return value.Error(
-          "only with tool_choice required or a function: calls under auto are not constrained to "
-          "their schemas; leave it out, or set tool_choice");
-    }
-  }
-  return Status();
-}
-
-Status ConstrainToCalls(const ToolFields& fields, ApiRequest* api, GenerationRequest* request) {
+Status ConstrainToCalls(const ToolFields& fields, const ApiModel& model, ApiRequest* api,
+                        GenerationRequest* request) {
   const AnswerReading& reading = api->reading;
   const ToolChoice& choice = fields.choice;
-  if (!choice.constrains()) return Status();
-  if (request->sampling.grammar.has_value()) {
+  const bool has_other = request->sampling.grammar.has_value();
+  if (choice.constrains() && has_other) {
     return InvalidArgument(
         "tool_choice: the answer cannot be a call and follow another structured "
         "output; leave one of them out");
   }
-  auto grammar = ToolGrammar(
-      fields.callable, {.format = reading.format.tools,
-                        .several = choice.kind == ToolChoice::Kind::kRequired && choice.parallel,
-                        .reasoning = reading.format.reasoning,
-                        .opens_reasoning = reading.opens_reasoning});
+  if (!choice.constrains()) {
+    const auto strict = std::find_if(fields.callable.begin(), fields.callable.end(),
+                                     [](const ToolDescription& tool) { return tool.strict; });
+    // No call is read out of an answer that follows another grammar.
+    if (strict == fields.callable.end() || has_other) return Status();
+    OUTRIDER_TRY(CheckFreeText(*strict, reading.format, model));
+  }
+  auto grammar = ToolGrammar(fields.callable,
+                             {.format = reading.format.tools,
+                              .several = choice.kind != ToolChoice::Kind::kNamed && choice.parallel,
+                              .free_text = !choice.constrains(),
+                              .reasoning = reading.format.reasoning,
+                              .opens_reasoning = reading.opens_reasoning});
   if (!grammar.ok()) return grammar.status().Annotate("tools");
   request->sampling.grammar = std::move(grammar).value();
   api->grammar_field = "tools";

@@ -44,14 +44,12 @@ struct ToolFields {
 // `tools`, `tool_choice` and `parallel_tool_calls`.
 Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model);
 
-// `strict` of the tools: calls that must come are valid for the schemas of their tools. Under kAuto
-// nothing is constrained, and a tool that asks for it is refused.
-Status CheckStrict(const JsonValue& tools, const ToolChoice& choice);
-
-// Where calls must come, makes the answer follow the grammar of calls, from its first byte on, as
-// `api` says that they will be read. kInvalidArgument: another grammar that the answer is to
-// follow.
-Status ConstrainToCalls(const ToolFields& fields, ApiRequest* api, GenerationRequest* request);
+// Where calls must come, or tools are strict, makes the answer follow a grammar of calls, from its
+// first byte on, as `api` says that they will be read. kInvalidArgument: another grammar that the
+// answer is to follow where calls must come, or strict tools under kAuto where the model's calls
+// have no marker that a grammar could read.
+Status ConstrainToCalls(const ToolFields& fields, const ApiModel& model, ApiRequest* api,
+                        GenerationRequest* request);
 
 // `tool_calls` of an assistant's message. `values_left`: of kMaxArgumentValues; what these calls
 // hold is taken off.

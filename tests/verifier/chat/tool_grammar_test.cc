@@ -129,6 +129,25 @@ TEST(ToolGrammar, WritesWhatTheParserReads) {
   }
 }
 
+// Neither markers nor the beginnings of calls become content, wherever max_tokens cuts them off.
+TEST(ToolGrammar, CallsCutAnywhereHaveNoContent) {
+  for (const FormatCase& one : Cases()) {
+    AnswerReading reading = Reading(one.format, ReasoningFormat::kQwen3);
+    reading.must_call = true;
+    for (const std::string& calls : {one.f, one.weather, one.two}) {
+      const std::string text = "<think>\nWhy?\n</think>\n\n" + calls;
+      for (size_t end = 0; end <= text.size(); ++end) {
+        AnswerReader reader(reading);
+        std::vector<AnswerEvent> events = reader.Push(std::string_view(text).substr(0, end));
+        for (AnswerEvent& event : reader.Finish()) events.push_back(std::move(event));
+        for (const AnswerEvent& event : events) {
+          EXPECT_NE(event.kind, AnswerEvent::Kind::kContent) << text.substr(0, end);
+        }
+      }
+    }
+  }
+}
+
 TEST(ToolGrammar, ReasoningMayComeFirst) {
   const std::string call = "{\"name\": \"f\", \"parameters\": {}}";
   ToolGrammarOptions options{.format = ToolFormat::kLlama3Json,
@@ -145,6 +164,67 @@ TEST(ToolGrammar, ReasoningMayComeFirst) {
   EXPECT_FALSE(Accepts(open, call));
   options.reasoning = ReasoningFormat::kMistral;
   EXPECT_TRUE(Accepts(Compiled(options), "a[/THIN[/THINK]\n" + call));
+}
+
+// Text without the marker, and calls: those of the strict tool by its schema.
+TEST(ToolGrammar, FreeTextMayComeAroundCalls) {
+  std::vector<ToolDescription> tools = kTools;
+  tools[1].strict = true;
+  tools.push_back({"loose", kWeather});
+  const auto call = [](const std::string& name, const std::string& arguments) {
+    return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments +
+           "}\n</tool_call>";
+  };
+  const std::string valid = call("get_weather", R"({"city": "<tool_call>"})");
+  const auto any = Compiled({.free_text = true}, tools);
+  for (const std::string& text : {std::string(), std::string("a < b <tool_ <<tool_call é\n{}"),
+                                  valid, "Let me see.\n" + valid, call("f", R"({"a": 1})"),
+                                  call("loose", R"({"x": [1], "city": 2})")}) {
+    EXPECT_TRUE(Accepts(any, text)) << text;
+  }
+  for (const std::string& text :
+       {call("get_weather", "{}"), call("get_weather", R"({"city": 1})"), call("other", "{}"),
+        std::string("<tool_call>"), "<tool_call> " + valid, call("loose", "1"),
+        "<<tool_call>" + valid}) {
+    EXPECT_FALSE(Accepts(any, text)) << text;
+  }
+  EXPECT_FALSE(Accepts(any, valid + " ")) << "one call ends the answer";
+  const auto several = Compiled({.several = true, .free_text = true}, tools);
+  EXPECT_TRUE(Accepts(several, valid + "\n" + call("f", "{}") + " Done. <tool_call"));
+  EXPECT_FALSE(Accepts(several, valid + "\n" + call("get_weather", "{}")));
+}
+
+TEST(ToolGrammar, FreeTextFollowsReasoning) {
+  std::vector<ToolDescription> tools = {kTools[1]};
+  tools[0].strict = true;
+  ToolGrammarOptions options{.free_text = true, .reasoning = ReasoningFormat::kQwen3};
+  const std::string thought = "I may write <tool_call>{} here.", wrong = "<tool_call>{}";
+  const auto closed = Compiled(options, tools);
+  for (const std::string& text :
+       {std::string("So."), "<think>" + thought, "\n<think>" + thought + "</think>\n\nSo.",
+        thought.substr(0, 18)}) {
+    EXPECT_TRUE(Accepts(closed, text)) << text;
+  }
+  EXPECT_FALSE(Accepts(closed, thought));
+  EXPECT_FALSE(Accepts(closed, "<think>" + thought + "</think>" + wrong));
+  options.opens_reasoning = true;
+  const auto open = Compiled(options, tools);
+  EXPECT_TRUE(Accepts(open, thought));
+  EXPECT_TRUE(Accepts(open, thought + "</think>So."));
+  EXPECT_FALSE(Accepts(open, thought + "</think>" + wrong));
+}
+
+// A text goes on in one way, whatever it is, so that its masks take no more than a string's.
+TEST(ToolGrammar, FreeTextIsReadInOneWay) {
+  std::vector<ToolDescription> tools = {kTools[1]};
+  tools[0].strict = true;
+  Stepper stepper;
+  GrammarState state(Compiled({.several = true, .free_text = true}, tools));
+  for (const char c : std::string("Well, a < b, <tool <tool_call and é: ")) {
+    ASSERT_TRUE(state.Advance({&c, 1}, stepper));
+    EXPECT_LE(state.items().size(), 1u);
+  }
+  EXPECT_EQ(state.most_returns(), 0u);
 }
 
 TEST(ToolGrammar, OfAsManyToolsAsARequestMayHaveCompiles) {

@@ -198,9 +198,9 @@ TEST_F(ToolFieldsTest, CallsThatMustComeAreConstrained) {
     EXPECT_EQ(With({{"tool_choice", free}})->prompts.at(0).grammar_masks, nullptr) << free;
   }
   EXPECT_THAT(Refusal({{"tool_choice", named}, {"ignore_eos", true}}), HasSubstr("ignore_eos"));
-  const Json odd = Tool("g", {{"properties", {{"a", {{"multipleOf", 2}}}}}});
+  const Json odd = Tool("g", {{"properties", {{"a", {{"not", Json::object()}}}}}});
   EXPECT_THAT(Refusal({{"tools", {odd}}, {"tool_choice", named}}),
-              AllOf(::testing::StartsWith("tools: "), HasSubstr("multipleOf")));
+              AllOf(::testing::StartsWith("tools: "), HasSubstr("a.not")));
   EXPECT_TRUE(With({{"tools", {odd}}}).ok()) << "what is not constrained needs no grammar";
   const JsonValue body = ParseJsonObject(Body({{"tool_choice", named}}).dump(), "the body").value();
   const ToolFields fields = ToolFieldsOf(body, model_).value();
@@ -209,22 +209,44 @@ TEST_F(ToolFieldsTest, CallsThatMustComeAreConstrained) {
   EXPECT_TRUE(grammar::Grammar::Compile(ToolGrammar(fields.callable, {}).value()).ok());
 }
 
-// Calls that must come are valid for their schemas; those of auto may be anything.
-TEST_F(ToolFieldsTest, StrictToolsNeedCallsThatMustCome) {
-  Json strict = Tool("f");
+// Under auto a strict tool's calls follow its schema, wherever they come in the text.
+TEST_F(ToolFieldsTest, StrictToolsConstrainTheirCalls) {
+  Json strict = Tool("f", {{"properties", {{"a", {{"const", 1}}}}}, {"required", {"a"}}});
   strict["function"]["strict"] = true;
   const Json named = {{"type", "function"}, {"function", {{"name", "f"}}}};
-  for (const Json& choice : {Json("required"), named, Json("none")}) {
-    EXPECT_TRUE(With({{"tools", {strict}}, {"tool_choice", choice}}).ok()) << choice;
+  for (const Json& choice : {Json("required"), named, Json("auto"), Json(nullptr)}) {
+    const auto parsed = With({{"tools", {Tool("g"), strict}}, {"tool_choice", choice}});
+    ASSERT_TRUE(parsed.ok()) << choice << parsed.status().ToString();
+    EXPECT_NE(parsed->prompts.at(0).grammar_masks, nullptr) << choice;
+    EXPECT_EQ(parsed->reading.format.tools, ToolFormat::kHermes);
+    EXPECT_EQ(parsed->reading.must_call, choice == "required" || choice == named);
   }
-  for (const Json& choice : {Json("auto"), Json(nullptr)}) {
-    EXPECT_THAT(Refusal({{"tools", {Tool("g"), strict}}, {"tool_choice", choice}}),
-                HasSubstr("tools[1].function.strict: only with tool_choice required"));
-  }
+  EXPECT_EQ(With({{"tools", {strict}}, {"tool_choice", "none"}})->prompts.at(0).grammar_masks,
+            nullptr);
+  EXPECT_THAT(Refusal({{"tools", {strict}}, {"ignore_eos", true}}), HasSubstr("ignore_eos"));
   const Result<std::string> tokens = Tokenize(Body({{"tools", {strict}}}).dump(), model_);
   EXPECT_TRUE(tokens.ok()) << tokens.status().ToString();
+  // Nothing is read as a call where the whole answer follows another grammar.
+  const auto object = With({{"tools", {strict}}, {"response_format", {{"type", "json_object"}}}});
+  ASSERT_TRUE(object.ok()) << object.status().ToString();
+  EXPECT_EQ(object->reading.format.tools, ToolFormat::kNone);
+  const Json odd = {{"not", Json::object()}};
+  strict["function"]["parameters"] = odd;
+  EXPECT_THAT(Refusal({{"tools", {strict}}}), HasSubstr("not: this keyword"));
   strict["function"]["strict"] = false;
-  EXPECT_TRUE(With({{"tools", {strict}}}).ok());
+  EXPECT_EQ(With({{"tools", {strict}}})->prompts.at(0).grammar_masks, nullptr);
+}
+
+TEST_F(ToolFieldsTest, StrictToolsNeedCallsWithMarkers) {
+  Json strict = Tool("f");
+  strict["function"]["strict"] = true;
+  for (const std::string& name : ToolFormatNames()) {
+    if (name == "none" || name == "hermes") continue;
+    model_.answer_format.tools = ToolFormatOf(name);
+    EXPECT_THAT(Refusal({{"tools", {Tool("g"), strict}}}),
+                AllOf(HasSubstr("tools: f is strict"), HasSubstr("(" + name + ")")));
+    EXPECT_TRUE(With({{"tools", {strict}}, {"tool_choice", "required"}}).ok()) << name;
+  }
 }
 
 TEST_F(ToolFieldsTest, MessagesOfTheLoopAreRefusedByName) {

@@ -16,8 +16,10 @@ bool IsAlwaysNullable(const Expr& expr) {
     case Expr::Kind::kBytes: return expr.bytes.empty();
     case Expr::Kind::kSequence: return expr.parts.empty();
     case Expr::Kind::kRepeat: return expr.min == 0;
+    case Expr::Kind::kStates: return expr.states[0].accepts;
     case Expr::Kind::kFields:
-      return std::find(expr.required.begin(), expr.required.end(), true) == expr.required.end();
+      return std::none_of(expr.fields.begin(), expr.fields.end(),
+                          [](const Field& field) { return field.is_required; });
     default: return false;
   }
 }
@@ -86,16 +88,12 @@ class AutomatonAssembler {
  private:
   Status CheckBudget() const {
     rules_.Spend(0);
+    if (bytes_ > rules_.limits().bytes) rules_.FailBytes();
     OUTRIDER_TRY(rules_.status());
     if (nodes_.size() > static_cast<size_t>(rules_.limits().nodes)) {
       return InvalidArgument("the grammar takes more than " +
                              std::to_string(rules_.limits().nodes) +
                              " states; use fewer or shorter parts");
-    }
-    if (bytes_ > rules_.limits().bytes) {
-      return InvalidArgument("the compiled grammar takes more than " +
-                             std::to_string(rules_.limits().bytes) +
-                             " bytes; use fewer parts that may be left out or repeated");
     }
     return Status();
   }

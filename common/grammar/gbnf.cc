@@ -4,11 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/printable.h"
 #include "common/grammar/source_reader.h"
 #include "common/text/utf8.h"
 
 namespace outrider::grammar {
 namespace {
+
+std::string Shown(std::string_view name) { return Printable(name, kMaxShownName); }
 
 bool IsNameCharacter(char32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -25,7 +28,7 @@ class GbnfParser {
     OUTRIDER_TRY(rules_.status());
     for (const auto& [name, id] : ids_) {
       if (rules_.rules()[static_cast<size_t>(id)].body == kNoExpr) {
-        return InvalidArgument("the rule " + name + " is used but not defined");
+        return InvalidArgument("the rule " + Shown(name) + " is used but not defined");
       }
     }
     const auto root = ids_.find("root");
@@ -67,18 +70,18 @@ class GbnfParser {
     const std::string name = TakeName();
     if (name.empty()) return Error("a rule must begin with its name");
     SkipSpace(false);
-    if (!in_.TakeText("::=")) return Error("the rule " + name + " needs ::= after its name");
+    if (!in_.TakeText("::=")) return Error("the rule " + Shown(name) + " needs ::= after its name");
     SkipSpace(true);
     const RuleId id = RuleOf(name);
     OUTRIDER_TRY(rules_.status());
     if (rules_.rules()[static_cast<size_t>(id)].body != kNoExpr) {
-      return Error("the rule " + name + " is defined twice");
+      return Error("the rule " + Shown(name) + " is defined twice");
     }
     OUTRIDER_ASSIGN(const ExprId body, ParseChoice(/*depth=*/0));
     OUTRIDER_TRY(rules_.status());
     rules_.SetBody(id, body);
     if (!in_.at_end() && in_.Peek() != '\n' && in_.Peek() != '\r') {
-      return Error("the rule " + name + " must end with its line");
+      return Error("the rule " + Shown(name) + " must end with its line");
     }
     return Status();
   }

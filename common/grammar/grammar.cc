@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/printable.h"
 #include "common/grammar/automaton_builder.h"
 #include "common/grammar/gbnf.h"
 #include "common/grammar/json_schema.h"
@@ -36,12 +37,14 @@ Result<RuleId> ReadGbnf(const GrammarSource& source, RuleSet& rules) {
   GbnfRules defined;
   for (const SchemaRule& rule : source.schemas) {
     if (FindInvalidUtf8(rule.schema)) {
-      return InvalidArgument("the schema of the rule " + rule.name + " is not UTF-8");
+      return InvalidArgument("the schema of the rule " + Printable(rule.name, kMaxShownName) +
+                             " is not UTF-8");
     }
     const Result<RuleId> id = ParseJsonSchema(rule.schema, rules, rule.path);
-    if (!id.ok()) return id.status().Annotate(rule.name);
+    if (!id.ok()) return id.status().Annotate(Printable(rule.name, kMaxShownName));
     if (!defined.emplace(rule.name, *id).second) {
-      return InvalidArgument("the rule " + rule.name + " is defined by two schemas");
+      return InvalidArgument("the rule " + Printable(rule.name, kMaxShownName) +
+                             " is defined by two schemas");
     }
   }
   return ParseGbnf(source.text, rules, defined);

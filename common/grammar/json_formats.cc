@@ -18,12 +18,15 @@ constexpr const char* kTime =
 constexpr const char* kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 constexpr const char* kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 
+// Of paths, queries and fragments alike.
+constexpr const char* kUriText = "(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})";
+
 std::string Host() {
   return std::string(kLabel) + "(?:\\." + kLabel + "){0,3}";  // of at most 255 bytes
 }
 
-const std::array<std::pair<std::string, std::string>, 9>& Formats() {
-  static const std::array<std::pair<std::string, std::string>, 9> kFormats = {{
+const std::array<std::pair<std::string, std::string>, 10>& Formats() {
+  static const std::array<std::pair<std::string, std::string>, 10> kFormats = {{
       {"date-time", std::string(kDate) + "T" + kTime},
       {"date", kDate},
       {"time", kTime},
@@ -39,6 +42,8 @@ const std::array<std::pair<std::string, std::string>, 9>& Formats() {
       {"hostname", Host()},
       {"ipv4", std::string(kByte) + "(?:\\." + kByte + "){3}"},
       {"ipv6", "[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){7}"},
+      {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" + Host() + "(?::[0-9]{1,5})?(?:/" + kUriText +
+                  "*)?(?:\\?" + kUriText + "*)?(?:#" + kUriText + "*)?"},
   }};
   return kFormats;
 }

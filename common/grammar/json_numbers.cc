@@ -1,4 +1,4 @@
-// Ranges of numbers as choices over their digits.
+// Bounds of numbers as choices over their digits.
 
 #include <algorithm>
 #include <string>
@@ -67,52 +67,83 @@ ExprId Negative(RuleSet& rules, ExprId number) {
   return rules.Sequence({rules.Bytes("-"), number});
 }
 
-// The range of the absolute values of the numbers below zero; its low end is at least 0.
-NumberRange Mirrored(const NumberRange& range) {
-  NumberRange out{.low = 0, .high = {}, .low_is_excluded = true, .high_is_excluded = false};
-  if (range.high && *range.high < 0) {
-    out.low = -*range.high;
-    out.low_is_excluded = range.high_is_excluded;
-  }
-  if (range.low) {
-    out.high = -*range.low;
-    out.high_is_excluded = range.low_is_excluded;
-  }
-  return out;
+ExprId Digits(RuleSet& rules) { return rules.Repeat(DigitsFrom(rules, '0', '9'), 0, kUnbounded); }
+
+// "" or a point and digits.
+ExprId AnyFraction(RuleSet& rules) {
+  return rules.Optional(
+      rules.Sequence({rules.Bytes("."), DigitsFrom(rules, '0', '9'), Digits(rules)}));
 }
 
-// REQUIRES: `range` has a low end, at least 0.
-ExprId NotNegative(RuleSet& rules, const NumberRange& range) {
-  const ExprId digits = rules.Repeat(DigitsFrom(rules, '0', '9'), 0, kUnbounded);
+// Digits, one of them not zero.
+ExprId PositiveDigits(RuleSet& rules) {
+  return rules.Sequence({Digits(rules), DigitsFrom(rules, '1', '9'), Digits(rules)});
+}
+
+// The rest of a fraction from digit `at` on: not below that of `bound`, or above it.
+ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t at, bool above) {
+  if (at == bound.size()) return above ? PositiveDigits(rules) : Digits(rules);
+  std::vector<ExprId> ways = {rules.Sequence(
+      {rules.Bytes(bound.substr(at, 1)), FractionFrom(rules, bound, at + 1, above)})};
+  if (bound[at] < '9') {
+    const ExprId more = DigitsFrom(rules, static_cast<char>(bound[at] + 1), '9');
+    ways.push_back(rules.Sequence({more, Digits(rules)}));
+  }
+  return rules.Choice(std::move(ways));
+}
+
+// The same: not above that of `bound`, or below it. `bound` does not end with a zero, so a fraction
+// that ends before it is below.
+ExprId FractionTo(RuleSet& rules, const std::string& bound, size_t at, bool below) {
+  if (at == bound.size()) {
+    return below ? rules.Choice({}) : rules.Repeat(rules.Bytes("0"), 0, kUnbounded);
+  }
+  const bool is_last = at + 1 == bound.size();
+  const ExprId rest = FractionTo(rules, bound, at + 1, below);
+  std::vector<ExprId> ways = {
+      rules.Sequence({rules.Bytes(bound.substr(at, 1)), is_last ? rest : rules.Optional(rest)})};
+  if (bound[at] > '0') {
+    const ExprId less = DigitsFrom(rules, '0', static_cast<char>(bound[at] - 1));
+    ways.push_back(rules.Sequence({less, Digits(rules)}));
+  }
+  return rules.Choice(std::move(ways));
+}
+
+// Numbers without sign that are not below `bound`, or above it, whatever its sign.
+ExprId SizesFrom(RuleSet& rules, const Decimal& bound, bool above) {
+  const ExprId whole = rules.Bytes(std::to_string(bound.whole));
   const ExprId point = rules.Bytes(".");
-  const ExprId fraction =
-      rules.Optional(rules.Sequence({point, DigitsFrom(rules, '0', '9'), digits}));
-  const ExprId zeros = rules.Repeat(rules.Bytes("0"), 1, kUnbounded);
-  const ExprId no_fraction = rules.Optional(rules.Sequence({point, zeros}));
-  const ExprId some_fraction = rules.Sequence({point, digits, DigitsFrom(rules, '1', '9'), digits});
-  const int64_t low = *range.low;
-  if (range.high && *range.high < low) return rules.Choice({});
-  if (range.high == low) {
-    if (range.low_is_excluded || range.high_is_excluded) return rules.Choice({});
-    return rules.Sequence({rules.Bytes(std::to_string(low)), no_fraction});
+  std::vector<ExprId> ways = {
+      rules.Sequence({WholeNumbers(rules, bound.whole + 1, {}), AnyFraction(rules)})};
+  if (!bound.fraction.empty()) {
+    ways.push_back(rules.Sequence({whole, point, FractionFrom(rules, bound.fraction, 0, above)}));
+  } else if (above) {
+    ways.push_back(rules.Sequence({whole, point, PositiveDigits(rules)}));
+  } else {
+    ways.push_back(rules.Sequence({whole, AnyFraction(rules)}));
   }
-  std::vector<ExprId> ways;
-  std::optional<int64_t> last = range.high;
-  if (last) --*last;
-  const int64_t first = range.low_is_excluded ? low + 1 : low;
-  ways.push_back(rules.Sequence({WholeNumbers(rules, first, last), fraction}));
-  if (range.low_is_excluded) {
-    ways.push_back(rules.Sequence({rules.Bytes(std::to_string(low)), some_fraction}));
-  }
-  if (range.high && !range.high_is_excluded) {
-    ways.push_back(rules.Sequence({rules.Bytes(std::to_string(*range.high)), no_fraction}));
+  return rules.Choice(std::move(ways));
+}
+
+// The same: not above `bound`, or below it.
+ExprId SizesTo(RuleSet& rules, const Decimal& bound, bool below) {
+  const ExprId whole = rules.Bytes(std::to_string(bound.whole));
+  const ExprId point = rules.Bytes(".");
+  std::vector<ExprId> ways = {
+      rules.Sequence({WholeNumbers(rules, 0, bound.whole - 1), AnyFraction(rules)})};
+  if (!bound.fraction.empty()) {
+    const ExprId fraction = FractionTo(rules, bound.fraction, 0, below);
+    ways.push_back(rules.Sequence({whole, rules.Optional(rules.Sequence({point, fraction}))}));
+  } else if (!below) {
+    const ExprId zeros = rules.Repeat(rules.Bytes("0"), 1, kUnbounded);
+    ways.push_back(rules.Sequence({whole, rules.Optional(rules.Sequence({point, zeros}))}));
   }
   return rules.Choice(std::move(ways));
 }
 
 }  // namespace
 
-ExprId IntegersIn(RuleSet& rules, NumberRange range) {
+ExprId IntegersIn(RuleSet& rules, IntegerRange range) {
   if (range.low && range.low_is_excluded) ++*range.low;
   if (range.high && range.high_is_excluded) --*range.high;
   std::vector<ExprId> ways;
@@ -128,19 +159,16 @@ ExprId IntegersIn(RuleSet& rules, NumberRange range) {
   return rules.Choice(std::move(ways));
 }
 
-ExprId NumbersIn(RuleSet& rules, const NumberRange& range) {
-  std::vector<ExprId> ways;
-  if (!range.high || *range.high >= 0) {
-    NumberRange part = range;
-    if (!part.low || *part.low < 0) {
-      part.low = 0;
-      part.low_is_excluded = false;
-    }
-    ways.push_back(NotNegative(rules, part));
-  }
-  if (!range.low || *range.low < 0)
-    ways.push_back(Negative(rules, NotNegative(rules, Mirrored(range))));
-  return rules.Choice(std::move(ways));
+ExprId NumbersFrom(RuleSet& rules, const Decimal& bound, bool above) {
+  if (!bound.is_negative) return SizesFrom(rules, bound, above);
+  return rules.Choice({SizesFrom(rules, Decimal(), /*above=*/false),
+                       Negative(rules, SizesTo(rules, bound, above))});
+}
+
+ExprId NumbersTo(RuleSet& rules, const Decimal& bound, bool below) {
+  if (bound.is_negative) return Negative(rules, SizesFrom(rules, bound, below));
+  return rules.Choice(
+      {SizesTo(rules, bound, below), Negative(rules, SizesFrom(rules, Decimal(), /*above=*/true))});
 }
 
 }  // namespace outrider::grammar

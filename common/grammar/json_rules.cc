@@ -9,6 +9,7 @@ namespace outrider::grammar {
 namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
+constexpr char32_t kLastAscii = 0x7F;
 
 // How an escape writes `c`, without its \; "" if it needs none.
 std::string EscapeOf(char32_t c) {
@@ -45,12 +46,19 @@ ExprId HexDigits(RuleSet& rules, std::string_view first, int more) {
   return rules.Sequence(std::move(parts));
 }
 
-// Names that agree in what comes before `at`: the sorted ones from `begin` to `end`. `rest`: what
-// may follow where a text differs from all of them.
+// What a key goes on with where it differs from names: any plain characters, and these after one
+// that is not ASCII. They are rules, for every beginning of a name goes on with them.
+struct KeyRest {
+  ExprId any = kNoExpr;
+  ExprId wide = kNoExpr;
+};
+
+// Names that agree in what comes before `at`: the sorted ones from `begin` to `end`.
 ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, size_t begin,
-                 size_t end, size_t at, ExprId rest) {
+                 size_t end, size_t at, const KeyRest& rest) {
   std::vector<ExprId> ways;
   CodePointSet begun;  // characters that one of the names has here
+  bool has_wide = false;
   if (names[begin].size() != at) {
     ways.push_back(rules.Empty());
   } else {
@@ -62,13 +70,19 @@ ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, siz
     size_t last = begin;
     while (last < end && names[last].substr(at, next.size) == bytes) ++last;
     begun.Add(next.code, next.code);
+    has_wide = has_wide || next.code > kLastAscii;
     if (EscapeOf(next.code).empty()) {  // one with an escape is no name without escapes
       ways.push_back(rules.Sequence(
           {rules.Bytes(bytes), OtherThan(rules, names, begin, last, at + next.size, rest)}));
     }
     begin = last;
   }
-  ways.push_back(rules.Sequence({rules.Characters(PlainCharacters().Without(begun)), rest}));
+  CodePointSet others = PlainCharacters().Without(begun);
+  if (!has_wide) {
+    others = others.Without(CodePointSet::Of(kLastAscii + 1, kLastCodePoint));
+    ways.push_back(rest.wide);
+  }
+  ways.push_back(rules.Sequence({rules.Characters(others), rest.any}));
   return rules.Choice(std::move(ways));
 }
 
@@ -204,7 +218,16 @@ ExprId JsonRules::Array() {
 ExprId JsonRules::KeyOtherThan(const std::set<std::string_view>& names) {
   if (names.empty()) return String();
   const std::vector<std::string_view> sorted(names.begin(), names.end());
-  const ExprId rest = rules_.Repeat(rules_.Characters(PlainCharacters()), 0, kUnbounded);
+  const auto rule_of = [&](const char* name, ExprId body) {
+    const RuleId rule = rules_.DeclareRule(name);
+    rules_.SetBody(rule, body);
+    return rules_.Ref(rule);
+  };
+  KeyRest rest;
+  rest.any = rule_of("the rest of a key",
+                     rules_.Repeat(rules_.Characters(PlainCharacters()), 0, kUnbounded));
+  const CodePointSet wide = CodePointSet::Of(kLastAscii + 1, kLastCodePoint);
+  rest.wide = rule_of("the rest of a key", rules_.Sequence({rules_.Characters(wide), rest.any}));
   return Quoted(OtherThan(rules_, sorted, 0, sorted.size(), 0, rest));
 }
 

@@ -56,15 +56,25 @@ class JsonRules {
   std::optional<RuleId> string_, number_, integer_, value_, object_, array_;
 };
 
-// What bounds an integer or a number. Bounds are integers.
-struct NumberRange {
+// What bounds an integer.
+struct IntegerRange {
   std::optional<int64_t> low, high;
   bool low_is_excluded = false, high_is_excluded = false;
 };
 
-// The integers of the range, and its numbers without exponents. An empty choice where there are
-// none; -0 is not among them. REQUIRES: no bound is INT64_MIN or INT64_MAX.
-ExprId IntegersIn(RuleSet& rules, NumberRange range);
-ExprId NumbersIn(RuleSet& rules, const NumberRange& range);
+// A number as it is written: its sign apart, without an exponent.
+struct Decimal {
+  bool is_negative = false;
+  int64_t whole = 0;     // at least 0
+  std::string fraction;  // digits after the point, without zeros at the end
+};
+
+// The integers of the range. An empty choice where there are none; -0 is not among them.
+// REQUIRES: no bound is INT64_MIN or INT64_MAX.
+ExprId IntegersIn(RuleSet& rules, IntegerRange range);
+// Numbers without exponents that are not below `bound`, or (`above`) above it; not above it, or
+// below it. REQUIRES: its whole part is below INT64_MAX.
+ExprId NumbersFrom(RuleSet& rules, const Decimal& bound, bool above);
+ExprId NumbersTo(RuleSet& rules, const Decimal& bound, bool below);
 
 }  // namespace outrider::grammar

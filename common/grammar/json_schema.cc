@@ -6,11 +6,32 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/printable.h"
 #include "common/grammar/schema_alternatives.h"
 #include "common/grammar/schema_reader.h"
 
 namespace outrider::grammar {
+namespace {
+
+// The types that are in both; empty ones stand for all types.
+std::vector<SchemaType> CommonTypes(const std::vector<SchemaType>& a,
+                                    const std::vector<SchemaType>& b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  std::vector<SchemaType> out;
+  for (const SchemaType x : a) {
+    for (const SchemaType y : b) {
+      // Every integer is a number.
+      const bool is_integer = (x == SchemaType::kInteger && y == SchemaType::kNumber) ||
+                              (x == SchemaType::kNumber && y == SchemaType::kInteger);
+      if (is_integer) out.push_back(SchemaType::kInteger);
+      if (x == y) out.push_back(x);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
   JsonValue start = root_;
   std::string pointer = "#";
@@ -34,7 +55,7 @@ Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
 RuleId SchemaReader::RuleOf(const std::string& pointer, const JsonValue& schema) {
   const auto [found, is_new] = refs_.try_emplace(pointer, 0);
   if (is_new) {
-    found->second = rules_.DeclareRule(Printable(pointer));
+    found->second = rules_.DeclareRule(pointer);
     pending_.emplace_back(found->second, schema);
   }
   return found->second;
@@ -49,11 +70,11 @@ Result<ExprId> SchemaReader::ReadSchema(const JsonValue& schema) {
   }
   OUTRIDER_TRY(schema.MustBeObject());
   if (!schema["$ref"].absent()) return ReadRef(schema);
-  if (!schema["const"].absent() || !schema["enum"].absent()) return ReadConstants(schema);
+  if (!schema["const"].absent() || !schema["enum"].absent()) return ReadConstants(schema, {});
   if (!schema["anyOf"].absent()) return ReadChoice(schema, "anyOf");
   if (!schema["oneOf"].absent()) return ReadChoice(schema, "oneOf");
   if (!schema["allOf"].absent()) return ReadAllOf(schema);
-  return ReadTypes(schema);
+  return ReadTypes(schema, {});
 }
 
 Result<ExprId> SchemaReader::ReadRef(const JsonValue& schema) {
@@ -62,17 +83,18 @@ Result<ExprId> SchemaReader::ReadRef(const JsonValue& schema) {
   return rules_.Ref(RuleOf(schema["$ref"].text(), target));
 }
 
-Result<ExprId> SchemaReader::ReadConstants(const JsonValue& schema) {
+Result<ExprId> SchemaReader::ReadConstants(const JsonValue& schema,
+                                           const std::vector<SchemaType>& types) {
   const bool is_const = !schema["const"].absent();
   const std::string name = is_const ? "const" : "enum";
   OUTRIDER_TRY(CheckKeywords(schema, {name, "type"}, "is not supported beside " + name));
-  std::vector<SchemaType> types;
+  std::vector<SchemaType> own;
   if (!schema["type"].absent()) {
-    OUTRIDER_ASSIGN(types, TypesOf(schema));
+    OUTRIDER_ASSIGN(own, TypesOf(schema));
   }
   std::vector<ExprId> ways;
   const auto add = [&](const JsonValue& value) -> Status {
-    if (!HasType(value, types)) return Status();
+    if (!HasType(value, own) || !HasType(value, types)) return Status();
     OUTRIDER_ASSIGN(const ExprId way, WriteValue(value));
     ways.push_back(way);
     return rules_.status();
@@ -83,7 +105,7 @@ Result<ExprId> SchemaReader::ReadConstants(const JsonValue& schema) {
     OUTRIDER_TRY(schema["enum"].MustBeArray());
     for (size_t i = 0; i < schema["enum"].size(); ++i) OUTRIDER_TRY(add(schema["enum"][i]));
   }
-  if (ways.empty()) return schema[name].Error("holds no value of the type");
+  if (ways.empty() && types.empty()) return schema[name].Error("holds no value of the type");
   return rules_.Choice(std::move(ways));
 }
 
@@ -126,17 +148,47 @@ Result<ExprId> SchemaReader::WriteValue(const JsonValue& value) {
 }
 
 Result<ExprId> SchemaReader::ReadChoice(const JsonValue& schema, const std::string& name) {
-  OUTRIDER_TRY(CheckKeywords(schema, {name}, "is not supported beside " + name));
-  const JsonValue alternatives = schema[name];
+  OUTRIDER_TRY(CheckKeywords(schema, {name, "type"}, "is not supported beside " + name));
+  const JsonValue alternatives = schema[name], type = schema["type"];
   OUTRIDER_TRY(alternatives.MustBeArray());
   if (alternatives.size() == 0) return alternatives.Wrong("some schemas");
   if (name == "oneOf") OUTRIDER_TRY(CheckDisjoint(root_, alternatives, rules_));
   std::vector<ExprId> ways;
   for (size_t i = 0; i < alternatives.size(); ++i) {
-    OUTRIDER_ASSIGN(const ExprId way, ReadSchema(alternatives[i]));
+    OUTRIDER_ASSIGN(const ExprId way, type.absent()
+                                          ? ReadSchema(alternatives[i])
+                                          : ReadAlternative(alternatives[i], schema, /*depth=*/0));
     ways.push_back(way);
   }
   return rules_.Choice(std::move(ways));
+}
+
+Result<ExprId> SchemaReader::ReadAlternative(const JsonValue& alternative, const JsonValue& typed,
+                                             int depth) {
+  rules_.Spend(kStepsOfSchema);
+  OUTRIDER_TRY(rules_.status());
+  OUTRIDER_ASSIGN(const std::vector<SchemaType> types, TypesOf(typed));
+  if (alternative.is_bool()) {
+    if (!alternative.Bool().value()) return alternative.Error("false allows nothing");
+    return ReadTypes(alternative, types);
+  }
+  OUTRIDER_TRY(alternative.MustBeObject());
+  if (!alternative["$ref"].absent()) {
+    OUTRIDER_TRY(CheckKeywords(alternative, {"$ref"}, "is not supported beside $ref"));
+    if (depth == rules_.limits().nesting) return alternative.Error("refers to itself");
+    OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, alternative["$ref"], rules_));
+    return ReadAlternative(target, typed, depth + 1);
+  }
+  if (!alternative["const"].absent() || !alternative["enum"].absent()) {
+    return ReadConstants(alternative, types);
+  }
+  for (const char* name : {"anyOf", "oneOf", "allOf"}) {
+    if (!alternative[name].absent()) {
+      return typed["type"].Error(std::string("is not supported beside alternatives that have ") +
+                                 name + "; give each of theirs a type");
+    }
+  }
+  return ReadTypes(alternative, types);
 }
 
 Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {
@@ -149,14 +201,16 @@ Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {
   return WriteObject(schema, parts);
 }
 
-Result<ExprId> SchemaReader::ReadTypes(const JsonValue& schema) {
+Result<ExprId> SchemaReader::ReadTypes(const JsonValue& schema,
+                                       const std::vector<SchemaType>& only) {
   OUTRIDER_ASSIGN(std::vector<SchemaType> types, TypesOf(schema));
   std::set<std::string_view> allowed = {"type"};
   for (const SchemaType type : types) {
     allowed.insert(KeywordsOf(type).begin(), KeywordsOf(type).end());
   }
   OUTRIDER_TRY(CheckKeywords(schema, allowed, "has no effect on the type"));
-  if (types.empty()) return json_.Value();
+  if (types.empty() && only.empty()) return json_.Value();
+  types = CommonTypes(types, only);
   std::vector<ExprId> ways;
   for (const SchemaType type : types) {
     OUTRIDER_ASSIGN(const ExprId way, ReadType(schema, type));
@@ -170,8 +224,8 @@ Result<ExprId> SchemaReader::ReadType(const JsonValue& schema, SchemaType type) 
     case SchemaType::kNull: return json_.Null();
     case SchemaType::kBoolean: return json_.Boolean();
     case SchemaType::kString: return ReadString(schema);
-    case SchemaType::kNumber: return ReadNumber(schema, /*is_integer=*/false);
-    case SchemaType::kInteger: return ReadNumber(schema, /*is_integer=*/true);
+    case SchemaType::kNumber: return ReadNumbers(schema);
+    case SchemaType::kInteger: return ReadIntegers(schema);
     case SchemaType::kArray: return ReadArray(schema);
     case SchemaType::kObject: {
       ObjectParts parts;

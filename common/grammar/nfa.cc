@@ -88,36 +88,78 @@ Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
   return end;
 }
 
-// `next`: the state in which field i or a later one must come, its separator has been read.
-// `after`: the one in which the fields before i are done, some of them written.
+Nfa::State Nfa::CopyNode(State node) {
+  const State copy = NewNode();
+  if (has_failed()) return copy;
+  const size_t edges = nodes_[node].bytes.size();
+  budget_.Spend(static_cast<int64_t>(edges));
+  copied_bytes_ += edges * sizeof(ByteEdge);
+  if (copied_bytes_ > rules_.limits().bytes) rules_.FailBytes();
+  nodes_[copy] = Node(nodes_[node]);
+  return copy;
+}
+
+// Tries share all nodes but those on the way of a key that one of them has more.
+Nfa::State Nfa::AddKey(State trie, std::string_view key, State end) {
+  const State root = CopyNode(trie);
+  State at = root;
+  for (size_t i = 0; i < key.size() && !has_failed(); ++i) {
+    const auto byte = static_cast<uint8_t>(key[i]);
+    const auto has_byte = [byte](const ByteEdge& edge) { return edge.low == byte; };
+    const std::vector<ByteEdge>& edges = nodes_[at].bytes;
+    const auto found = std::find_if(edges.begin(), edges.end(), has_byte);
+    const auto index = static_cast<size_t>(found - edges.begin());
+    const bool is_new = found == edges.end();
+    const State next = i + 1 == key.size() ? end : is_new ? NewNode() : CopyNode(found->target);
+    if (is_new) nodes_[at].bytes.emplace_back();
+    nodes_[at].bytes[index] = {byte, byte, next};
+    at = next;
+  }
+  return root;
+}
+
+// From the last field to the first, so that the keys that may come after field i are a trie that
+// shares all but one key with the next one's: linear in the fields, and deterministic.
 Nfa::State Nfa::AddFields(const Expr& expr, State from) {
   const ExprId separator = expr.parts.back();
-  const bool has_rest = expr.max == kUnbounded;
-  const size_t count = expr.required.size();
-  const bool all_optional =
-      std::find(expr.required.begin(), expr.required.end(), true) == expr.required.end();
   const State end = NewNode();
-  if (all_optional) AddEmpty(from, end);
-  State next = NewNode();
-  AddEmpty(from, next);
-  State after = NewNode();  // unreachable before the first field
-  for (size_t i = 0; i < count && !has_failed(); ++i) {
-    const State next_after = NewNode();
-    const State next_next = NewNode();
-    AddEmpty(Add(expr.parts[i], next), next_after);
-    AddEmpty(Add(separator, after), next);
-    if (!expr.required[i]) {
-      AddEmpty(next, next_next);
-      AddEmpty(after, next_after);
-    }
-    next = next_next;
-    after = next_after;
-  }
-  if (has_rest) {
-    AddEmpty(Add(separator, after), next);
-    AddEmpty(Add(expr.parts[count], next), after);
-  }
+  State after = NewNode();  // the fields before are over, one of them is written
+  State keys = NewNode();   // begins the fields that may come next
+  bool may_end = true;      // no field that must come is left
   AddEmpty(after, end);
+  if (expr.parts.size() > 1) {
+    AddEmpty(Add(separator, after), keys);
+    const State rest = NewNode();
+    AddEmpty(keys, rest);
+    AddEmpty(Add(expr.parts[0], rest), after);
+  }
+  for (size_t i = expr.fields.size(); i-- > 0 && !has_failed();) {
+    const Field& field = expr.fields[i];
+    const State key_end = NewNode();
+    AddEmpty(Add(field.value, key_end), after);
+    if (field.is_required) keys = NewNode();
+    may_end = may_end && !field.is_required;
+    keys = AddKey(keys, field.key, key_end);
+    after = NewNode();
+    AddEmpty(Add(separator, after), keys);
+    if (may_end) AddEmpty(after, end);
+  }
+  AddEmpty(from, keys);
+  if (may_end) AddEmpty(from, end);
+  return end;
+}
+
+Nfa::State Nfa::AddStates(const Expr& expr, State from) {
+  const State end = NewNode();
+  std::vector<State> begins;
+  for (size_t i = 0; i < expr.states.size(); ++i) begins.push_back(NewNode());
+  AddEmpty(from, begins[0]);
+  for (size_t i = 0; i < expr.states.size() && !has_failed(); ++i) {
+    for (const auto& [part, target] : expr.states[i].edges) {
+      AddEmpty(Add(part, begins[i]), begins[target]);
+    }
+    if (expr.states[i].accepts) AddEmpty(begins[i], end);
+  }
   return end;
 }
 
@@ -145,6 +187,7 @@ Nfa::State Nfa::Add(ExprId id, State from) {
     case Expr::Kind::kRepeat: return AddRepeat(expr, from);
     case Expr::Kind::kRule: return AddCall(expr.rule, nullable_[static_cast<size_t>(id)], from);
     case Expr::Kind::kFields: return AddFields(expr, from);
+    case Expr::Kind::kStates: return AddStates(expr, from);
   }
   return from;
 }

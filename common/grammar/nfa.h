@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,12 @@ class Nfa {
   State AddCharacters(const std::vector<CodePointRange>& ranges, State from);
   State AddRepeat(const Expr& expr, State from);
   State AddFields(const Expr& expr, State from);
+  State AddStates(const Expr& expr, State from);
+  // A trie that has `key`, which leads to `end`, beside what `trie` has. REQUIRES: no key of `trie`
+  // begins this one, nor it one of them.
+  State AddKey(State trie, std::string_view key, State end);
+  // A node with the edges of `node`.
+  State CopyNode(State node);
   State AddCall(RuleId rule, bool may_be_empty, State from);
 
   // All states that empty edges reach from these; only those that have other edges, or end it.
@@ -77,6 +84,7 @@ class Nfa {
   StepBudget& budget_;
   std::vector<Node> nodes_;
   State end_ = 0;
+  size_t copied_bytes_ = 0;       // of CopyNode
   std::vector<uint32_t> stamps_;  // of the closure that saw a state last
   uint32_t stamp_ = 0;
   std::map<StateSet, uint32_t> ids_;

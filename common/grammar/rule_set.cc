@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/printable.h"
+
 namespace outrider::grammar {
 namespace {
 
@@ -16,6 +18,11 @@ void RuleSet::Fail(std::string why) {
   if (status_.ok()) status_ = InvalidArgument(std::move(why));
 }
 
+void RuleSet::FailBytes() {
+  Fail("the compiled grammar takes more than " + std::to_string(limits_.bytes) +
+       " bytes; use fewer parts that may be left out or repeated");
+}
+
 bool RuleSet::Spend(int64_t steps) {
   if (budget_.Spend(steps)) return true;
   Fail("the grammar takes more than " + std::to_string(limits_.steps) +
@@ -24,7 +31,8 @@ bool RuleSet::Spend(int64_t steps) {
 }
 
 ExprId RuleSet::Add(Expr expr) {
-  const size_t size = expr.bytes.size() + expr.characters.size() + expr.parts.size();
+  const size_t size =
+      expr.bytes.size() + expr.characters.size() + expr.parts.size() + expr.fields.size();
   if (!Spend(1 + static_cast<int64_t>(size))) return 0;
   if (exprs_.size() > static_cast<size_t>(limits_.expressions)) {
     Fail("the grammar has more than " + std::to_string(limits_.expressions) + " parts");
@@ -32,6 +40,9 @@ ExprId RuleSet::Add(Expr expr) {
   }
   for (const ExprId part : expr.parts) {
     expr.depth = std::max(expr.depth, exprs_[static_cast<size_t>(part)].depth + 1);
+  }
+  for (const Field& field : expr.fields) {
+    expr.depth = std::max(expr.depth, exprs_[static_cast<size_t>(field.value)].depth + 1);
   }
   if (expr.depth > kMaxDepth) {
     Fail("the grammar is nested deeper than " + std::to_string(kMaxDepth) + " levels");
@@ -80,26 +91,38 @@ ExprId RuleSet::Repeat(ExprId part, int min, int max) {
 
 ExprId RuleSet::Ref(RuleId rule) { return Add({.kind = Expr::Kind::kRule, .rule = rule}); }
 
-ExprId RuleSet::Fields(ExprId separator, const std::vector<ExprId>& fields,
-                       std::vector<bool> required, ExprId rest) {
-  Expr expr{.kind = Expr::Kind::kFields, .required = std::move(required)};
-  expr.parts = fields;
-  expr.max = rest == kNoExpr ? 0 : kUnbounded;
+ExprId RuleSet::Fields(ExprId separator, std::vector<Field> fields, ExprId rest) {
+  Expr expr{.kind = Expr::Kind::kFields, .fields = std::move(fields)};
   if (rest != kNoExpr) expr.parts.push_back(rest);
   expr.parts.push_back(separator);
-  for (const ExprId part : expr.parts) {
-    expr.size +=
-        exprs_[static_cast<size_t>(part)].size + exprs_[static_cast<size_t>(separator)].size;
+  const auto size_of = [&](ExprId id) { return exprs_[static_cast<size_t>(id)].size; };
+  for (const ExprId part : expr.parts) expr.size += size_of(part) + size_of(separator);
+  for (const Field& field : expr.fields) {
+    expr.size += static_cast<int64_t>(field.key.size()) + size_of(field.value) + size_of(separator);
   }
   return Add(std::move(expr));
 }
 
-RuleId RuleSet::DeclareRule(std::string name) {
+ExprId RuleSet::States(std::vector<ExprState> states) {
+  Expr expr{.kind = Expr::Kind::kStates, .size = 1, .states = std::move(states)};
+  for (const ExprState& state : expr.states) {
+    Spend(1 + static_cast<int64_t>(state.edges.size()));
+    ++expr.size;
+    for (const auto& [part, target] : state.edges) {
+      const Expr& edge = exprs_[static_cast<size_t>(part)];
+      expr.size += edge.size;
+      expr.depth = std::max(expr.depth, edge.depth + 1);
+    }
+  }
+  return Add(std::move(expr));
+}
+
+RuleId RuleSet::DeclareRule(std::string_view name) {
   if (rules_.size() >= static_cast<size_t>(limits_.rules)) {
     Fail("the grammar has more than " + std::to_string(limits_.rules) + " rules");
     return 0;
   }
-  rules_.push_back({.name = std::move(name)});
+  rules_.push_back({.name = Printable(name, kMaxShownName)});
   return static_cast<RuleId>(rules_.size() - 1);
 }
 

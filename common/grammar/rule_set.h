@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -26,6 +27,21 @@ using RuleId = int32_t;
 
 inline constexpr int kUnbounded = -1;
 inline constexpr ExprId kNoExpr = -1;
+inline constexpr size_t kMaxShownName = 80;  // bytes of a rule's name in messages
+
+// A member of an object: what it begins with, which is never the beginning of another field's key,
+// and what follows.
+struct Field {
+  std::string key;
+  ExprId value = kNoExpr;
+  bool is_required = false;
+};
+
+// A state of an automaton whose edges match expressions.
+struct ExprState {
+  std::vector<std::pair<ExprId, uint32_t>> edges;  // and the states that they lead to
+  bool accepts = false;
+};
 
 struct Expr {
   enum class Kind : uint8_t {
@@ -36,6 +52,7 @@ struct Expr {
     kRepeat,      // parts[0], `min` to `max` times (kUnbounded)
     kRule,        // what `rule` matches
     kFields,      // see RuleSet::Fields
+    kStates,      // see RuleSet::States
   };
   Kind kind = Kind::kBytes;
   int min = 0, max = 0;
@@ -45,7 +62,8 @@ struct Expr {
   std::string bytes;
   std::vector<CodePointRange> characters;
   std::vector<ExprId> parts;
-  std::vector<bool> required;  // of kFields
+  std::vector<Field> fields;  // of kFields, whose `parts` are the rest, if any, and the separator
+  std::vector<ExprState> states;
 };
 
 struct Rule {
@@ -77,13 +95,16 @@ class RuleSet {
   ExprId Repeat(ExprId part, int min, int max);
   ExprId Optional(ExprId part) { return Repeat(part, 0, 1); }
   ExprId Ref(RuleId rule);
-  // Some of `fields` in their order, `separator` between two of them; all that are `required`.
+  // Some of `fields` in their order, `separator` between two of them; all that are required.
   // `rest`, unless kNoExpr: any number of these may follow, separated likewise.
-  ExprId Fields(ExprId separator, const std::vector<ExprId>& fields, std::vector<bool> required,
-                ExprId rest);
+  ExprId Fields(ExprId separator, std::vector<Field> fields, ExprId rest);
 
-  // A rule whose body is set later, so that rules can refer to each other.
-  RuleId DeclareRule(std::string name);
+  // What leads from the first of `states` to one that accepts.
+  ExprId States(std::vector<ExprState> states);
+
+  // A rule whose body is set later, so that rules can refer to each other. `name`: for messages,
+  // which show its beginning.
+  RuleId DeclareRule(std::string_view name);
   void SetBody(RuleId rule, ExprId body) { rules_[static_cast<size_t>(rule)].body = body; }
   // The counted rule of these, made when it is first asked for.
   RuleId CountedRule(ExprId body, int min, int max);
@@ -92,6 +113,8 @@ class RuleSet {
 
   // The first failure stays.
   void Fail(std::string why);
+  // For GrammarLimits::bytes.
+  void FailBytes();
 
  private:
   ExprId Add(Expr expr);

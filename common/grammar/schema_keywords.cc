@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/printable.h"
+
 namespace outrider::grammar {
 namespace {
 
@@ -16,7 +18,8 @@ const Names kOfData = {"const", "enum", "default", "examples"};  // they hold no
 const Names kOfAny = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
 const std::map<SchemaType, Names> kOfTypes = {
     {SchemaType::kString, {"minLength", "maxLength", "pattern", "format"}},
-    {SchemaType::kNumber, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+    {SchemaType::kNumber,
+     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
     {SchemaType::kObject, {"properties", "required", "additionalProperties"}},
     {SchemaType::kArray, {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
 };
@@ -159,7 +162,8 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& 
     at = at.is_array() && IsIndex(name) ? at[static_cast<size_t>(std::stoul(name))] : at[name];
     begin = end;
   }
-  if (at.absent()) return ref.Error("refers to " + pointer + ", which is not there");
+  if (at.absent())
+    return ref.Error("refers to " + Printable(pointer, kMaxShownName) + ", which is not there");
   return at;
 }
 

@@ -115,27 +115,27 @@ Result<ExprId> SchemaReader::WriteObject(const JsonValue& schema, ObjectParts& p
 Result<ExprId> SchemaReader::WriteMembers(const ObjectParts& parts,
                                           const std::map<std::string_view, bool>& names,
                                           ExprId other) {
-  std::vector<ExprId> fields;
-  std::vector<bool> required;
+  std::vector<Field> fields;
   std::set<std::string_view> known;
+  const ExprId colon = json_.Colon();
+  const auto add = [&](std::string_view name, ExprId value, bool is_required) {
+    fields.push_back({QuoteJson(name), rules_.Sequence({colon, value}), is_required});
+  };
   for (const auto& [name, value] : parts.properties) {
     known.insert(name);
     if (value.is_bool() && !value.Bool().value() && !names.at(name)) continue;
     OUTRIDER_ASSIGN(const ExprId expr, ReadSchema(value));
-    fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), expr}));
-    required.push_back(names.at(name));
+    add(name, expr, names.at(name));
   }
   for (const auto& [name, is_required] : names) {
-    if (!known.insert(name).second) continue;
-    fields.push_back(rules_.Sequence({rules_.Bytes(QuoteJson(name)), json_.Colon(), other}));
-    required.push_back(true);
+    if (known.insert(name).second) add(name, other, /*is_required=*/true);
   }
   if (other == kNoExpr && fields.empty()) return rules_.Bytes("{}");
   ExprId rest = kNoExpr;
   if (other != kNoExpr) {
-    rest = rules_.Sequence({json_.KeyOtherThan(known), json_.Colon(), other});
+    rest = rules_.Sequence({json_.KeyOtherThan(known), colon, other});
   }
-  return json_.InBraces(rules_.Fields(json_.Comma(), fields, std::move(required), rest));
+  return json_.InBraces(rules_.Fields(json_.Comma(), std::move(fields), rest));
 }
 
 }  // namespace outrider::grammar

@@ -42,21 +42,33 @@ class SchemaReader {
   RuleId RuleOf(const std::string& pointer, const JsonValue& schema);
   Result<ExprId> ReadSchema(const JsonValue& schema);
   Result<ExprId> ReadRef(const JsonValue& schema);
-  Result<ExprId> ReadConstants(const JsonValue& schema);
+  // `types`, here and below: those that the value may have; empty: any.
+  Result<ExprId> ReadConstants(const JsonValue& schema, const std::vector<SchemaType>& types);
   static bool HasType(const JsonValue& value, const std::vector<SchemaType>& types);
   // A value as it must be written.
   Result<ExprId> WriteValue(const JsonValue& value);
   Result<ExprId> ReadChoice(const JsonValue& schema, const std::string& name);
+  // What of an alternative has a type that `typed`, the schema around it, names. An empty choice if
+  // nothing has.
+  Result<ExprId> ReadAlternative(const JsonValue& alternative, const JsonValue& typed, int depth);
   Result<ExprId> ReadAllOf(const JsonValue& schema);
-  Result<ExprId> ReadTypes(const JsonValue& schema);
+  Result<ExprId> ReadTypes(const JsonValue& schema, const std::vector<SchemaType>& only);
   Result<ExprId> ReadType(const JsonValue& schema, SchemaType type);
 
   Result<int> ReadCount(const JsonValue& value, int otherwise);
   Result<ExprId> ReadString(const JsonValue& schema);
-  // An integer from a bound: 5.0 is one, and 4.5 is one below `integer`'s next.
-  Result<std::optional<int64_t>> ReadBound(const JsonValue& value, bool is_integer, bool is_low,
-                                           bool* is_excluded);
-  Result<ExprId> ReadNumber(const JsonValue& schema, bool is_integer);
+  // The text of a string with a pattern or a format.
+  Result<ExprId> ReadPattern(const JsonValue& schema);
+  // `text` in `min` to `max` characters.
+  Result<ExprId> WithLength(const JsonValue& pattern, ExprId text, int min, int max);
+  // The integer that bounds integers where `value` does: 4.5 is 5 for a low bound.
+  Result<std::optional<int64_t>> ReadIntegerBound(const JsonValue& value, bool is_low,
+                                                  bool* is_excluded);
+  Result<ExprId> ReadIntegers(const JsonValue& schema);
+  Result<ExprId> ReadNumbers(const JsonValue& schema);
+  // What all of `bounds`, and `multiple` if there is one, allow. REQUIRES: there is one of them.
+  Result<ExprId> AllOfNumbers(const JsonValue& multiple, const std::vector<ExprId>& bounds,
+                              bool is_integer);
   Result<ExprId> ReadArray(const JsonValue& schema);
   // `first`, then any number of `item` unless that is kNoExpr; `min` to `max` in all.
   ExprId Tuple(const std::vector<ExprId>& first, ExprId item, int min, int max);

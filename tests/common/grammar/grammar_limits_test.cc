@@ -257,6 +257,53 @@ TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
   EXPECT_TRUE(state.is_accepting());
 }
 
+// Each "a" keeps 150 frames with 150 returns each. The way from an item to the bottom passes only
+// one of these frames at each "a", but all of them are kept.
+TEST(GrammarLimits, ReturnsOfAllKeptFramesAreBounded) {
+  std::string calls, rules;
+  for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    rules += "a" + number + " ::= \"a\" (" + calls + ") \"" + number + ";\" | \"c\"\n";
+  }
+  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= " + calls + "\n" + rules);
+  Stepper stepper;
+  GrammarState state(grammar);
+  int read = 0;
+  while (read < 10'000 && state.Advance("a", stepper)) ++read;
+  EXPECT_GT(read, 5);
+  EXPECT_LE(read, static_cast<int>(2 * kMaxKeptReturns / (150 * 150)) + 2);
+  EXPECT_TRUE(state.is_overflowed());
+}
+
+// What a text no longer keeps counts no more: here each "a" takes the place of the one before.
+TEST(GrammarLimits, ReturnsThatAreOverDoNotCount) {
+  const GrammarPtr grammar =
+      Compiled(Kind::kGbnf, "root ::= (x | y)*\nx ::= \"a\" [a-c]\ny ::= \"b\" [a-c]");
+  Stepper stepper;
+  GrammarState state(grammar);
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(state.Advance(Times("ab", 50'000), stepper));
+    ASSERT_LE(state.most_returns(), 2 * kMaxKeptReturns);
+  }
+}
+
+// A token's returns lie in the Stepper, whose memory is never given back.
+TEST(GrammarLimits, ReturnsOfATokenAreBounded) {
+  std::string calls, rules;
+  for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
+  for (int i = 0; i < 150; ++i) {
+    const std::string number = std::to_string(i);
+    rules += "a" + number + " ::= \"a\" (" + calls + ") \"" + number + ";\" | \"c\"\n";
+  }
+  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= " + calls + "\n" + rules);
+  Stepper stepper;
+  GrammarState state(grammar);
+  EXPECT_FALSE(state.Advance(Times("a", 500), stepper));
+  EXPECT_TRUE(state.is_overflowed());
+  EXPECT_LE(stepper.steps(), static_cast<int64_t>(kMaxStepperReturns) * 4);
+}
+
 // Each "a" keeps a frame with 240 returns, although there is one item.
 TEST(GrammarLimits, ReturnsThatATextKeepsAreBounded) {
   std::string calls, rules;
@@ -272,8 +319,72 @@ TEST(GrammarLimits, ReturnsThatATextKeepsAreBounded) {
   int read = 0;
   while (read < 10'000 && state.Advance("a", stepper)) ++read;
   EXPECT_GT(read, 1000);
-  EXPECT_LE(read, kMaxDepthReturns / 240 + 2);
+  EXPECT_LE(read, static_cast<int>(2 * kMaxKeptReturns / 240) + 2);
   EXPECT_TRUE(state.is_overflowed());
+}
+
+// A pattern with a length is made deterministic: this one has 2^20 states, and product and sets are
+// bounded as well.
+TEST(GrammarLimits, IntersectionsAreBounded) {
+  const auto refusal = [](const std::string& pattern, int length) {
+    return Refusal(Kind::kJsonSchema, R"({"type":"string","pattern":")" + pattern +
+                                          R"(","maxLength":)" + std::to_string(length) + "}");
+  };
+  EXPECT_THAT(refusal("^[ab]*a[ab]{20}$", 100), HasSubstr("takes more than 4096 states"));
+  EXPECT_THAT(refusal("^(a|bb|ccc)*$", 3000), HasSubstr("takes more than 4096 states"));
+  EXPECT_THAT(refusal("^(.{100}){100}$", 100000), HasSubstr("takes more than 4096 states"));
+  EXPECT_THAT(Refusal(Kind::kJsonSchema, R"({"type":"number","multipleOf":0.00000999})"),
+              HasSubstr("multipleOf: takes more than 4096 states"));
+}
+
+TEST(GrammarLimits, MessagesShowTheBeginningOfNames) {
+  const std::string name(10'000, 'x'), shown = std::string(80, 'x') + "...";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"root ::= " + name, "is used but not defined"},
+      {"root ::= \"a\"\n" + name + " = \"b\"", "needs ::= after its name"},
+      {"root ::= \"a\"\n" + name + " ::= \"b\"\n" + name + " ::= \"b\"", "is defined twice"},
+      {"root ::= \"a\"\n" + name + " ::= \"b\" )", "must end with its line"},
+      {"root ::= " + name + "\n" + name + " ::= " + name + " \"a\" | \"b\"", "is left-recursive"},
+  };
+  for (const auto& [source, words] : cases) {
+    const std::string message = Refusal(Kind::kGbnf, source);
+    EXPECT_THAT(message, HasSubstr("the rule " + shown + " " + words));
+    EXPECT_LT(message.size(), 300u);
+  }
+  const std::string pointer = R"({"$ref":"#/$defs/)" + name + "\"";
+  EXPECT_LT(Refusal(Kind::kJsonSchema, pointer + "}").size(), 300u);
+  const std::string recursive = R"(,"$defs":{")" + name + R"(":{"anyOf":[{"type":"null"},)";
+  EXPECT_LT(Refusal(Kind::kJsonSchema, pointer + recursive + pointer + "}]}}}").size(), 300u);
+}
+
+// Any of them may come after any one: the automaton must not have an edge for each pair.
+TEST(GrammarLimits, OptionalPropertiesTakeLinearSpace) {
+  const auto compiled = [](int count, const std::string& more) {
+    std::string properties;
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i * 7919 % 1000) + "_field_" + std::to_string(i);
+      properties += (i == 0 ? "\"" : ",\"") + name + "\":{\"type\":\"integer\"}";
+    }
+    return Compiled(Kind::kJsonSchema, "{\"properties\":{" + properties + "}" + more + "}");
+  };
+  const std::string any = R"(,"additionalProperties":{"type":"null"})";
+  for (const std::string& more : {std::string(), any}) {
+    const int count = more.empty() ? 2000 : 1000;
+    const GrammarPtr small = compiled(count / 4, more), big = compiled(count, more);
+    ASSERT_TRUE(small != nullptr && big != nullptr);
+    EXPECT_LT(big->automaton().bytes(), 6 * small->automaton().bytes());
+    EXPECT_TRUE(Accepts(big, "{}"));
+    EXPECT_TRUE(Accepts(big, R"({"0_field_0": 1,"919_field_1":2,"81_field_999":3})"));
+    EXPECT_FALSE(Accepts(big, R"({"919_field_1":2,"0_field_0":1})"));
+    EXPECT_FALSE(Accepts(big, R"({"0_field_0":1,"0_field_0":1})"));
+    EXPECT_FALSE(Accepts(big, R"({"0_field_0":1,})"));
+    EXPECT_EQ(Accepts(big, R"({"0_field_0":1,"0_field_1":null})"), !more.empty());
+    // The keys that may come are one item, not one for each property.
+    Stepper stepper;
+    GrammarState state(big);
+    ASSERT_TRUE(state.Advance("{\"", stepper));
+    EXPECT_LE(state.items().size(), 4u);
+  }
 }
 
 TEST(GrammarLimits, LongChainsOfRules) {

@@ -198,6 +198,126 @@ TEST(JsonSchema, NumberBounds) {
   }
 }
 
+// Every value near the bounds, in hundredths, compared with the arithmetic.
+TEST(JsonSchema, NumberBoundsMayHaveFractions) {
+  const auto text_of = [](int hundredths) {
+    std::string text = std::to_string(std::abs(hundredths));
+    if (text.size() < 3) text.insert(0, 3 - text.size(), '0');
+    return (hundredths < 0 ? "-" : "") + text.insert(text.size() - 2, ".");
+  };
+  for (const int low : {-1234, -150, -105, -7, 0, 5, 50, 99, 250}) {
+    for (const int high : {-1230, -105, -1, 0, 5, 70, 101, 1001}) {
+      if (high < low) continue;
+      for (const bool open : {false, true}) {
+        if (open && low == high) continue;
+        const std::string prefix = open ? R"("exclusiveM)" : R"("m)";
+        const GrammarPtr grammar = Compiled(
+            Kind::kJsonSchema, R"({"type":"number",)" + prefix + R"(inimum":)" + text_of(low) +
+                                   "," + prefix + R"(aximum":)" + text_of(high) + "}");
+        for (int value = -1300; value <= 1300; ++value) {
+          const bool in = open ? value > low && value < high : value >= low && value <= high;
+          if (value == 0 && low < 0) continue;  // 0.00 has two signs
+          ASSERT_EQ(Accepts(grammar, text_of(value)), in) << value << " in " << low << ".." << high;
+        }
+      }
+    }
+  }
+  Check({
+      {R"({"type":"number","minimum":0.1})",
+       {"0.1", "0.100", "0.11", "1", "12.0"},
+       {"0", "0.09999", "-1", "0.0"}},
+      {R"({"type":"number","exclusiveMinimum":0.1})", {"0.1001", "0.2"}, {"0.1", "0.10"}},
+      {R"({"type":"number","maximum":-2.5})",
+       {"-2.5", "-2.50", "-3", "-2.51", "-10"},
+       {"-2.49", "-2", "0"}},
+      {R"({"type":"number","exclusiveMaximum":1e-3})", {"0.0009", "0", "-5"}, {"0.001", "1"}},
+      {R"({"type":"number","minimum":0.5,"exclusiveMinimum":0.5,"maximum":2})",
+       {"0.6", "2", "2.0"},
+       {"0.5", "2.1"}},
+      {R"({"type":"number","minimum":1.5e3})", {"1500", "1500.1", "20000"}, {"1499.9"}},
+  });
+}
+
+TEST(JsonSchema, MultiplesAreExact) {
+  for (const int of : {1, 2, 3, 7, 10, 64, 100}) {
+    const std::string multiple = R"("multipleOf":)" + std::to_string(of);
+    const GrammarPtr all = Compiled(Kind::kJsonSchema, R"({"type":"integer",)" + multiple + "}");
+    const GrammarPtr some = Compiled(
+        Kind::kJsonSchema, R"({"type":"integer","minimum":-150,"maximum":233,)" + multiple + "}");
+    for (int value = -400; value <= 400; ++value) {
+      const std::string text = std::to_string(value);
+      ASSERT_EQ(Accepts(all, text), value % of == 0) << value << " of " << of;
+      ASSERT_EQ(Accepts(some, text), value % of == 0 && value >= -150 && value <= 233) << value;
+    }
+    EXPECT_FALSE(Accepts(all, "-0"));
+    EXPECT_FALSE(Accepts(all, "00"));
+  }
+  Check({
+      {R"({"type":"number","multipleOf":0.01})",
+       {"0", "0.5", "12.34", "-0.07", "3.0"},
+       {"0.001", "1.", "1.000", "1e2"}},
+      {R"({"type":"number","multipleOf":0.25})",
+       {"0.25", "0.5", "1.75", "-3", "7.50"},
+       {"0.1", "0.3", "1.55"}},
+      {R"({"type":"number","multipleOf":1.5})", {"1.5", "3", "-4.5", "3.0"}, {"1", "2", "2.5"}},
+      {R"({"type":"number","multipleOf":5})", {"0", "15", "-20"}, {"7", "5.0"}},
+      {R"({"type":"integer","multipleOf":2.5})", {"5", "-10", "0"}, {"2", "3"}},
+      {R"({"type":"number","multipleOf":0.05,"exclusiveMinimum":0,"maximum":1.1})",
+       {"0.05", "1.1", "1"},
+       {"0", "0.0", "1.15", "0.01"}},
+      {R"({"multipleOf":1000,"type":"integer"})", {"0", "-17000"}, {"500", "1001"}},
+  });
+}
+
+TEST(JsonSchema, LengthsBesidePatterns) {
+  const std::string long_text(5000, 'x');
+  Check({
+      {R"({"type":"string","pattern":"^[a-zé]+$","minLength":2,"maxLength":3})",
+       {R"("ab")", R"("éab")"},
+       {R"("a")", R"("abcd")", R"("AB")"}},
+      {R"({"type":"string","pattern":"^[a-z]{3,9}$","maxLength":5})",
+       {R"("abc")", R"("abcde")"},
+       {R"("ab")", R"("abcdef")"}},
+      {R"({"type":"string","pattern":"^(ab|c)*d$","minLength":3,"maxLength":4})",
+       {R"("abd")", R"("cabd")", R"("ccd")"},
+       {R"("cd")", R"("ababd")", R"("abc")"}},
+      {R"({"type":"string","pattern":"x","maxLength":3})",
+       {R"("x")", R"("\nx\"")", R"("éxé")"},
+       {R"("abc")", R"("abcx")"}},
+      {R"({"type":"string","pattern":"^[^a]*$","minLength":2})",
+       {R"("\n\\")", R"("bcdefg")"},
+       {R"("b")", R"("bca")"}},
+      {R"({"type":"string","pattern":"^x*$","maxLength":5000})",
+       {"\"" + long_text + "\""},
+       {"\"" + long_text + "x\""}},
+      {R"({"type":"string","format":"date","maxLength":10})",
+       {R"("2024-02-29")"},
+       {R"("2024-2-29")"}},
+      {R"({"type":"string","format":"uri"})",
+       {R"("https://a-b.example:80/x/%20y?q=1&r=(2)#top")", R"("s3://bucket")"},
+       {R"("https:/a")", R"("a b://c")", R"("http://a/%2")", R"("http://-a")"}},
+  });
+}
+
+TEST(JsonSchema, TypesBesideAlternatives) {
+  Check({
+      {R"({"type":"string","anyOf":[{"const":"a"},{"pattern":"^b+$"},{"type":["string","null"],"maxLength":1},{"type":"integer"}]})",
+       {R"("a")", R"("bb")", R"("c")"},
+       {"null", "1", R"("cc")"}},
+      {R"({"type":["integer","null"],"anyOf":[{"type":"number","multipleOf":0.5},{"enum":[null,"x",true]}]})",
+       {"3", "-2", "null"},
+       {"0.5", R"("x")", "true"}},
+      {R"({"type":"number","oneOf":[{"type":"integer"},{"type":"string"}]})",
+       {"1"},
+       {"1.5", R"("a")"}},
+      {R"({"type":"object","anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"$defs":{"a":{"properties":{"x":{"type":"null"}}}}})",
+       {R"({"x":null})", "{}"},
+       {"null"}},
+      {R"({"type":"boolean","anyOf":[true]})", {"true"}, {"1"}},
+      {R"({"type":"integer","anyOf":[{"title":"t"},{"type":"string"}]})", {"1"}, {R"("a")"}},
+  });
+}
+
 TEST(JsonSchema, ChoicesAndReferences) {
   Check({
       {R"({"anyOf":[{"type":"integer"},{"type":"array","items":{"$ref":"#"}}]})",
@@ -231,7 +351,15 @@ TEST(JsonSchema, ChoicesAndReferences) {
 
 TEST(JsonSchema, RefusesByNameAndPath) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"properties":{"a":{"type":"integer","multipleOf":3}}})", "properties.a.multipleOf"},
+      {R"({"properties":{"a":{"type":"integer","multipleOf":1001}}})",
+       "properties.a.multipleOf: must"},
+      {R"({"type":"number","multipleOf":0})", "multipleOf is 0, must be above 0"},
+      {R"({"type":"number","multipleOf":-0.5})", "multipleOf is -0.5, must be above 0"},
+      {R"({"type":"number","multipleOf":1e-10})", "multipleOf: must be an integer"},
+      {R"({"type":"number","multipleOf":"1"})", "multipleOf"},
+      {R"({"type":"string","multipleOf":2})", "multipleOf: has no effect"},
+      {R"({"type":"number","multipleOf":0.001001})", "multipleOf: must be an integer"},
+      {R"({"type":"number","minimum":1e-30})", "minimum: has more than 20 digits"},
       {R"({"type":"object","patternProperties":{}})", "patternProperties"},
       {R"({"type":"object","propertyNames":{}})", "propertyNames"},
       {R"({"type":"object","minProperties":1})", "minProperties"},
@@ -243,12 +371,16 @@ TEST(JsonSchema, RefusesByNameAndPath) {
       {R"({"type":"object","dependentRequired":{}})", "dependentRequired"},
       {R"({"type":"string","contentEncoding":"base64"})", "contentEncoding"},
       {R"({"type":"string","minimum":3})", "minimum: has no effect"},
-      {R"({"type":"string","format":"uri"})", "format is \"uri\""},
+      {R"({"type":"string","format":"iri"})", "format is \"iri\""},
       {R"x({"type":"string","pattern":"(?=a)"})x", "pattern: at character"},
-      {R"({"type":"string","pattern":"a","minLength":2})", "minLength"},
+      {R"({"type":"string","pattern":"^(ab){3000}$","minLength":2})",
+       "pattern: with the length beside it takes more than 4096 states"},
+      {R"({"type":"string","pattern":"a|bc","maxLength":100000})", "pattern: with the length"},
+      {R"({"type":"string","pattern":"^a{3}$","maxLength":2})", "pattern: allows no text"},
+      {R"({"type":"string","pattern":"^abc$","maxLength":2})", "no text matches"},
+      {R"({"type":"string","pattern":"a","format":"date"})", "format: is not supported beside"},
       {R"({"type":"string","minLength":3,"maxLength":2})", "maxLength"},
       {R"({"type":"string","maxLength":1000000})", "maxLength"},
-      {R"({"type":"number","minimum":0.5})", "minimum: bounds of numbers must be integers"},
       {R"({"type":"integer","minimum":1e300})", "minimum"},
       {R"({"type":"integer","minimum":true})", "minimum"},
       {R"({"type":"integer","minimum":5,"maximum":4})", "no text matches"},
@@ -261,7 +393,11 @@ TEST(JsonSchema, RefusesByNameAndPath) {
       {R"({"$ref":"#"})", "no text matches"},
       {R"({"anyOf":[{"type":"null"},{"$ref":"#"}]})", "the rule # is left-recursive"},
       {R"({"$ref":"#/a","type":"string"})", "type: is not supported beside $ref"},
-      {R"({"anyOf":[{"type":"null"}],"type":"null"})", "type: is not supported beside anyOf"},
+      {R"({"anyOf":[{"type":"null"}],"type":"string"})", "no text matches"},
+      {R"({"anyOf":[{"anyOf":[{}]}],"type":"string"})",
+       "type: is not supported beside alternatives that have anyOf"},
+      {R"({"anyOf":[{"$ref":"#/anyOf/0"}],"type":"string"})", "refers to itself"},
+      {R"({"anyOf":[{"type":"null"}],"minimum":1})", "minimum: is not supported beside anyOf"},
       {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "oneOf[1]"},
       {R"({"oneOf":[{"const":{"a":1,"b":2}},{"const":{"b":2,"a":1}}]})", "oneOf[1]: a value may"},
       {R"({"oneOf":[{"enum":[0,[1]]},{"enum":[2,[1.0]]}]})", "oneOf[1]: a value may"},

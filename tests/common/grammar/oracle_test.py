@@ -13,7 +13,7 @@ import sys
 
 from formats import validator
 from processes import SKIPPED
-from schemas import INSTANCES, SCHEMAS
+from schemas import INSTANCES, MUST_ACCEPT, SCHEMAS
 
 RANDOM_REGEXES = 150
 WALKS = 40
@@ -188,12 +188,29 @@ def check_schemas(program):
             sys.exit(f"no object: {walk!r}")
 
 
+def check_accepted(program):
+    """Values that are valid, and must be texts of the grammar."""
+    texts = [[json.dumps(value, ensure_ascii=False) for value in values] for _, values in MUST_ACCEPT]
+    answers = ask(program, [request("schema", json.dumps(schema), each)
+                            for (schema, _), each in zip(MUST_ACCEPT, texts)])
+    for (schema, values), answer in zip(MUST_ACCEPT, answers):
+        if "error" in answer:
+            sys.exit(f"{json.dumps(schema)}: refused: {answer['error']}")
+        for value, accepts in zip(values, answer["accepts"]):
+            if accepts != "1":
+                sys.exit(f"{json.dumps(schema)}: does not accept {value!r}")
+            for error in validator(schema).iter_errors(value):
+                sys.exit(f"{json.dumps(schema)}: {value!r} should be valid: {error.message}")
+    print(f"{len(MUST_ACCEPT)} schemas accept {sum(map(len, texts))} values")
+
+
 def main():
     program = sys.argv[2] + "/check_grammars"
     check_regexes(program)
     check_gbnf(program)
     check_choice(program)
     check_schemas(program)
+    check_accepted(program)
 
 
 if __name__ == "__main__":

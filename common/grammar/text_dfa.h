@@ -1,0 +1,63 @@
+// A deterministic automaton over characters, for what JSON Schema says with two keywords at once: a
+// pattern and a length, bounds and a multiple. Such languages are intersected here, and become one
+// expression (Expr::Kind::kStates).
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/grammar/code_points.h"
+#include "common/grammar/rule_set.h"
+
+namespace outrider::grammar {
+
+class TextDfa {
+ public:
+  // More states are refused.
+  static constexpr size_t kMaxStates = 4096;
+
+  struct Edge {
+    char32_t low, high;  // included
+    uint32_t target;
+  };
+  // Its edges do not overlap, and ascend.
+  struct State {
+    std::vector<Edge> edges;
+    bool accepts = false;
+  };
+
+  // The texts of `expr`, whose parts are characters, ASCII text, sequences, choices and
+  // repetitions. kInvalidArgument: more states than kMaxStates, or the budget of `rules` is spent.
+  static Result<TextDfa> Of(RuleSet& rules, ExprId expr);
+  // Texts of `min` to `max` characters (or kUnbounded). kInvalidArgument as above.
+  static Result<TextDfa> OfLength(RuleSet& rules, int min, int max);
+  // Numbers that are multiples of `multiple` * 10^-`digits`, with at most `fraction` digits after
+  // the point, without exponent. kInvalidArgument as above. REQUIRES: 0 < multiple < 2^31 / 10, 0
+  // <= fraction <= digits.
+  static Result<TextDfa> OfMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction);
+  // What both accept. kInvalidArgument as above.
+  static Result<TextDfa> Intersect(RuleSet& rules, const TextDfa& a, const TextDfa& b);
+
+  // The repetition that it is, where the same characters come again and again.
+  struct Repetition {
+    CodePointSet characters;
+    int min = 0, max = 0;  // or kUnbounded
+  };
+  std::optional<Repetition> AsRepetition() const;
+
+  // As an expression; `write` says how a text writes one character of a set.
+  ExprId AddTo(RuleSet& rules,
+               const std::function<ExprId(RuleSet&, const CodePointSet&)>& write) const;
+
+ private:
+  TextDfa() = default;
+
+  std::vector<State> states_;  // the first one is the start
+};
+
+}  // namespace outrider::grammar

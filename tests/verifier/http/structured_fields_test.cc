@@ -187,9 +187,9 @@ TEST_F(StructuredFieldsTest, UnservedMembersAreRefusedByName) {
 }
 
 TEST_F(StructuredFieldsTest, SourcesThatDoNotCompileAreRefused) {
-  const Json odd = {{"type", "object"}, {"properties", {{"a", {{"multipleOf", 2}}}}}};
-  ExpectRefused(Format(odd), "response_format", "multipleOf");
-  ExpectRefused({{"guided_json", odd}}, "guided_json", "multipleOf");
+  const Json odd = {{"type", "object"}, {"properties", {{"a", {{"contains", 2}}}}}};
+  ExpectRefused(Format(odd), "response_format", "contains");
+  ExpectRefused({{"guided_json", odd}}, "guided_json", "contains");
   ExpectRefused({{"guided_json", "{"}}, "guided_json", "");
   ExpectRefused({{"structured_outputs", {{"regex", "(a"}}}}, "structured_outputs.regex", "");
   ExpectRefused({{"guided_regex", "(?=a)"}}, "guided_regex", "");

@@ -59,6 +59,19 @@ SCHEMAS = [
     closed({"h": {"type": "string", "format": "hostname"}, "d": {"type": "string", "format": "duration"}}),
     {"type": "array", "items": INTEGER, "minItems": 2, "maxItems": 4},
     MANY_ITEMS,
+    {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 90, "maxItems": 95},
+    {"type": "array", "prefixItems": [STRING, INTEGER, {"type": "null"}], "items": {"type": "boolean"}, "minItems": 2},
+    {"type": "array", "prefixItems": [STRING, INTEGER], "items": False},
+    closed({"tool": {"const": "search"}, "arguments": closed({"query": {"type": "string", "minLength": 1},
+                                                              "top": {"type": "integer", "minimum": 1, "maximum": 50},
+                                                              "filters": {"type": "array", "items": STRING}},
+                                                             required=["query"])}),
+    closed({f"field_{i}": [STRING, INTEGER, {"type": "boolean"}][i % 3] for i in range(30)},
+           required=[f"field_{i}" for i in range(0, 30, 3)]),
+]
+
+# What takes the intersection of two automata.
+INTERSECTED = [
     {"type": "integer", "multipleOf": 7},
     {"type": "integer", "multipleOf": 12, "minimum": -100, "exclusiveMaximum": 5000},
     {"type": "number", "multipleOf": 0.01},
@@ -73,15 +86,6 @@ SCHEMAS = [
     {"type": "string", "format": "uri"},
     {"type": "string", "anyOf": [{"const": "a"}, {"pattern": "^b"}, {"type": ["string", "null"], "minLength": 30}]},
     {"type": ["integer", "string"], "oneOf": [{"type": "number", "multipleOf": 2}, {"type": "string"}]},
-    {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 90, "maxItems": 95},
-    {"type": "array", "prefixItems": [STRING, INTEGER, {"type": "null"}], "items": {"type": "boolean"}, "minItems": 2},
-    {"type": "array", "prefixItems": [STRING, INTEGER], "items": False},
-    closed({"tool": {"const": "search"}, "arguments": closed({"query": {"type": "string", "minLength": 1},
-                                                              "top": {"type": "integer", "minimum": 1, "maximum": 50},
-                                                              "filters": {"type": "array", "items": STRING}},
-                                                             required=["query"])}),
-    closed({f"field_{i}": [STRING, INTEGER, {"type": "boolean"}][i % 3] for i in range(30)},
-           required=[f"field_{i}" for i in range(0, 30, 3)]),
 ]
 
 

@@ -58,17 +58,22 @@ Status ReadSizes(const JsonValue& json, const Architecture& architecture, ModelC
     return InvalidArgument(head_dim.path() + " is " + std::to_string(config->head_dim) +
                            ", must be an even number from 2 to " + std::to_string(kMaxHeadDim));
   }
-  OUTRIDER_ASSIGN(config->max_position_embeddings,
-                  json["max_position_embeddings"].Int(1, kMaxPositions));
-  return Status();
+  config->max_position_embeddings = architecture.max_position_embeddings;
+  return json["max_position_embeddings"].Read(&config->max_position_embeddings, 1, kMaxPositions);
 }
 
-// "eos_token_id" is a number or a list of them.
+Status ReadNormEps(const JsonValue& field, const Architecture& architecture, ModelConfig* config) {
+  config->rms_norm_eps = architecture.rms_norm_eps;
+  return field.is_null() ? Status() : ReadPositive(field, 1.0, &config->rms_norm_eps);
+}
+
+// "eos_token_id" is a number or a list of them; -1 is none.
 Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   if (value.is_null()) return Status();
   for (size_t i = 0; i < (value.is_array() ? value.size() : 1); ++i) {
     OUTRIDER_ASSIGN(const TokenId token,
-                    (value.is_array() ? value[i] : value).Int(0, config->vocab_size - 1));
+                    (value.is_array() ? value[i] : value).Int(-1, config->vocab_size - 1));
+    if (token < 0) continue;
     auto& all = config->eos_token_ids;
     if (std::find(all.begin(), all.end(), token) == all.end()) all.push_back(token);
   }
@@ -88,11 +93,10 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   OUTRIDER_TRY(RefuseUnsupported(json));
   OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
   OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
-  OUTRIDER_TRY(ReadPositive(json["rms_norm_eps"], 1.0, &config.rms_norm_eps));
+  OUTRIDER_TRY(ReadNormEps(json["rms_norm_eps"], *architecture, &config));
   OUTRIDER_TRY(architecture->describe(json, &config));
   // Where the file does not say, the architecture's own default.
   OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
-  OUTRIDER_TRY(json["bos_token_id"].Read(&config.bos_token_id, 0, config.vocab_size - 1));
   OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));
 
   const std::filesystem::path generation = directory / "generation_config.json";

@@ -30,7 +30,6 @@ struct ModelConfig {
   Quantization quantization;
   std::vector<LayerDescription> layers;
   std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
-  TokenId bos_token_id = -1;
 
   int num_layers() const { return static_cast<int>(layers.size()); }
 };

@@ -362,12 +362,15 @@ Result<std::optional<std::string>> ParseTokenText(const JsonValue& node) {
   return std::optional<std::string>(std::move(token));
 }
 
+// A number or a list of them; -1 is none.
 Result<std::vector<TokenId>> ParseIds(const JsonValue& node) {
   std::vector<TokenId> ids;
   if (node.is_null()) return ids;
   const size_t count = node.is_array() ? node.size() : 1;
   for (size_t i = 0; i < count; ++i) {
-    OUTRIDER_ASSIGN(ids.emplace_back(), Id(node.is_array() ? node[i] : node));
+    OUTRIDER_ASSIGN(const TokenId id,
+                    (node.is_array() ? node[i] : node).Int(-1, kMaxVocabulary - 1));
+    if (id >= 0) ids.push_back(id);
   }
   return ids;
 }

@@ -5,11 +5,17 @@ namespace {
 
 // The defaults are those of Transformers.
 constexpr Architecture kArchitectures[] = {
-    {.name = "LlamaForCausalLM", .describe = DescribeLlama},
-    {.name = "MistralForCausalLM", .describe = DescribeMistral},
-    {.name = "Qwen2ForCausalLM", .describe = DescribeQwen2},
-    {.name = "Qwen3ForCausalLM", .describe = DescribeQwen3, .head_dim = 128},
-    {.name = "Gemma2ForCausalLM", .describe = DescribeGemma2, .head_dim = 256},
+    {.name = "LlamaForCausalLM", .describe = DescribeLlama, .max_position_embeddings = 2048},
+    {.name = "MistralForCausalLM", .describe = DescribeMistral, .max_position_embeddings = 131072},
+    {.name = "Qwen2ForCausalLM", .describe = DescribeQwen2, .max_position_embeddings = 32768},
+    {.name = "Qwen3ForCausalLM",
+     .describe = DescribeQwen3,
+     .head_dim = 128,
+     .max_position_embeddings = 32768},
+    {.name = "Gemma2ForCausalLM",
+     .describe = DescribeGemma2,
+     .head_dim = 256,
+     .max_position_embeddings = 8192},
 };
 
 }  // namespace

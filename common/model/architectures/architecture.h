@@ -16,7 +16,10 @@ struct Architecture {
   // Describes all of config->layers. The sizes, and so the number of layers, are read before.
   // kUnimplemented names an option that is not supported, kInvalidArgument a field out of range.
   Status (*describe)(const JsonValue& json, ModelConfig* config);
-  int head_dim = 0;  // where config.json has none; 0: hidden_size / num_attention_heads
+  // Where config.json has none:
+  int head_dim = 0;  // 0: hidden_size / num_attention_heads
+  float rms_norm_eps = 1e-6f;
+  int max_position_embeddings = 0;
 };
 
 // nullptr: it is not known.

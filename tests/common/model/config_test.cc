@@ -80,7 +80,6 @@ TEST(ModelConfig, ReadsLlama3) {
     EXPECT_FALSE(layer.attention.qk_norm);
   }
   EXPECT_TRUE(config->tied_embeddings);
-  EXPECT_EQ(config->bos_token_id, 128000);
   EXPECT_THAT(config->eos_token_ids, ElementsAre(128001, 128008, 128009));
 }
 
@@ -115,11 +114,27 @@ TEST(ModelConfig, FillsInWhatTransformersLetsOut) {
   EXPECT_EQ(llama->head_dim, 16);
   EXPECT_EQ(llama->layers[0].attention.rope, RopeDescription());
   EXPECT_FALSE(llama->tied_embeddings);
-  EXPECT_EQ(llama->bos_token_id, -1);
   EXPECT_TRUE(llama->eos_token_ids.empty());
   const Result<ModelConfig> qwen3 = Load(Plain("Qwen3ForCausalLM"));
   ASSERT_TRUE(qwen3.ok());
   EXPECT_EQ(qwen3->head_dim, 128);
+}
+
+TEST(ModelConfig, HasEachArchitecturesContextAndEpsilon) {
+  for (const auto& [name, context] : {std::pair{"LlamaForCausalLM", 2048},
+                                      {"MistralForCausalLM", 131072},
+                                      {"Qwen2ForCausalLM", 32768},
+                                      {"Qwen3ForCausalLM", 32768},
+                                      {"Gemma2ForCausalLM", 8192}}) {
+    json config = Plain(name);
+    config.erase("hidden_act");
+    config.erase("max_position_embeddings");
+    config["rms_norm_eps"] = nullptr;
+    const Result<ModelConfig> loaded = Load(config);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    EXPECT_EQ(loaded->max_position_embeddings, context) << name;
+    EXPECT_EQ(loaded->rms_norm_eps, 1e-6f) << name;
+  }
 }
 
 TEST(ModelConfig, KnowsEachFamilysAttention) {
@@ -143,6 +158,8 @@ TEST(ModelConfig, KnowsEachFamilysAttention) {
   EXPECT_EQ(Load(mistral)->layers[1].attention.window, 4096);
   mistral["sliding_window"] = nullptr;
   EXPECT_EQ(Load(mistral)->layers[1].attention.window, 0);
+  mistral.erase("sliding_window");
+  EXPECT_EQ(Load(mistral)->layers[1].attention.window, 4096);
 }
 
 TEST(ModelConfig, CollectsStopTokensOfBothFilesOnce) {
@@ -151,6 +168,15 @@ TEST(ModelConfig, CollectsStopTokensOfBothFilesOnce) {
   const Result<ModelConfig> both = Load(config, R"({"eos_token_id": [2, 7], "temperature": 0.6})");
   ASSERT_TRUE(both.ok()) << both.status().ToString();
   EXPECT_THAT(both->eos_token_ids, ElementsAre(2, 7));
+}
+
+TEST(ModelConfig, TakesMinusOneForNoStopToken) {
+  json config = Plain("LlamaForCausalLM");
+  config["eos_token_id"] = -1;
+  const Result<ModelConfig> none = Load(config);
+  ASSERT_TRUE(none.ok()) << none.status().ToString();
+  EXPECT_TRUE(none->eos_token_ids.empty());
+  EXPECT_THAT(Load(config, R"({"eos_token_id": [-1, 7]})")->eos_token_ids, ElementsAre(7));
 }
 
 TEST(ModelConfig, IsNamedAfterItsDirectory) {
@@ -192,7 +218,6 @@ TEST(ModelConfig, NamesTheFieldThatIsMissingOrSenseless) {
       {"num_key_value_heads", 64, "must be a divisor of num_attention_heads"},
       {"head_dim", 63, "head_dim is 63"},
       {"head_dim", 1025, "head_dim is 1025"},
-      {"rms_norm_eps", nullptr, "rms_norm_eps is missing"},
       {"rms_norm_eps", 0, "rms_norm_eps"},
       {"rms_norm_eps", 1e-300, "rms_norm_eps"},
       {"rms_norm_eps", "1e-5", "rms_norm_eps"},
@@ -210,14 +235,14 @@ TEST(ModelConfig, NamesTheFieldThatIsMissingOrSenseless) {
        "low_freq_factor"},
       {"tie_word_embeddings", 1, "tie_word_embeddings"},
       {"mlp_bias", "no", "mlp_bias"},
-      {"bos_token_id", 128256, "bos_token_id"},
-      {"bos_token_id", -1, "bos_token_id"},
       {"eos_token_id", {1, "x"}, "eos_token_id"},
       {"eos_token_id", 128256, "eos_token_id"},
+      {"eos_token_id", -2, "eos_token_id"},
       {"layer_types", "full_attention", "layer_types"}};
   for (const char* size : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                            "num_attention_heads", "max_position_embeddings"}) {
-    refusals.push_back({size, nullptr, size});
+    if (std::string_view(size) != "max_position_embeddings")
+      refusals.push_back({size, nullptr, size});
     for (const json& value : {json(0), json(-1), json(2147483647), json(4294967297),
                               json(18446744073709551615U), json(64.0), json("64"), json(1e30)}) {
       refusals.push_back({size, value, size});

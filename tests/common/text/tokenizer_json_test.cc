@@ -275,5 +275,16 @@ TEST_F(ModelFolder, EosComesFromGenerationConfigThenConfigThenTokenizerConfig) {
   EXPECT_EQ((*Tokenizer::Load(dir_))->eos_tokens(), Ids({257, 258}));
 }
 
+TEST_F(ModelFolder, MinusOneIsNoToken) {
+  WriteTokenizer();
+  Write("config.json", R"({"bos_token_id": [-1, 256], "eos_token_id": 257})");
+  Write("generation_config.json", R"({"bos_token_id": null, "eos_token_id": -1})");
+  Write("tokenizer_config.json", R"({"add_bos_token": true})");
+  const auto tokenizer = Tokenizer::Load(dir_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  EXPECT_EQ((*tokenizer)->prompt_prefix(), Ids({256}));
+  EXPECT_EQ((*tokenizer)->eos_tokens(), Ids({257}));
+}
+
 }  // namespace
 }  // namespace outrider

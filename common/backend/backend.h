@@ -77,9 +77,10 @@ class Backend {
   // RmsNorm in place of `heads` runs of n consecutive values in each row. Rows are `stride` apart.
   virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                             float eps) = 0;
-  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Rotates q and
-  // k in place (HF's rotate-half) and writes k and v into the cache. cos_sin is [max_positions,
-  // head_dim]: head_dim/2 cosines, then head_dim/2 sines.
+  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Rotates the
+  // first n = head_dim - unrotated values of each head of q and k in place (HF's rotate-half) and
+  // writes k and v into the cache. cos_sin is [max_positions, n]: n/2 cosines, then n/2 sines; it
+  // is not read when n is 0.
   virtual void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape,
                               const float* cos_sin, float* qkv, const KvLayer& kv) = 0;
   // out[rows, num_heads * head_dim]: each row attends to its sequence's context and to itself and

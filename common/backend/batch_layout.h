@@ -29,6 +29,7 @@ struct AttentionShape {
   int sliding_window = 0;  // positions that a row sees, itself the last; 0: all
   float soft_cap = 0;      // a score s becomes soft_cap * tanh(s / soft_cap); 0: it stays
   float query_scalar = 0;  // a score is q.k / sqrt(query_scalar); 0: of head_dim
+  int unrotated = 0;       // last values of a head of q and k that RoPE leaves as they are, even
 
   // query_scalar, or its default.
   OUTRIDER_HD float ScoreScalar() const {

@@ -30,13 +30,14 @@ double Stored(float value, Dtype dtype) {
                                 : Bf16ToFloat(FloatToBf16(value));
 }
 
-void Rotate(const std::vector<float>& table, int position, int head_dim, double* x) {
-  const float* cos = &table[position * head_dim];
-  const float* sin = cos + head_dim / 2;
-  for (int i = 0; i < head_dim / 2; ++i) {
-    const double a = x[i], b = x[i + head_dim / 2];
+// The first `dims` values of a head.
+void Rotate(const std::vector<float>& table, int position, int dims, double* x) {
+  const float* cos = table.data() + position * dims;
+  const float* sin = cos + dims / 2;
+  for (int i = 0; i < dims / 2; ++i) {
+    const double a = x[i], b = x[i + dims / 2];
     x[i] = a * cos[i] - b * sin[i];
-    x[i + head_dim / 2] = b * cos[i] + a * sin[i];
+    x[i + dims / 2] = b * cos[i] + a * sin[i];
   }
 }
 
@@ -51,7 +52,7 @@ PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtyp
   keys_ = MakeBuffer(backend, bytes, 0xff);  // NaN in either type
   values_ = MakeBuffer(backend, bytes, 0xff);
   kv_ = {keys_->data(), values_->data(), dtype};
-  const std::vector<float>& table = CosSinTable(shape.head_dim);
+  const std::vector<float>& table = CosSinTable(shape.head_dim - shape.unrotated);
   cos_sin_ = MakeBuffer(backend, table.size() * sizeof(float), 0);
   backend->CopyIn(cos_sin_->data(), table.data(), table.size() * sizeof(float));
   for (int i = 0; i < pages; ++i) free_pages_.push_back(i);
@@ -150,7 +151,8 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   const int context = static_cast<int>(tokens.size());
   const int dim = shape_.head_dim;
   const int kv_width = shape_.num_kv_heads * dim;
-  const std::vector<float>& table = CosSinTable(dim);
+  const int rotated = dim - shape_.unrotated;
+  const std::vector<float>& table = CosSinTable(rotated);
   std::vector<double> out;
   for (int r = 0; r < Rows(rows, shape_); ++r) {
     std::vector<int> seen(context);  // token indices in the order of their positions
@@ -169,10 +171,11 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
 
     const float* row = &rows.qkv[static_cast<size_t>(r) * RowWidth(shape_)];
     std::vector<double> q(row, row + shape_.num_heads * dim);
-    for (int h = 0; h < shape_.num_heads; ++h) Rotate(table, position, dim, &q[h * dim]);
+    for (int h = 0; h < shape_.num_heads; ++h) Rotate(table, position, rotated, &q[h * dim]);
     const float* k = row + shape_.num_heads * dim;
     Token token{std::vector<double>(k, k + kv_width), {}};
-    for (int h = 0; h < shape_.num_kv_heads; ++h) Rotate(table, position, dim, &token.key[h * dim]);
+    for (int h = 0; h < shape_.num_kv_heads; ++h)
+      Rotate(table, position, rotated, &token.key[h * dim]);
     for (double& x : token.key) x = Stored(static_cast<float>(x), dtype_);
     for (int i = 0; i < kv_width; ++i) token.value.push_back(Stored(k[kv_width + i], dtype_));
     tokens.push_back(token);
@@ -200,16 +203,16 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   return out;
 }
 
-const std::vector<float>& CosSinTable(int head_dim) {
+const std::vector<float>& CosSinTable(int dims) {
   static std::map<int, std::vector<float>> tables;
-  std::vector<float>& table = tables[head_dim];
+  std::vector<float>& table = tables[dims];
   if (!table.empty()) return table;
-  table.resize(static_cast<size_t>(kMaxPositions) * head_dim);
+  table.resize(static_cast<size_t>(kMaxPositions) * dims);
   for (int p = 0; p < kMaxPositions; ++p) {
-    for (int i = 0; i < head_dim / 2; ++i) {
-      const double angle = p * std::pow(100., -2. * i / head_dim);
-      table[p * head_dim + i] = static_cast<float>(std::cos(angle));
-      table[p * head_dim + head_dim / 2 + i] = static_cast<float>(std::sin(angle));
+    for (int i = 0; i < dims / 2; ++i) {
+      const double angle = p * std::pow(100., -2. * i / dims);
+      table[p * dims + i] = static_cast<float>(std::cos(angle));
+      table[p * dims + dims / 2 + i] = static_cast<float>(std::sin(angle));
     }
   }
   return table;

@@ -66,8 +66,8 @@ class ReferenceCache {
 };
 
 constexpr int kMaxPositions = 1024;
-// [kMaxPositions, head_dim] of angles that differ for every position and index.
-const std::vector<float>& CosSinTable(int head_dim);
+// [kMaxPositions, dims] of angles that differ for every position and index.
+const std::vector<float>& CosSinTable(int dims);
 
 NewRows RandomRows(const AttentionShape& shape, int sequence, int rows, std::mt19937& random);
 // parents[i] < i, drawn at random; the first row is a root, others may be too.

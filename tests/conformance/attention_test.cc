@@ -12,7 +12,8 @@ namespace {
 constexpr int kTokens = 512;  // more than any case needs
 
 struct Case {
-  AttentionShape shape;  // heads, kv heads, head_dim, page_tokens, window, soft cap, query scalar
+  AttentionShape
+      shape;  // heads, kv heads, head_dim, page_tokens, window, soft cap, query scalar, unrotated
   Dtype dtype;
   std::vector<int> contexts;  // per sequence
   std::vector<int> rows;
@@ -39,6 +40,11 @@ const Case kAllCases[] = {
     {{3, 1, 128, 16, 0}, Dtype::kBf16, {31, 5}, {3, 20}},
     {{7, 1, 80, 16, 20}, Dtype::kBf16, {40}, {11}},
     {{2, 2, 256, 16, 0}, Dtype::kBf16, {17}, {4}},
+    {{4, 2, 32, 16, 0, 0, 0, 8}, Dtype::kF32, {40, 3}, {9, 30}},
+    {{2, 1, 40, 7, 33, 0, 0, 30}, Dtype::kF32, {50}, {12}},
+    {{4, 2, 64, 16, 0, 0, 0, 64}, Dtype::kF32, {70}, {20}},
+    {{3, 1, 128, 16, 0, 0, 0, 32}, Dtype::kBf16, {31, 5}, {3, 20}},
+    {{2, 2, 80, 16, 0, 0, 0, 80}, Dtype::kBf16, {40}, {11}},
     {{4, 2, 64, 16, 0}, Dtype::kF16, {200, 7}, {8, 70}},
     {{6, 2, 40, 7, 33}, Dtype::kF16, {50, 0}, {12, 3}},
 };
@@ -60,7 +66,8 @@ std::string Describe(const Case& c) {
   return std::to_string(s.num_heads) + " heads, " + std::to_string(s.num_kv_heads) +
          " kv heads of " + std::to_string(s.head_dim) + ", pages of " +
          std::to_string(s.page_tokens) + ", window " + std::to_string(s.sliding_window) +
-         ", soft cap " + std::to_string(s.soft_cap) + ", " + DtypeName(c.dtype);
+         ", soft cap " + std::to_string(s.soft_cap) + ", unrotated " + std::to_string(s.unrotated) +
+         ", " + DtypeName(c.dtype);
 }
 
 void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, Dtype dtype,

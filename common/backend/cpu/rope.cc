@@ -30,13 +30,17 @@ HWY_INLINE void RotateVector(D d, const float* cos, const float* sin, float* low
 
 HWY_INLINE void RotateHead(const float* cos_sin, size_t half, float* x) {
   const hn::CappedTag<float, 16> wide;
-  const hn::CappedTag<float, 4> four;  // head_dim is a multiple of 8, its half one of 4
+  const hn::CappedTag<float, 4> four;
+  const hn::CappedTag<float, 1> one;
   size_t i = 0;
   for (; i + hn::Lanes(wide) <= half; i += hn::Lanes(wide)) {
     RotateVector(wide, cos_sin + i, cos_sin + half + i, x + i, x + half + i);
   }
-  for (; i < half; i += hn::Lanes(four)) {
+  for (; i + hn::Lanes(four) <= half; i += hn::Lanes(four)) {
     RotateVector(four, cos_sin + i, cos_sin + half + i, x + i, x + half + i);
+  }
+  for (; i < half; ++i) {
+    RotateVector(one, cos_sin + i, cos_sin + half + i, x + i, x + half + i);
   }
 }
 
@@ -44,12 +48,13 @@ template <class T>
 void Write(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin, float* qkv,
            T* keys, T* values, int begin, int end) {
   const int dim = shape.head_dim;
+  const int rotated = dim - shape.unrotated;
   const size_t width = static_cast<size_t>(shape.num_heads + 2 * shape.num_kv_heads) * dim;
   for (int r = begin; r < end; ++r) {
     float* row = qkv + r * width;
-    const float* angles = cos_sin + static_cast<size_t>(batch.positions[r]) * dim;
+    const float* angles = cos_sin + static_cast<size_t>(batch.positions[r]) * rotated;
     for (int h = 0; h < shape.num_heads + shape.num_kv_heads; ++h) {
-      RotateHead(angles, dim / 2, row + static_cast<size_t>(h) * dim);
+      RotateHead(angles, rotated / 2, row + static_cast<size_t>(h) * dim);
     }
     const float* k = row + static_cast<size_t>(shape.num_heads) * dim;
     const float* v = k + static_cast<size_t>(shape.num_kv_heads) * dim;

@@ -6,14 +6,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block a row; a thread rotates pairs (i, i + half) of its heads.
+// One block a row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
+// values are rotated.
 template <class T>
 __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
-                                     int kv_heads, int head_dim, int page_tokens,
+                                     int kv_heads, int head_dim, int half, int page_tokens,
                                      const float* cos_sin, float* qkv, T* keys, T* values) {
   const int row = static_cast<int>(blockIdx.x);
-  const int half = head_dim / 2;
-  const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * head_dim;
+  const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
   float* of_row = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
   const int32_t slot = slots[row];
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
@@ -32,7 +32,14 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
       key[half + i] = Narrow<T>(rotated_high);
     }
   }
-  const float* v = of_row + (num_heads + kv_heads) * head_dim;
+  const float* k = of_row + num_heads * head_dim;
+  const int unrotated = head_dim - 2 * half;
+  for (int at = first; at < kv_heads * unrotated; at += step) {
+    const int head = at / unrotated, i = 2 * half + at % unrotated;
+    keys[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
+        Narrow<T>(k[head * head_dim + i]);
+  }
+  const float* v = k + kv_heads * head_dim;
   for (int at = first; at < kv_heads * head_dim; at += step) {
     const int head = at / head_dim, i = at % head_dim;
     values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] = Narrow<T>(v[at]);
@@ -91,8 +98,9 @@ cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots,
                                  const KvLayer& kv, cudaStream_t stream) {
   const auto launch = [&](auto kernel, auto* keys, auto* values) {
     return Launch(kernel, static_cast<unsigned>(rows), kThreads, 0, stream, positions, slots,
-                  shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.page_tokens, cos_sin,
-                  qkv, keys, values);
+                  shape.num_heads, shape.num_kv_heads, shape.head_dim,
+                  (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv, keys,
+                  values);
   };
   switch (kv.dtype) {
     case Dtype::kF32:

@@ -26,10 +26,7 @@ Result<const Architecture*> ReadArchitecture(const JsonValue& names) {
 }
 
 // What no architecture's file has to look at.
-Status RefuseUnsupported(const JsonValue& json) {
-  OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
-  return MustBe(json["partial_rotary_factor"], 1);
-}
+Status RefuseUnsupported(const JsonValue& json) { return MustBeOff(json["mlp_bias"]); }
 
 Status ReadSizes(const JsonValue& json, const Architecture& architecture, ModelConfig* config) {
   OUTRIDER_ASSIGN(config->vocab_size, json["vocab_size"].Int(1, kMaxVocabulary));

@@ -6,13 +6,24 @@
 // mixture of experts would be a router in MlpDescription.
 #pragma once
 
-#include <optional>
+#include <variant>
+#include <vector>
 
 #include "common/backend/batch_layout.h"
 
 namespace outrider {
 
-// RoPE frequencies rescaled for long contexts as Llama 3.1 does ("rope_type": "llama3").
+// How RoPE frequencies are rescaled for long contexts: the "rope_type" of config.json. What each
+// does is in rope_table.cc.
+
+// "linear": every frequency is divided by `factor`.
+struct LinearRopeScaling {
+  float factor = 1.f;
+
+  bool operator==(const LinearRopeScaling&) const = default;
+};
+
+// "llama3", as Llama 3.1 does.
 struct Llama3RopeScaling {
   float factor = 1.f;
   float low_freq_factor = 1.f;
@@ -22,9 +33,31 @@ struct Llama3RopeScaling {
   bool operator==(const Llama3RopeScaling&) const = default;
 };
 
+// "yarn" (Peng et al. 2023, "YaRN", section 3.2).
+struct YarnRopeScaling {
+  float factor = 1.f;
+  float beta_fast = 32.f;
+  float beta_slow = 1.f;
+  int original_max_position_embeddings = 0;
+  bool truncate = true;  // the ramp between the two betas begins and ends at whole pairs
+
+  bool operator==(const YarnRopeScaling&) const = default;
+};
+
+// "longrope" (Ding et al. 2024, "LongRoPE"): every frequency is divided by a factor of its own.
+struct LongRopeScaling {
+  std::vector<float> factors;  // [dims / 2]
+
+  bool operator==(const LongRopeScaling&) const = default;
+};
+
 struct RopeDescription {
+  int dims = 0;  // leading values of each head of q and k that are rotated, even; 0: no rotation
   float theta = 10000.f;
-  std::optional<Llama3RopeScaling> scaling;
+  std::variant<std::monostate, LinearRopeScaling, Llama3RopeScaling, YarnRopeScaling,
+               LongRopeScaling>
+      scaling;
+  float attention_factor = 1.f;  // what rotated values are multiplied by
 
   bool operator==(const RopeDescription&) const = default;
 };

@@ -79,8 +79,10 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
                       3 * int64_t{config.intermediate_size} + config.vocab_size +
                       config.intermediate_size;
-  const auto rope_tables = static_cast<int64_t>(DistinctRopes(config.layers).size());
-  const int64_t rope = rope_tables * config.max_position_embeddings * config.head_dim;
+  int64_t rope = 0;
+  for (const RopeDescription& kind : DistinctRopes(config.layers)) {
+    rope += int64_t{config.max_position_embeddings} * kind.dims;
+  }
   // Of the backend itself: partial sums of attention, the library's workspace, staging, what a
   // verification works in (some tens of KB a session).
   constexpr int64_t kBackend = int64_t{192} << 20;

@@ -34,6 +34,11 @@ struct Workspace {
   std::unique_ptr<Buffer> logits;            // [rows, vocab]
 };
 
+// Of a buffer that may be null.
+const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
+  return buffer == nullptr ? nullptr : buffer->floats();
+}
+
 struct KvBuffers {
   std::unique_ptr<Buffer> keys, values;
 };
@@ -48,7 +53,8 @@ std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptio
                       .page_tokens = options.page_tokens,
                       .sliding_window = layer.attention.window,
                       .soft_cap = layer.attention.soft_cap,
-                      .query_scalar = layer.attention.query_scalar});
+                      .query_scalar = layer.attention.query_scalar,
+                      .unrotated = config.head_dim - layer.attention.rope.dims});
   }
   return shapes;
 }
@@ -154,7 +160,7 @@ class Transformer : public Model, public DeviceModel {
   const Weights weights_;
   std::vector<KvBuffers> kv_buffers_;
   std::vector<KvLayer> kv_;                           // views of kv_buffers_
-  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind
+  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind; null: no rotation
   std::vector<const float*> ropes_;                   // by layer, into rope_tables_
   Workspace work_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
@@ -211,7 +217,11 @@ Status Transformer::Allocate() {
 Status Transformer::MakeRopeTables(int positions) {
   const std::vector<RopeDescription> kinds = DistinctRopes(config_.layers);
   for (const RopeDescription& rope : kinds) {
-    const std::vector<float> table = RopeTable(rope, config_.head_dim, positions);
+    const std::vector<float> table = RopeTable(rope, positions);
+    if (table.empty()) {  // nothing is rotated, so nothing is read
+      rope_tables_.push_back(nullptr);
+      continue;
+    }
     OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
                     backend_->Allocate(table.size() * sizeof(float)));
     backend_->CopyIn(buffer->data(), table.data(), table.size() * sizeof(float));
@@ -220,7 +230,7 @@ Status Transformer::MakeRopeTables(int positions) {
   }
   for (const LayerDescription& layer : config_.layers) {
     const auto kind = std::find(kinds.begin(), kinds.end(), layer.attention.rope) - kinds.begin();
-    ropes_.push_back(rope_tables_[static_cast<size_t>(kind)]->floats());
+    ropes_.push_back(FloatsOf(rope_tables_[static_cast<size_t>(kind)]));
   }
   return Status();
 }
@@ -453,9 +463,7 @@ void Transformer::RunQkv(int index, int rows) {
   float* qkv = work_.qkv->floats();
   backend_->RmsNorm(work_.residual->floats(), layer.attention_norm->floats(), rows, hidden, hidden,
                     config_.rms_norm_eps, /*accumulate=*/false, normed);
-  backend_->MatMul(*layer.qkv, normed, rows,
-                   described.qkv_bias ? layer.qkv_bias->floats() : nullptr,
-                   /*accumulate=*/false, qkv);
+  backend_->MatMul(*layer.qkv, normed, rows, FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
   if (described.qk_norm) {
     backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
                            qkv_width(), config_.rms_norm_eps);

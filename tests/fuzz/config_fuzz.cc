@@ -2,13 +2,16 @@
 // LoadModelConfig refuses it, or the sizes are such that a model can be laid out.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "common/model/config.h"
+#include "common/model/rope_table.h"
 
 namespace {
 
@@ -44,8 +47,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(config->head_dim > 0 && config->head_dim % 2 == 0);
   Require(config->rms_norm_eps > 0 && config->embedding_scale > 0 && config->logit_soft_cap >= 0);
   for (const outrider::LayerDescription& layer : config->layers) {
-    Require(layer.attention.rope.theta > 0 && layer.attention.window >= 0);
+    Require(layer.attention.window >= 0);
     Require(layer.attention.soft_cap >= 0 && layer.attention.query_scalar >= 0);
+  }
+  for (const outrider::RopeDescription& rope : outrider::DistinctRopes(config->layers)) {
+    Require(rope.dims >= 0 && rope.dims <= config->head_dim && rope.dims % 2 == 0);
+    Require(rope.attention_factor > 0);
+    const std::vector<double> frequencies = outrider::RopeFrequencies(rope);
+    Require(frequencies.size() == static_cast<size_t>(rope.dims / 2));
+    for (const double frequency : frequencies) Require(std::isfinite(frequency));
   }
   for (const outrider::TokenId id : config->eos_token_ids) {
     Require(id >= 0 && id < config->vocab_size);

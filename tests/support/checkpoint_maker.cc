@@ -8,6 +8,7 @@
 #include <numbers>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tests/support/safetensors_writer.h"
 
@@ -38,6 +39,8 @@ class Normal {
   uint64_t state_;
 };
 
+bool IsGemma(Family family) { return family == Family::kGemma2 || family == Family::kGemma3; }
+
 struct Tensor {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -57,28 +60,20 @@ class Maker {
     for (int i = 0; i < o_.num_layers; ++i) {
       const std::string layer = "model.layers." + std::to_string(i) + ".";
       const std::string attention = layer + "self_attn.";
-      AddNorm(layer + "input_layernorm.weight");
-      AddProjection(attention + "q_proj.weight", q, o_.hidden_size);
-      AddProjection(attention + "k_proj.weight", kv, o_.hidden_size);
-      AddProjection(attention + "v_proj.weight", kv, o_.hidden_size);
-      AddProjection(attention + "o_proj.weight", o_.hidden_size, q);
-      if (o_.family == Family::kQwen2) {
-        Add(attention + "q_proj.bias", {q}, 0, 0.5);
-        Add(attention + "k_proj.bias", {kv}, 0, 0.5);
-        Add(attention + "v_proj.bias", {kv}, 0, 0.5);
-      }
-      if (o_.family == Family::kQwen3) {
-        Add(attention + "q_norm.weight", {o_.head_dim}, 1, 0.2);
-        Add(attention + "k_norm.weight", {o_.head_dim}, 1, 0.2);
+      const bool olmo2 = o_.family == Family::kOlmo2;
+      if (!olmo2) AddNorm(layer + "input_layernorm.weight");
+      AddProjection(attention, "qkv_proj", {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
+      Add(attention + "o_proj.weight", {o_.hidden_size, q}, 0, 1 / std::sqrt(q));
+      AddAttentionBiases(attention, q, kv);
+      if (o_.family == Family::kQwen3 || o_.family == Family::kGemma3 || olmo2) {
+        const double mean = o_.family == Family::kGemma3 ? 0 : 1;
+        Add(attention + "q_norm.weight", {olmo2 ? q : o_.head_dim}, mean, 0.2);
+        Add(attention + "k_norm.weight", {olmo2 ? kv : o_.head_dim}, mean, 0.2);
       }
       AddNorm(layer + "post_attention_layernorm.weight");
-      if (o_.family == Family::kGemma2) {
-        AddNorm(layer + "pre_feedforward_layernorm.weight");
-        AddNorm(layer + "post_feedforward_layernorm.weight");
-      }
-      AddProjection(layer + "mlp.gate_proj.weight", o_.intermediate_size, o_.hidden_size);
-      AddProjection(layer + "mlp.up_proj.weight", o_.intermediate_size, o_.hidden_size);
-      AddProjection(layer + "mlp.down_proj.weight", o_.hidden_size, o_.intermediate_size);
+      if (IsGemma(o_.family)) AddNorm(layer + "pre_feedforward_layernorm.weight");
+      if (IsGemma(o_.family) || olmo2) AddNorm(layer + "post_feedforward_layernorm.weight");
+      AddMlp(layer + "mlp.");
     }
     AddNorm("model.norm.weight");
     if (!o_.tied_embeddings) {
@@ -88,12 +83,39 @@ class Maker {
   }
 
  private:
-  // Of a gain around 1, which Gemma 2 stores less 1.
+  // Of a gain around 1, which Gemma stores less 1.
   void AddNorm(const std::string& name) {
-    Add(name, {o_.hidden_size}, o_.family == Family::kGemma2 ? 0 : 1, 0.1);
+    Add(name, {o_.hidden_size}, IsGemma(o_.family) ? 0 : 1, 0.1);
   }
-  void AddProjection(const std::string& name, int out, int in) {
-    Add(name, {out, in}, 0, 1 / std::sqrt(in));
+  // Of the hidden state: matrices of so many rows, which Phi-3 keeps as one, `fused`.
+  void AddProjection(const std::string& prefix, const std::string& fused,
+                     const std::vector<std::pair<std::string, int>>& parts) {
+    const double spread = 1 / std::sqrt(o_.hidden_size);
+    int all = 0;
+    for (const auto& [name, rows] : parts) {
+      all += rows;
+      if (o_.family == Family::kPhi3) continue;
+      Add(prefix + name + ".weight", {rows, o_.hidden_size}, 0, spread);
+    }
+    if (o_.family != Family::kPhi3) return;
+    Add(prefix + fused + ".weight", {all, o_.hidden_size}, 0, spread);
+  }
+  void AddAttentionBiases(const std::string& attention, int q, int kv) {
+    if (o_.attention_bias || o_.family == Family::kQwen2) {
+      Add(attention + "q_proj.bias", {q}, 0, 0.5);
+      Add(attention + "k_proj.bias", {kv}, 0, 0.5);
+      Add(attention + "v_proj.bias", {kv}, 0, 0.5);
+    }
+    if (o_.attention_bias) Add(attention + "o_proj.bias", {o_.hidden_size}, 0, 0.5);
+  }
+  void AddMlp(const std::string& mlp) {
+    const int width = o_.intermediate_size;
+    AddProjection(mlp, "gate_up_proj", {{"gate_proj", width}, {"up_proj", width}});
+    Add(mlp + "down_proj.weight", {o_.hidden_size, width}, 0, 1 / std::sqrt(width));
+    if (!o_.mlp_bias) return;
+    Add(mlp + "gate_proj.bias", {width}, 0, 0.5);
+    Add(mlp + "up_proj.bias", {width}, 0, 0.5);
+    Add(mlp + "down_proj.bias", {o_.hidden_size}, 0, 0.5);
   }
   void Add(const std::string& name, std::vector<int64_t> shape, double mean, double spread) {
     size_t count = 1;
@@ -165,11 +187,78 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
                    Json{{"metadata", Json::object()}, {"weight_map", weight_map}}.dump());
 }
 
+void AddRope(const CheckpointOptions& o, Json& config) {
+  const double theta = o.family == Family::kLlama3 ? 500000.0 : 10000.0;
+  Json rope = {{"rope_type", "default"}};
+  if (o.family == Family::kLlama3) {
+    // An original context short enough that small models meet all three branches of the scaling.
+    rope = {{"rope_type", "llama3"},
+            {"factor", 8.0},
+            {"low_freq_factor", 1.0},
+            {"high_freq_factor", 4.0},
+            {"original_max_position_embeddings", 128}};
+  }
+  if (o.family == Family::kGemma3) {
+    const Json local = {{"rope_type", "default"}, {"rope_theta", 100.0}};
+    const Json global = {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1e6}};
+    if (o.rope_parameters) {
+      config["rope_parameters"] = {{"sliding_attention", local}, {"full_attention", global}};
+    } else {
+      config["rope_local_base_freq"] = 100.0;
+      config["rope_theta"] = 1e6;
+      config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+    }
+  } else if (o.rope_parameters) {
+    rope["rope_theta"] = theta;
+    config["rope_parameters"] = rope;
+  } else {
+    config["rope_theta"] = theta;
+    config["rope_scaling"] = o.family == Family::kLlama3 ? rope : Json();
+  }
+}
+
+// What is its own, in sizes that small models show.
+void AddFamilysFields(const CheckpointOptions& o, Json& config) {
+  const Json window = o.sliding_window > 0 ? Json(o.sliding_window) : Json();
+  const bool qwen = o.family == Family::kQwen2 || o.family == Family::kQwen3;
+  if (o.family == Family::kMistral || o.family == Family::kPhi3) config["sliding_window"] = window;
+  if (qwen) {
+    config["use_sliding_window"] = o.sliding_window > 0;
+    config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 4096;
+    config["max_window_layers"] = 1;
+  }
+  if (o.family != Family::kQwen2) config["attention_bias"] = o.attention_bias;
+  if (o.mlp_bias) config["mlp_bias"] = true;
+  if (IsGemma(o.family)) {
+    config["hidden_act"] = config["hidden_activation"] = "gelu_pytorch_tanh";
+    config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 24;
+    config["query_pre_attn_scalar"] = o.head_dim / 2;
+  }
+  if (o.family == Family::kGemma2) {
+    config["attn_logit_softcapping"] = 1.5;
+    config["final_logit_softcapping"] = 4.0;
+  }
+  if (o.family == Family::kGemma3) config["sliding_window_pattern"] = 3;
+  if (o.family == Family::kGranite) {
+    config["embedding_multiplier"] = 3.0;
+    config["attention_multiplier"] = 0.4;
+    config["residual_multiplier"] = 0.22;
+    config["logits_scaling"] = 0.7;
+  }
+  if (o.family == Family::kSmolLm3) {
+    config["no_rope_layers"] = Json::array();
+    for (int i = 0; i < o.num_layers; ++i) config["no_rope_layers"].push_back(i % 2);
+  }
+}
+
 Json Config(const CheckpointOptions& o) {
   static const std::map<Family, std::string> kArchitectures = {
       {Family::kLlama, "LlamaForCausalLM"},     {Family::kLlama3, "LlamaForCausalLM"},
       {Family::kMistral, "MistralForCausalLM"}, {Family::kQwen2, "Qwen2ForCausalLM"},
-      {Family::kQwen3, "Qwen3ForCausalLM"},     {Family::kGemma2, "Gemma2ForCausalLM"}};
+      {Family::kQwen3, "Qwen3ForCausalLM"},     {Family::kGemma2, "Gemma2ForCausalLM"},
+      {Family::kGemma3, "Gemma3ForCausalLM"},   {Family::kOlmo2, "Olmo2ForCausalLM"},
+      {Family::kGranite, "GraniteForCausalLM"}, {Family::kSmolLm3, "SmolLM3ForCausalLM"},
+      {Family::kPhi3, "Phi3ForCausalLM"}};
   Json config = {{"architectures", {kArchitectures.at(o.family)}},
                  {"hidden_act", "silu"},
                  {"vocab_size", o.vocab_size},
@@ -192,38 +281,9 @@ Json Config(const CheckpointOptions& o) {
   } else {
     config["eos_token_id"] = o.eos_token_ids;
   }
-  const double theta = o.family == Family::kLlama3 ? 500000.0 : 10000.0;
-  Json rope = {{"rope_type", "default"}};
-  if (o.family == Family::kLlama3) {
-    // An original context short enough that small models meet all three branches of the scaling.
-    rope = {{"rope_type", "llama3"},
-            {"factor", 8.0},
-            {"low_freq_factor", 1.0},
-            {"high_freq_factor", 4.0},
-            {"original_max_position_embeddings", 128}};
-  }
-  if (o.rope_parameters) {
-    rope["rope_theta"] = theta;
-    config["rope_parameters"] = rope;
-  } else {
-    config["rope_theta"] = theta;
-    config["rope_scaling"] = o.family == Family::kLlama3 ? rope : Json();
-  }
-  if (o.family == Family::kMistral) {
-    config["sliding_window"] = o.sliding_window > 0 ? Json(o.sliding_window) : Json();
-  }
-  if (o.family == Family::kQwen2) {
-    config["use_sliding_window"] = false;
-    config["sliding_window"] = 4096;
-  }
-  if (o.family == Family::kGemma2) {
-    // Caps so low, and a scalar so far from the heads' size, that small models show them.
-    config["hidden_act"] = config["hidden_activation"] = "gelu_pytorch_tanh";
-    config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 24;
-    config["attn_logit_softcapping"] = 1.5;
-    config["final_logit_softcapping"] = 4.0;
-    config["query_pre_attn_scalar"] = o.head_dim / 2;
-  }
+  AddRope(o, config);
+  AddFamilysFields(o, config);
+  if (!o.config.empty()) config.merge_patch(Json::parse(o.config));
   return config;
 }
 
@@ -288,13 +348,14 @@ Json Tokenizer(const CheckpointOptions& o) {
 }  // namespace
 
 Result<Family> ParseFamily(const std::string& name) {
-  if (name == "llama") return Family::kLlama;
-  if (name == "llama3") return Family::kLlama3;
-  if (name == "mistral") return Family::kMistral;
-  if (name == "qwen2") return Family::kQwen2;
-  if (name == "qwen3") return Family::kQwen3;
-  if (name == "gemma2") return Family::kGemma2;
-  return InvalidArgument("no family \"" + name + "\"");
+  static const std::map<std::string, Family> kFamilies = {
+      {"llama", Family::kLlama},     {"llama3", Family::kLlama3}, {"mistral", Family::kMistral},
+      {"qwen2", Family::kQwen2},     {"qwen3", Family::kQwen3},   {"gemma2", Family::kGemma2},
+      {"gemma3", Family::kGemma3},   {"olmo2", Family::kOlmo2},   {"granite", Family::kGranite},
+      {"smollm3", Family::kSmolLm3}, {"phi3", Family::kPhi3}};
+  const auto found = kFamilies.find(name);
+  if (found == kFamilies.end()) return InvalidArgument("no family \"" + name + "\"");
+  return found->second;
 }
 
 Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOptions& options) {

@@ -15,9 +15,22 @@
 
 namespace outrider {
 
-enum class Family { kLlama, kLlama3, kMistral, kQwen2, kQwen3, kGemma2 };
+enum class Family {
+  kLlama,
+  kLlama3,
+  kMistral,
+  kQwen2,
+  kQwen3,
+  kGemma2,
+  kGemma3,
+  kOlmo2,
+  kGranite,
+  kSmolLm3,
+  kPhi3
+};
 
-// "llama", "llama3", "mistral", "qwen2", "qwen3" or "gemma2".
+// "llama", "llama3", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "olmo2", "granite", "smollm3"
+// or "phi3".
 Result<Family> ParseFamily(const std::string& name);
 
 struct CheckpointOptions {
@@ -30,10 +43,14 @@ struct CheckpointOptions {
   int num_kv_heads = 2;
   int head_dim = 16;
   int max_position_embeddings = 512;
-  int sliding_window = 0;  // Mistral; Gemma 2, where 0 is 24
+  int sliding_window = 0;  // 0: none, but for Gemma, where it is 24
   bool tied_embeddings = true;
+  bool attention_bias = false;
+  bool mlp_bias = false;
   // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
   bool rope_parameters = false;
+  // What else config.json says, as a JSON merge patch (RFC 7396) of it.
+  std::string config;
   Dtype dtype = Dtype::kBf16;
   StoredAs stored_as = StoredAs::kFloats;  // the layers' matrices
   int shards = 1;

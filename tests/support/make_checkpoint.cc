@@ -31,6 +31,14 @@ Status Set(const std::string& name, const std::string& value, CheckpointOptions*
     OUTRIDER_ASSIGN(options->family, ParseFamily(value));
   } else if (name == "tied") {
     options->tied_embeddings = value == "1";
+  } else if (name == "attention_bias") {
+    options->attention_bias = value == "1";
+  } else if (name == "mlp_bias") {
+    options->mlp_bias = value == "1";
+  } else if (name == "rope_parameters") {
+    options->rope_parameters = value == "1";
+  } else if (name == "config") {
+    options->config = value;
   } else if (name == "tokenizer") {
     options->tokenizer = value == "1";
   } else if (name == "dtype" && (value == "f32" || value == "f16" || value == "bf16")) {

@@ -1,5 +1,6 @@
 #include "tests/support/reference_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -61,6 +62,35 @@ bool Set(const Json& json, const char* name) {
   return json.contains(name) && !json[name].is_null();
 }
 
+double Llama3(const Json& scaling, double frequency) {
+  const double factor = scaling["factor"];
+  const double low = scaling["low_freq_factor"];
+  const double high = scaling["high_freq_factor"];
+  const double original = scaling["original_max_position_embeddings"];
+  const double wavelength = 2 * M_PI / frequency;
+  if (wavelength > original / low) return frequency / factor;
+  if (wavelength <= original / high) return frequency;
+  const double smooth = (original / wavelength - low) / (high - low);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+// How much of its frequency a pair keeps.
+double YarnKeeps(const Json& scaling, double original, double theta, int dims, int pair) {
+  // The pair whose wavelength fits n times into the original context, between others.
+  const auto pair_of = [&](double n) {
+    return std::log(original / (2 * M_PI * n)) / std::log(theta) * dims / 2;
+  };
+  double first = pair_of(scaling.value("beta_fast", 32.0));
+  double last = pair_of(scaling.value("beta_slow", 1.0));
+  if (scaling.value("truncate", true)) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, dims - 1.0);
+  return 1 - std::min(std::max((pair - first) / (last - first), 0.0), 1.0);
+}
+
 }  // namespace
 
 ReferenceModel::ReferenceModel(const std::filesystem::path& directory) {
@@ -81,57 +111,43 @@ ReferenceModel::ReferenceModel(const std::filesystem::path& directory) {
 
 void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
   const Json config = Json::parse(ReadAll(path));
+  const std::string name = config["architectures"][0];
   vocab_ = config["vocab_size"];
-  layers_ = config["num_hidden_layers"];
+  intermediate_ = config["intermediate_size"];
+  layers_.resize(config["num_hidden_layers"].get<size_t>());
   heads_ = config["num_attention_heads"];
   kv_heads_ =
       Set(config, "num_key_value_heads") ? config["num_key_value_heads"].get<int>() : heads_;
   head_dim_ = Set(config, "head_dim") ? config["head_dim"].get<int>()
                                       : config["hidden_size"].get<int>() / heads_;
-  tied_ = config.value("tie_word_embeddings", false);
-  eps_ = config["rms_norm_eps"];
-  windows_.assign(static_cast<size_t>(layers_), 0);
-  if (config["architectures"][0] == "MistralForCausalLM" && Set(config, "sliding_window")) {
-    windows_.assign(static_cast<size_t>(layers_), config["sliding_window"].get<int>());
-  }
-
-  query_scalar_ = head_dim_;
-  gemma_ = config["architectures"][0] == "Gemma2ForCausalLM";
-  if (gemma_) ReadGemma2(config);
-
-  Json rope = Json::object();
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    if (Set(config, name)) rope = config[name];
-  }
-  const double theta = rope.contains("rope_theta") ? rope["rope_theta"].get<double>()
-                                                   : config.value("rope_theta", 10000.0);
-  Vector frequencies;
-  for (int i = 0; i < head_dim_; i += 2) {
-    double frequency = 1 / std::pow(theta, static_cast<double>(i) / head_dim_);
-    const std::string type = rope.value("rope_type", rope.value("type", "default"));
-    if (type == "llama3") {
-      const double factor = rope["factor"];
-      const double low = rope["low_freq_factor"];
-      const double high = rope["high_freq_factor"];
-      const double original = rope["original_max_position_embeddings"];
-      const double wavelength = 2 * M_PI / frequency;
-      if (wavelength > original / low) {
-        frequency /= factor;
-      } else if (wavelength > original / high) {
-        const double smooth = (original / wavelength - low) / (high - low);
-        frequency = (1 - smooth) * frequency / factor + smooth * frequency;
-      }
-    }
-    frequencies.push_back(frequency);
-  }
-  frequencies_.assign(static_cast<size_t>(layers_), frequencies);
+  eps_ = Set(config, "rms_norm_eps") ? config["rms_norm_eps"].get<double>() : 1e-6;
+  score_scale_ = 1 / std::sqrt(head_dim_);
+  ReadArchitecture(config, name);
+  tied_ = config.value("tie_word_embeddings", tied_);
+  ReadWindows(config, name);
+  ReadRopes(config, name);
 }
 
-void ReferenceModel::ReadGemma2(const Json& config) {
-  query_scalar_ = config["query_pre_attn_scalar"];
-  score_cap_ = config["attn_logit_softcapping"];
-  logit_cap_ = config["final_logit_softcapping"];
-  for (size_t i = 0; i < windows_.size(); i += 2) windows_[i] = config["sliding_window"];
+void ReferenceModel::ReadArchitecture(const Json& config, const std::string& name) {
+  if (name == "Gemma2ForCausalLM" || name == "Gemma3ForCausalLM") {
+    ReadGemma(config, name == "Gemma3ForCausalLM");
+  } else if (name == "Olmo2ForCausalLM") {
+    norms_ = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"};
+  } else if (name == "GraniteForCausalLM") {
+    ReadGranite(config);
+  } else if (name == "SmolLM3ForCausalLM") {
+    tied_ = true;
+  }
+}
+
+void ReferenceModel::ReadGemma(const Json& config, bool third) {
+  norms_ = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+            "post_feedforward_layernorm"};
+  gain_offset_ = 1;
+  gelu_ = tied_ = true;
+  score_scale_ = 1 / std::sqrt(config["query_pre_attn_scalar"].get<double>());
+  if (Set(config, "final_logit_softcapping")) logit_cap_ = config["final_logit_softcapping"];
+  if (!third) score_cap_ = config["attn_logit_softcapping"];
   // To bfloat16, whose mantissa has eight bits: the root's place above the point is known.
   embedding_scale_ = std::sqrt(config["hidden_size"].get<double>());
   const double step = std::exp2(std::floor(std::log2(embedding_scale_)) - 7);
@@ -140,8 +156,99 @@ void ReferenceModel::ReadGemma2(const Json& config) {
   }
 }
 
+void ReferenceModel::ReadGranite(const Json& config) {
+  embedding_scale_ = config["embedding_multiplier"];
+  score_scale_ = config["attention_multiplier"];
+  residual_scale_ = config["residual_multiplier"];
+  logit_scale_ = 1 / config["logits_scaling"].get<double>();
+}
+
+void ReferenceModel::ReadWindows(const Json& config, const std::string& name) {
+  const int window = Set(config, "sliding_window") ? config["sliding_window"].get<int>() : 0;
+  const bool used = config.value("use_sliding_window", false);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    bool slides = name == "MistralForCausalLM" || name == "Phi3ForCausalLM";
+    if (name == "Gemma2ForCausalLM") slides = i % 2 == 0;
+    if (name == "Gemma3ForCausalLM") {
+      slides = (i + 1) % config.value("sliding_window_pattern", size_t{6}) > 0;
+    }
+    if (name == "Qwen2ForCausalLM" || name == "Qwen3ForCausalLM") {
+      slides = used && i >= config["max_window_layers"].get<size_t>();
+    }
+    if (Set(config, "layer_types")) slides = config["layer_types"][i] == "sliding_attention";
+    layers_[i].window = slides ? window : 0;
+  }
+}
+
+void ReferenceModel::ReadRopes(const Json& config, const std::string& name) {
+  Json scaling = Json::object();
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (Set(config, field)) scaling = config[field];
+  }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Rope& rope = layers_[i].rope;
+    if (name == "Gemma3ForCausalLM") {
+      const bool local = layers_[i].window > 0;
+      const double theta =
+          local ? config.value("rope_local_base_freq", 1e4) : config.value("rope_theta", 1e6);
+      Json own = local ? Json::object() : scaling;
+      if (scaling.contains("full_attention")) {
+        own = scaling[local ? "sliding_attention" : "full_attention"];
+      }
+      rope = ReadRope(config, own, theta);
+    } else {
+      const double theta = name == "SmolLM3ForCausalLM" ? 2e6 : 1e4;
+      rope = ReadRope(config, scaling, config.value("rope_theta", theta));
+    }
+    if (name == "SmolLM3ForCausalLM") {
+      const bool rotates =
+          Set(config, "no_rope_layers") ? config["no_rope_layers"][i] == 1 : i % 4 != 3;
+      if (!rotates) rope = {};
+    }
+  }
+}
+
+ReferenceModel::Rope ReferenceModel::ReadRope(const Json& config, const Json& scaling,
+                                              double theta) const {
+  theta = scaling.value("rope_theta", theta);
+  const double part =
+      scaling.value("partial_rotary_factor", config.value("partial_rotary_factor", 1.0));
+  const int dims = static_cast<int>(head_dim_ * part);
+  const std::string type = scaling.value("rope_type", scaling.value("type", "default"));
+  const double longest = config["max_position_embeddings"];
+  const double original = config.value("original_max_position_embeddings",
+                                       scaling.value("original_max_position_embeddings", longest));
+  const double factor = scaling.value("factor", longest / original);
+  Rope rope;
+  for (int i = 0; i < dims; i += 2) {
+    double frequency = 1 / std::pow(theta, static_cast<double>(i) / dims);
+    if (type == "linear") frequency /= factor;
+    if (type == "llama3") frequency = Llama3(scaling, frequency);
+    if (type == "yarn") {
+      const double kept = YarnKeeps(scaling, original, theta, dims, i / 2);
+      frequency = kept * frequency + (1 - kept) * frequency / factor;
+    }
+    if (type == "longrope") {
+      const char* which = longest > original ? "long_factor" : "short_factor";
+      frequency /= scaling[which][static_cast<size_t>(i / 2)].get<double>();
+    }
+    rope.frequencies.push_back(frequency);
+  }
+  const double log = factor > 1 ? std::log(factor) : 0;
+  if (type == "longrope") rope.factor = std::sqrt(1 + log / std::log(original));
+  if (type == "yarn") {
+    rope.factor = 1 + log / 10;
+    if (scaling.contains("mscale")) {
+      rope.factor = (1 + scaling["mscale"].get<double>() * log / 10) /
+                    (1 + scaling["mscale_all_dim"].get<double>() * log / 10);
+    }
+  }
+  rope.factor = scaling.value("attention_factor", rope.factor);
+  return rope;
+}
+
 void ReferenceModel::SetRopeTheta(int layer, double theta) {
-  Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
+  Vector& frequencies = layers_[static_cast<size_t>(layer)].rope.frequencies;
   for (size_t i = 0; i < frequencies.size(); ++i) {
     frequencies[i] = 1 / std::pow(theta, 2.0 * static_cast<double>(i) / head_dim_);
   }
@@ -193,39 +300,60 @@ ReferenceModel::Vector ReferenceModel::Norm(const Vector& x, const Vector& gain)
     double squares = 0;
     for (size_t i = 0; i < n; ++i) squares += x[begin + i] * x[begin + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + eps_);
-    for (size_t i = 0; i < n; ++i) {
-      y[begin + i] = x[begin + i] * scale * (gain[i] + (gemma_ ? 1 : 0));
-    }
+    for (size_t i = 0; i < n; ++i) y[begin + i] = x[begin + i] * scale * (gain[i] + gain_offset_);
   }
   return y;
 }
 
+ReferenceModel::Vector ReferenceModel::NormNamed(const Vector& x, const std::string& prefix,
+                                                 const std::string& suffix) const {
+  return suffix.empty() ? x : Norm(x, Weight(prefix + suffix + ".weight"));
+}
+
+std::vector<ReferenceModel::Vector> ReferenceModel::Project(const std::string& prefix,
+                                                            const std::string& fused,
+                                                            const std::vector<std::string>& names,
+                                                            const std::vector<size_t>& sizes,
+                                                            const Vector& x) const {
+  std::vector<Vector> parts;
+  if (tensors_.count(prefix + fused + ".weight") == 0) {
+    for (const std::string& name : names) parts.push_back(Linear(prefix + name, x));
+    return parts;
+  }
+  const Vector all = Linear(prefix + fused, x);
+  auto begin = all.begin();
+  for (const size_t size : sizes) {
+    parts.emplace_back(begin, begin + static_cast<ptrdiff_t>(size));
+    begin += static_cast<ptrdiff_t>(size);
+  }
+  return parts;
+}
+
 double ReferenceModel::Activate(double x) const {
-  if (!gemma_) return x / (1 + std::exp(-x));
+  if (!gelu_) return x / (1 + std::exp(-x));
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// Turns (x[i], x[i + head_dim / 2]) of every head as one plane.
-void ReferenceModel::Rotate(int layer, Vector& heads, int position) const {
-  const Vector& frequencies = frequencies_[static_cast<size_t>(layer)];
-  const size_t half = frequencies.size();
-  for (size_t begin = 0; begin < heads.size(); begin += 2 * half) {
+// Turns (x[i], x[i + half]) of every head as one plane, for the first 2 * half values of it.
+void ReferenceModel::Rotate(const Rope& rope, Vector& heads, int position) const {
+  const size_t half = rope.frequencies.size();
+  for (size_t begin = 0; begin < heads.size(); begin += static_cast<size_t>(head_dim_)) {
     for (size_t i = 0; i < half; ++i) {
-      const double angle = position * frequencies[i];
+      const double angle = position * rope.frequencies[i];
       const double a = heads[begin + i];
       const double b = heads[begin + half + i];
-      heads[begin + i] = a * std::cos(angle) - b * std::sin(angle);
-      heads[begin + half + i] = b * std::cos(angle) + a * std::sin(angle);
+      heads[begin + i] = rope.factor * (a * std::cos(angle) - b * std::sin(angle));
+      heads[begin + half + i] = rope.factor * (b * std::cos(angle) + a * std::sin(angle));
     }
   }
 }
 
-ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
+ReferenceModel::Vector ReferenceModel::Attend(int window, const Vector& query,
                                               const std::vector<Vector>& keys,
                                               const std::vector<Vector>& values) const {
   const auto dim = static_cast<size_t>(head_dim_);
-  const auto window = static_cast<size_t>(windows_[static_cast<size_t>(layer)]);
-  const size_t first = window > 0 && keys.size() > window ? keys.size() - window : 0;
+  const auto seen = static_cast<size_t>(window);
+  const size_t first = seen > 0 && keys.size() > seen ? keys.size() - seen : 0;
   Vector out(query.size());
   for (size_t head = 0; head < static_cast<size_t>(heads_); ++head) {
     const size_t kv = head / static_cast<size_t>(heads_ / kv_heads_) * dim;
@@ -234,7 +362,7 @@ ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
     for (size_t t = first; t < keys.size(); ++t) {
       double dot = 0;
       for (size_t i = 0; i < dim; ++i) dot += query[head * dim + i] * keys[t][kv + i];
-      double score = dot / std::sqrt(query_scalar_);
+      double score = dot * score_scale_;
       if (score_cap_ > 0) score = score_cap_ * std::tanh(score / score_cap_);
       weights.push_back(std::exp(score));
       sum += weights.back();
@@ -248,6 +376,46 @@ ReferenceModel::Vector ReferenceModel::Attend(int layer, const Vector& query,
   return out;
 }
 
+void ReferenceModel::AddAttention(int layer, std::vector<Vector>& states) const {
+  const Layer& described = layers_[static_cast<size_t>(layer)];
+  const std::string name = "model.layers." + std::to_string(layer) + ".";
+  const std::string attention = name + "self_attn.";
+  const bool norm_qk = tensors_.count(attention + "q_norm.weight") > 0;
+  const size_t kv = static_cast<size_t>(kv_heads_) * static_cast<size_t>(head_dim_);
+  const size_t q = static_cast<size_t>(heads_) * static_cast<size_t>(head_dim_);
+  std::vector<Vector> keys;
+  std::vector<Vector> values;
+  for (size_t t = 0; t < states.size(); ++t) {
+    const Vector x = NormNamed(states[t], name, norms_.attention);
+    std::vector<Vector> qkv =
+        Project(attention, "qkv_proj", {"q_proj", "k_proj", "v_proj"}, {q, kv, kv}, x);
+    for (size_t i = 0; i < 2; ++i) {
+      if (norm_qk) qkv[i] = NormNamed(qkv[i], attention, i == 0 ? "q_norm" : "k_norm");
+      Rotate(described.rope, qkv[i], static_cast<int>(t));
+    }
+    keys.push_back(qkv[1]);
+    values.push_back(qkv[2]);
+    const Vector attended =
+        Linear(attention + "o_proj", Attend(described.window, qkv[0], keys, values));
+    const Vector result = NormNamed(attended, name, norms_.attention_after);
+    for (size_t i = 0; i < result.size(); ++i) states[t][i] += residual_scale_ * result[i];
+  }
+}
+
+void ReferenceModel::AddMlp(int layer, std::vector<Vector>& states) const {
+  const std::string name = "model.layers." + std::to_string(layer) + ".";
+  const auto width = static_cast<size_t>(intermediate_);
+  for (Vector& state : states) {
+    const Vector x = NormNamed(state, name, norms_.mlp);
+    std::vector<Vector> both =
+        Project(name + "mlp.", "gate_up_proj", {"gate_proj", "up_proj"}, {width, width}, x);
+    for (size_t i = 0; i < width; ++i) both[0][i] = Activate(both[0][i]) * both[1][i];
+    const Vector result =
+        NormNamed(Linear(name + "mlp.down_proj", both[0]), name, norms_.mlp_after);
+    for (size_t i = 0; i < result.size(); ++i) state[i] += residual_scale_ * result[i];
+  }
+}
+
 std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_t>& tokens) const {
   const Vector& embedding = Weight("model.embed_tokens.weight");
   const size_t hidden = embedding.size() / static_cast<size_t>(vocab_);
@@ -257,50 +425,18 @@ std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_
     states.emplace_back(row, row + static_cast<ptrdiff_t>(hidden));
     for (double& x : states.back()) x *= embedding_scale_;
   }
-
-  const auto add = [](Vector& to, const Vector& x) {
-    for (size_t i = 0; i < to.size(); ++i) to[i] += x[i];
-  };
-  for (int layer = 0; layer < layers_; ++layer) {
-    const std::string name = "model.layers." + std::to_string(layer) + ".";
-    const std::string attention = name + "self_attn.";
-    const bool norm_heads = tensors_.count(attention + "q_norm.weight") > 0;
-    std::vector<Vector> keys;
-    std::vector<Vector> values;
-    for (size_t t = 0; t < states.size(); ++t) {
-      const Vector x = Norm(states[t], Weight(name + "input_layernorm.weight"));
-      Vector query = Linear(attention + "q_proj", x);
-      Vector key = Linear(attention + "k_proj", x);
-      if (norm_heads) {
-        query = Norm(query, Weight(attention + "q_norm.weight"));
-        key = Norm(key, Weight(attention + "k_norm.weight"));
-      }
-      Rotate(layer, query, static_cast<int>(t));
-      Rotate(layer, key, static_cast<int>(t));
-      keys.push_back(key);
-      values.push_back(Linear(attention + "v_proj", x));
-      Vector attended = Linear(attention + "o_proj", Attend(layer, query, keys, values));
-      if (gemma_) attended = Norm(attended, Weight(name + "post_attention_layernorm.weight"));
-      add(states[t], attended);
-    }
-    const std::string mlp_norm = gemma_ ? "pre_feedforward_layernorm" : "post_attention_layernorm";
-    for (Vector& state : states) {
-      const Vector x = Norm(state, Weight(name + mlp_norm + ".weight"));
-      Vector gate = Linear(name + "mlp.gate_proj", x);
-      const Vector up = Linear(name + "mlp.up_proj", x);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] = Activate(gate[i]) * up[i];
-      Vector down = Linear(name + "mlp.down_proj", gate);
-      if (gemma_) down = Norm(down, Weight(name + "post_feedforward_layernorm.weight"));
-      add(state, down);
-    }
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    AddAttention(static_cast<int>(layer), states);
+    AddMlp(static_cast<int>(layer), states);
   }
-
   std::vector<Vector> logits;
   for (const Vector& state : states) {
     const Vector x = Norm(state, Weight("model.norm.weight"));
     logits.push_back(Linear(tied_ ? "model.embed_tokens" : "lm_head", x));
-    if (logit_cap_ == 0) continue;
-    for (double& logit : logits.back()) logit = logit_cap_ * std::tanh(logit / logit_cap_);
+    for (double& logit : logits.back()) {
+      logit *= logit_scale_;
+      if (logit_cap_ > 0) logit = logit_cap_ * std::tanh(logit / logit_cap_);
+    }
   }
   return logits;
 }

@@ -27,33 +27,63 @@ class ReferenceModel {
  private:
   using Vector = std::vector<double>;
 
+  struct Rope {
+    Vector frequencies;  // of each rotated pair; the values of a head after them stay
+    double factor = 1;   // of what is rotated
+  };
+  struct Layer {
+    int window = 0;  // 0: none
+    Rope rope;
+  };
+  // Names of the norms of a layer; "": none.
+  struct Norms {
+    std::string attention = "input_layernorm", attention_after;
+    std::string mlp = "post_attention_layernorm", mlp_after;
+  };
+
   void ReadConfig(const std::filesystem::path& path);
+  void ReadArchitecture(const nlohmann::json& config, const std::string& name);
+  void ReadGemma(const nlohmann::json& config, bool third);
+  void ReadGranite(const nlohmann::json& config);
+  void ReadWindows(const nlohmann::json& config, const std::string& name);
+  void ReadRopes(const nlohmann::json& config, const std::string& name);
+  // `scaling`: "rope_scaling" or "rope_parameters", of one kind of layers. `theta`: what counts
+  // where it has none.
+  Rope ReadRope(const nlohmann::json& config, const nlohmann::json& scaling, double theta) const;
   void ReadWeights(const std::filesystem::path& path);
   const Vector& Weight(const std::string& name) const;
   // y = W x + b, W named `name`.weight and b `name`.bias where there is one.
   Vector Linear(const std::string& name, const Vector& x) const;
   Vector Norm(const Vector& x, const Vector& gain) const;
-  void ReadGemma2(const nlohmann::json& config);
+  // The same by the name of the gain without ".weight"; x itself where `suffix` is "".
+  Vector NormNamed(const Vector& x, const std::string& prefix, const std::string& suffix) const;
+  // What `names` (or one matrix of all of them, `fused`) make of x.
+  std::vector<Vector> Project(const std::string& prefix, const std::string& fused,
+                              const std::vector<std::string>& names,
+                              const std::vector<size_t>& sizes, const Vector& x) const;
   double Activate(double x) const;
-  void Rotate(int layer, Vector& heads, int position) const;
+  void Rotate(const Rope& rope, Vector& heads, int position) const;
   // Attention of the last row over all rows of keys and values.
-  Vector Attend(int layer, const Vector& query, const std::vector<Vector>& keys,
+  Vector Attend(int window, const Vector& query, const std::vector<Vector>& keys,
                 const std::vector<Vector>& values) const;
+  // Adds a layer's attention, and its MLP, to the states.
+  void AddAttention(int layer, std::vector<Vector>& states) const;
+  void AddMlp(int layer, std::vector<Vector>& states) const;
 
   int vocab_ = 0;
-  int layers_ = 0;
   int heads_ = 0;
   int kv_heads_ = 0;
   int head_dim_ = 0;
-  std::vector<int> windows_;  // by layer; 0: none
+  int intermediate_ = 0;
   bool tied_ = false;
-  // Of Gemma 2: of its own norms, gains and activation too.
-  bool gemma_ = false;
-  double query_scalar_ = 0;
+  std::vector<Layer> layers_;
+  Norms norms_;
+  double gain_offset_ = 0;
+  bool gelu_ = false;
+  double score_scale_ = 0;
   double score_cap_ = 0, logit_cap_ = 0;  // 0: none
-  double embedding_scale_ = 1;
+  double embedding_scale_ = 1, residual_scale_ = 1, logit_scale_ = 1;
   double eps_ = 0;
-  std::vector<Vector> frequencies_;  // by layer
   std::map<std::string, WideTensor> tensors_;
 };
 

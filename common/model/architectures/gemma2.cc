@@ -73,7 +73,7 @@ Status DescribeGemma2(const JsonValue& json, ModelConfig* config) {
   layer.mlp = {.norm = "pre_feedforward_layernorm",
                .norm_after = "post_feedforward_layernorm",
                .activation = Activation::kGeluTanh};
-  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   OUTRIDER_TRY(ReadSoftCap(json["attn_logit_softcapping"], 50, &layer.attention.soft_cap));
   OUTRIDER_TRY(ReadSoftCap(json["final_logit_softcapping"], 30, &config->logit_soft_cap));
   layer.attention.query_scalar = 256;

@@ -1,13 +1,35 @@
 #include "common/model/architectures/layer_fields.h"
 
-#include <string_view>
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
 
 namespace outrider {
 namespace {
 
-// The "llama3" fields of a rope object.
-Status ReadLlama3Scaling(const JsonValue& json, RopeDescription* rope) {
-  constexpr double kMaxFactor = 65536;
+constexpr double kMaxFactor = 65536;
+
+// A factor that may be left out: `out` then keeps what it holds.
+Status ReadFactor(const JsonValue& field, float* out) {
+  return field.is_null() ? Status() : ReadPositive(field, kMaxFactor, out);
+}
+
+Status ReadLinear(const JsonValue& json, RopeDescription* rope) {
+  LinearRopeScaling scaling;
+  OUTRIDER_TRY(ReadPositive(json["factor"], kMaxFactor, &scaling.factor));
+  rope->scaling = scaling;
+  return Status();
+}
+
+// Up to max_position_embeddings, where a context ends here, "dynamic" scales nothing. Beyond, the
+// frequencies would change with the length of the sequence.
+Status ReadDynamic(const JsonValue& json) {
+  float factor = 1.f;
+  return ReadPositive(json["factor"], kMaxFactor, &factor);
+}
+
+Status ReadLlama3(const JsonValue& json, RopeDescription* rope) {
   Llama3RopeScaling scaling;
   OUTRIDER_TRY(ReadPositive(json["factor"], kMaxFactor, &scaling.factor));
   OUTRIDER_TRY(ReadPositive(json["low_freq_factor"], kMaxFactor, &scaling.low_freq_factor));
@@ -21,30 +43,129 @@ Status ReadLlama3Scaling(const JsonValue& json, RopeDescription* rope) {
   return Status();
 }
 
+// YaRN's temperature (Peng et al. 2023, equation 22), with DeepSeek's two exponents where the file
+// has both of them.
+Status ReadYarnAttentionFactor(const JsonValue& json, double factor, float* out) {
+  float mscale = 0, mscale_all_dim = 0;
+  OUTRIDER_TRY(json["mscale"].Read(&mscale));
+  OUTRIDER_TRY(json["mscale_all_dim"].Read(&mscale_all_dim));
+  const double log = factor <= 1 ? 0 : 0.1 * std::log(factor);
+  *out = static_cast<float>(1 + log);
+  if (mscale != 0 && mscale_all_dim != 0) {
+    *out = static_cast<float>((1 + double{mscale} * log) / (1 + double{mscale_all_dim} * log));
+  }
+  if (!(*out > 0) || !(static_cast<double>(*out) < kMaxFactor)) {
+    return json["mscale"].Wrong("such that the attention factor is above 0");
+  }
+  return ReadFactor(json["attention_factor"], out);
+}
+
+Status ReadYarn(const JsonValue& json, ModelConfig* config, RopeDescription* rope) {
+  YarnRopeScaling scaling;
+  OUTRIDER_TRY(ReadPositive(json["factor"], kMaxFactor, &scaling.factor));
+  OUTRIDER_TRY(ReadFactor(json["beta_fast"], &scaling.beta_fast));
+  OUTRIDER_TRY(ReadFactor(json["beta_slow"], &scaling.beta_slow));
+  OUTRIDER_TRY(json["truncate"].Read(&scaling.truncate));
+  OUTRIDER_TRY(ReadYarnAttentionFactor(json, scaling.factor, &rope->attention_factor));
+  if (rope->theta <= 1) return json["rope_theta"].Wrong("above 1 where rope_type is yarn");
+  scaling.original_max_position_embeddings = config->max_position_embeddings;
+  const JsonValue original = json["original_max_position_embeddings"];
+  if (!original.is_null()) {
+    OUTRIDER_ASSIGN(scaling.original_max_position_embeddings, original.Int(1, kMaxPositions));
+    // Qwen's model cards add the scaling to config.json and leave max_position_embeddings alone.
+    const double reach = double{scaling.factor} * scaling.original_max_position_embeddings;
+    config->max_position_embeddings = std::max(
+        config->max_position_embeddings, static_cast<int>(std::min<double>(reach, kMaxPositions)));
+  }
+  rope->scaling = scaling;
+  return Status();
+}
+
+Result<std::vector<float>> ReadFactors(const JsonValue& list, int count) {
+  if (!list.is_array() || list.size() != static_cast<size_t>(count)) {
+    return list.Wrong("a list of " + std::to_string(count) +
+                      " numbers, one for each rotated pair of a head");
+  }
+  std::vector<float> factors(list.size());
+  for (size_t i = 0; i < factors.size(); ++i) {
+    OUTRIDER_TRY(ReadPositive(list[i], kMaxFactor, &factors[i]));
+  }
+  return factors;
+}
+
+// Transformers takes the short factors as long as a sequence is no longer than the original
+// context, and the long ones from then on, for the tokens before as well: their keys would have to
+// be computed again. Here a model has one of the two, by the longest context that it may have.
+Status ReadLongRope(const JsonValue& json, const JsonValue& within, const ModelConfig& config,
+                    RopeDescription* rope) {
+  // Phi-3's files have it outside.
+  const JsonValue outside = json["original_max_position_embeddings"];
+  const JsonValue field = outside.is_null() ? within["original_max_position_embeddings"] : outside;
+  OUTRIDER_ASSIGN(const int original, field.Int(2, kMaxPositions));
+  OUTRIDER_ASSIGN(std::vector<float> short_factors,
+                  ReadFactors(within["short_factor"], rope->dims / 2));
+  OUTRIDER_ASSIGN(std::vector<float> long_factors,
+                  ReadFactors(within["long_factor"], rope->dims / 2));
+  const int longest = config.max_position_embeddings;
+  float factor = static_cast<float>(longest) / static_cast<float>(original);
+  OUTRIDER_TRY(ReadFactor(within["factor"], &factor));
+  const double log =
+      factor <= 1 ? 0 : std::log(double{factor}) / std::log(static_cast<double>(original));
+  rope->attention_factor = static_cast<float>(std::sqrt(1 + log));
+  OUTRIDER_TRY(ReadFactor(within["attention_factor"], &rope->attention_factor));
+  rope->scaling =
+      LongRopeScaling{longest > original ? std::move(long_factors) : std::move(short_factors)};
+  return Status();
+}
+
 }  // namespace
 
-Status ReadRope(const JsonValue& json, RopeDescription* rope) {
+Status ReadRopeTheta(const JsonValue& theta, RopeDescription* rope) {
   constexpr double kMaxTheta = 1e12;
-  if (const JsonValue theta = json["rope_theta"]; !theta.is_null()) {
-    OUTRIDER_TRY(ReadPositive(theta, kMaxTheta, &rope->theta));
+  return theta.is_null() ? Status() : ReadPositive(theta, kMaxTheta, &rope->theta);
+}
+
+Status ReadRotaryDims(const JsonValue& json, const ModelConfig& config, RopeDescription* rope) {
+  if (rope->dims == 0) rope->dims = config.head_dim;
+  const JsonValue field = json["partial_rotary_factor"];
+  if (field.is_null()) return Status();
+  OUTRIDER_ASSIGN(const double factor, field.Number(0, 1));
+  rope->dims = static_cast<int>(config.head_dim * factor);
+  if (rope->dims >= 2 && rope->dims % 2 == 0) return Status();
+  return field.Wrong("above 0 and at most 1, and rotate an even number of the " +
+                     std::to_string(config.head_dim) + " values of a head");
+}
+
+Status ReadRopeObject(const JsonValue& json, const JsonValue& within, ModelConfig* config,
+                      RopeDescription* rope) {
+  if (within.is_null()) return Status();
+  OUTRIDER_TRY(within.MustBeObject());
+  OUTRIDER_TRY(ReadRopeTheta(within["rope_theta"], rope));
+  OUTRIDER_TRY(ReadRotaryDims(within, *config, rope));
+  const JsonValue type = within[within["rope_type"].is_null() ? "type" : "rope_type"];
+  if (type.is_null() || type.Is("default")) return Status();
+  if (type.Is("linear")) return ReadLinear(within, rope);
+  if (type.Is("dynamic")) return ReadDynamic(within);
+  if (type.Is("llama3")) return ReadLlama3(within, rope);
+  if (type.Is("yarn")) return ReadYarn(within, config, rope);
+  // "su" is the name that the first files of Phi-3 have for it.
+  if (type.Is("longrope") || type.Is("su")) return ReadLongRope(json, within, *config, rope);
+  return type.Unsupported("; supported: default, linear, dynamic, llama3, yarn, longrope");
+}
+
+Status ReadRope(const JsonValue& json, ModelConfig* config, RopeDescription* rope) {
+  OUTRIDER_TRY(ReadRopeTheta(json["rope_theta"], rope));
+  OUTRIDER_TRY(ReadRotaryDims(json, *config, rope));
+  const JsonValue scaling = json["rope_scaling"];
+  OUTRIDER_TRY(ReadRopeObject(json, scaling, config, rope));
+  if (!scaling.is_null() && scaling["rope_type"].is_null() && scaling["type"].is_null()) {
+    return scaling["rope_type"].Wrong("a text");
   }
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const JsonValue within = json[name];
-    if (within.is_null()) continue;
-    OUTRIDER_TRY(within.MustBeObject());
-    if (const JsonValue theta = within["rope_theta"]; !theta.is_null()) {
-      OUTRIDER_TRY(ReadPositive(theta, kMaxTheta, &rope->theta));
-    }
-    OUTRIDER_TRY(MustBe(within["partial_rotary_factor"], 1));
-    const JsonValue type = within[within["rope_type"].is_null() ? "type" : "rope_type"];
-    if (type.is_null() && std::string_view(name) == "rope_scaling") {
-      return within["rope_type"].Wrong("a text");
-    }
-    if (type.is_null() || type.Is("default")) continue;
-    if (!type.Is("llama3")) return type.Unsupported();
-    OUTRIDER_TRY(ReadLlama3Scaling(within, rope));
+  const JsonValue parameters = json["rope_parameters"];
+  for (const char* layers : {"full_attention", "sliding_attention"}) {
+    if (!parameters[layers].is_null()) return parameters[layers].Unsupported();
   }
-  return Status();
+  return ReadRopeObject(json, parameters, config, rope);
 }
 
 Status CheckActivation(const JsonValue& json, const char* name) {

@@ -7,9 +7,17 @@
 
 namespace outrider {
 
-// As Transformers until version 4 ("rope_theta" beside "rope_scaling") and from 5 on (both within
-// "rope_parameters") have them.
-Status ReadRope(const JsonValue& json, RopeDescription* rope);
+// RoPE as Transformers until version 4 ("rope_theta" and "partial_rotary_factor" beside
+// "rope_scaling") and from 5 on (all within "rope_parameters") have it. `rope->theta` is the
+// architecture's default before. A scaling that says how far it reaches may raise
+// config->max_position_embeddings. docs/models.md has what each "rope_type" does to the context.
+Status ReadRope(const JsonValue& json, ModelConfig* config, RopeDescription* rope);
+// The same of one object: `within` is that object, a member of `json`, or null.
+Status ReadRopeObject(const JsonValue& json, const JsonValue& within, ModelConfig* config,
+                      RopeDescription* rope);
+Status ReadRopeTheta(const JsonValue& theta, RopeDescription* rope);
+// Rotates whole heads, or the part of them that "partial_rotary_factor" of `json` says.
+Status ReadRotaryDims(const JsonValue& json, const ModelConfig& config, RopeDescription* rope);
 
 // Refuses another activation than `name`.
 Status CheckActivation(const JsonValue& json, const char* name);

@@ -8,7 +8,7 @@ Status DescribeLlama(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
   OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
-  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   return DescribeAllLayers(json, layer, config);
 }
 

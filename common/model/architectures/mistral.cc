@@ -8,7 +8,7 @@ Status DescribeMistral(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
   LayerDescription layer;
-  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   if (json["sliding_window"].absent()) layer.attention.window = 4096;
   OUTRIDER_TRY(json["sliding_window"].Read(&layer.attention.window, 1, kMaxPositions));
   return DescribeAllLayers(json, layer, config);

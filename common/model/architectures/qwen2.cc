@@ -9,7 +9,7 @@ Status DescribeQwen2(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
   layer.attention.qkv_bias = true;
-  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   return DescribeAllLayers(json, layer, config);
 }
 

@@ -10,7 +10,7 @@ Status DescribeQwen3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
   layer.attention.qk_norm = true;
-  OUTRIDER_TRY(ReadRope(json, &layer.attention.rope));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   return DescribeAllLayers(json, layer, config);
 }
 

@@ -44,6 +44,12 @@ json Llama() {
           {"vocab_size", 128256}};
 }
 
+constexpr Llama3RopeScaling kLlama3Values = {.factor = 32.f,
+                                             .low_freq_factor = 1.f,
+                                             .high_freq_factor = 4.f,
+                                             .original_max_position_embeddings = 8192};
+const decltype(RopeDescription::scaling) kLlama3Scaling = kLlama3Values;
+
 json Plain(const std::string& architecture) {
   return {{"architectures", {architecture}},
           {"hidden_size", 64},
@@ -71,11 +77,7 @@ TEST(ModelConfig, ReadsLlama3) {
   for (const LayerDescription& layer : config->layers) {
     const RopeDescription& rope = layer.attention.rope;
     EXPECT_FLOAT_EQ(rope.theta, 500000.f);
-    ASSERT_TRUE(rope.scaling.has_value());
-    EXPECT_EQ(rope.scaling->factor, 32.f);
-    EXPECT_EQ(rope.scaling->low_freq_factor, 1.f);
-    EXPECT_EQ(rope.scaling->high_freq_factor, 4.f);
-    EXPECT_EQ(rope.scaling->original_max_position_embeddings, 8192);
+    EXPECT_EQ(rope.scaling, kLlama3Scaling);
     EXPECT_FALSE(layer.attention.qkv_bias);
     EXPECT_FALSE(layer.attention.qk_norm);
   }
@@ -96,15 +98,14 @@ TEST(ModelConfig, ReadsBothSpellingsOfRope) {
     const Result<ModelConfig> config = Load(j);
     ASSERT_TRUE(config.ok()) << config.status().ToString();
     const RopeDescription& rope = config->layers.back().attention.rope;
-    ASSERT_TRUE(rope.scaling.has_value());
-    EXPECT_EQ(rope.scaling->factor, 32.f);
+    EXPECT_EQ(rope.scaling, kLlama3Scaling);
     EXPECT_EQ(rope.theta, 500000.f);
   }
   json plain = Plain("Qwen3ForCausalLM");
   plain["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000000}};
   const Result<ModelConfig> config = Load(plain);
   ASSERT_TRUE(config.ok()) << config.status().ToString();
-  EXPECT_EQ(config->layers.back().attention.rope, (RopeDescription{.theta = 1e6f, .scaling = {}}));
+  EXPECT_EQ(config->layers.back().attention.rope, (RopeDescription{.dims = 128, .theta = 1e6f}));
 }
 
 TEST(ModelConfig, FillsInWhatTransformersLetsOut) {
@@ -112,7 +113,7 @@ TEST(ModelConfig, FillsInWhatTransformersLetsOut) {
   ASSERT_TRUE(llama.ok()) << llama.status().ToString();
   EXPECT_EQ(llama->num_kv_heads, 4);
   EXPECT_EQ(llama->head_dim, 16);
-  EXPECT_EQ(llama->layers[0].attention.rope, RopeDescription());
+  EXPECT_EQ(llama->layers[0].attention.rope, RopeDescription{.dims = 16});
   EXPECT_FALSE(llama->tied_embeddings);
   EXPECT_TRUE(llama->eos_token_ids.empty());
   const Result<ModelConfig> qwen3 = Load(Plain("Qwen3ForCausalLM"));
@@ -196,9 +197,8 @@ TEST(ModelConfig, NamesWhatIsNotSupported) {
                  {"quantization_config", json::object(), "quantization_config"},
                  {"attention_bias", true, "attention_bias"},
                  {"mlp_bias", true, "mlp_bias"},
-                 {"partial_rotary_factor", 0.5, "partial_rotary_factor"},
-                 {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}, "yarn"},
-                 {"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}, "linear"},
+                 {"rope_scaling", {{"rope_type", "mrope"}, {"factor", 4.0}}, "mrope"},
+                 {"rope_parameters", {{"full_attention", json::object()}}, "full_attention"},
                  {"use_sliding_window", true, "use_sliding_window"},
                  {"layer_types", {"full_attention", "sliding_attention"}, "layer_types"}},
                 Code::kUnimplemented);

@@ -25,9 +25,6 @@ Result<const Architecture*> ReadArchitecture(const JsonValue& names) {
   return names[0].Unsupported("; these are: " + ArchitectureNames());
 }
 
-// What no architecture's file has to look at.
-Status RefuseUnsupported(const JsonValue& json) { return MustBeOff(json["mlp_bias"]); }
-
 Status ReadSizes(const JsonValue& json, const Architecture& architecture, ModelConfig* config) {
   OUTRIDER_ASSIGN(config->vocab_size, json["vocab_size"].Int(1, kMaxVocabulary));
   OUTRIDER_ASSIGN(config->hidden_size, json["hidden_size"].Int(1, kMaxHidden));
@@ -87,7 +84,6 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   config.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
   OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
-  OUTRIDER_TRY(RefuseUnsupported(json));
   OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
   OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
   OUTRIDER_TRY(ReadNormEps(json["rms_norm_eps"], *architecture, &config));

@@ -67,6 +67,7 @@ struct AttentionDescription {
   const char* norm = "input_layernorm";  // of what the half reads
   const char* norm_after = nullptr;      // of its result; null: none
   bool qkv_bias = false;                 // q, k and v have biases
+  bool out_bias = false;                 // the output projection has one
   bool qk_norm = false;  // every head of q and k is normalised by itself, before the rotation
   RopeDescription rope;
   int window = 0;          // positions that a token sees, itself the last; 0: all
@@ -77,6 +78,7 @@ struct AttentionDescription {
 struct MlpDescription {
   const char* norm = "post_attention_layernorm";
   const char* norm_after = nullptr;
+  bool bias = false;  // all three projections have one
   Activation activation = Activation::kSilu;
 };
 

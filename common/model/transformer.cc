@@ -140,8 +140,8 @@ class Transformer : public Model, public DeviceModel {
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunQkv(int index, int rows);
   void RunMlp(int index, int rows, float* residual);
-  void AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
-                  float* residual);
+  void AddProduct(const PackedMatrix& w, const std::unique_ptr<Buffer>& bias, const float* x,
+                  int rows, const std::unique_ptr<Buffer>& norm_after, float* residual);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
   int CopyLogits(std::span<const ForwardSequence> batch);
@@ -450,7 +450,8 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
     attention = work_.chosen_attention->floats();
     residual = work_.chosen_residual->floats();
   }
-  AddProduct(*layer.attention_out, attention, rows, layer.attention_norm_after.get(), residual);
+  AddProduct(*layer.attention_out, layer.attention_out_bias, attention, rows,
+             layer.attention_norm_after, residual);
   RunMlp(index, rows, residual);
 }
 
@@ -479,23 +480,25 @@ void Transformer::RunMlp(int index, int rows, float* residual) {
   float* normed = work_.normed->floats();
   backend_->RmsNorm(residual, layer.mlp_norm->floats(), rows, hidden, hidden, config_.rms_norm_eps,
                     /*accumulate=*/false, normed);
-  backend_->MatMul(*layer.gate_up, normed, rows, nullptr, /*accumulate=*/false,
+  backend_->MatMul(*layer.gate_up, normed, rows, FloatsOf(layer.gate_up_bias), /*accumulate=*/false,
                    work_.gate_up->floats());
   backend_->Glu(described.activation, work_.gate_up->floats(), rows, config_.intermediate_size,
                 work_.mlp->floats());
-  AddProduct(*layer.down, work_.mlp->floats(), rows, layer.mlp_norm_after.get(), residual);
+  AddProduct(*layer.down, layer.down_bias, work_.mlp->floats(), rows, layer.mlp_norm_after,
+             residual);
 }
 
-// residual += w x, normalised before that where there is a norm. Overwrites `normed`.
-void Transformer::AddProduct(const PackedMatrix& w, const float* x, int rows, Buffer* norm_after,
+// residual += w x + bias, normalised before that where there is a norm. Overwrites `normed`.
+void Transformer::AddProduct(const PackedMatrix& w, const std::unique_ptr<Buffer>& bias,
+                             const float* x, int rows, const std::unique_ptr<Buffer>& norm_after,
                              float* residual) {
   if (norm_after == nullptr) {
-    backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/true, residual);
+    backend_->MatMul(w, x, rows, FloatsOf(bias), /*accumulate=*/true, residual);
     return;
   }
   const int hidden = config_.hidden_size;
   float* result = work_.normed->floats();
-  backend_->MatMul(w, x, rows, nullptr, /*accumulate=*/false, result);
+  backend_->MatMul(w, x, rows, FloatsOf(bias), /*accumulate=*/false, result);
   backend_->RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
                     /*accumulate=*/true, residual);
 }

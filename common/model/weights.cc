@@ -338,43 +338,63 @@ class Loader {
   bool rounds_ = false;
 };
 
+// The attention half of a layer, whose tensors' names begin with `layer`.
+Status LoadAttention(const ModelConfig& config, const AttentionDescription& described,
+                     const std::string& layer, Loader& load, LayerWeights* out) {
+  const std::string attention = layer + "self_attn.";
+  const int64_t hidden = config.hidden_size;
+  const int64_t q_rows = int64_t{config.num_heads} * config.head_dim;
+  const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
+  OUTRIDER_ASSIGN(out->attention_norm, load.Norm(layer + described.norm, hidden));
+  if (described.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out->attention_norm_after, load.Norm(layer + described.norm_after, hidden));
+  }
+  const std::vector<Part> parts = {{attention + "q_proj.weight", q_rows},
+                                   {attention + "k_proj.weight", kv_rows},
+                                   {attention + "v_proj.weight", kv_rows}};
+  OUTRIDER_ASSIGN(out->qkv, load.Matrix(parts, hidden));
+  if (described.qkv_bias) {
+    OUTRIDER_ASSIGN(out->qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
+                                                {attention + "k_proj.bias", kv_rows},
+                                                {attention + "v_proj.bias", kv_rows}}));
+  }
+  if (described.qk_norm) {
+    OUTRIDER_ASSIGN(out->q_norm, load.Norm(attention + "q_norm", config.head_dim));
+    OUTRIDER_ASSIGN(out->k_norm, load.Norm(attention + "k_norm", config.head_dim));
+  }
+  OUTRIDER_ASSIGN(out->attention_out, load.Matrix(attention + "o_proj.weight", hidden, q_rows));
+  if (described.out_bias) {
+    OUTRIDER_ASSIGN(out->attention_out_bias, load.Vector({{attention + "o_proj.bias", hidden}}));
+  }
+  return Status();
+}
+
+Status LoadMlp(const ModelConfig& config, const MlpDescription& described, const std::string& layer,
+               Loader& load, LayerWeights* out) {
+  const std::string mlp = layer + "mlp.";
+  const int64_t hidden = config.hidden_size;
+  const int64_t intermediate = config.intermediate_size;
+  OUTRIDER_ASSIGN(out->mlp_norm, load.Norm(layer + described.norm, hidden));
+  if (described.norm_after != nullptr) {
+    OUTRIDER_ASSIGN(out->mlp_norm_after, load.Norm(layer + described.norm_after, hidden));
+  }
+  const std::vector<Part> parts = {{mlp + "gate_proj.weight", intermediate},
+                                   {mlp + "up_proj.weight", intermediate}};
+  OUTRIDER_ASSIGN(out->gate_up, load.Matrix(parts, hidden));
+  OUTRIDER_ASSIGN(out->down, load.Matrix(mlp + "down_proj.weight", hidden, intermediate));
+  if (!described.bias) return Status();
+  OUTRIDER_ASSIGN(out->gate_up_bias, load.Vector({{mlp + "gate_proj.bias", intermediate},
+                                                  {mlp + "up_proj.bias", intermediate}}));
+  OUTRIDER_ASSIGN(out->down_bias, load.Vector({{mlp + "down_proj.bias", hidden}}));
+  return Status();
+}
+
 Result<LayerWeights> LoadLayer(const ModelConfig& config, int index, Loader& load) {
   const LayerDescription& described = config.layers[static_cast<size_t>(index)];
   const std::string layer = "model.layers." + std::to_string(index) + ".";
-  const std::string attention = layer + "self_attn.";
-  const int64_t hidden = config.hidden_size;
-  const int64_t intermediate = config.intermediate_size;
-  const int64_t q_rows = int64_t{config.num_heads} * config.head_dim;
-  const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
-
   LayerWeights out;
-  OUTRIDER_ASSIGN(out.attention_norm, load.Norm(layer + described.attention.norm, hidden));
-  if (described.attention.norm_after != nullptr) {
-    OUTRIDER_ASSIGN(out.attention_norm_after,
-                    load.Norm(layer + described.attention.norm_after, hidden));
-  }
-  OUTRIDER_ASSIGN(out.qkv, load.Matrix({{attention + "q_proj.weight", q_rows},
-                                        {attention + "k_proj.weight", kv_rows},
-                                        {attention + "v_proj.weight", kv_rows}},
-                                       hidden));
-  if (described.attention.qkv_bias) {
-    OUTRIDER_ASSIGN(out.qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
-                                               {attention + "k_proj.bias", kv_rows},
-                                               {attention + "v_proj.bias", kv_rows}}));
-  }
-  if (described.attention.qk_norm) {
-    OUTRIDER_ASSIGN(out.q_norm, load.Norm(attention + "q_norm", config.head_dim));
-    OUTRIDER_ASSIGN(out.k_norm, load.Norm(attention + "k_norm", config.head_dim));
-  }
-  OUTRIDER_ASSIGN(out.attention_out, load.Matrix(attention + "o_proj.weight", hidden, q_rows));
-  OUTRIDER_ASSIGN(out.mlp_norm, load.Norm(layer + described.mlp.norm, hidden));
-  if (described.mlp.norm_after != nullptr) {
-    OUTRIDER_ASSIGN(out.mlp_norm_after, load.Norm(layer + described.mlp.norm_after, hidden));
-  }
-  OUTRIDER_ASSIGN(out.gate_up, load.Matrix({{layer + "mlp.gate_proj.weight", intermediate},
-                                            {layer + "mlp.up_proj.weight", intermediate}},
-                                           hidden));
-  OUTRIDER_ASSIGN(out.down, load.Matrix(layer + "mlp.down_proj.weight", hidden, intermediate));
+  OUTRIDER_TRY(LoadAttention(config, described.attention, layer, load, &out));
+  OUTRIDER_TRY(LoadMlp(config, described.mlp, layer, load, &out));
   return out;
 }
 

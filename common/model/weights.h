@@ -21,10 +21,13 @@ struct LayerWeights {
   std::unique_ptr<Buffer> qkv_bias;              // [(heads + 2 kv_heads) * head_dim] or null
   std::unique_ptr<Buffer> q_norm, k_norm;        // [head_dim] or null
   std::unique_ptr<PackedMatrix> attention_out;   // [hidden, heads * head_dim]
+  std::unique_ptr<Buffer> attention_out_bias;    // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm;              // [hidden]
   std::unique_ptr<Buffer> mlp_norm_after;        // [hidden] or null
   std::unique_ptr<PackedMatrix> gate_up;         // [2 * intermediate, hidden]
+  std::unique_ptr<Buffer> gate_up_bias;          // [2 * intermediate] or null
   std::unique_ptr<PackedMatrix> down;            // [hidden, intermediate]
+  std::unique_ptr<Buffer> down_bias;             // [hidden] or null
 };
 
 struct Weights {

@@ -173,6 +173,17 @@ Status CheckActivation(const JsonValue& json, const char* name) {
   return MustBe(json["hidden_activation"], name);
 }
 
+Status ReadAttentionBias(const JsonValue& json, LayerDescription* layer) {
+  bool bias = false;
+  OUTRIDER_TRY(json["attention_bias"].Read(&bias));
+  layer->attention.qkv_bias = layer->attention.out_bias = bias;
+  return Status();
+}
+
+Status ReadMlpBias(const JsonValue& json, LayerDescription* layer) {
+  return json["mlp_bias"].Read(&layer->mlp.bias);
+}
+
 Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer,
                          ModelConfig* config) {
   config->layers.assign(config->layers.size(), layer);
@@ -182,6 +193,47 @@ Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer,
   const char* expected = layer.attention.window > 0 ? "sliding_attention" : "full_attention";
   for (size_t i = 0; i < types.size(); ++i) {
     if (!types[i].Is(expected)) return types[i].Unsupported();
+  }
+  return Status();
+}
+
+Result<std::vector<bool>> ReadSlidingLayers(const JsonValue& types, size_t layers,
+                                            const std::function<bool(size_t)>& by_default) {
+  if (!types.is_null() && (!types.is_array() || types.size() != layers)) {
+    return types.Wrong("a list of num_hidden_layers names");
+  }
+  std::vector<bool> slides(layers);
+  for (size_t i = 0; i < layers; ++i) {
+    if (types.is_null()) {
+      slides[i] = by_default(i);
+      continue;
+    }
+    slides[i] = types[i].Is("sliding_attention");
+    if (!slides[i] && !types[i].Is("full_attention")) return types[i].Unsupported();
+  }
+  return slides;
+}
+
+Status DescribeLayersWithQwenWindows(const JsonValue& json, const LayerDescription& layer,
+                                     ModelConfig* config) {
+  bool used = false;
+  OUTRIDER_TRY(json["use_sliding_window"].Read(&used));
+  int window = json["sliding_window"].absent() ? 4096 : 0;
+  OUTRIDER_TRY(json["sliding_window"].Read(&window, 1, kMaxPositions));
+  if (!used) window = 0;
+  int first = 28;
+  OUTRIDER_TRY(json["max_window_layers"].Read(&first, 0));
+  const JsonValue types = json["layer_types"];
+  OUTRIDER_ASSIGN(const std::vector<bool> slides,
+                  ReadSlidingLayers(types, config->layers.size(), [&](size_t i) {
+                    return window > 0 && i >= static_cast<size_t>(first);
+                  }));
+  for (size_t i = 0; i < slides.size(); ++i) {
+    if (slides[i] && window == 0) {
+      return types[i].Unsupported(" without use_sliding_window and sliding_window");
+    }
+    config->layers[i] = layer;
+    config->layers[i].attention.window = slides[i] ? window : 0;
   }
   return Status();
 }

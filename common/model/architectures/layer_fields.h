@@ -1,6 +1,9 @@
 // Fields of config.json that several architectures have.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "common/base/status.h"
 #include "common/model/config.h"
 #include "common/model/config_fields.h"
@@ -22,7 +25,21 @@ Status ReadRotaryDims(const JsonValue& json, const ModelConfig& config, RopeDesc
 // Refuses another activation than `name`.
 Status CheckActivation(const JsonValue& json, const char* name);
 
+// "attention_bias" (q, k, v and o) and "mlp_bias" (all three projections).
+Status ReadAttentionBias(const JsonValue& json, LayerDescription* layer);
+Status ReadMlpBias(const JsonValue& json, LayerDescription* layer);
+
 // Describes every layer as `layer`. Refuses "layer_types" that say otherwise.
 Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer, ModelConfig* config);
+
+// Which layers "layer_types" calls "sliding_attention", the others being "full_attention"; where it
+// is absent, those that `by_default` says.
+Result<std::vector<bool>> ReadSlidingLayers(const JsonValue& types, size_t layers,
+                                            const std::function<bool(size_t)>& by_default);
+
+// Describes every layer as `layer`, some with a window as Qwen 2 and 3 have it: "sliding_window",
+// if "use_sliding_window" is on, from layer "max_window_layers" on, or where "layer_types" says so.
+Status DescribeLayersWithQwenWindows(const JsonValue& json, const LayerDescription& layer,
+                                     ModelConfig* config);
 
 }  // namespace outrider

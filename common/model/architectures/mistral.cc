@@ -7,6 +7,7 @@ namespace outrider {
 Status DescribeMistral(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
+  OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   LayerDescription layer;
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   if (json["sliding_window"].absent()) layer.attention.window = 4096;

@@ -3,14 +3,15 @@
 
 namespace outrider {
 
-// Llama with biases of q, k and v (and none of o), whatever "attention_bias" says.
+// Llama with biases of q, k and v (and none of o), whatever "attention_bias" says, and a window in
+// some layers.
 Status DescribeQwen2(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
-  OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
+  OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   LayerDescription layer;
   layer.attention.qkv_bias = true;
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
-  return DescribeAllLayers(json, layer, config);
+  return DescribeLayersWithQwenWindows(json, layer, config);
 }
 
 }  // namespace outrider

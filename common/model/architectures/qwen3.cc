@@ -3,15 +3,15 @@
 
 namespace outrider {
 
-// Llama whose heads of q and k are normalised.
+// Llama whose heads of q and k are normalised, with a window in some layers.
 Status DescribeQwen3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
-  OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
-  OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
+  OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   LayerDescription layer;
   layer.attention.qk_norm = true;
+  OUTRIDER_TRY(ReadAttentionBias(json, &layer));
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
-  return DescribeAllLayers(json, layer, config);
+  return DescribeLayersWithQwenWindows(json, layer, config);
 }
 
 }  // namespace outrider

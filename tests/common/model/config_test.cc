@@ -79,6 +79,8 @@ TEST(ModelConfig, ReadsLlama3) {
     EXPECT_FLOAT_EQ(rope.theta, 500000.f);
     EXPECT_EQ(rope.scaling, kLlama3Scaling);
     EXPECT_FALSE(layer.attention.qkv_bias);
+    EXPECT_FALSE(layer.attention.out_bias);
+    EXPECT_FALSE(layer.mlp.bias);
     EXPECT_FALSE(layer.attention.qk_norm);
   }
   EXPECT_TRUE(config->tied_embeddings);
@@ -138,6 +140,44 @@ TEST(ModelConfig, HasEachArchitecturesContextAndEpsilon) {
   }
 }
 
+TEST(ModelConfig, HasAWindowInSomeLayersOfQwen) {
+  const auto windows = [](const json& config) {
+    std::vector<int> all;
+    const Result<ModelConfig> loaded = Load(config);
+    if (!loaded.ok()) ADD_FAILURE() << loaded.status().ToString();
+    for (const LayerDescription& layer : loaded->layers) all.push_back(layer.attention.window);
+    return all;
+  };
+  for (const char* name : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    json config = Plain(name);
+    config["num_hidden_layers"] = 30;
+    config["use_sliding_window"] = true;
+    std::vector<int> expected(30, 0);
+    expected[28] = expected[29] = 4096;
+    EXPECT_EQ(windows(config), expected);
+    config["num_hidden_layers"] = 3;
+    config["sliding_window"] = 100;
+    config["max_window_layers"] = 2;
+    EXPECT_THAT(windows(config), ElementsAre(0, 0, 100));
+    config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+    EXPECT_THAT(windows(config), ElementsAre(100, 0, 100));
+    config["layer_types"] = nullptr;
+    config["sliding_window"] = nullptr;
+    EXPECT_THAT(windows(config), ElementsAre(0, 0, 0));
+  }
+}
+
+TEST(ModelConfig, ReadsBiases) {
+  json llama = Plain("LlamaForCausalLM");
+  llama["attention_bias"] = llama["mlp_bias"] = true;
+  const Result<ModelConfig> config = Load(llama);
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_TRUE(config->layers[0].attention.qkv_bias);
+  EXPECT_TRUE(config->layers[0].attention.out_bias);
+  EXPECT_TRUE(config->layers[0].mlp.bias);
+  EXPECT_FALSE(Load(Plain("Qwen2ForCausalLM"))->layers[0].attention.out_bias);
+}
+
 TEST(ModelConfig, KnowsEachFamilysAttention) {
   json qwen2 = Plain("Qwen2ForCausalLM");
   qwen2["use_sliding_window"] = false;
@@ -195,17 +235,19 @@ TEST(ModelConfig, NamesWhatIsNotSupported) {
                   "hidden_act is \"gelu_pytorch_tanh\", which is not supported"},
                  {"quantization_config", {{"quant_method", "awq"}, {"bits", 4}}, "awq"},
                  {"quantization_config", json::object(), "quantization_config"},
-                 {"attention_bias", true, "attention_bias"},
-                 {"mlp_bias", true, "mlp_bias"},
                  {"rope_scaling", {{"rope_type", "mrope"}, {"factor", 4.0}}, "mrope"},
                  {"rope_parameters", {{"full_attention", json::object()}}, "full_attention"},
                  {"use_sliding_window", true, "use_sliding_window"},
                  {"layer_types", {"full_attention", "sliding_attention"}, "layer_types"}},
                 Code::kUnimplemented);
-  ExpectRefused(Plain("Qwen2ForCausalLM"), {{"use_sliding_window", true, "use_sliding_window"}},
+  ExpectRefused(Plain("MistralForCausalLM"), {{"attention_bias", true, "attention_bias"}},
                 Code::kUnimplemented);
-  ExpectRefused(Plain("Qwen3ForCausalLM"), {{"attention_bias", true, "attention_bias"}},
-                Code::kUnimplemented);
+  for (const char* name : {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    ExpectRefused(Plain(name),
+                  {{"mlp_bias", true, "mlp_bias"},
+                   {"layer_types", {"full_attention", "sliding_attention"}, "use_sliding_window"}},
+                  Code::kUnimplemented);
+  }
 }
 
 TEST(ModelConfig, NamesTheFieldThatIsMissingOrSenseless) {

@@ -116,7 +116,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Gemma2WideHeads",
              {.family = Family::kGemma2, .num_heads = 2, .num_kv_heads = 1, .head_dim = 256}},
         Case{"Qwen2", {.family = Family::kQwen2}},
-        Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
+        Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}},
+        Case{"LlamaBiases", {.family = Family::kLlama, .attention_bias = true, .mlp_bias = true}},
+        Case{"Qwen3Biases", {.family = Family::kQwen3, .attention_bias = true}},
+        Case{"Qwen2SlidingWindow",
+             {.family = Family::kQwen2, .num_layers = 3, .sliding_window = 24}},
+        Case{"Qwen3LayerTypes",
+             {.family = Family::kQwen3,
+              .num_layers = 3,
+              .sliding_window = 24,
+              .config = R"({"layer_types":
+                   ["sliding_attention", "full_attention", "sliding_attention"]})"}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

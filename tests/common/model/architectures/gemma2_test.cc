@@ -91,7 +91,6 @@ TEST(Gemma2, FillsInWhatTransformersLetsOut) {
 TEST(Gemma2, NamesWhatIsNotSupported) {
   ExpectRefused(Gemma2(),
                 {{"hidden_activation", "gelu", "hidden_activation is \"gelu\""},
-                 {"attention_bias", true, "attention_bias"},
                  {"use_bidirectional_attention", true, "use_bidirectional_attention"},
                  {"torch_dtype", "float64", "torch_dtype"},
                  {"layer_types", json(std::vector<std::string>(46, "chunked")), "layer_types"}},

@@ -62,13 +62,17 @@ struct RopeDescription {
   bool operator==(const RopeDescription&) const = default;
 };
 
+// What q and k are normalised over before the rotation. kHeads: each head by itself, all with the
+// same gains. kProjection: all heads together.
+enum class QkNorm { kNone, kHeads, kProjection };
+
 // Norms are RMS norms, given by the names that the checkpoint has for their gains.
 struct AttentionDescription {
-  const char* norm = "input_layernorm";  // of what the half reads
+  const char* norm = "input_layernorm";  // of what the half reads; null: none
   const char* norm_after = nullptr;      // of its result; null: none
   bool qkv_bias = false;                 // q, k and v have biases
   bool out_bias = false;                 // the output projection has one
-  bool qk_norm = false;  // every head of q and k is normalised by itself, before the rotation
+  QkNorm qk_norm = QkNorm::kNone;
   RopeDescription rope;
   int window = 0;          // positions that a token sees, itself the last; 0: all
   float soft_cap = 0;      // of scores, as AttentionShape has it; 0: none
@@ -76,7 +80,7 @@ struct AttentionDescription {
 };
 
 struct MlpDescription {
-  const char* norm = "post_attention_layernorm";
+  const char* norm = "post_attention_layernorm";  // null: none
   const char* norm_after = nullptr;
   bool bias = false;  // all three projections have one
   Activation activation = Activation::kSilu;

@@ -140,6 +140,7 @@ class Transformer : public Model, public DeviceModel {
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunQkv(int index, int rows);
   void RunMlp(int index, int rows, float* residual);
+  const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows);
   void AddProduct(const PackedMatrix& w, const std::unique_ptr<Buffer>& bias, const float* x,
                   int rows, const std::unique_ptr<Buffer>& norm_after, float* residual);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
@@ -459,29 +460,36 @@ void Transformer::RunLayer(int index, const BatchLayout& batch,
 void Transformer::RunQkv(int index, int rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
+  float* qkv = work_.qkv->floats();
+  backend_->MatMul(*layer.qkv, Normed(layer.attention_norm, work_.residual->floats(), rows), rows,
+                   FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
+  const auto norm = [&](float* x, Buffer& gain, int heads) {
+    const bool apart = described.qk_norm == QkNorm::kHeads;
+    const int runs = apart ? heads : 1;
+    backend_->RmsNormHeads(x, gain.floats(), rows, runs, heads / runs * config_.head_dim,
+                           qkv_width(), config_.rms_norm_eps);
+  };
+  if (described.qk_norm == QkNorm::kNone) return;
+  norm(qkv, *layer.q_norm, config_.num_heads);
+  norm(qkv + q_width(), *layer.k_norm, config_.num_kv_heads);
+}
+
+// What a half of a layer reads of the residual stream. Writes to `normed` where there is a norm.
+const float* Transformer::Normed(const std::unique_ptr<Buffer>& gain, const float* residual,
+                                 int rows) {
+  if (gain == nullptr) return residual;
   const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
-  float* qkv = work_.qkv->floats();
-  backend_->RmsNorm(work_.residual->floats(), layer.attention_norm->floats(), rows, hidden, hidden,
-                    config_.rms_norm_eps, /*accumulate=*/false, normed);
-  backend_->MatMul(*layer.qkv, normed, rows, FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
-  if (described.qk_norm) {
-    backend_->RmsNormHeads(qkv, layer.q_norm->floats(), rows, config_.num_heads, config_.head_dim,
-                           qkv_width(), config_.rms_norm_eps);
-    backend_->RmsNormHeads(qkv + q_width(), layer.k_norm->floats(), rows, config_.num_kv_heads,
-                           config_.head_dim, qkv_width(), config_.rms_norm_eps);
-  }
+  backend_->RmsNorm(residual, gain->floats(), rows, hidden, hidden, config_.rms_norm_eps,
+                    /*accumulate=*/false, normed);
+  return normed;
 }
 
 void Transformer::RunMlp(int index, int rows, float* residual) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const MlpDescription& described = config_.layers[static_cast<size_t>(index)].mlp;
-  const int hidden = config_.hidden_size;
-  float* normed = work_.normed->floats();
-  backend_->RmsNorm(residual, layer.mlp_norm->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                    /*accumulate=*/false, normed);
-  backend_->MatMul(*layer.gate_up, normed, rows, FloatsOf(layer.gate_up_bias), /*accumulate=*/false,
-                   work_.gate_up->floats());
+  backend_->MatMul(*layer.gate_up, Normed(layer.mlp_norm, residual, rows), rows,
+                   FloatsOf(layer.gate_up_bias), /*accumulate=*/false, work_.gate_up->floats());
   backend_->Glu(described.activation, work_.gate_up->floats(), rows, config_.intermediate_size,
                 work_.mlp->floats());
   AddProduct(*layer.down, layer.down_bias, work_.mlp->floats(), rows, layer.mlp_norm_after,

@@ -345,7 +345,9 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
   const int64_t hidden = config.hidden_size;
   const int64_t q_rows = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv_rows = int64_t{config.num_kv_heads} * config.head_dim;
-  OUTRIDER_ASSIGN(out->attention_norm, load.Norm(layer + described.norm, hidden));
+  if (described.norm != nullptr) {
+    OUTRIDER_ASSIGN(out->attention_norm, load.Norm(layer + described.norm, hidden));
+  }
   if (described.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out->attention_norm_after, load.Norm(layer + described.norm_after, hidden));
   }
@@ -358,9 +360,11 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
                                                 {attention + "k_proj.bias", kv_rows},
                                                 {attention + "v_proj.bias", kv_rows}}));
   }
-  if (described.qk_norm) {
-    OUTRIDER_ASSIGN(out->q_norm, load.Norm(attention + "q_norm", config.head_dim));
-    OUTRIDER_ASSIGN(out->k_norm, load.Norm(attention + "k_norm", config.head_dim));
+  if (described.qk_norm != QkNorm::kNone) {
+    const bool heads = described.qk_norm == QkNorm::kHeads;
+    OUTRIDER_ASSIGN(out->q_norm, load.Norm(attention + "q_norm", heads ? config.head_dim : q_rows));
+    OUTRIDER_ASSIGN(out->k_norm,
+                    load.Norm(attention + "k_norm", heads ? config.head_dim : kv_rows));
   }
   OUTRIDER_ASSIGN(out->attention_out, load.Matrix(attention + "o_proj.weight", hidden, q_rows));
   if (described.out_bias) {
@@ -374,7 +378,9 @@ Status LoadMlp(const ModelConfig& config, const MlpDescription& described, const
   const std::string mlp = layer + "mlp.";
   const int64_t hidden = config.hidden_size;
   const int64_t intermediate = config.intermediate_size;
-  OUTRIDER_ASSIGN(out->mlp_norm, load.Norm(layer + described.norm, hidden));
+  if (described.norm != nullptr) {
+    OUTRIDER_ASSIGN(out->mlp_norm, load.Norm(layer + described.norm, hidden));
+  }
   if (described.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out->mlp_norm_after, load.Norm(layer + described.norm_after, hidden));
   }

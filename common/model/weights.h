@@ -15,14 +15,14 @@
 namespace outrider {
 
 struct LayerWeights {
-  std::unique_ptr<Buffer> attention_norm;        // [hidden]
+  std::unique_ptr<Buffer> attention_norm;        // [hidden] or null
   std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null
   std::unique_ptr<PackedMatrix> qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
   std::unique_ptr<Buffer> qkv_bias;              // [(heads + 2 kv_heads) * head_dim] or null
-  std::unique_ptr<Buffer> q_norm, k_norm;        // [head_dim] or null
+  std::unique_ptr<Buffer> q_norm, k_norm;        // [head_dim], [all heads * head_dim] or null
   std::unique_ptr<PackedMatrix> attention_out;   // [hidden, heads * head_dim]
   std::unique_ptr<Buffer> attention_out_bias;    // [hidden] or null
-  std::unique_ptr<Buffer> mlp_norm;              // [hidden]
+  std::unique_ptr<Buffer> mlp_norm;              // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm_after;        // [hidden] or null
   std::unique_ptr<PackedMatrix> gate_up;         // [2 * intermediate, hidden]
   std::unique_ptr<Buffer> gate_up_bias;          // [2 * intermediate] or null

@@ -16,6 +16,10 @@ constexpr Architecture kArchitectures[] = {
      .describe = DescribeGemma2,
      .head_dim = 256,
      .max_position_embeddings = 8192},
+    {.name = "Olmo2ForCausalLM",
+     .describe = DescribeOlmo2,
+     .rms_norm_eps = 1e-5f,
+     .max_position_embeddings = 2048},
 };
 
 }  // namespace

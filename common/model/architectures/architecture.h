@@ -31,6 +31,7 @@ std::string ArchitectureNames();
 Status DescribeGemma2(const JsonValue& json, ModelConfig* config);
 Status DescribeLlama(const JsonValue& json, ModelConfig* config);
 Status DescribeMistral(const JsonValue& json, ModelConfig* config);
+Status DescribeOlmo2(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen2(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen3(const JsonValue& json, ModelConfig* config);
 

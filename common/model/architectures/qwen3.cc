@@ -8,7 +8,7 @@ Status DescribeQwen3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   LayerDescription layer;
-  layer.attention.qk_norm = true;
+  layer.attention.qk_norm = QkNorm::kHeads;
   OUTRIDER_TRY(ReadAttentionBias(json, &layer));
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
   return DescribeLayersWithQwenWindows(json, layer, config);

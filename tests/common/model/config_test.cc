@@ -81,7 +81,7 @@ TEST(ModelConfig, ReadsLlama3) {
     EXPECT_FALSE(layer.attention.qkv_bias);
     EXPECT_FALSE(layer.attention.out_bias);
     EXPECT_FALSE(layer.mlp.bias);
-    EXPECT_FALSE(layer.attention.qk_norm);
+    EXPECT_EQ(layer.attention.qk_norm, QkNorm::kNone);
   }
   EXPECT_TRUE(config->tied_embeddings);
   EXPECT_THAT(config->eos_token_ids, ElementsAre(128001, 128008, 128009));
@@ -186,13 +186,13 @@ TEST(ModelConfig, KnowsEachFamilysAttention) {
   const Result<ModelConfig> two = Load(qwen2);
   ASSERT_TRUE(two.ok()) << two.status().ToString();
   EXPECT_TRUE(two->layers[1].attention.qkv_bias);
-  EXPECT_FALSE(two->layers[1].attention.qk_norm);
+  EXPECT_EQ(two->layers[1].attention.qk_norm, QkNorm::kNone);
   EXPECT_EQ(two->layers[1].attention.window, 0);
 
   const Result<ModelConfig> three = Load(Plain("Qwen3ForCausalLM"));
   ASSERT_TRUE(three.ok());
   EXPECT_FALSE(three->layers[1].attention.qkv_bias);
-  EXPECT_TRUE(three->layers[1].attention.qk_norm);
+  EXPECT_EQ(three->layers[1].attention.qk_norm, QkNorm::kHeads);
 
   json mistral = Plain("MistralForCausalLM");
   mistral["sliding_window"] = 4096;

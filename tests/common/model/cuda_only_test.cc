@@ -21,6 +21,7 @@ TEST(ModelInF16, LogitsAgreeWithTheReference) {
         CheckpointOptions{.family = Family::kQwen2, .dtype = Dtype::kF16},
         CheckpointOptions{.family = Family::kQwen3, .head_dim = 32, .dtype = Dtype::kF16},
         CheckpointOptions{.family = Family::kGemma2, .num_layers = 3, .dtype = Dtype::kF16},
+        CheckpointOptions{.family = Family::kOlmo2, .attention_bias = true, .dtype = Dtype::kF16},
         CheckpointOptions{
             .family = Family::kMistral, .sliding_window = 24, .dtype = Dtype::kF16}}) {
     const TempDirectory directory;

@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Mistral", {.family = Family::kMistral, .sliding_window = 24}},
         Case{"Gemma2",
              {.family = Family::kGemma2, .hidden_size = 72, .num_layers = 3, .head_dim = 256}},
+        Case{"Olmo2", {.family = Family::kOlmo2, .attention_bias = true}},
         Case{"Qwen2", {.family = Family::kQwen2, .head_dim = 96}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
     [](const ::testing::TestParamInfo<Case>& param) { return param.param.name; });

@@ -25,6 +25,7 @@ struct ModelConfig {
   float rms_norm_eps = 1e-6f;
   float norm_gain_offset = 0;   // every norm's gain is this plus what the checkpoint holds
   float embedding_scale = 1.f;  // of what the layers read of the embedding, not of a tied head
+  float logit_scale = 1.f;      // of logits, before the soft cap
   float logit_soft_cap = 0;  // a logit x becomes logit_soft_cap * tanh(x / logit_soft_cap); 0: none
   bool tied_embeddings = false;
   Quantization quantization;

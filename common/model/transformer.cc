@@ -419,6 +419,9 @@ void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> l
   backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
                     hidden, config_.rms_norm_eps, /*accumulate=*/false, normed);
   backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
+  if (config_.logit_scale != 1.f) {
+    backend_->Scale(logits, rows, config_.vocab_size, config_.logit_scale);
+  }
   if (config_.logit_soft_cap > 0) {
     backend_->SoftCap(logits, rows, config_.vocab_size, config_.logit_soft_cap);
   }

@@ -198,7 +198,10 @@ class CpuBackend final : public Backend {
 
   void Scale(float* x, int rows, int n, float factor) override {
     const FlushDenormals flush;
-    kernels_.scale(x, static_cast<size_t>(rows) * n, factor);
+    pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
+      kernels_.scale(x + static_cast<size_t>(begin) * n, static_cast<size_t>(end - begin) * n,
+                     factor);
+    });
   }
 
   // A row may be a whole vocabulary, whose tanh is worth a worker.

@@ -20,6 +20,7 @@ constexpr Architecture kArchitectures[] = {
      .describe = DescribeOlmo2,
      .rms_norm_eps = 1e-5f,
      .max_position_embeddings = 2048},
+    {.name = "GraniteForCausalLM", .describe = DescribeGranite, .max_position_embeddings = 2048},
 };
 
 }  // namespace

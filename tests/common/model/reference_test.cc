@@ -133,7 +133,13 @@ INSTANTIATE_TEST_SUITE_P(
     Architectures, ModelAgainstReference,
     ::testing::Values(
         Case{"Olmo2", {.family = Family::kOlmo2, .num_layers = 3, .tied_embeddings = false}},
-        Case{"Olmo2Biases", {.family = Family::kOlmo2, .hidden_size = 72, .attention_bias = true}}),
+        Case{"Olmo2Biases", {.family = Family::kOlmo2, .hidden_size = 72, .attention_bias = true}},
+        Case{"Granite", {.family = Family::kGranite, .num_layers = 3}},
+        Case{"GraniteBiases",
+             {.family = Family::kGranite,
+              .tied_embeddings = false,
+              .attention_bias = true,
+              .mlp_bias = true}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

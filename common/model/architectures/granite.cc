@@ -1,0 +1,38 @@
+#include "common/model/architectures/architecture.h"
+#include "common/model/architectures/layer_fields.h"
+
+namespace outrider {
+namespace {
+
+// 1 where config.json has none. The range keeps squares and quotients of two far inside of float's.
+Result<float> ReadMultiplier(const JsonValue& field) {
+  constexpr double kLeast = 1e-4, kMost = 1e4;
+  if (field.is_null()) return 1.f;
+  OUTRIDER_ASSIGN(const double multiplier, field.Number(kLeast, kMost));
+  return static_cast<float>(multiplier);
+}
+
+}  // namespace
+
+// Granite 3: Llama whose embeddings, scores, results of each half of a layer and logits are
+// multiplied by constants.
+Status DescribeGranite(const JsonValue& json, ModelConfig* config) {
+  OUTRIDER_TRY(CheckActivation(json, "silu"));
+  LayerDescription layer;
+  OUTRIDER_TRY(ReadAttentionBias(json, &layer));
+  OUTRIDER_TRY(ReadMlpBias(json, &layer));
+  OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
+  OUTRIDER_ASSIGN(const float of_embeddings, ReadMultiplier(json["embedding_multiplier"]));
+  OUTRIDER_ASSIGN(const float of_scores, ReadMultiplier(json["attention_multiplier"]));
+  OUTRIDER_ASSIGN(const float of_residual, ReadMultiplier(json["residual_multiplier"]));
+  OUTRIDER_ASSIGN(const float of_logits, ReadMultiplier(json["logits_scaling"]));
+  layer.attention.query_scalar = 1 / (of_scores * of_scores);
+  config->logit_scale = 1 / of_logits;
+  // A residual stream that is kept divided by its multiplier takes what each half returns as it is.
+  // Only norms read it, and x / m has the norm of x if epsilon is divided by m^2.
+  config->embedding_scale = of_embeddings / of_residual;
+  config->rms_norm_eps /= of_residual * of_residual;
+  return DescribeAllLayers(json, layer, config);
+}
+
+}  // namespace outrider

@@ -21,6 +21,7 @@ constexpr Architecture kArchitectures[] = {
      .rms_norm_eps = 1e-5f,
      .max_position_embeddings = 2048},
     {.name = "GraniteForCausalLM", .describe = DescribeGranite, .max_position_embeddings = 2048},
+    {.name = "SmolLM3ForCausalLM", .describe = DescribeSmolLm3, .max_position_embeddings = 32768},
 };
 
 }  // namespace

@@ -35,5 +35,6 @@ Status DescribeMistral(const JsonValue& json, ModelConfig* config);
 Status DescribeOlmo2(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen2(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen3(const JsonValue& json, ModelConfig* config);
+Status DescribeSmolLm3(const JsonValue& json, ModelConfig* config);
 
 }  // namespace outrider

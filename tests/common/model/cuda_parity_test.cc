@@ -144,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.family = Family::kGemma2, .hidden_size = 72, .num_layers = 3, .head_dim = 256}},
         Case{"Olmo2", {.family = Family::kOlmo2, .attention_bias = true}},
         Case{"Granite", {.family = Family::kGranite, .mlp_bias = true}},
+        Case{"SmolLm3", {.family = Family::kSmolLm3}},
         Case{"Qwen2", {.family = Family::kQwen2, .head_dim = 96}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
     [](const ::testing::TestParamInfo<Case>& param) { return param.param.name; });

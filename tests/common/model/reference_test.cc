@@ -139,7 +139,13 @@ INSTANTIATE_TEST_SUITE_P(
              {.family = Family::kGranite,
               .tied_embeddings = false,
               .attention_bias = true,
-              .mlp_bias = true}}),
+              .mlp_bias = true}},
+        Case{"SmolLm3", {.family = Family::kSmolLm3, .num_layers = 3}},
+        Case{"SmolLm3Biases",
+             {.family = Family::kSmolLm3, .attention_bias = true, .mlp_bias = true}},
+        Case{"SmolLm3SlidingWindow", {.family = Family::kSmolLm3, .num_layers = 3, .config = R"({
+                  "use_sliding_window": true, "sliding_window": 24, "layer_types":
+                  ["sliding_attention", "full_attention", "full_attention"]})"}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

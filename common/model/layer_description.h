@@ -70,6 +70,7 @@ enum class QkNorm { kNone, kHeads, kProjection };
 struct AttentionDescription {
   const char* norm = "input_layernorm";  // of what the half reads; null: none
   const char* norm_after = nullptr;      // of its result; null: none
+  bool fused_qkv = false;                // the checkpoint holds q, k and v as one matrix, qkv_proj
   bool qkv_bias = false;                 // q, k and v have biases
   bool out_bias = false;                 // the output projection has one
   QkNorm qk_norm = QkNorm::kNone;
@@ -82,7 +83,8 @@ struct AttentionDescription {
 struct MlpDescription {
   const char* norm = "post_attention_layernorm";  // null: none
   const char* norm_after = nullptr;
-  bool bias = false;  // all three projections have one
+  bool fused_gate_up = false;  // the checkpoint holds gate and up as one matrix, gate_up_proj
+  bool bias = false;           // all three projections have one
   Activation activation = Activation::kSilu;
 };
 

@@ -351,9 +351,10 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
   if (described.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out->attention_norm_after, load.Norm(layer + described.norm_after, hidden));
   }
-  const std::vector<Part> parts = {{attention + "q_proj.weight", q_rows},
-                                   {attention + "k_proj.weight", kv_rows},
-                                   {attention + "v_proj.weight", kv_rows}};
+  std::vector<Part> parts = {{attention + "q_proj.weight", q_rows},
+                             {attention + "k_proj.weight", kv_rows},
+                             {attention + "v_proj.weight", kv_rows}};
+  if (described.fused_qkv) parts = {{attention + "qkv_proj.weight", q_rows + 2 * kv_rows}};
   OUTRIDER_ASSIGN(out->qkv, load.Matrix(parts, hidden));
   if (described.qkv_bias) {
     OUTRIDER_ASSIGN(out->qkv_bias, load.Vector({{attention + "q_proj.bias", q_rows},
@@ -384,8 +385,9 @@ Status LoadMlp(const ModelConfig& config, const MlpDescription& described, const
   if (described.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out->mlp_norm_after, load.Norm(layer + described.norm_after, hidden));
   }
-  const std::vector<Part> parts = {{mlp + "gate_proj.weight", intermediate},
-                                   {mlp + "up_proj.weight", intermediate}};
+  std::vector<Part> parts = {{mlp + "gate_proj.weight", intermediate},
+                             {mlp + "up_proj.weight", intermediate}};
+  if (described.fused_gate_up) parts = {{mlp + "gate_up_proj.weight", 2 * intermediate}};
   OUTRIDER_ASSIGN(out->gate_up, load.Matrix(parts, hidden));
   OUTRIDER_ASSIGN(out->down, load.Matrix(mlp + "down_proj.weight", hidden, intermediate));
   if (!described.bias) return Status();

@@ -22,6 +22,10 @@ constexpr Architecture kArchitectures[] = {
      .max_position_embeddings = 2048},
     {.name = "GraniteForCausalLM", .describe = DescribeGranite, .max_position_embeddings = 2048},
     {.name = "SmolLM3ForCausalLM", .describe = DescribeSmolLm3, .max_position_embeddings = 32768},
+    {.name = "Phi3ForCausalLM",
+     .describe = DescribePhi3,
+     .rms_norm_eps = 1e-5f,
+     .max_position_embeddings = 4096},
 };
 
 }  // namespace

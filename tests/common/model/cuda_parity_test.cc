@@ -145,6 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Olmo2", {.family = Family::kOlmo2, .attention_bias = true}},
         Case{"Granite", {.family = Family::kGranite, .mlp_bias = true}},
         Case{"SmolLm3", {.family = Family::kSmolLm3}},
+        Case{"Phi3Partial",
+             {.family = Family::kPhi3,
+              .head_dim = 96,
+              .config = R"({"partial_rotary_factor": 0.75})"}},
         Case{"Qwen2", {.family = Family::kQwen2, .head_dim = 96}},
         Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false}}),
     [](const ::testing::TestParamInfo<Case>& param) { return param.param.name; });

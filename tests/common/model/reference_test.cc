@@ -145,7 +145,16 @@ INSTANTIATE_TEST_SUITE_P(
              {.family = Family::kSmolLm3, .attention_bias = true, .mlp_bias = true}},
         Case{"SmolLm3SlidingWindow", {.family = Family::kSmolLm3, .num_layers = 3, .config = R"({
                   "use_sliding_window": true, "sliding_window": 24, "layer_types":
-                  ["sliding_attention", "full_attention", "full_attention"]})"}}),
+                  ["sliding_attention", "full_attention", "full_attention"]})"}},
+        Case{"Phi3", {.family = Family::kPhi3, .tied_embeddings = false}},
+        Case{"Phi3SlidingWindow", {.family = Family::kPhi3, .sliding_window = 24}},
+        Case{"Phi4Mini", {.family = Family::kPhi3, .config = R"({"partial_rotary_factor": 0.75,
+                  "original_max_position_embeddings": 64,
+                  "rope_scaling": {"type": "longrope",
+                                   "short_factor": [1, 1.1, 1.2, 1.3, 1.4, 1.5],
+                                   "long_factor": [1, 1.5, 2, 3, 5, 8]}})"}},
+        Case{"Phi3Int8Rows", {.family = Family::kPhi3, .stored_as = StoredAs::kInt8Rows}},
+        Case{"Phi3Gptq", {.family = Family::kPhi3, .stored_as = StoredAs::kGptq}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

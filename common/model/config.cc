@@ -22,6 +22,9 @@ Result<const Architecture*> ReadArchitecture(const JsonValue& names) {
   if (names.size() != 1 || !names[0].is_string()) return names.Wrong("a list of one name");
   const Architecture* found = FindArchitecture(names[0].text());
   if (found != nullptr) return found;
+  if (names[0].Is("Gemma3ForConditionalGeneration")) {
+    return names[0].Unsupported("; its text model alone, saved as Gemma3ForCausalLM, is");
+  }
   return names[0].Unsupported("; these are: " + ArchitectureNames());
 }
 

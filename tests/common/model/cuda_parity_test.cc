@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Mistral", {.family = Family::kMistral, .sliding_window = 24}},
         Case{"Gemma2",
              {.family = Family::kGemma2, .hidden_size = 72, .num_layers = 3, .head_dim = 256}},
+        Case{"Gemma3", {.family = Family::kGemma3, .num_layers = 3, .head_dim = 256}},
         Case{"Olmo2", {.family = Family::kOlmo2, .attention_bias = true}},
         Case{"Granite", {.family = Family::kGranite, .mlp_bias = true}},
         Case{"SmolLm3", {.family = Family::kSmolLm3}},

@@ -154,7 +154,13 @@ INSTANTIATE_TEST_SUITE_P(
                                    "short_factor": [1, 1.1, 1.2, 1.3, 1.4, 1.5],
                                    "long_factor": [1, 1.5, 2, 3, 5, 8]}})"}},
         Case{"Phi3Int8Rows", {.family = Family::kPhi3, .stored_as = StoredAs::kInt8Rows}},
-        Case{"Phi3Gptq", {.family = Family::kPhi3, .stored_as = StoredAs::kGptq}}),
+        Case{"Phi3Gptq", {.family = Family::kPhi3, .stored_as = StoredAs::kGptq}},
+        Case{"Gemma3", {.family = Family::kGemma3, .hidden_size = 72, .num_layers = 4}},
+        Case{"Gemma3RopeParameters",
+             {.family = Family::kGemma3, .num_layers = 3, .rope_parameters = true}},
+        Case{"Gemma3LayerTypes", {.family = Family::kGemma3, .num_layers = 2, .config = R"({
+                  "layer_types": ["full_attention", "sliding_attention"],
+                  "sliding_window_pattern": null, "final_logit_softcapping": 4.0})"}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

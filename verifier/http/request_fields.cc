@@ -231,13 +231,13 @@ constexpr Field kToolCall[] = {
 constexpr Field kToolCallFunction[] = {Required(Served("name", "string")),
                                        Served("arguments", "string")};
 
-struct Kind {
+struct FieldTable {
   const char* name;
   std::span<const Field> own;
   std::span<const Field> shared = {};
 };
 
-Kind KindOf(FieldsOf kind) {
+FieldTable TableOf(FieldsOf kind) {
   switch (kind) {
     case FieldsOf::kCompletion: return {"completions", kCompletion, kShared};
     case FieldsOf::kChat: return {"chat completions", kChat, kShared};
@@ -261,7 +261,7 @@ Kind KindOf(FieldsOf kind) {
 
 template <typename Visit>
 void ForEachField(FieldsOf kind, Visit visit) {
-  const Kind known = KindOf(kind);
+  const FieldTable known = TableOf(kind);
   for (const std::span<const Field> fields : {known.own, known.shared}) {
     for (const Field& field : fields) visit(field);
   }
@@ -293,7 +293,7 @@ std::vector<std::string_view> FieldNames(FieldsOf kind, FieldUse use) {
 
 Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown) {
   OUTRIDER_TRY(object.MustBeObject());
-  const Kind known = KindOf(kind);
+  const FieldTable known = TableOf(kind);
   return object.ForEachMember([&](const std::string& name, const JsonValue& value) {
     if (value.is_null()) return Status();
     const Field* field = Find(known.own, name);

@@ -64,14 +64,15 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
 
 TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
-    const SessionOpening opening{.session = 5,
-                                 .tokens = {1, 2, 3},
-                                 .prompt_tokens = 2,
-                                 .sampling = {.temperature = 0.5f},
-                                 .seed = 9,
-                                 .kind = kind,
-                                 .plan = {.round = 7, .shape = Sequences(2, 3)},
-                                 .traceparent = "00-0-0-01"};
+    SessionOpening opening;
+    opening.session = 5;
+    opening.tokens = {1, 2, 3};
+    opening.prompt_tokens = 2;
+    opening.sampling.temperature = 0.5f;
+    opening.seed = 9;
+    opening.kind = kind;
+    opening.plan = {.round = 7, .shape = Sequences(2, 3)};
+    opening.traceparent = "00-0-0-01";
     const SessionOpening back = FromWire(ToWire(opening).open()).value();
     EXPECT_EQ(back.session, 5u);
     EXPECT_THAT(back.tokens, ElementsAre(1, 2, 3));

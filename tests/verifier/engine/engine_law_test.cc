@@ -35,8 +35,8 @@ using Tokens = std::vector<TokenId>;
 
 // A grammar's. "c" leaves one way to go on, and so do others at their ends, so that the verifier
 // drafts too.
-const std::vector<Tokens> kTexts = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0},
-                                    {1},    {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
+const std::vector<Tokens> kGrammarTexts = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0},
+                                           {1},    {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
 
 class RecordingSink final : public GenerationSink {
  public:
@@ -330,7 +330,7 @@ TEST_F(EngineLaw, MasksAreLosslessWithAndWithoutDrafts) {
 
 // Each node of a draft has its own mask.
 TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
-  texts_ = kTexts;
+  texts_ = kGrammarTexts;
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
@@ -339,7 +339,7 @@ TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
 
 // Drafts end where the steps of their masks do: after the first nodes here.
 TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
-  texts_ = kTexts;
+  texts_ = kGrammarTexts;
   for (const int64_t steps : {1, 8}) {
     grammars_ = GrammarsWithin({.round_steps = steps});
     for (const Rule rule : {Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock, Rule::kGumbel}) {
@@ -349,7 +349,7 @@ TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
 }
 
 TEST_F(EngineLaw, GrammarsThatDraftersKnowAreLossless) {
-  texts_ = kTexts;
+  texts_ = kGrammarTexts;
   drafter_masks_ = true;
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiPathBlock}) {
     ExpectLawOfTheModel(rule, Drafts::kAlways);
@@ -359,7 +359,7 @@ TEST_F(EngineLaw, GrammarsThatDraftersKnowAreLossless) {
 
 // What a sequence holds of its text, its grammar and its rounds outlives its pages.
 TEST_F(EngineLaw, GrammarsOfPreemptedTextsAreLossless) {
-  texts_ = kTexts;
+  texts_ = kGrammarTexts;
   is_crowded_ = true;
   for (const Rule rule : {Rule::kToken, Rule::kBlock}) {
     preempted_texts_ = 0;

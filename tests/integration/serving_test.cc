@@ -138,7 +138,6 @@ TEST_F(Serving, BadRequestsNameTheFieldAndHarmNobody) {
   cases.back().code = grpc::StatusCode::OUT_OF_RANGE;
   add("max_tokens", [](auto& r) { r.mutable_stop()->set_max_tokens(0); });
   add("max_tokens", [](auto& r) { r.mutable_stop()->set_max_tokens(100000); });
-  cases.back().code = grpc::StatusCode::OUT_OF_RANGE;
   add("temperature", [](auto& r) { r.mutable_sampling()->set_temperature(-1); });
   add("temperature", [](auto& r) { r.mutable_sampling()->set_temperature(NAN); });
   add("top_p", [](auto& r) { r.mutable_sampling()->set_top_p(0); });

@@ -89,7 +89,7 @@ if(LEFT)
 endif()
 
 # What writes JSON; common/json reads it.
-set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/acceptance_head|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/status_history))\\.cc$")
+set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/acceptance_head|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/status_history))\\.cc$")
 
 set(ERRORS)
 macro(complain file text)
@@ -129,7 +129,8 @@ foreach(file IN LISTS FILES)
     complain(${file} "${names}: only common/model/architectures knows architectures by name")
   endif()
   file(STRINGS ${SOURCE_DIR}/${file} parses REGEX "[Jj]son::(parse|accept|sax_parse|from_)|>> *json")
-  if(parses AND NOT home STREQUAL "common/json")
+  # A constant of the source itself is no input.
+  if(parses AND NOT parses MATCHES "parse\\(k[A-Z]" AND NOT home STREQUAL "common/json")
     complain(${file} "${parses}: JSON is read by common/json alone")
   endif()
   foreach(line IN LISTS lines)

@@ -73,9 +73,10 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
       ->delimiter(',')
       ->check(AtLeast(0));
-  app.add_option("--weights", o->weights,
-                 "How weights that are stored as floats are kept: bf16, f32 (exact), f16 (on a GPU), "
-                 "int8 or int4 (smaller, approximate)")
+  app.add_option(
+         "--weights", o->weights,
+         "How weights that are stored as floats are kept: bf16, f32 (exact), f16 (on a GPU), "
+         "int8 or int4 (smaller, approximate)")
       ->transform(CLI::CheckedTransformer(weight_types))
       ->default_str("bf16");
   app.add_flag(

@@ -93,7 +93,8 @@ Rounded Round(const Scheme& scheme, std::span<const float> values, int64_t rows,
         }
       }
       const float largest = std::max(-low, high);
-      float scale = largest / (static_cast<float>(top / 2));
+      const int half = top / 2;  // on each side of zero
+      float scale = largest / static_cast<float>(half);
       if (scheme.is_float) scale = largest / 448;
       if (scheme.has_zeros) scale = (high - low) / static_cast<float>(top);
       scale = Kept(scale);
@@ -333,7 +334,7 @@ std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const st
     case StoredAs::kPacked4Zeros:
     case StoredAs::kPacked4Order:
     case StoredAs::kPacked8: return Packed(scheme, rounded, base);
-    case StoredAs::kGptq: return ByInput(scheme, rounded, base, false, 1);
+    case StoredAs::kGptq:
     case StoredAs::kGptq8: return ByInput(scheme, rounded, base, false, 1);
     case StoredAs::kGptqOrder: return ByInput(scheme, rounded, base, false, 0);
     case StoredAs::kAwq: return ByInput(scheme, rounded, base, true, 0);

@@ -124,7 +124,7 @@ class Writer {
 
   // The rule of arguments that follow no schema; no tool's is named so.
   std::string AnyObject() {
-    const std::string name = "any-object";
+    std::string name = "any-object";
     if (!has_any_object_)
       source_.schemas.push_back({.name = name, .schema = "{\"type\":\"object\"}"});
     has_any_object_ = true;

@@ -233,7 +233,7 @@ TEST(ModelConfig, NamesWhatIsNotSupported) {
                 {{"architectures", {"MixtralForCausalLM"}, "MixtralForCausalLM"},
                  {"hidden_act", "gelu_pytorch_tanh",
                   "hidden_act is \"gelu_pytorch_tanh\", which is not supported"},
-                 {"quantization_config", {{"quant_method", "awq"}, {"bits", 4}}, "awq"},
+                 {"quantization_config", {{"quant_method", "quip"}, {"bits", 4}}, "quip"},
                  {"quantization_config", json::object(), "quantization_config"},
                  {"rope_scaling", {{"rope_type", "mrope"}, {"factor", 4.0}}, "mrope"},
                  {"rope_parameters", {{"full_attention", json::object()}}, "full_attention"},

@@ -188,7 +188,7 @@ TEST(ChatTemplate, BadTemplatesAndEmptyChatsAreRefusedWithWords) {
   EXPECT_EQ(ChatTemplate::ChatMl().Encode(*tokenizer, {}, {}).status().code(),
             Code::kInvalidArgument);
   const Status longer = ChatTemplate::ChatMl().Encode(*tokenizer, kHi, {.max_bytes = 20}).status();
-  EXPECT_EQ(longer.code(), Code::kInvalidArgument);
+  EXPECT_EQ(longer.code(), Code::kOutOfRange);
   EXPECT_THAT(longer.message(), HasSubstr("more than 20 bytes"));
 }
 

@@ -93,8 +93,8 @@ std::vector<int64_t> CharacterOfBytes(std::string_view text) {
 
 // One- to four-byte characters; bytes that form none, in every place.
 const char* const kTexts[] = {"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z",
-                              "\xe2\x82"
-                              "a\xff\xc3\xa9\xf0\x9f\x98",
+                              ("\xe2\x82"
+                               "a\xff\xc3\xa9\xf0\x9f\x98"),
                               "\x80\xe2\xc3\xa9\xe2\x82\xac\xf0"};
 
 TEST(TextOffsets, AreThoseOfCharactersHoweverBytesAreCut) {

@@ -131,6 +131,10 @@ void ToWire(const DraftPart& part, v1::Draft* wire) {
   for (const DraftDistribution& q : part.chunk.distributions) ToWire(q, wire->add_rows());
   wire->set_more(part.chunk.more);
   wire->set_draft_micros(static_cast<uint32_t>(std::clamp(part.seconds * 1e6, 0.0, 4e9)));
+  if (part.early.has_value()) {
+    wire->mutable_early()->set_node(static_cast<uint32_t>(part.early->node));
+    wire->mutable_early()->set_next(static_cast<uint32_t>(part.early->next));
+  }
 }
 
 v1::FromDrafter ToWire(const std::vector<DraftPart>& parts) {
@@ -164,6 +168,9 @@ Result<DraftPart> FromWire(const v1::Draft& wire, int max_row_entries) {
                  .round = wire.round(),
                  .chunk = {},
                  .seconds = 1e-6 * wire.draft_micros()};
+  if (wire.has_early()) {
+    part.early = RoundEnd{.node = ToInt(wire.early().node()), .next = ToInt(wire.early().next())};
+  }
   DraftChunk& chunk = part.chunk;
   chunk.tokens.assign(wire.token_ids().begin(), wire.token_ids().end());
   chunk.parents.assign(wire.parents().begin(), wire.parents().end());

@@ -11,7 +11,7 @@
 namespace outrider {
 
 // Of proto/outrider/v1/drafting.proto. Both sides must speak the same.
-inline constexpr int kDraftingProtocolVersion = 2;
+inline constexpr int kDraftingProtocolVersion = 3;
 
 // What a drafter says of itself.
 struct DrafterHello {

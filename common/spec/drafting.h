@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,21 @@ struct DraftPlan {
   DraftShape shape;    // of length 0: nothing; the session is kept
   StopRule stop = {};  // which paths end before their full length
 };
+
+// Whether `plan` asks for what `last` asked for, one round later.
+inline bool RepeatsPlan(const DraftPlan& plan, const DraftPlan& last) {
+  return plan.round == last.round + 1 && plan.shape == last.shape && plan.stop == last.stop;
+}
+
+// How a round may end: the path to `node` of its draft is accepted and `next` follows.
+struct RoundEnd {
+  int32_t node = DraftTree::kRoot;
+  TokenId next = -1;
+  friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
+};
+
+// Early drafts that a drafter may send for one round of a session.
+inline constexpr int kMaxEarlyDrafts = 4;
 
 // A session and its first plan. It replaces what a drafter holds under the same id.
 struct SessionOpening {
@@ -40,6 +56,10 @@ struct DraftPart {
   uint32_t round = 0;  // of the plan that it answers
   DraftChunk chunk;
   double seconds = 0;  // from the plan's arrival at the drafter to this part, by its clock
+  // Set: a whole draft, sent before the verdict on the round before `round`. It answers the plan of
+  // `round` if that verdict turns out like this and the plan repeats the one before (RepeatsPlan);
+  // the drafter sends it no second time then. Otherwise it is worth nothing.
+  std::optional<RoundEnd> early = {};
 };
 
 // How the round of the last plan ended, and the next plan.

@@ -40,6 +40,7 @@ void DepthDrafter::Take(const PassShare& share, const ShareRows& computed, StepR
   if (share.guess != nullptr) {
     report->drafted_tokens +=
         share.held->ahead.Advance(share.guess, share.tokens, computed.rows, accepted, kept);
+    parts_.sender->PutEarly(*share.held, share.guess);
     return;
   }
   DraftSession& session = share.held->mirror->session;

@@ -174,10 +174,14 @@ void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& ver
 Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
   head_.OnVerdict(held, verdict, clock_->Now());
   capture_.OnVerdict(held, verdict);
-  if (std::unique_ptr<Mirror> ahead = lookahead_.Take(held, verdict); ahead != nullptr) {
-    held.mirror = std::move(ahead);
+  if (SessionLookahead::Hit hit = lookahead_.Take(held, verdict); hit.mirror != nullptr) {
+    held.mirror = std::move(hit.mirror);
     sessions_.StampPlan(held, clock_->Now());
-    sender_.Put(held);
+    if (hit.is_sent) {
+      sender_.MarkSent(held);
+    } else {
+      sender_.Put(held);
+    }
     return Status();
   }
   Mirror& mirror = *held.mirror;

@@ -8,14 +8,28 @@ void DraftSender::Put(HeldSession& held) {
   DraftSession& session = held.mirror->session;
   const Time now = clock_->Now();
   const double seconds = Seconds(now - held.planned);
-  if (!session.drafting()) {
-    lookahead_->OnDraftComplete(held, now);
-    observers_->Notify(&DraftObserver::OnDraftSent, held, seconds, now);
-  }
+  if (!session.drafting()) OnComplete(held, seconds, now);
   held.connection->outbox.push_back({.session = held.id,
                                      .round = session.round(),
                                      .chunk = session.TakeChunk(),
                                      .seconds = seconds});
+}
+
+void DraftSender::PutEarly(HeldSession& held, SessionLookahead::Guess* guess) {
+  std::optional<DraftPart> part = held.ahead.TakeEarly(guess);
+  if (!part.has_value()) return;
+  part->session = held.id;
+  held.connection->outbox.push_back(*std::move(part));
+}
+
+void DraftSender::MarkSent(HeldSession& held) {
+  held.mirror->session.TakeChunk();
+  OnComplete(held, 0, clock_->Now());
+}
+
+void DraftSender::OnComplete(HeldSession& held, double seconds, Time now) {
+  lookahead_->OnDraftComplete(held, now);
+  observers_->Notify(&DraftObserver::OnDraftSent, held, seconds, now);
 }
 
 void DraftSender::Flush() {

@@ -22,11 +22,17 @@ class DraftSender {
 
   // Puts what was drawn of the session's draft since the last call into its connection's outbox.
   void Put(HeldSession& held);
+  // The same for the draft of a guess, if it is whole: before the verdict.
+  void PutEarly(HeldSession& held, SessionLookahead::Guess* guess);
+  // The session's whole draft was sent early.
+  void MarkSent(HeldSession& held);
   // Sends the outboxes, and the load to those who know another one; closes connections that are not
   // wanted any more and hold nothing.
   void Flush();
 
  private:
+  void OnComplete(HeldSession& held, double seconds, Time now);
+
   DraftSessions* const sessions_;
   Lookahead* const lookahead_;
   DraftObservers* const observers_;

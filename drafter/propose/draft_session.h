@@ -90,6 +90,8 @@ class DraftSession {
   int broken_rows() const { return builder_.broken_rows(); }
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
+  // The whole draft, which stays to be taken. REQUIRES: no chunk was taken.
+  DraftChunk PeekChunk() const { return builder_.PeekChunk(); }
 
   // Lookahead drafting. How the round may end is guessed from the draft model's probabilities and
   // from what was drawn, of which the next rounds' random numbers are independent.
@@ -110,6 +112,10 @@ class DraftSession {
   // as random numbers follow from seed, round and position. False if it was drawn for another
   // round, branching or stop rule; the session is of no use then. REQUIRES: no chunk was taken.
   bool Adopt(const DraftPlan& plan);
+  // Whether `plan` repeats this round's, for the next round.
+  bool IsRepeatedBy(const DraftPlan& plan) const {
+    return RepeatsPlan(plan, {.round = round_, .shape = planned_, .stop = planned_stop_});
+  }
 
   // Moves to the next round; what was not drafted yet is abandoned. Returns the deepest node on the
   // accepted path whose token was fed (the root if none): the KV continues after it, with

@@ -178,9 +178,13 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
 }
 
 DraftChunk DraftTreeBuilder::TakeChunk() {
-  if (untaken_is_chain_) untaken_.parents.clear();
+  DraftChunk chunk = AsSent(std::exchange(untaken_, {}));
   untaken_is_chain_ = true;
-  DraftChunk chunk = std::exchange(untaken_, {});
+  return chunk;
+}
+
+DraftChunk DraftTreeBuilder::AsSent(DraftChunk chunk) const {
+  if (untaken_is_chain_) chunk.parents.clear();
   chunk.more = !frontier().empty();
   return chunk;
 }

@@ -15,6 +15,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/draft_distribution.h"
 #include "common/spec/draft_tree.h"
+#include "common/spec/drafting.h"
 #include "common/spec/stop_rule.h"
 
 namespace outrider {
@@ -29,13 +30,6 @@ struct DraftTask {
   int position = 0;  // of the first draft token: the session's tokens, prompt included
   DraftDistributionLimits distribution_limits;
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
-};
-
-// How a round may end: the path to `node` of its draft is accepted and `next` follows.
-struct RoundEnd {
-  int32_t node = DraftTree::kRoot;
-  TokenId next = -1;
-  friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
 };
 
 // The ids of a row's entries.
@@ -91,8 +85,10 @@ class DraftTreeBuilder {
   // REQUIRES: no chunk was taken.
   void SetShape(const DraftShape& shape);
 
-  // What was drawn since the last call: whole depths.
+  // What was drawn since the last call of TakeChunk: whole depths.
   DraftChunk TakeChunk();
+  // A copy of that, which stays to be taken.
+  DraftChunk PeekChunk() const { return AsSent(untaken_); }
 
  private:
   // A draft token that is drafted after: `index` among all of its depth, counted as if no sequence
@@ -116,6 +112,7 @@ class DraftTreeBuilder {
   std::vector<Source> SourcesOf(std::span<const PickedRow> rows, std::span<const float> accepted);
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
+  DraftChunk AsSent(DraftChunk chunk) const;
   bool IsEndOfSequence(TokenId token) const;
 
   DraftTask task_;

@@ -47,13 +47,13 @@ void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
   held.drafted = now;
 }
 
-std::unique_ptr<Mirror> Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
+SessionLookahead::Hit Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
   const bool begun = held.ahead.begun();
-  std::unique_ptr<Mirror> taken = held.ahead.Take(verdict);
+  SessionLookahead::Hit hit = held.ahead.Take(verdict);
   // Rounds in between that were not drafted say nothing about a round's time.
   if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
-  if (begun) observers_->Notify(&DraftObserver::OnVerdictAhead, held, taken != nullptr);
-  return taken;
+  if (begun) observers_->Notify(&DraftObserver::OnVerdictAhead, held, hit.mirror != nullptr);
+  return hit;
 }
 
 }  // namespace outrider

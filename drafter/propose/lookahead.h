@@ -38,9 +38,9 @@ class Lookahead {
 
   // The session's draft is complete.
   void OnDraftComplete(HeldSession& held, Time now);
-  // The session as `verdict` leaves it, with a draft for its plan begun; nullptr if that outcome
-  // was not guessed. The session's guesses are over.
-  std::unique_ptr<Mirror> Take(HeldSession& held, const SessionVerdict& verdict);
+  // The session as `verdict` leaves it, with a draft for its plan begun, if that outcome was
+  // guessed. The session's guesses are over.
+  SessionLookahead::Hit Take(HeldSession& held, const SessionVerdict& verdict);
 
  private:
   // Of each session whose draft is complete, with its guesses begun; in turns.

@@ -30,6 +30,11 @@ int SessionLookahead::Guess::logit_rows(int tokens) const {
   return tokens == missing ? 1 : 0;
 }
 
+bool SessionLookahead::Guess::is_drafted() const {
+  if (mirror == nullptr || !next.has_value()) return false;
+  return !mirror->session.drafting() && mirror->session.has_chunk();
+}
+
 SessionLookahead::SessionLookahead(const Mirror* now, Model* model, PageBudget* budget, int tokens)
     : now_(now), model_(model), pages_(budget), tokens_left_(tokens) {
   std::vector<int32_t> leaves = now->session.Leaves();
@@ -105,27 +110,41 @@ int SessionLookahead::Advance(Guess* guess, int tokens, std::span<const PickedRo
   const auto first_stop = std::find_if(guesses_.begin(), guesses_.end(), [](const Guess& g) {
     return g.next.has_value() && g.stem == nullptr;
   });
+  // The most likely token after a leaf is likelier than a stop before it, the others are not.
+  auto place = first_stop;
   for (const TokenId next : TokensOf(rows[0])) {
     if (session.IsEndOfSequence(next)) continue;
-    guesses_.insert(first_stop, {.node = guess->node, .next = next, .stem = guess});
+    guesses_.insert(place, {.node = guess->node, .next = next, .stem = guess});
+    place = guesses_.end();
   }
   return 0;
 }
 
-std::unique_ptr<Mirror> SessionLookahead::Take(const SessionVerdict& verdict) {
-  std::unique_ptr<Mirror> taken;
+std::optional<DraftPart> SessionLookahead::TakeEarly(Guess* guess) {
+  if (!guess->is_drafted() || guess->is_sent || sent_ == kMaxEarlyDrafts) return std::nullopt;
+  guess->is_sent = true;
+  ++sent_;
+  const DraftSession& session = guess->mirror->session;
+  return DraftPart{.round = session.round(),
+                   .chunk = session.PeekChunk(),
+                   .early = RoundEnd{.node = guess->node, .next = *guess->next}};
+}
+
+SessionLookahead::Hit SessionLookahead::Take(const SessionVerdict& verdict) {
+  Hit hit;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
     for (Guess& guess : guesses_) {
-      if (guess.node == verdict.node && guess.next == verdict.next[0]) {
-        taken = std::move(guess.mirror);
-        break;
-      }
+      if (guess.node != verdict.node || guess.next != verdict.next[0]) continue;
+      hit = {.mirror = std::move(guess.mirror),
+             .is_sent = guess.is_sent && now_->session.IsRepeatedBy(verdict.plan)};
+      break;
     }
   }
   guesses_.clear();
   now_ = nullptr;
-  if (taken == nullptr || taken->session.depths_drawn() == 0) return nullptr;
-  return taken->Adopt(verdict.plan) ? std::move(taken) : nullptr;
+  const bool is_begun = hit.mirror != nullptr && hit.mirror->session.depths_drawn() > 0;
+  if (!is_begun || !hit.mirror->Adopt(verdict.plan)) return {};
+  return hit;
 }
 
 }  // namespace outrider

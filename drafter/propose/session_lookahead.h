@@ -20,6 +20,7 @@
 #include <span>
 
 #include "common/model/model.h"
+#include "common/spec/drafting.h"
 #include "drafter/propose/mirror.h"
 #include "drafter/propose/verifier_link.h"
 
@@ -33,11 +34,19 @@ class SessionLookahead {
     const Guess* stem = nullptr;  // whose KV holds the tokens up to `node`; nullptr: the session's
     bool failed = false;          // no pages or no context left for it
     std::unique_ptr<Mirror> mirror = nullptr;  // once there is a token to feed
+    bool is_sent = false;                      // its draft, early
 
     // Tokens that it has to feed next; 0: it is complete or has failed.
     int wants() const;
     // Logits rows that feeding `tokens` of them gives.
     int logit_rows(int tokens) const;
+    // Whether its draft is whole and has a token at least.
+    bool is_drafted() const;
+  };
+  // What a verdict finds: the session as it is then, and whether the verifier has its draft.
+  struct Hit {
+    std::unique_ptr<Mirror> mirror = nullptr;  // nullptr: that end was not guessed
+    bool is_sent = false;
   };
 
   // No guesses.
@@ -57,9 +66,13 @@ class SessionLookahead {
   int Advance(Guess* guess, int tokens, std::span<const PickedRow> rows,
               std::span<const float> accepted, std::span<const float> states);
 
+  // The guess's draft, to be sent before the verdict; nullopt: it is not whole, or as many were
+  // sent as may be.
+  std::optional<DraftPart> TakeEarly(Guess* guess);
+
   // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
-  // the verdict's plan adopted; else nullptr. All other guesses are discarded.
-  std::unique_ptr<Mirror> Take(const SessionVerdict& verdict);
+  // the verdict's plan adopted. All other guesses are discarded.
+  Hit Take(const SessionVerdict& verdict);
 
  private:
   // Forks the KV; sets `failed` when that cannot be.
@@ -71,7 +84,8 @@ class SessionLookahead {
   Model* model_ = nullptr;
   PageBudget* pages_ = nullptr;
   int tokens_left_ = 0;
-  std::list<Guess> guesses_;  // most likely first
+  int sent_ = 0;              // early drafts
+  std::list<Guess> guesses_;  // most likely first, as far as that is known
 };
 
 }  // namespace outrider

@@ -773,6 +773,8 @@ const Cases kGrpcCases = {
     {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
     {"drafter: `drafts` of a message", Only{DraftsOfAMessage}},
     {"drafter: `token_ids`, `parents`, `rows` of a part", Only{TokensOfAPart}},
+    {"drafter: early drafts of a round",
+     HeldBy{"tests/verifier/pool/assignments_test.cc", "AreWholeValidAndFew"}},
     {"drafter: entries of a row",
      HeldBy{"tests/common/rpc/drafting_wire_test.cc", "MalformedDraftsAreRefused"}},
     {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kLinkMessageTest, kDrafterLimits}},

@@ -116,9 +116,10 @@ class PairLaw : public ::testing::Test {
 
 class WorkAheadLaw : public PairLaw, public ::testing::WithParamInterface<Setting> {
  protected:
-  std::vector<std::vector<TokenId>> Generate(int count, int ahead_tokens) {
+  std::vector<std::vector<TokenId>> Generate(int count, int ahead_tokens, bool crossing = false) {
     LocalPairOptions options;
     options.drafter.ahead_tokens = ahead_tokens;
+    options.drafts_cross_verdicts = crossing;
     const Setting& s = GetParam();
     return PairLaw::Generate(count, options,
                              {.sampling = {.temperature = s.temperature},
@@ -140,6 +141,7 @@ TEST_P(WorkAheadLaw, EverySeedHasTheTextThatItHasWithout) {
   EXPECT_EQ(Generate(400, 64), without);
   // It did work ahead.
   EXPECT_GT(draft_.batches().size() - between, (between - before) * 3 / 2);
+  EXPECT_EQ(Generate(400, 64, /*crossing=*/true), without);
 }
 
 TEST_P(WorkAheadLaw, IsTheTargets) {

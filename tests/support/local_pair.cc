@@ -1,6 +1,7 @@
 #include "tests/support/local_pair.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,12 @@ namespace {
 
 constexpr uint64_t kConnection = 1;
 
+// Whether the engine has asked for one of them.
+bool HasAwaited(const std::vector<DraftPart>& batch) {
+  return std::any_of(batch.begin(), batch.end(),
+                     [](const DraftPart& part) { return !part.early.has_value(); });
+}
+
 }  // namespace
 
 // Keeps drafts until the pair hands them over: a source never calls the engine from within a call.
@@ -22,12 +29,13 @@ class LocalPair::ToVerifier final : public VerifierLink {
   void SendLoad(const DrafterLoad& /*load*/) override {}
   void Close() override {}
 
-  std::vector<std::vector<DraftPart>> batches;
+  std::deque<std::vector<DraftPart>> batches;
 };
 
 LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* drafter,
                      const Tokenizer* tokenizer, const Clock* clock)
-    : to_verifier_(std::make_shared<ToVerifier>()) {
+    : drafts_cross_verdicts_(options.drafts_cross_verdicts),
+      to_verifier_(std::make_shared<ToVerifier>()) {
   const ModelConfig& config = target->config();
   pool_ = std::make_unique<DrafterPool>(TargetIdentity{.model = config.name,
                                                        .tokenizer = tokenizer->fingerprint(),
@@ -49,15 +57,21 @@ void LocalPair::Run() {
   for (bool busy = true; busy;) {
     busy = engine_->Step();
     while (loop_->Step()) busy = true;
-    for (std::vector<DraftPart>& batch : std::exchange(to_verifier_->batches, {})) {
+    std::deque<std::vector<DraftPart>>& batches = to_verifier_->batches;
+    for (bool is_stopped = false; !batches.empty() && !is_stopped; batches.pop_front()) {
       busy = true;
-      const auto bytes = static_cast<int64_t>(ToWire(batch).ByteSizeLong());
-      draft_bytes_ += bytes;
-      ++draft_messages_;
-      largest_draft_bytes_ = std::max(largest_draft_bytes_, bytes);
-      pool_->OnDrafts(kConnection, std::move(batch), static_cast<size_t>(bytes));
+      is_stopped = drafts_cross_verdicts_ && HasAwaited(batches.front());
+      HandOver(std::move(batches.front()));
     }
   }
+}
+
+void LocalPair::HandOver(std::vector<DraftPart> batch) {
+  const auto bytes = static_cast<int64_t>(ToWire(batch).ByteSizeLong());
+  draft_bytes_ += bytes;
+  ++draft_messages_;
+  largest_draft_bytes_ = std::max(largest_draft_bytes_, bytes);
+  pool_->OnDrafts(kConnection, std::move(batch), static_cast<size_t>(bytes));
 }
 
 }  // namespace outrider::testing

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/model/model.h"
@@ -21,6 +22,8 @@ struct LocalPairOptions {
   EngineOptions engine;
   DraftLoopOptions drafter;
   DraftDistributionLimits distribution_limits;
+  // Early drafts come after the verdict that they were sent before; else before it.
+  bool drafts_cross_verdicts = false;
 };
 
 class LocalPair {
@@ -42,6 +45,9 @@ class LocalPair {
  private:
   class ToVerifier;
 
+  void HandOver(std::vector<DraftPart> batch);
+
+  const bool drafts_cross_verdicts_;
   std::unique_ptr<DrafterPool> pool_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<DraftLoop> loop_;

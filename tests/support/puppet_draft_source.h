@@ -17,6 +17,7 @@ class PuppetDraftSource final : public DraftSource {
   Duration timeout = std::chrono::milliseconds(100);
   std::map<uint64_t, SessionOpening> opened;
   std::map<uint64_t, std::vector<SessionVerdict>> decided;
+  std::map<uint64_t, DraftTree> early;  // what EarlyDraft gives
   std::vector<uint64_t> closed;
   int flushes = 0;
   DraftTiming timing;
@@ -29,6 +30,10 @@ class PuppetDraftSource final : public DraftSource {
   }
   void Decide(SessionVerdict decision) override {
     decided[decision.session].push_back(std::move(decision));
+  }
+  const DraftTree* EarlyDraft(uint64_t session) const override {
+    const auto found = early.find(session);
+    return found == early.end() ? nullptr : &found->second;
   }
   void Close(uint64_t session) override { closed.push_back(session); }
   void Flush() override { ++flushes; }

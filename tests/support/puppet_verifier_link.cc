@@ -1,5 +1,7 @@
 #include "tests/support/puppet_verifier_link.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace outrider {
@@ -16,9 +18,19 @@ std::vector<DraftPart> Flatten(std::vector<std::vector<DraftPart>> batches) {
 }  // namespace
 
 void PuppetVerifierLink::SendDrafts(std::vector<DraftPart> drafts) {
+  const auto early = std::stable_partition(
+      drafts.begin(), drafts.end(), [](const DraftPart& part) { return !part.early.has_value(); });
   MutexLock lock(mu_);
+  early_.insert(early_.end(), std::move_iterator(early), std::move_iterator(drafts.end()));
+  drafts.erase(early, drafts.end());
+  if (drafts.empty()) return;
   batches_.push_back(std::move(drafts));
   sent_.notify_all();
+}
+
+std::vector<DraftPart> PuppetVerifierLink::TakeEarly() {
+  MutexLock lock(mu_);
+  return std::exchange(early_, {});
 }
 
 void PuppetVerifierLink::SendLoad(const DrafterLoad& load) {

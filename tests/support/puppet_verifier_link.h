@@ -22,6 +22,8 @@ class PuppetVerifierLink final : public VerifierLink {
   std::vector<std::vector<DraftPart>> TakeBatches() OUTRIDER_EXCLUDES(mu_);
   // The same without the batches' bounds.
   std::vector<DraftPart> TakeDrafts() OUTRIDER_EXCLUDES(mu_);
+  // Early drafts that were sent since the last call; they are in no batch.
+  std::vector<DraftPart> TakeEarly() OUTRIDER_EXCLUDES(mu_);
   // Waits until there is anything to take; empty when `deadline` has passed.
   std::vector<DraftPart> WaitForDrafts(Time deadline) OUTRIDER_EXCLUDES(mu_);
   std::vector<DrafterLoad> TakeLoads() OUTRIDER_EXCLUDES(mu_);
@@ -31,6 +33,7 @@ class PuppetVerifierLink final : public VerifierLink {
   Mutex mu_;
   std::condition_variable sent_;
   std::vector<std::vector<DraftPart>> batches_ OUTRIDER_GUARDED_BY(mu_);
+  std::vector<DraftPart> early_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<DrafterLoad> loads_ OUTRIDER_GUARDED_BY(mu_);
   bool closed_ OUTRIDER_GUARDED_BY(mu_) = false;
 };

@@ -83,7 +83,7 @@ double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context)
   } else {
     drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain());
   }
-  return verify + round_trip + drafting;
+  return verify + (1 - stream.early) * (round_trip + drafting);
 }
 
 double CostModel::OthersSeconds(const ArmSet::Facts& arm, const Context& context) const {

@@ -34,7 +34,8 @@ class CostModel {
   void ObserveRoundTrip(int proposer, double seconds);
 
   double StepSeconds(double rows, double context) const;
-  // A round of `arm` where all sessions of a step do the same. Drafts and round trips that were
+  // A round of `arm` where all sessions of a step do the same, the mean over drafts that are waited
+  // for and those that are there early. Drafts and round trips that were
   // never measured are taken from the context's estimates, and without those as slow: a depth like
   // a plain step, a round trip like two.
   double RoundSeconds(const ArmSet::Facts& arm, const Context& context) const;

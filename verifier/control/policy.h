@@ -21,6 +21,7 @@ struct StreamEstimate {
   double draft_depth = kUnknownSeconds;  // seconds to draft one depth
   // Seconds for each token that a drafter has not followed, as it was not asked for drafts; NaN: 0.
   double catch_up_token = kUnknownSeconds;
+  double early = 0;  // share of its drafts that no round waits for, [0, 1]
 };
 
 struct Context {

@@ -168,6 +168,8 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
   drafting.Await(plan, parts_.drafts->SetTimeout(session.id, Worth(session, shape)), waits, now);
+  const DraftTree* const early = parts_.drafts->EarlyDraft(session.id);
+  if (early != nullptr && drafting.Expects(plan.round)) drafting.TakeDraft(*early, now);
 }
 
 Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {

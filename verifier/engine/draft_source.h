@@ -23,6 +23,7 @@ struct DraftTiming {
   double network = kUnknown;     // of a round trip
   double depth = kUnknown;       // to draft one depth
   double last = kUnknown;        // to draft this session's last draft
+  double early = 0;              // share of drafts that are here before their plans are made
   bool acceptance_head = false;  // that a stop rule may name
   bool trial = false;  // it is suspended: a plan would try it, without waiting for the draft
   std::string_view model = {};  // the drafter's; valid until the source's next call
@@ -43,6 +44,9 @@ class DraftSource {
   // REQUIRES: HasRoom for the session's tokens and its plan.
   virtual void Open(SessionOpening opening) = 0;
   virtual void Decide(SessionVerdict decision) = 0;
+  // The whole draft for the plan of the last Decide, where the drafter had sent it early; nullptr:
+  // it is still to come. Valid until the source's next call.
+  virtual const DraftTree* EarlyDraft(uint64_t session) const = 0;
   virtual void Close(uint64_t session) = 0;
   // Sends what Open, Decide and Close have gathered: one message a drafter and step.
   virtual void Flush() = 0;

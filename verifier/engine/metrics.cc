@@ -133,6 +133,12 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           registry.MakeCounter("outrider_draft_tokens_late_total",
                                "Draft tokens that came when their round had gone on without them",
                                {{"model_name", model_name}})),
+      early_drafts_total(registry.MakeCounter("outrider_early_drafts_total",
+                                              "Drafts sent before the verdict on the round before",
+                                              {{"model_name", model_name}})),
+      early_drafts_used_total(registry.MakeCounter("outrider_early_drafts_used_total",
+                                                   "Of those, drafts that no round had to wait for",
+                                                   {{"model_name", model_name}})),
       draft_round_trip_seconds(registry.MakeHistogram(
           "outrider_draft_round_trip_seconds", "From a plan's sending to its whole draft",
           StepSecondsBuckets(), {{"model_name", model_name}})),

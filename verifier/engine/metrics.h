@@ -67,6 +67,8 @@ struct VerifierMetrics {
   Counter draft_bytes_received_total;  // of drafts, as they came over the wire
   Counter draft_bytes_sent_total;      // to drafters
   Counter draft_tokens_late_total;     // that came when their round had gone on without them
+  Counter early_drafts_total;          // that came before the verdict on the round before
+  Counter early_drafts_used_total;     // of these, what rounds went on with
   // Of drafts that came whole and in time, those behind many new tokens left out: the drafter reads
   // before it drafts then.
   Histogram draft_round_trip_seconds;  // plan sent to draft complete

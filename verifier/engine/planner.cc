@@ -143,7 +143,8 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,
               .draft_depth = situation.drafter->depth,
-              .catch_up_token = kCatchUp * situation.drafter->depth};
+              .catch_up_token = kCatchUp * situation.drafter->depth,
+              .early = situation.drafter->early};
     if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
   if (read_ == tokens && longest > 0) {

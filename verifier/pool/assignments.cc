@@ -1,6 +1,7 @@
 #include "verifier/pool/assignments.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "common/base/check.h"
@@ -12,22 +13,76 @@ uint64_t Assignment::PartsToCome() const {
   return static_cast<uint64_t>(std::max(asked.plan.shape.length - asked.parts, 0));
 }
 
+uint64_t Assignment::EarlyToCome() const {
+  return static_cast<uint64_t>(asked.early_to_come + kMaxEarlyDrafts) - early.size();
+}
+
+bool Assignment::Expects(const DraftPart& part) const {
+  if (!part.early.has_value()) return part.round == asked.plan.round;
+  // Those of a session that was closed and opened again are older.
+  return part.round == asked.plan.round + 1 ||
+         (part.round == asked.plan.round && asked.early_to_come > 0);
+}
+
 Status Assignment::TakePart(DraftChunk part, int vocab_size) {
   if (asked.complete) return InvalidArgument("a part after the last one");
   ++asked.parts;
   asked.complete = !part.more;
   OUTRIDER_TRY(asked.draft.Append(std::move(part)));
-  // A request that matches tokens has no draft distributions and a sampled one needs them: a
-  // sampled token called a point mass would bend the output's distribution.
-  return Validate(asked.draft, asked.plan.shape, kind == DraftKind::kSampled, vocab_size);
+  return CheckDraft(asked.draft, vocab_size);
 }
 
-void Assignment::BeginRound(const DraftPlan& next_plan, int accepted, int next, Time now) {
+Status Assignment::CheckDraft(const DraftTree& draft, int vocab_size) const {
+  // A request that matches tokens has no draft distributions and a sampled one needs them: a
+  // sampled token called a point mass would bend the output's distribution.
+  return Validate(draft, asked.plan.shape, kind == DraftKind::kSampled, vocab_size);
+}
+
+Status Assignment::TakeEarly(DraftPart part, int vocab_size) {
+  if (part.chunk.tokens.empty() || part.chunk.more) {
+    return InvalidArgument("an early draft that is not whole");
+  }
+  const bool is_for_next = part.round != asked.plan.round;
+  if (!is_for_next) {
+    --asked.early_to_come;
+    if (asked.after != part.early || asked.complete) return Status();
+  } else if (early.size() == kMaxEarlyDrafts) {
+    return InvalidArgument("more than " + std::to_string(kMaxEarlyDrafts) + " early drafts");
+  }
+  // For the next plan: that repeats this one, or the draft is of no use.
+  DraftTree draft;
+  OUTRIDER_TRY(draft.Append(std::move(part.chunk)));
+  OUTRIDER_TRY(CheckDraft(draft, vocab_size));
+  if (is_for_next) {
+    early.push_back({.end = *part.early, .draft = std::move(draft)});
+  } else {
+    asked.draft = std::move(draft);
+    asked.complete = true;
+  }
+  return Status();
+}
+
+void Assignment::BeginRound(const SessionVerdict& decision, int accepted, Time now) {
+  const auto next = static_cast<int>(decision.next.size());
   tokens += accepted + next;
   if (!asked.complete && !reads) overdue = {.round = asked.plan.round, .sent = asked.sent};
   // What it read before a draft that has begun, it need not read before the next.
   reads = reads && fresh && asked.parts == 0;
-  asked = {.plan = next_plan, .sent = now};
+  Asked following = {.plan = decision.plan, .sent = now};
+  if (decision.plan.round == asked.plan.round + 1) {
+    following.early_to_come = kMaxEarlyDrafts - static_cast<int>(early.size());
+  }
+  if (next == 1 && RepeatsPlan(decision.plan, asked.plan)) {
+    following.after = RoundEnd{.node = decision.node, .next = decision.next[0]};
+  }
+  const auto found = std::find_if(early.begin(), early.end(),
+                                  [&](const Early& draft) { return draft.end == following.after; });
+  if (found != early.end()) {
+    following.draft = std::move(found->draft);
+    following.complete = true;
+  }
+  asked = std::move(following);
+  early.clear();
   if (next > kManyTokens) {
     reads = true;
     last_seconds = DraftTiming::kUnknown;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -39,11 +40,21 @@ struct Assignment {
     DraftTree draft = {};
     bool complete = false;  // nothing more will come
     int parts = 0;          // that have come
+    // How the round before ended, if a draft that was sent early for that end answers the plan.
+    std::optional<RoundEnd> after = {};
+    int early_to_come = 0;  // early drafts that may still come for the plan
+  };
+
+  // A whole draft for the plan after the last one, should its round end like this.
+  struct Early {
+    RoundEnd end;
+    DraftTree draft;
   };
 
   const uint64_t drafter = 0;
   int tokens = 0;  // that the drafter has been told of
   Asked asked;
+  std::vector<Early> early = {};
   Time opened;
   bool trial = false;          // opened at a suspended drafter
   bool awaited_trial = false;  // whose drafts are waited for until one is late
@@ -57,11 +68,23 @@ struct Assignment {
 
   // Parts that may still come for the last plan: each holds a depth at least, or is a refusal.
   uint64_t PartsToCome() const;
+  // Early drafts that may still come for the last plan and the next.
+  uint64_t EarlyToCome() const;
+  // Whether TakePart or TakeEarly takes the part; else it is of an older plan, or of none.
+  bool Expects(const DraftPart& part) const;
   // Adds a part to the draft of the last plan. kInvalidArgument: it does not fit that plan, or no
   // draft of a model with `vocab_size` tokens.
   Status TakePart(DraftChunk part, int vocab_size);
-  // The next plan is sent: `accepted` tokens of the last draft and `next` more are known by then.
-  void BeginRound(const DraftPlan& next_plan, int accepted, int next, Time now);
+  // An early draft: kept for the next plan, or the last plan's draft now, or of no use.
+  // kInvalidArgument: as for TakePart, or there are too many. REQUIRES: Expects(part).
+  Status TakeEarly(DraftPart part, int vocab_size);
+  // The next plan is sent, with `decision`, which accepts `accepted` tokens of the last draft. Its
+  // draft may be here already: asked.complete.
+  void BeginRound(const SessionVerdict& decision, int accepted, Time now);
+
+ private:
+  // Whether the last plan may be answered so.
+  Status CheckDraft(const DraftTree& draft, int vocab_size) const;
 };
 
 class Assignments {

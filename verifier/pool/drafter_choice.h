@@ -21,6 +21,13 @@
 
 namespace outrider {
 
+// The share of a drafter's drafts that it had sent before it got their plans, lately.
+struct EarlyShare {
+  static constexpr double kGain = 1.0 / 32;
+  double value = 0;
+  void Add(double was_early) { value += kGain * (was_early - value); }
+};
+
 // A drafter that was welcomed, and what it has shown of its speed. Its sessions: Assignments.
 struct ConnectedDrafter {
   DrafterHello hello;
@@ -35,9 +42,11 @@ struct ConnectedDrafter {
   Punctuality punctuality;
   // Parts that may still come for plans that were closed or went on without their draft.
   uint64_t crossing_parts = 0;
-  Estimate drafting;     // of punctuality's round trip, the drafter's own part
-  Estimate depth;        // of that, for one depth
-  RecentMedian network;  // of a round trip, the rest
+  uint64_t crossing_early = 0;  // the same of early drafts
+  Estimate drafting;            // of punctuality's round trip, the drafter's own part
+  Estimate depth;               // of that, for one depth
+  RecentMedian network;         // of a round trip, the rest
+  EarlyShare early;
   // The network's part of a round trip, as far as it is known: the smoothed mean, which a stall
   // among the first measurements moves for long, once there are enough of them.
   std::optional<double> NetworkSeconds() const;

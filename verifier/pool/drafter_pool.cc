@@ -143,8 +143,10 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   const auto tokens = part.chunk.tokens.size();
   Assignment* assignment = assignments_.Find(part.session);
   if (assignment != nullptr && assignment->drafter != id) assignment = nullptr;
-  if (assignment == nullptr || assignment->asked.plan.round != part.round) {
+  if (assignment == nullptr || !assignment->Expects(part)) {
     OUTRIDER_TRY(TakeCrossing(drafter, assignment, part));
+  } else if (part.early.has_value()) {
+    OUTRIDER_TRY(TakeEarly(drafter, *assignment, std::move(part)));
   } else if (tokens == 0) {
     TakeRefusal(part.session, drafter, *assignment);
   } else {
@@ -156,6 +158,30 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   }
   ReportSuspension(id, drafter, suspended);
   return Status();
+}
+
+Status DrafterPool::TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part) {
+  const uint64_t session = part.session;
+  const bool was_complete = assignment.asked.complete;
+  if (metrics_ != nullptr) metrics_->early_drafts_total.Increment();
+  OUTRIDER_TRY(assignment.TakeEarly(std::move(part), vocab_limit()));
+  if (was_complete || !assignment.asked.complete) return Status();
+  if (drafter.punctuality.suspended()) {
+    const double waited = Seconds(clock_->Now() - assignment.asked.sent);
+    drafter.punctuality.RecordDraft(clock_->Now(), waited, assignment.worth, assignment.asked.late);
+  }
+  RecordEarly(drafter, assignment);
+  consumer_->OnDraft(session, assignment.asked.plan.round, assignment.asked.draft,
+                     /*complete=*/true);
+  return Status();
+}
+
+void DrafterPool::RecordEarly(ConnectedDrafter& drafter, Assignment& assignment) {
+  drafter.drafted_tokens += static_cast<uint64_t>(assignment.asked.draft.total_draws());
+  drafter.early.Add(1);
+  assignment.last_seconds = DraftTiming::kUnknown;
+  assignment.late_in_a_row = 0;
+  if (metrics_ != nullptr) metrics_->early_drafts_used_total.Increment();
 }
 
 void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
@@ -170,12 +196,13 @@ void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
 Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment,
                                  const DraftPart& part) {
   const bool future = assignment != nullptr && part.round > assignment->asked.plan.round;
-  if (future || drafter.crossing_parts == 0) return InvalidArgument("a draft nobody asked for");
-  --drafter.crossing_parts;
+  uint64_t& to_come = part.early.has_value() ? drafter.crossing_early : drafter.crossing_parts;
+  if (future || to_come == 0) return InvalidArgument("a draft nobody asked for");
+  --to_come;
   if (metrics_ != nullptr) {
     metrics_->draft_tokens_late_total.Increment(static_cast<double>(part.chunk.tokens.size()));
   }
-  const bool whole = !part.chunk.more && !part.chunk.tokens.empty();
+  const bool whole = !part.early.has_value() && !part.chunk.more && !part.chunk.tokens.empty();
   if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return Status();
   const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
@@ -204,6 +231,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
     drafter.drafting.Add(drafting);
     drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
+    drafter.early.Add(0);
     // MarkLate has counted a late one.
     if (!assignment.asked.late) drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;
@@ -339,12 +367,20 @@ void DrafterPool::Decide(SessionVerdict decision) {
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
   const int accepted = assignment->asked.draft.depth(decision.node);
   drafter.accepted_tokens += static_cast<uint64_t>(accepted);
-  drafter.crossing_parts += assignment->PartsToCome();
   BeginTrialIfDue(drafter);
   decision.plan = Bounded(std::move(decision.plan), drafter.hello);
-  assignment->BeginRound(decision.plan, accepted, static_cast<int>(decision.next.size()),
-                         clock_->Now());
+  drafter.crossing_parts += assignment->PartsToCome();
+  drafter.crossing_early += assignment->EarlyToCome();
+  assignment->BeginRound(decision, accepted, clock_->Now());
+  drafter.crossing_early -= static_cast<uint64_t>(assignment->asked.early_to_come);
+  if (assignment->asked.complete) RecordEarly(drafter, *assignment);
   drafter.decisions.push_back(std::move(decision));
+}
+
+const DraftTree* DrafterPool::EarlyDraft(uint64_t session) const {
+  const Assignment* const assignment = assignments_.Find(session);
+  const bool is_here = assignment != nullptr && assignment->asked.complete;
+  return is_here ? &assignment->asked.draft : nullptr;
 }
 
 void DrafterPool::Close(uint64_t session) {
@@ -352,6 +388,7 @@ void DrafterPool::Close(uint64_t session) {
   if (assignment == nullptr) return;
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
   drafter.crossing_parts += assignment->PartsToCome();
+  drafter.crossing_early += assignment->EarlyToCome();
   std::erase_if(drafter.decisions,
                 [session](const SessionVerdict& d) { return d.session == session; });
   drafter.link->SendClose(session);
@@ -396,6 +433,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
   timing.model = drafter.hello.model;
   timing.network = drafter.NetworkSeconds().value_or(DraftTiming::kUnknown);
   if (drafter.depth.measured) timing.depth = drafter.depth.mean;
+  timing.early = drafter.early.value;
   return timing;
 }
 

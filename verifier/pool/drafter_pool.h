@@ -81,6 +81,7 @@ class DrafterPool final : public DraftSource {
   bool HasRoom(int tokens) override;
   void Open(SessionOpening opening) override;
   void Decide(SessionVerdict decision) override;
+  const DraftTree* EarlyDraft(uint64_t session) const override;
   void Close(uint64_t session) override;
   void Flush() override;
   DraftTimeout SetTimeout(uint64_t session, Duration worth) override;
@@ -99,6 +100,10 @@ class DrafterPool final : public DraftSource {
   void Expel(uint64_t id, const Status& reason);
   // Takes one part, and its chunk. kInvalidArgument: it breaks the protocol.
   Status TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part);
+  // The same for a draft that was sent early.
+  Status TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part);
+  // The assignment's last plan has a draft that was sent early.
+  void RecordEarly(ConnectedDrafter& drafter, Assignment& assignment);
   // A part for a session that is closed (`assignment` is nullptr), or for a plan before the last
   // one: it crossed our message. kInvalidArgument: there are more such parts than were ever asked
   // for.

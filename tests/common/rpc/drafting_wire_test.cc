@@ -128,6 +128,17 @@ TEST(DraftingWire, DraftsSurviveTheWayThereAndBack) {
   EXPECT_THAT(back.chunk.distributions[0].weights, ElementsAre(536u, 65000u));
   EXPECT_THAT(back.chunk.distributions[1].ids, ElementsAre(4));
   EXPECT_TRUE(back.chunk.more);
+  EXPECT_FALSE(back.early.has_value());
+}
+
+TEST(DraftingWire, EarlyDraftsSayWhatTheyGuess) {
+  for (const RoundEnd end : {RoundEnd{.node = 0, .next = 0}, RoundEnd{.node = 3, .next = 70000}}) {
+    const DraftPart part{.session = 5, .round = 7, .chunk = {.tokens = {3}}, .early = end};
+    const v1::FromDrafter wire = ToWire(std::vector<DraftPart>{part});
+    const auto parts = FromWire(wire.drafts(), /*max_row_entries=*/2);
+    ASSERT_TRUE(parts.ok());
+    EXPECT_EQ(parts->at(0).early, end);
+  }
 }
 
 TEST(DraftingWire, ASingleSequenceWithoutRowsIsItsTokens) {

@@ -120,11 +120,11 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
   }
 }
 
-TEST_F(DepthDrafterTest, GuessesDrawWithoutSending) {
+TEST_F(DepthDrafterTest, GuessesSendNothingBeforeTheyAreWhole) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}}, {}, &reports_);
   VerifierConnection& connection = Connect(1);
-  HeldSession& held = Hold(connection, 1, 1);
-  RunPass();
+  HeldSession& held = Hold(connection, 1, 2);
+  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
   connection.outbox.clear();
   const std::vector<PassShare> shares = parts_->lookahead.Plan();
   ASSERT_FALSE(shares.empty());

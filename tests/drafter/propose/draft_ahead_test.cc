@@ -62,7 +62,7 @@ TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
       // The verdict's own step: nothing was left to be fed for it.
       std::vector<DraftPart> parts;
       loop_->Step();
-      parts = link_->TakeDrafts();
+      parts = TakeDrafts();
       ASSERT_THAT(parts, SizeIs(1)) << node;
       EXPECT_FALSE(parts[0].chunk.more);
       ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
@@ -130,7 +130,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
       std::vector<DraftPart> parts;
       do {
         ASSERT_TRUE(loop_->Step());
-        for (DraftPart& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+        for (DraftPart& part : TakeDrafts()) parts.push_back(std::move(part));
       } while (parts.empty() || parts.back().chunk.more);
       const DraftTree draft = Assemble(std::move(parts));
       ExpectSameDraft(draft, Oracle(session));
@@ -162,13 +162,13 @@ TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
            {.round = 2, .shape = Sequences(1, length)});
     const size_t passes = model_->batches().size();
     loop_->Step();
-    std::vector<DraftPart> parts = link_->TakeDrafts();
+    std::vector<DraftPart> parts = TakeDrafts();
     ASSERT_FALSE(parts.empty());
     EXPECT_THAT(parts[0].chunk.tokens, SizeIs(std::min(length, 4)));
     if (length > 4) {  // the missing depths
       EXPECT_GT(model_->batches().size(), passes);
       StepToRest();
-      for (DraftPart& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+      for (DraftPart& part : TakeDrafts()) parts.push_back(std::move(part));
     }
     ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
   }
@@ -207,7 +207,7 @@ TEST_F(DraftAheadTest, WorkThatIsDueComesFirst) {
     const auto& batch = model_->batches().back();
     ASSERT_THAT(batch, SizeIs(1)) << i;  // the second session's alone
   }
-  EXPECT_THAT(link_->TakeDrafts(), SizeIs(2));
+  EXPECT_THAT(TakeDrafts(), SizeIs(2));
 }
 
 TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
@@ -216,11 +216,11 @@ TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
   Push(Opening(1, 4, {1, 2, 3, 4, 5, 6}));
   StepToRest();
   EXPECT_LT(model_->free_pages(), 3);
-  (void)link_->TakeDrafts();
+  (void)TakeDrafts();
   const SessionOpening other = Opening(2, 8, {7, 7, 7, 7, 7, 7, 7, 7});
   Push(other);
   StepToRest();
-  const std::vector<DraftPart> parts = link_->TakeDrafts();
+  const std::vector<DraftPart> parts = TakeDrafts();
   ASSERT_FALSE(parts.empty());
   EXPECT_THAT(parts[0].chunk.tokens, SizeIs(4)) << "refused for pages that guesses held";
   Push(CloseEvent{1});
@@ -232,7 +232,7 @@ TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
 TEST_F(DraftAheadTest, SessionsTakeTurns) {
   Start({}, {.ahead_tokens = 64, .max_ahead_rows = 4});
   for (uint64_t id = 1; id <= 4; ++id) Push(Opening(id, 2, {static_cast<TokenId>(id), 2, 3}));
-  while (link_->TakeDrafts().size() < 4) loop_->Step();
+  while (TakeDrafts().size() < 4) loop_->Step();
   loop_->Step();
   const auto& batch = model_->batches().back();
   EXPECT_THAT(batch, SizeIs(4));

@@ -139,7 +139,7 @@ TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
         }
         Push(CloseEvent{id});
         StepToRest();
-        link_->TakeDrafts();
+        TakeDrafts();
       }
       const HeadData data = Recorded();
       EXPECT_GT(data.size(), 100u);
@@ -161,7 +161,7 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
     Push(session);
     Decide(session, TheDraft(), 0, 9, 3);
     StepToRest();
-    link_->TakeDrafts();
+    TakeDrafts();
     const std::vector<TokenId> prompt = {first, 1};
     prompts[PromptId(prompt)] += 2;
   }
@@ -183,7 +183,7 @@ TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
     Push(open);
     Decide(open, TheDraft(), 1, 9, 4);
     StepToRest();
-    link_->TakeDrafts();
+    TakeDrafts();
   }
   EXPECT_EQ(Recorded().size(), 3u);  // of the first session alone
 }

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "common/spec/drafting.h"
 #include "tests/drafter/propose/parts_fixture.h"
 
 namespace outrider {
@@ -12,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class LookaheadTest : public PartsTest {
@@ -73,7 +76,7 @@ TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
       shares = parts_->lookahead.Plan();
     }
     const TokenId drawn = held.mirror->session.draft().token(1);
-    const auto mirror = parts_->lookahead.Take(held, Rejection(held, hit ? guessed : drawn));
+    const auto mirror = parts_->lookahead.Take(held, Rejection(held, hit ? guessed : drawn)).mirror;
     EXPECT_EQ(mirror != nullptr, hit);
     if (hit) {
       EXPECT_EQ(mirror->session.round(), 2u);
@@ -85,11 +88,72 @@ TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
   EXPECT_THAT(hits_.heard, ElementsAre(true, false));
 }
 
+TEST_F(LookaheadTest, SendsWholeDraftsBeforeTheVerdict) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 16}});
+  VerifierConnection& connection = Connect(1);
+  HeldSession& held = Hold(connection, 1, 2);
+  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  connection.outbox.clear();
+  for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
+    parts_->depths.Run(shares);
+    shares = parts_->lookahead.Plan();
+  }
+  ASSERT_THAT(connection.outbox, Not(IsEmpty()));
+  EXPECT_LE(connection.outbox.size(), static_cast<size_t>(kMaxEarlyDrafts));
+  for (const DraftPart& part : connection.outbox) {
+    EXPECT_EQ(part.round, 2u);
+    EXPECT_FALSE(part.chunk.more);
+    EXPECT_THAT(part.chunk.tokens, SizeIs(2));
+    EXPECT_THAT(part.chunk.distributions, SizeIs(2));
+    ASSERT_TRUE(part.early.has_value());
+  }
+  const DraftPart& first = connection.outbox.front();
+  const auto end = [&](int length) {
+    return SessionVerdict{.session = 1,
+                          .round = 1,
+                          .node = first.early->node,
+                          .next = {first.early->next},
+                          .plan = {.round = 2, .shape = Sequences(1, length)}};
+  };
+  const SessionLookahead::Hit hit = parts_->lookahead.Take(held, end(2));
+  ASSERT_NE(hit.mirror, nullptr);
+  EXPECT_TRUE(hit.is_sent);
+  EXPECT_EQ(hit.mirror->session.draft().Path(hit.mirror->session.draft().size()),
+            first.chunk.tokens);
+}
+
+TEST_F(LookaheadTest, SendsADraftAgainWhereThePlanIsAnother) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 16}});
+  VerifierConnection& connection = Connect(1);
+  for (const int length : {1, 3}) {
+    HeldSession& held = Hold(connection, 1, 2);
+    while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+    connection.outbox.clear();
+    for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
+      parts_->depths.Run(shares);
+      shares = parts_->lookahead.Plan();
+    }
+    ASSERT_THAT(connection.outbox, Not(IsEmpty()));
+    const RoundEnd end = *connection.outbox.front().early;
+    const SessionLookahead::Hit hit =
+        parts_->lookahead.Take(held, {.session = 1,
+                                      .round = 1,
+                                      .node = end.node,
+                                      .next = {end.next},
+                                      .plan = {.round = 2, .shape = Sequences(1, length)}});
+    ASSERT_NE(hit.mirror, nullptr);
+    EXPECT_FALSE(hit.is_sent);
+    EXPECT_TRUE(hit.mirror->session.has_chunk()) << "all of it is still to be sent";
+    EXPECT_EQ(hit.mirror->session.PeekChunk().tokens.size(), std::min<size_t>(length, 2));
+    parts_->sessions.Forget(connection, held.id);
+  }
+}
+
 TEST_F(LookaheadTest, ReportsNothingWhereNothingWasGuessed) {
   Build({.lookahead = {.tokens = 64}}, {}, &hits_);
   HeldSession& held = Hold(Connect(1), 1, 1);
   RunPass();
-  EXPECT_EQ(parts_->lookahead.Take(held, Rejection(held, 7)), nullptr);
+  EXPECT_EQ(parts_->lookahead.Take(held, Rejection(held, 7)).mirror, nullptr);
   EXPECT_THAT(hits_.heard, IsEmpty());
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ class LoopTest : public ::testing::Test {
 
   // Starts a model and a loop with one welcomed connection.
   void Start(FakeModelOptions model = {}, DraftLoopOptions options = {}, int vocab_limit = kVocab) {
+    answered_.clear();
     loop_.reset();
     model_ = std::make_unique<FakeModel>(model);
     testing::GiveDevice(*model_);
@@ -44,7 +47,30 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(loop_->Push({connection, std::move(event)}));
   }
 
-  void Push(SessionVerdict decision) { Push(std::vector<SessionVerdict>{std::move(decision)}); }
+  // As a verifier would: a draft that was sent early for this verdict answers its plan.
+  void Push(SessionVerdict decision) {
+    DraftPlan& plan = plans_[decision.session];
+    std::optional<RoundEnd> end;
+    if (decision.next.size() == 1) end = {.node = decision.node, .next = decision.next[0]};
+    for (DraftPart& part : link_->TakeEarly()) {
+      const bool is_guessed = part.session == decision.session &&
+                              part.round == decision.plan.round && part.early == end;
+      if (is_guessed && RepeatsPlan(decision.plan, plan)) answered_.push_back(std::move(part));
+    }
+    plan = decision.plan;
+    Push(std::vector<SessionVerdict>{std::move(decision)});
+  }
+  void Push(SessionOpening opening) {
+    plans_[opening.session] = opening.plan;
+    Push<SessionOpening>(std::move(opening));
+  }
+
+  // Parts of drafts that answer plans since the last call, those sent early first.
+  std::vector<DraftPart> TakeDrafts() {
+    std::vector<DraftPart> parts = std::exchange(answered_, {});
+    for (DraftPart& part : link_->TakeDrafts()) parts.push_back(std::move(part));
+    return parts;
+  }
 
   // Steps until there is nothing left to do.
   void StepToRest() {
@@ -70,7 +96,7 @@ class LoopTest : public ::testing::Test {
   // The one plan's draft that was sent.
   DraftTree TheDraft() {
     StepToRest();
-    return Assemble(link_->TakeDrafts());
+    return Assemble(TakeDrafts());
   }
 
   // With a stop rule that stops nothing, so that a device does not run several depths in a step.
@@ -105,6 +131,10 @@ class LoopTest : public ::testing::Test {
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<DraftLoop> loop_;
   std::shared_ptr<PuppetVerifierLink> link_;
+
+ private:
+  std::map<uint64_t, DraftPlan> plans_;  // each session's last
+  std::vector<DraftPart> answered_;      // by early drafts
 };
 
 }  // namespace outrider

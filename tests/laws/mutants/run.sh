@@ -6,8 +6,8 @@
 #   tests/laws/mutants/run.sh --subset     those marked in mutants.txt, as ctest runs them
 #   tests/laws/mutants/run.sh NAME...      these
 #   tests/laws/mutants/run.sh --check      only whether each of them still applies
-# Works in build/mutants. The engine's tests are built with OUTRIDER_RPC=ON, which makes their
-# targets (no gRPC code is compiled); without a mutant of the engine it is OFF.
+# Works in build/mutants. The verifier's tests are built with OUTRIDER_RPC=ON, which makes their
+# targets (no gRPC code is compiled); without a mutant of the verifier it is OFF.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -65,7 +65,7 @@ while read -r file; do
 done <"$list"
 
 rpc=OFF
-for target in "${targets[@]}"; do [[ $target == verifier_engine_* ]] && rpc=ON; done
+for target in "${targets[@]}"; do [[ $target == verifier_* ]] && rpc=ON; done
 log=$work/log
 # Warnings are the other builds' affair; a mutant may leave something unused.
 cmake -S "$src" -B "$build" -G Ninja -D OUTRIDER_RPC=$rpc -D OUTRIDER_CUDA=OFF -D CMAKE_BUILD_TYPE=Debug \

@@ -73,11 +73,13 @@ TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
   ASSERT_TRUE(assignment.TakePart(part(5, true), kVocab).ok());
   ASSERT_TRUE(assignment.TakePart(part(6, true), kVocab).ok());
   EXPECT_EQ(assignment.PartsToCome(), 2u);
-  assignment.BeginRound({.round = 2, .shape = Sequences(1, 1)}, /*accepted=*/2, /*next=*/1,
-                        sent + std::chrono::seconds(1));
+  assignment.BeginRound(
+      {.round = 1, .node = 2, .next = {7}, .plan = {.round = 2, .shape = Sequences(1, 1)}},
+      /*accepted=*/2, sent + std::chrono::seconds(1));
   EXPECT_EQ(assignment.tokens, 6);
   EXPECT_TRUE(assignment.asked.draft.empty());
   EXPECT_EQ(assignment.PartsToCome(), 1u);
+  EXPECT_EQ(assignment.EarlyToCome(), 2u * kMaxEarlyDrafts);
   EXPECT_FALSE(assignment.reads) << "its draft had begun";
   ASSERT_TRUE(assignment.TakePart(part(7, false), kVocab).ok());
   EXPECT_EQ(assignment.PartsToCome(), 0u);
@@ -90,11 +92,91 @@ TEST(AssignmentTest, RemembersThePlanThatWasOverdue) {
   Assignment assignment{.drafter = 1,
                         .asked = {.plan = {.round = 1, .shape = Sequences(1, 4)}, .sent = sent},
                         .reads = false};
-  assignment.BeginRound({.round = 2, .shape = Sequences(1, 4)}, 0, Assignment::kManyTokens + 1,
-                        sent + std::chrono::seconds(1));
+  assignment.BeginRound({.round = 1,
+                         .next = std::vector<TokenId>(Assignment::kManyTokens + 1, 7),
+                         .plan = {.round = 2, .shape = Sequences(1, 4)}},
+                        0, sent + std::chrono::seconds(1));
   EXPECT_EQ(assignment.overdue.round, 1u);
   EXPECT_EQ(assignment.overdue.sent, sent);
   EXPECT_TRUE(assignment.reads) << "many tokens are new to it";
+}
+
+class EarlyDrafts : public ::testing::Test {
+ protected:
+  static DraftPart Early(uint32_t round, RoundEnd end, TokenId token = 5) {
+    return {.round = round, .chunk = {.tokens = {token}}, .early = end};
+  }
+  // `node` of round 1's draft is accepted, then 7.
+  static SessionVerdict Decision(int node, int length = 1) {
+    return {
+        .round = 1, .node = node, .next = {7}, .plan = {.round = 2, .shape = Sequences(1, length)}};
+  }
+
+  Assignment assignment_{.drafter = 1,
+                         .asked = {.plan = {.round = 1, .shape = Sequences(1, 1)}},
+                         .kind = DraftKind::kArgmax};
+};
+
+TEST_F(EarlyDrafts, AnswerThePlanAfterTheEndThatWasGuessed) {
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}, 5), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, 6), kVocab).ok());
+  assignment_.BeginRound(Decision(1), 1, Time());
+  ASSERT_TRUE(assignment_.asked.complete);
+  EXPECT_THAT(assignment_.asked.draft.Path(1), ElementsAre(6));
+  EXPECT_TRUE(assignment_.early.empty());
+}
+
+TEST_F(EarlyDrafts, MayComeAfterTheVerdict) {
+  assignment_.BeginRound(Decision(1), 1, Time());
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}, 5), kVocab).ok());
+  EXPECT_FALSE(assignment_.asked.complete);
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, 6), kVocab).ok());
+  ASSERT_TRUE(assignment_.asked.complete);
+  EXPECT_THAT(assignment_.asked.draft.Path(1), ElementsAre(6));
+}
+
+TEST_F(EarlyDrafts, OfOtherEndsAreDropped) {
+  for (const RoundEnd end : {RoundEnd{.node = 1, .next = 8}, RoundEnd{.node = 0, .next = 7}}) {
+    ASSERT_TRUE(assignment_.TakeEarly(Early(2, end), kVocab).ok());
+  }
+  assignment_.BeginRound(Decision(1), 1, Time());
+  EXPECT_FALSE(assignment_.asked.complete);
+  EXPECT_TRUE(assignment_.asked.draft.empty());
+}
+
+TEST_F(EarlyDrafts, AreNoUseForAnotherPlan) {
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
+  assignment_.BeginRound(Decision(1, /*length=*/2), 1, Time());
+  EXPECT_FALSE(assignment_.asked.complete);
+  // Nor those that crossed it, whatever they look like beside it.
+  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
+  EXPECT_FALSE(assignment_.asked.complete);
+}
+
+TEST_F(EarlyDrafts, AreWholeValidAndFew) {
+  DraftPart part = Early(2, {.node = 1, .next = 7});
+  part.chunk.more = true;
+  EXPECT_FALSE(assignment_.TakeEarly(part, kVocab).ok());
+  EXPECT_FALSE(assignment_.TakeEarly({.round = 2, .early = RoundEnd()}, kVocab).ok());
+  EXPECT_FALSE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, kVocab), kVocab).ok());
+  for (int i = 0; i < kMaxEarlyDrafts; ++i) {
+    EXPECT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = i}), kVocab).ok());
+  }
+  const Status many = assignment_.TakeEarly(Early(2, {.node = 1, .next = 8}), kVocab);
+  EXPECT_EQ(many.message(), "more than 4 early drafts");
+}
+
+TEST_F(EarlyDrafts, OfAClosedSessionAreNotExpected) {
+  const RoundEnd end{.node = 1, .next = 7};
+  EXPECT_FALSE(assignment_.Expects(Early(1, end))) << "the session's first plan";
+  EXPECT_TRUE(assignment_.Expects(Early(2, end)));
+  EXPECT_FALSE(assignment_.Expects(Early(3, end)));
+  assignment_.BeginRound(Decision(1), 1, Time());
+  EXPECT_TRUE(assignment_.Expects(Early(2, end)));
+  for (int i = 0; i < kMaxEarlyDrafts; ++i) {
+    ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}), kVocab).ok());
+  }
+  EXPECT_FALSE(assignment_.Expects(Early(2, end))) << "as many as may come have come";
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
-  // The buffers of Transformer::Allocate, and the rounded copy of the widest input of a product: 16
-  // bits each, in memory that grows by powers of two.
+  // The buffers of LayerStack and FeedForward, and the rounded copy of the widest input of a
+  // product: 16 bits each, in memory that grows by powers of two.
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
                       3 * int64_t{config.intermediate_size} + config.vocab_size +
                       config.intermediate_size;

@@ -11,61 +11,14 @@
 #include "common/base/check.h"
 #include "common/kv/page_pool.h"
 #include "common/kv/page_table.h"
+#include "common/model/layer_stack.h"
 #include "common/model/memory_plan.h"
 #include "common/model/ragged_batch.h"
-#include "common/model/rope_table.h"
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
 
 namespace outrider {
 namespace {
-
-// Activations of one batch; `rows` stands for max_batch_tokens.
-struct Workspace {
-  std::unique_ptr<Buffer> residual;   // [rows, hidden]
-  std::unique_ptr<Buffer> normed;     // [rows, hidden]
-  std::unique_ptr<Buffer> qkv;        // [rows, (heads + 2 kv_heads) * head_dim]
-  std::unique_ptr<Buffer> attention;  // [rows, heads * head_dim]
-  std::unique_ptr<Buffer> gate_up;    // [rows, 2 * intermediate]
-  std::unique_ptr<Buffer> mlp;        // [rows, intermediate]
-  // Of the rows whose logits are wanted:
-  std::unique_ptr<Buffer> chosen_residual;   // [rows, hidden]
-  std::unique_ptr<Buffer> chosen_attention;  // [rows, heads * head_dim]
-  std::unique_ptr<Buffer> logits;            // [rows, vocab]
-};
-
-// Of a buffer that may be null.
-const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
-  return buffer == nullptr ? nullptr : buffer->floats();
-}
-
-struct KvBuffers {
-  std::unique_ptr<Buffer> keys, values;
-};
-
-// Of the attention of each layer.
-std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options) {
-  std::vector<AttentionShape> shapes;
-  for (const LayerDescription& layer : config.layers) {
-    shapes.push_back({.num_heads = config.num_heads,
-                      .num_kv_heads = config.num_kv_heads,
-                      .head_dim = config.head_dim,
-                      .page_tokens = options.page_tokens,
-                      .sliding_window = layer.attention.window,
-                      .soft_cap = layer.attention.soft_cap,
-                      .query_scalar = layer.attention.query_scalar,
-                      .unrotated = config.head_dim - layer.attention.rope.dims});
-  }
-  return shapes;
-}
-
-std::vector<int32_t> WindowsOf(const ModelConfig& config) {
-  std::vector<int32_t> windows;
-  for (const LayerDescription& layer : config.layers) windows.push_back(layer.attention.window);
-  std::sort(windows.begin(), windows.end());
-  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
-  return windows;
-}
 
 class Transformer : public Model, public DeviceModel {
  public:
@@ -73,10 +26,8 @@ class Transformer : public Model, public DeviceModel {
               Weights weights, int pages)
       : config_(std::move(config)),
         options_(options),
-        shapes_(ShapesOf(config_, options)),
-        windows_(WindowsOf(config_)),
         backend_(std::move(backend)),
-        weights_(std::move(weights)),
+        layers_(&config_, options, backend_.get(), std::move(weights)),
         pool_(pages) {}
 
   Status Allocate();
@@ -89,12 +40,12 @@ class Transformer : public Model, public DeviceModel {
   Decisions Decide(const RoundBatch& batch, int allowed) override {
     OUTRIDER_CHECK(batch.nodes() <= static_cast<int>(batches_[0].logit_rows().size()));
     in_flight_ = false;
-    return backend_->Decide(batch, {work_.logits->floats(), config_.vocab_size, allowed});
+    return backend_->Decide(batch, {layers_.logits(), config_.vocab_size, allowed});
   }
   std::span<const PickedRow> Draft(const PickBatch& batch) override {
     OUTRIDER_CHECK(batch.size() == static_cast<int>(batches_[0].logit_rows().size()));
     in_flight_ = false;
-    return backend_->Draft(batch, work_.logits->floats(), config_.vocab_size);
+    return backend_->Draft(batch, layers_.logits(), config_.vocab_size);
   }
   DeviceModel* device() override { return backend_->device() == nullptr ? nullptr : this; }
   Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
@@ -125,7 +76,6 @@ class Transformer : public Model, public DeviceModel {
   PageTable& Table(SequenceId sequence) {
     return const_cast<PageTable&>(std::as_const(*this).Table(sequence));
   }
-  Status MakeRopeTables(int positions);
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
   // `more`: tokens that each sequence takes after those of the batch.
@@ -136,34 +86,15 @@ class Transformer : public Model, public DeviceModel {
   }
   void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
   BatchLayout LayoutOf(const RaggedBatch& flat) const;
-  void RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows);
-  void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
-  void RunQkv(int index, int rows);
-  void RunMlp(int index, int rows, float* residual);
-  const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows);
-  void AddProduct(const PackedMatrix& w, const std::unique_ptr<Buffer>& bias, const float* x,
-                  int rows, const std::unique_ptr<Buffer>& norm_after, float* residual);
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
   int CopyLogits(std::span<const ForwardSequence> batch);
 
-  int q_width() const { return config_.num_heads * config_.head_dim; }
-  int qkv_width() const {
-    return (config_.num_heads + 2 * config_.num_kv_heads) * config_.head_dim;
-  }
-
   const ModelConfig config_;
   const ModelOptions options_;
-  const std::vector<AttentionShape> shapes_;  // by layer
-  const std::vector<int32_t> windows_;        // of all layers, each once
   // Before what holds its memory: destroyed last.
   const std::unique_ptr<Backend> backend_;
-  const Weights weights_;
-  std::vector<KvBuffers> kv_buffers_;
-  std::vector<KvLayer> kv_;                           // views of kv_buffers_
-  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind; null: no rotation
-  std::vector<const float*> ropes_;                   // by layer, into rope_tables_
-  Workspace work_;
+  LayerStack layers_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
   size_t host_rows_ = 0;
   std::unique_ptr<Buffer> host_hidden_;  // [max_batch_tokens, hidden]
@@ -179,60 +110,10 @@ class Transformer : public Model, public DeviceModel {
 };
 
 Status Transformer::Allocate() {
-  const auto rows = static_cast<size_t>(options_.max_batch_tokens);
-  const auto hidden = static_cast<size_t>(config_.hidden_size);
-  const auto vocabulary = static_cast<size_t>(config_.vocab_size);
-  const auto floats = [&](std::unique_ptr<Buffer>* out, size_t width) -> Status {
-    OUTRIDER_ASSIGN(*out, backend_->Allocate(rows * width * sizeof(float)));
-    return Status();
-  };
-  OUTRIDER_TRY(floats(&work_.residual, hidden));
-  OUTRIDER_TRY(floats(&work_.normed, hidden));
-  OUTRIDER_TRY(floats(&work_.qkv, static_cast<size_t>(qkv_width())));
-  OUTRIDER_TRY(floats(&work_.attention, static_cast<size_t>(q_width())));
-  OUTRIDER_TRY(floats(&work_.gate_up, 2 * static_cast<size_t>(config_.intermediate_size)));
-  OUTRIDER_TRY(floats(&work_.mlp, static_cast<size_t>(config_.intermediate_size)));
-  OUTRIDER_TRY(floats(&work_.chosen_residual, hidden));
-  OUTRIDER_TRY(floats(&work_.chosen_attention, static_cast<size_t>(q_width())));
-  OUTRIDER_TRY(floats(&work_.logits, vocabulary));
-  OUTRIDER_ASSIGN(host_hidden_, backend_->AllocateHost(rows * hidden * sizeof(float)));
-
-  // No sequence can grow past all of the pages, whatever the model allows.
-  const int64_t slots = int64_t{pool_.total_pages()} * options_.page_tokens;
-  const int64_t positions = std::min<int64_t>(config_.max_position_embeddings, slots);
-  OUTRIDER_TRY(MakeRopeTables(static_cast<int>(positions)));
-
-  const size_t kv_bytes = static_cast<size_t>(slots) *
-                          static_cast<size_t>(config_.num_kv_heads * config_.head_dim) *
-                          DtypeBytes(options_.kv);
-  for (int i = 0; i < config_.num_layers(); ++i) {
-    KvBuffers buffers;
-    OUTRIDER_ASSIGN(buffers.keys, backend_->Allocate(kv_bytes));
-    OUTRIDER_ASSIGN(buffers.values, backend_->Allocate(kv_bytes));
-    kv_.push_back({buffers.keys->data(), buffers.values->data(), options_.kv});
-    kv_buffers_.push_back(std::move(buffers));
-  }
-  return Status();
-}
-
-Status Transformer::MakeRopeTables(int positions) {
-  const std::vector<RopeDescription> kinds = DistinctRopes(config_.layers);
-  for (const RopeDescription& rope : kinds) {
-    const std::vector<float> table = RopeTable(rope, positions);
-    if (table.empty()) {  // nothing is rotated, so nothing is read
-      rope_tables_.push_back(nullptr);
-      continue;
-    }
-    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
-                    backend_->Allocate(table.size() * sizeof(float)));
-    backend_->CopyIn(buffer->data(), table.data(), table.size() * sizeof(float));
-    backend_->Wait();
-    rope_tables_.push_back(std::move(buffer));
-  }
-  for (const LayerDescription& layer : config_.layers) {
-    const auto kind = std::find(kinds.begin(), kinds.end(), layer.attention.rope) - kinds.begin();
-    ropes_.push_back(FloatsOf(rope_tables_[static_cast<size_t>(kind)]));
-  }
+  OUTRIDER_TRY(layers_.Allocate(pool_.total_pages()));
+  const auto values =
+      static_cast<size_t>(options_.max_batch_tokens) * static_cast<size_t>(config_.hidden_size);
+  OUTRIDER_ASSIGN(host_hidden_, backend_->AllocateHost(values * sizeof(float)));
   return Status();
 }
 
@@ -262,7 +143,7 @@ void Transformer::Release(SequenceId sequence) {
 }
 
 void Transformer::CarryOutCopies() {
-  if (!copies_.empty()) backend_->CopyKvSlots(kv_, shapes_[0], copies_);
+  if (!copies_.empty()) layers_.CopyKvSlots(copies_);
   copies_.clear();
 }
 
@@ -325,9 +206,9 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   Flatten(batch, &batches_[0]);
   CarryOutCopies();
   const BatchLayout layout = LayoutOf(batches_[0]);
-  const auto ops = [&] { RunLayers(layout, batches_[0].logit_rows()); };
+  const auto ops = [&] { layers_.Run(layout, batches_[0].logit_rows()); };
   if (DeviceOps* const device = backend_->device(); device != nullptr) {
-    device->RunPass(layout, shapes_[0], options_.kv, ops);
+    device->RunPass(layout, layers_.first_shape(), options_.kv, ops);
   } else {
     ops();
   }
@@ -370,10 +251,10 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   CarryOutCopies();
   const auto ops = [&](int depth) {
     const auto at = static_cast<size_t>(depth);
-    RunLayers(passes[at], batches_[at].logit_rows());
+    layers_.Run(passes[at], batches_[at].logit_rows());
   };
-  *picked = backend_->device()->RunChains(passes, shapes_[0], options_.kv, draws,
-                                          work_.logits->floats(), config_.vocab_size, ops);
+  *picked = backend_->device()->RunChains(passes, layers_.first_shape(), options_.kv, draws,
+                                          layers_.logits(), config_.vocab_size, ops);
   return Status();
 }
 
@@ -395,123 +276,8 @@ void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* f
 
 BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
   BatchLayout layout = flat.layout();
-  layout.windows = windows_;
+  layout.windows = layers_.windows();
   return layout;
-}
-
-// Everything from the tokens, which the device has drawn where the batch has none, to the logits of
-// the wanted rows.
-void Transformer::RunLayers(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
-  if (batch.tokens == nullptr) {
-    backend_->device()->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
-  } else {
-    backend_->Embed(*weights_.embedding, batch.tokens, batch.rows, work_.residual->floats());
-  }
-  const int hidden = config_.hidden_size;
-  if (config_.embedding_scale != 1.f) {
-    backend_->Scale(work_.residual->floats(), batch.rows, hidden, config_.embedding_scale);
-  }
-  for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch, logit_rows);
-  const auto rows = static_cast<int>(logit_rows.size());
-  if (rows == 0) return;
-  float* normed = work_.normed->floats();
-  float* logits = work_.logits->floats();
-  backend_->RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                    hidden, config_.rms_norm_eps, /*accumulate=*/false, normed);
-  backend_->MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
-  if (config_.logit_scale != 1.f) {
-    backend_->Scale(logits, rows, config_.vocab_size, config_.logit_scale);
-  }
-  if (config_.logit_soft_cap > 0) {
-    backend_->SoftCap(logits, rows, config_.vocab_size, config_.logit_soft_cap);
-  }
-}
-
-// The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
-// looked at after its attention.
-void Transformer::RunLayer(int index, const BatchLayout& batch,
-                           std::span<const int32_t> logit_rows) {
-  const auto at = static_cast<size_t>(index);
-  const LayerWeights& layer = weights_.layers[at];
-  const AttentionShape& shape = shapes_[at];
-  const KvLayer& kv = kv_[at];
-  float* residual = work_.residual->floats();
-  float* attention = work_.attention->floats();
-  float* qkv = work_.qkv->floats();
-  int rows = batch.rows;
-
-  RunQkv(index, rows);
-  backend_->RopeAndWriteKv(batch, shape, ropes_[at], qkv, kv);
-  const bool last = index + 1 == config_.num_layers();
-  if (last && logit_rows.empty()) return;
-  backend_->PagedAttention(batch, shape, qkv, kv, attention);
-  if (last) {
-    rows = static_cast<int>(logit_rows.size());
-    backend_->GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
-                         work_.chosen_residual->floats());
-    backend_->GatherRows(attention, logit_rows.data(), rows, q_width(),
-                         work_.chosen_attention->floats());
-    attention = work_.chosen_attention->floats();
-    residual = work_.chosen_residual->floats();
-  }
-  AddProduct(*layer.attention_out, layer.attention_out_bias, attention, rows,
-             layer.attention_norm_after, residual);
-  RunMlp(index, rows, residual);
-}
-
-// From the residual stream to the q, k and v that are rotated next.
-void Transformer::RunQkv(int index, int rows) {
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
-  const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
-  float* qkv = work_.qkv->floats();
-  backend_->MatMul(*layer.qkv, Normed(layer.attention_norm, work_.residual->floats(), rows), rows,
-                   FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
-  const auto norm = [&](float* x, Buffer& gain, int heads) {
-    const bool apart = described.qk_norm == QkNorm::kHeads;
-    const int runs = apart ? heads : 1;
-    backend_->RmsNormHeads(x, gain.floats(), rows, runs, heads / runs * config_.head_dim,
-                           qkv_width(), config_.rms_norm_eps);
-  };
-  if (described.qk_norm == QkNorm::kNone) return;
-  norm(qkv, *layer.q_norm, config_.num_heads);
-  norm(qkv + q_width(), *layer.k_norm, config_.num_kv_heads);
-}
-
-// What a half of a layer reads of the residual stream. Writes to `normed` where there is a norm.
-const float* Transformer::Normed(const std::unique_ptr<Buffer>& gain, const float* residual,
-                                 int rows) {
-  if (gain == nullptr) return residual;
-  const int hidden = config_.hidden_size;
-  float* normed = work_.normed->floats();
-  backend_->RmsNorm(residual, gain->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                    /*accumulate=*/false, normed);
-  return normed;
-}
-
-void Transformer::RunMlp(int index, int rows, float* residual) {
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
-  const MlpDescription& described = config_.layers[static_cast<size_t>(index)].mlp;
-  backend_->MatMul(*layer.gate_up, Normed(layer.mlp_norm, residual, rows), rows,
-                   FloatsOf(layer.gate_up_bias), /*accumulate=*/false, work_.gate_up->floats());
-  backend_->Glu(described.activation, work_.gate_up->floats(), rows, config_.intermediate_size,
-                work_.mlp->floats());
-  AddProduct(*layer.down, layer.down_bias, work_.mlp->floats(), rows, layer.mlp_norm_after,
-             residual);
-}
-
-// residual += w x + bias, normalised before that where there is a norm. Overwrites `normed`.
-void Transformer::AddProduct(const PackedMatrix& w, const std::unique_ptr<Buffer>& bias,
-                             const float* x, int rows, const std::unique_ptr<Buffer>& norm_after,
-                             float* residual) {
-  if (norm_after == nullptr) {
-    backend_->MatMul(w, x, rows, FloatsOf(bias), /*accumulate=*/true, residual);
-    return;
-  }
-  const int hidden = config_.hidden_size;
-  float* result = work_.normed->floats();
-  backend_->MatMul(w, x, rows, FloatsOf(bias), /*accumulate=*/false, result);
-  backend_->RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                    /*accumulate=*/true, residual);
 }
 
 // On the host, pinned where there is a device: taken as it is needed, as most rows of a device stay
@@ -543,8 +309,7 @@ int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
     for (; i < batch.size() && batch[i].logits_to_host; ++i) run += batch[i].logit_rows.size();
     if (run > 0) {
       backend_->CopyOut(host_logits_->floats() + copied * vocabulary,
-                        work_.logits->floats() + first * vocabulary,
-                        run * vocabulary * sizeof(float));
+                        layers_.logits() + first * vocabulary, run * vocabulary * sizeof(float));
     }
     first += run;
     copied += run;
@@ -564,7 +329,7 @@ void Transformer::ReadOutput(std::span<const ForwardSequence> batch, bool want_h
   if (output->rows > 0) output->logits = host_logits_->floats();
   if (want_hidden) {
     const size_t values = static_cast<size_t>(rows) * static_cast<size_t>(config_.hidden_size);
-    backend_->CopyOut(host_hidden_->data(), work_.normed->data(), values * sizeof(float));
+    backend_->CopyOut(host_hidden_->data(), layers_.states(), values * sizeof(float));
     output->hidden = host_hidden_->floats();
   }
   if (output->rows == rows) {

@@ -14,6 +14,11 @@
 
 namespace outrider {
 
+// Of a buffer that may be null.
+inline const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
+  return buffer == nullptr ? nullptr : buffer->floats();
+}
+
 struct LayerWeights {
   std::unique_ptr<Buffer> attention_norm;        // [hidden] or null
   std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null

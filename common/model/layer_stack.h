@@ -1,0 +1,92 @@
+// The layers of a decoder on its backend: weights, keys and values, working memory, and the ops
+// that take a batch from its tokens to the logits of the wanted rows. It knows slots of the cache,
+// but no sequences: those are Transformer's.
+//
+// Owner: Transformer. Thread: the backend's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/backend/backend.h"
+#include "common/base/status.h"
+#include "common/model/config.h"
+#include "common/model/feed_forward.h"
+#include "common/model/transformer.h"
+#include "common/model/weights.h"
+
+namespace outrider {
+
+// The attention of each layer.
+std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options);
+
+class LayerStack {
+ public:
+  // `config` and `backend` must outlive it.
+  LayerStack(const ModelConfig* config, const ModelOptions& options, Backend* backend,
+             Weights weights);
+
+  // Memory for `pages` pages and the largest batch. kResourceExhausted when memory is out.
+  Status Allocate(int pages);
+
+  // Everything from the tokens, which the device has drawn where the batch has none, to the logits
+  // of the wanted rows.
+  void Run(const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void CopyKvSlots(std::span<const SlotCopy> copies) {
+    backend_.CopyKvSlots(kv_, shapes_[0], copies);
+  }
+
+  const AttentionShape& first_shape() const { return shapes_[0]; }
+  // The windows of all layers, each once.
+  std::span<const int32_t> windows() const { return windows_; }
+  // Of the wanted rows of the last batch: [rows, vocab], and the normalised states [rows, hidden].
+  float* logits() { return work_.logits->floats(); }
+  const float* states() const { return work_.normed->floats(); }
+
+ private:
+  // Activations of one batch; `rows` stands for max_batch_tokens.
+  struct Workspace {
+    std::unique_ptr<Buffer> residual;   // [rows, hidden]
+    std::unique_ptr<Buffer> normed;     // [rows, hidden]
+    std::unique_ptr<Buffer> qkv;        // [rows, (heads + 2 kv_heads) * head_dim]
+    std::unique_ptr<Buffer> attention;  // [rows, heads * head_dim]
+    // Of the rows whose logits are wanted:
+    std::unique_ptr<Buffer> chosen_residual;   // [rows, hidden]
+    std::unique_ptr<Buffer> chosen_attention;  // [rows, heads * head_dim]
+    std::unique_ptr<Buffer> logits;            // [rows, vocab]
+  };
+  struct KvBuffers {
+    std::unique_ptr<Buffer> keys, values;
+  };
+
+  Status AllocateWorkspace();
+  Status MakeRopeTables(int positions);
+  void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void RunQkv(int index, int rows);
+  const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows);
+  template <class Half>
+  void AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, float* residual,
+               const Half& half);
+
+  int q_width() const { return config_.num_heads * config_.head_dim; }
+  int qkv_width() const {
+    return (config_.num_heads + 2 * config_.num_kv_heads) * config_.head_dim;
+  }
+
+  const ModelConfig& config_;
+  const ModelOptions options_;
+  const std::vector<AttentionShape> shapes_;  // by layer
+  const std::vector<int32_t> windows_;
+  Backend& backend_;
+  const Weights weights_;
+  std::vector<KvBuffers> kv_buffers_;
+  std::vector<KvLayer> kv_;                           // views of kv_buffers_
+  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind; null: no rotation
+  std::vector<const float*> ropes_;                   // by layer, into rope_tables_
+  Workspace work_;
+  FeedForward feed_forward_;
+};
+
+}  // namespace outrider

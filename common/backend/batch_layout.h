@@ -30,6 +30,10 @@ struct AttentionShape {
   float soft_cap = 0;      // a score s becomes soft_cap * tanh(s / soft_cap); 0: it stays
   float query_scalar = 0;  // a score is q.k / sqrt(query_scalar); 0: of head_dim
   int unrotated = 0;       // last values of a head of q and k that RoPE leaves as they are, even
+  // [num_heads] of the backend's memory: a score that the softmax of each head has beside those of
+  // positions, whose weight goes to no value (Xiao et al. 2023, "StreamingLLM", section 3.3). Null:
+  // none.
+  const float* sinks = nullptr;
 
   // query_scalar, or its default.
   OUTRIDER_HD float ScoreScalar() const {
@@ -38,8 +42,12 @@ struct AttentionShape {
 };
 
 // What the gate of an MLP goes through. kSilu: x / (1 + exp(-x)). kGeluTanh: the approximation of
-// GELU by tanh (Hendrycks and Gimpel 2016, section 2).
-enum class Activation { kSilu, kGeluTanh };
+// GELU by tanh (Hendrycks and Gimpel 2016, section 2). kClampedSwiglu, of gpt-oss: gate and up are
+// clamped first, the gate from above alone; the gate becomes x / (1 + exp(-1.702 x)), up + 1
+// instead of up is multiplied with it.
+enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
+constexpr float kSwigluAlpha = 1.702f;
+constexpr float kSwigluLimit = 7.f;
 
 // The ragged batch as the kernels read it; host arrays, flattened by model/ragged_batch.h.
 // The rows of the sequences follow one another.

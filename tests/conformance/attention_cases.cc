@@ -55,6 +55,12 @@ PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtyp
   const std::vector<float>& table = CosSinTable(shape.head_dim - shape.unrotated);
   cos_sin_ = MakeBuffer(backend, table.size() * sizeof(float), 0);
   backend->CopyIn(cos_sin_->data(), table.data(), table.size() * sizeof(float));
+  if (shape.sinks != nullptr) {
+    const size_t sink_bytes = static_cast<size_t>(shape.num_heads) * sizeof(float);
+    sinks_ = MakeBuffer(backend, sink_bytes, 0);
+    backend->CopyIn(sinks_->data(), shape.sinks, sink_bytes);
+    shape_.sinks = sinks_->floats();
+  }
   for (int i = 0; i < pages; ++i) free_pages_.push_back(i);
   std::shuffle(free_pages_.begin(), free_pages_.end(), std::mt19937(page_seed));
 }
@@ -191,7 +197,7 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
         scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
       }
       const double max = *std::max_element(scores.begin(), scores.end());
-      double sum = 0;
+      double sum = shape_.sinks != nullptr ? std::exp(shape_.sinks[h] - max) : 0;
       for (double& s : scores) sum += s = std::exp(s - max);
       for (int i = 0; i < dim; ++i) {
         double y = 0;

@@ -20,8 +20,8 @@ struct NewRows {
 // Sequences with their page tables in one layer's cache. Unwritten slots hold NaN.
 class PagedCache {
  public:
-  // Room for `tokens` tokens of up to four sequences. Pages are dealt out in an order drawn with
-  // `page_seed`.
+  // The shape's sinks are in host memory, here and in ReferenceCache. Room for `tokens` tokens of
+  // up to four sequences. Pages are dealt out in an order drawn with `page_seed`.
   PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int tokens,
              unsigned page_seed);
 
@@ -41,6 +41,7 @@ class PagedCache {
   std::unique_ptr<Buffer> keys_;
   std::unique_ptr<Buffer> values_;
   std::unique_ptr<Buffer> cos_sin_;
+  std::unique_ptr<Buffer> sinks_;
   std::vector<int32_t> free_pages_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<int> lengths_;

@@ -11,9 +11,12 @@ namespace {
 
 constexpr int kTokens = 512;  // more than any case needs
 
+// Of up to eight heads: below, among and above the scores.
+constexpr float kSinks[] = {0.5f, -4.f, 3.f, 9.f, -1.f, 1.5f, 0.f, -90.f};
+
 struct Case {
-  AttentionShape
-      shape;  // heads, kv heads, head_dim, page_tokens, window, soft cap, query scalar, unrotated
+  // heads, kv heads, head_dim, page_tokens, window, soft cap, query scalar, unrotated, sinks
+  AttentionShape shape;
   Dtype dtype;
   std::vector<int> contexts;  // per sequence
   std::vector<int> rows;
@@ -45,6 +48,9 @@ const Case kAllCases[] = {
     {{4, 2, 64, 16, 0, 0, 0, 64}, Dtype::kF32, {70}, {20}},
     {{3, 1, 128, 16, 0, 0, 0, 32}, Dtype::kBf16, {31, 5}, {3, 20}},
     {{2, 2, 80, 16, 0, 0, 0, 80}, Dtype::kBf16, {40}, {11}},
+    {{8, 2, 64, 16, 0, 0, 0, 0, kSinks}, Dtype::kF32, {300, 7}, {8, 70}},
+    {{4, 2, 40, 5, 24, 1.5f, 0, 0, kSinks}, Dtype::kF32, {50}, {12}},
+    {{8, 1, 64, 16, 30, 0, 0, 0, kSinks}, Dtype::kBf16, {300, 0}, {9, 3}},
     {{4, 2, 64, 16, 0}, Dtype::kF16, {200, 7}, {8, 70}},
     {{6, 2, 40, 7, 33}, Dtype::kF16, {50, 0}, {12, 3}},
 };
@@ -67,7 +73,7 @@ std::string Describe(const Case& c) {
          " kv heads of " + std::to_string(s.head_dim) + ", pages of " +
          std::to_string(s.page_tokens) + ", window " + std::to_string(s.sliding_window) +
          ", soft cap " + std::to_string(s.soft_cap) + ", unrotated " + std::to_string(s.unrotated) +
-         ", " + DtypeName(c.dtype);
+         (s.sinks != nullptr ? ", sinks, " : ", ") + DtypeName(c.dtype);
 }
 
 void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, Dtype dtype,

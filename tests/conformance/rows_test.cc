@@ -100,8 +100,15 @@ double Activate(Activation activation, double x) {
     case Activation::kSilu: return x / (1 + std::exp(-x));
     case Activation::kGeluTanh:
       return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kClampedSwiglu:
+      return std::min(x, 7.) / (1 + std::exp(-1.702 * std::min(x, 7.)));
   }
   return NAN;
+}
+
+// What the activated gate is multiplied with.
+double UpOf(Activation activation, double up) {
+  return activation == Activation::kClampedSwiglu ? std::clamp(up, -7., 7.) + 1 : up;
 }
 
 TEST_P(RowsTest, GluEqualsDouble) {
@@ -110,6 +117,7 @@ TEST_P(RowsTest, GluEqualsDouble) {
   for (const int n : kWidths) {
     cases.emplace_back(Activation::kSilu, n);
     cases.emplace_back(Activation::kGeluTanh, n);
+    cases.emplace_back(Activation::kClampedSwiglu, n);
   }
   for (const auto& [activation, n] : cases) {
     const int rows = 2;
@@ -125,7 +133,7 @@ TEST_P(RowsTest, GluEqualsDouble) {
     const double least = activation == Activation::kSilu ? 1e-30 : 1e-7;
     for (int r = 0; r < rows; ++r) {
       for (int i = 0; i < n; ++i) {
-        const double gate = x[r * 2 * n + i], up = x[r * 2 * n + n + i];
+        const double gate = x[r * 2 * n + i], up = UpOf(activation, x[r * 2 * n + n + i]);
         const double want = Activate(activation, gate) * up;
         ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + least * std::fabs(up))
             << "gate " << gate << " up " << up;

@@ -349,7 +349,8 @@ void RunUnit(const AttentionUnit& unit) {
   }
   for (int q = 0; q < unit.queries; ++q) {
     const hn::CappedTag<float, 8> eight;  // divides head_dim
-    const auto scale = hn::Set(eight, 1.f / unit.sum[q]);
+    const float sum = unit.sum[q] + std::exp(unit.sink[q] - unit.max[q]);
+    const auto scale = hn::Set(eight, 1.f / sum);
     const float* sums = unit.sums + q * unit.head_dim;
     for (size_t e = 0; e < unit.head_dim; e += hn::Lanes(eight)) {
       hn::StoreU(hn::Mul(hn::LoadU(eight, sums + e), scale), eight, unit.out[q] + e);

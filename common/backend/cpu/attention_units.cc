@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace outrider {
 namespace {
@@ -74,6 +75,8 @@ AttentionUnit::AttentionUnit(const Attention& attention, int index, float* scrat
     const size_t batch_row = batch.row_begin[sequence] + row[i];
     q[i] = attention.qkv + batch_row * q_width + head * head_dim;
     out[i] = attention.out + batch_row * out_width + head * head_dim;
+    sink[i] =
+        shape->sinks != nullptr ? shape->sinks[head] : -std::numeric_limits<float>::infinity();
     int seen = row[i] + 1;
     if (parents != nullptr) {
       seen = 0;

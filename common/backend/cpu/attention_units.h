@@ -56,6 +56,7 @@ struct AttentionUnit {
   int row[kMaxQueries];  // of each query, within the sequence's share
   const float* q[kMaxQueries];
   float* out[kMaxQueries];
+  float sink[kMaxQueries];  // AttentionShape::sinks of the query's head; -infinity: none
   // Query i sees the positions [first_position[i], end_position[i]).
   int first_position[kMaxQueries];
   int end_position[kMaxQueries];

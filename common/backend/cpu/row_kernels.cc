@@ -76,6 +76,8 @@ HWY_INLINE hn::Vec<D> SigmoidArgument(D d, hn::Vec<D> x) {
     const auto square = hn::Mul(x, x);
     const auto inner = hn::MulAdd(hn::Mul(hn::Set(d, 0.044715f), square), x, x);
     return hn::Mul(hn::Set(d, 1.5957691216f), inner);
+  } else if constexpr (kActivation == Activation::kClampedSwiglu) {
+    return hn::Mul(hn::Set(d, kSwigluAlpha), x);
   } else {
     static_assert(kActivation == Activation::kSilu);
     return x;
@@ -84,13 +86,21 @@ HWY_INLINE hn::Vec<D> SigmoidArgument(D d, hn::Vec<D> x) {
 
 template <Activation kActivation, class D>
 HWY_INLINE void GluVector(D d, const float* gate, const float* up, float* out) {
-  const auto g = hn::LoadU(d, gate);
+  auto g = hn::LoadU(d, gate);
+  auto u = hn::LoadU(d, up);
+  if constexpr (kActivation == Activation::kClampedSwiglu) {
+    const auto limit = hn::Set(d, kSwigluLimit);
+    g = hn::IfThenElse(hn::Gt(g, limit), limit, g);  // a NaN stays one
+    u = hn::IfThenElse(hn::Gt(u, limit), limit, u);
+    u = hn::IfThenElse(hn::Lt(u, hn::Neg(limit)), hn::Neg(limit), u);
+    u = hn::Add(u, hn::Set(d, 1.f));
+  }
   const auto x = SigmoidArgument<kActivation>(d, g);
   // exp(88) is the last power of e below infinity; at -88 the sigmoid is down to 1e-38.
   const auto clamped = hn::Min(hn::Max(x, hn::Set(d, -88.f)), hn::Set(d, 88.f));
   const auto one = hn::Set(d, 1.f);
   const auto activated = hn::Div(g, hn::Add(one, hn::Exp(d, hn::Neg(clamped))));
-  hn::StoreU(hn::Mul(activated, hn::LoadU(d, up)), d, out);
+  hn::StoreU(hn::Mul(activated, u), d, out);
 }
 
 template <Activation kActivation>
@@ -114,6 +124,8 @@ void Glu(Activation activation, const float* gate_up, int rows, int n, float* ou
   switch (activation) {
     case Activation::kSilu: return GluRows<Activation::kSilu>(gate_up, rows, n, out);
     case Activation::kGeluTanh: return GluRows<Activation::kGeluTanh>(gate_up, rows, n, out);
+    case Activation::kClampedSwiglu:
+      return GluRows<Activation::kClampedSwiglu>(gate_up, rows, n, out);
   }
 }
 

@@ -248,7 +248,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   for (int at = thread; at < unit.queries * dim; at += kThreads) {
     const int q = at / dim, i = at % dim;
     if (unit.partial < 0) {
-      WriteOutput(call, query[q].row, query[q].head, i, sums[at] / all_sum[q]);
+      WriteOutput(call, query[q].row, query[q].head, i,
+                  sums[at] / SumWithSink(shape, query[q].head, all_max[q], all_sum[q]));
       continue;
     }
     float* to = Partial(call, unit.partial + q, tile.kv_head);
@@ -284,7 +285,8 @@ __global__ void __launch_bounds__(kThreads) MergeKernel(AttentionCall call) {
       sum = m.sum;
     }
     const int64_t row = call.row_begin[merge.sequence] + (merge.first_query + q) / group;
-    WriteOutput(call, row, kv_head * group + (merge.first_query + q) % group, i, value / sum);
+    const int head = kv_head * group + (merge.first_query + q) % group;
+    WriteOutput(call, row, head, i, value / SumWithSink(shape, head, max, sum));
   }
 }
 

@@ -405,6 +405,12 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   }
 
   if (!adds_up) return;
+  float divisor[2] = {};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (!query[r].is_there) continue;
+    divisor[r] = SumWithSink(shape, query[r].head, most_of_all[r], sum_of_all[r]);
+  }
   for (int n = 0; n < kColumns; ++n) {
     if (n * 8 >= dim) break;
     const float4 all = sums[n * kWarpSize];
@@ -414,8 +420,8 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
       if (!query[r].is_there) continue;
       const int column = n * 8 + 2 * t;
       if (unit.partial < 0) {
-        WriteTwo(call, query[r].row, query[r].head, column, of_query[r].x / sum_of_all[r],
-                 of_query[r].y / sum_of_all[r]);
+        WriteTwo(call, query[r].row, query[r].head, column, of_query[r].x / divisor[r],
+                 of_query[r].y / divisor[r]);
         continue;
       }
       const int64_t result = unit.partial + warp * kMmaQueries + g + 8 * r;

@@ -44,6 +44,11 @@ __device__ inline Meeting Meet(float max, float sum, float chunk_max, float chun
   return m;
 }
 
+// The sum of a query's weights with that of its head's sink. `max`: what weights are relative to.
+__device__ inline float SumWithSink(const AttentionShape& shape, int head, float max, float sum) {
+  return shape.sinks == nullptr ? sum : sum + exp2f(shape.sinks[head] * kLog2e - max);
+}
+
 // Values of one result: head_dim sums, then maximum and sum of weights.
 __device__ inline float* Partial(const AttentionCall& call, int64_t partial, int kv_head) {
   const AttentionShape& shape = call.shape;

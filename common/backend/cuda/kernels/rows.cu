@@ -47,6 +47,8 @@ template <Activation kActivation>
 __device__ inline float SigmoidArgument(float x) {
   if constexpr (kActivation == Activation::kGeluTanh) {
     return 1.5957691216f * fmaf(0.044715f * (x * x), x, x);
+  } else if constexpr (kActivation == Activation::kClampedSwiglu) {
+    return kSwigluAlpha * x;
   } else {
     static_assert(kActivation == Activation::kSilu);
     return x;
@@ -59,10 +61,16 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
-    const float gate = gate_up[row * 2 * n + i];
+    float gate = gate_up[row * 2 * n + i], up = gate_up[row * 2 * n + n + i];
+    if constexpr (kActivation == Activation::kClampedSwiglu) {
+      if (gate > kSwigluLimit) gate = kSwigluLimit;  // a NaN stays one
+      if (up > kSwigluLimit) up = kSwigluLimit;
+      if (up < -kSwigluLimit) up = -kSwigluLimit;
+      up += 1.f;
+    }
     // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
     const float weight = 1.f + expf(-SigmoidArgument<kActivation>(gate));
-    const float value = gate / weight * gate_up[row * 2 * n + n + i];
+    const float value = gate / weight * up;
     out[row * n + i] = value;
     if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {
@@ -136,6 +144,7 @@ cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int
   switch (activation) {
     case Activation::kSilu: return launch(GluKernel<Activation::kSilu>);
     case Activation::kGeluTanh: return launch(GluKernel<Activation::kGeluTanh>);
+    case Activation::kClampedSwiglu: return launch(GluKernel<Activation::kClampedSwiglu>);
   }
   return cudaErrorInvalidValue;
 }

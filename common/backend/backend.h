@@ -15,10 +15,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/backend/batch_layout.h"
 #include "common/backend/buffer.h"
 #include "common/backend/device_ops.h"
+#include "common/backend/experts.h"
 #include "common/backend/packed_matrix.h"
 #include "common/backend/pick_batch.h"
 #include "common/base/status.h"
@@ -65,6 +67,12 @@ class Backend {
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
                                                      WeightType floats) = 0;
 
+  // The matrices of a mixture's experts as ExpertMatMul reads them. REQUIRES: packed by this
+  // backend, one at least, all of equal sides and for activations of one type.
+  // kResourceExhausted when memory is out.
+  virtual Result<std::unique_ptr<ExpertMatrices>> GroupExperts(
+      std::vector<std::unique_ptr<PackedMatrix>> matrices) = 0;
+
   // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
   virtual void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) = 0;
   // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
@@ -87,6 +95,28 @@ class Backend {
   // its ancestors among the new rows (all earlier ones in a chain).
   virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,
                               const float* qkv, const KvLayer& kv, float* out) = 0;
+  // As MatMul without `accumulate`, for a router in f32: a row's bits depend on that row alone on
+  // every backend, as another bit may be another expert.
+  virtual void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
+                            float* logits) {
+    MatMul(router, x, rows, bias, /*accumulate=*/false, logits);
+  }
+  // Chooses the experts of each row by logits[rows, experts] and orders the pairs: fills `routing`.
+  // Of equal logits the expert with the lower index comes first; NaN counts as the largest, and
+  // makes all weights of its row NaN. REQUIRES: experts <= kMaxExperts, top_k <= kMaxExpertsOfARow.
+  virtual void RouteRows(const float* logits, int rows, const RouterShape& shape,
+                         const ExpertRouting& routing) = 0;
+  // out[rows * top_k, out_features] by place: x W^T (+ bias) with the matrix and the bias
+  // [experts, out_features] of the place's expert. x has a row for each row of the batch when
+  // `x_by_row`, else for each place.
+  virtual void ExpertMatMul(const ExpertMatrices& w, const RouterShape& shape,
+                            const ExpertRouting& routing, int rows, const float* x, bool x_by_row,
+                            const float* bias, float* out) = 0;
+  // out[rows, n] = the weighted sum over each row's pairs of y[rows * top_k, n], which is by place,
+  // or out += when `accumulate`. Pairs are added in the order of `chosen`.
+  virtual void CombineExperts(const float* y, const RouterShape& shape,
+                              const ExpertRouting& routing, int rows, int n, bool accumulate,
+                              float* out) = 0;
   // gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
   virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) = 0;
   // x[rows, n] *= factor.

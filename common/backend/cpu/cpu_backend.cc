@@ -9,6 +9,7 @@
 
 #include "common/backend/cpu/aligned_bytes.h"
 #include "common/backend/cpu/bf16.h"
+#include "common/backend/cpu/expert_routing.h"
 #include "common/backend/cpu/flush_denormals.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/packed_panels.h"
@@ -116,6 +117,11 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
+  Result<std::unique_ptr<ExpertMatrices>> GroupExperts(
+      std::vector<std::unique_ptr<PackedMatrix>> matrices) override {
+    return std::make_unique<ExpertMatrices>(std::move(matrices));
+  }
+
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     for (int r = 0; r < rows; ++r) {
       Panels(table).Unpack(tokens[r], out + static_cast<size_t>(r) * table.in_features());
@@ -185,6 +191,44 @@ class CpuBackend final : public Backend {
     float* scratch = Scratch<float>(attention_scratch_, share * pool_->threads());
     pool_->Run(AttentionUnits(batch, shape), 1, [&](int begin, int end, int thread) {
       kernels_.attention(attention, begin, end, scratch + thread * share);
+    });
+  }
+
+  void RouteRows(const float* logits, int rows, const RouterShape& shape,
+                 const ExpertRouting& routing) override {
+    const FlushDenormals flush;
+    pool_->Run(rows, kGrainRows,
+               [&](int begin, int end, int) { ChooseExperts(logits, shape, routing, begin, end); });
+    OrderPairs(shape, routing, rows);
+  }
+
+  // Expert after expert: its rows stand side by side at its places, or are brought there.
+  void ExpertMatMul(const ExpertMatrices& w, const RouterShape& shape, const ExpertRouting& routing,
+                    int /*rows*/, const float* x, bool x_by_row, const float* bias,
+                    float* out) override {
+    const auto in = static_cast<size_t>(w.in_features());
+    const auto width = static_cast<size_t>(w.out_features());
+    for (int e = 0; e < shape.experts; ++e) {
+      const auto first = static_cast<size_t>(routing.expert_begin[e]);
+      const int count = routing.expert_begin[e + 1] - routing.expert_begin[e];
+      if (count == 0) continue;
+      const float* of_expert = x + first * in;
+      if (x_by_row) {
+        auto* const gathered = Scratch<float>(expert_scratch_, static_cast<size_t>(count) * in);
+        GatherRows(x, routing.row_of_place + first, count, w.in_features(), gathered);
+        of_expert = gathered;
+      }
+      const float* const of_bias =
+          bias == nullptr ? nullptr : bias + static_cast<size_t>(e) * width;
+      MatMul(w[e], of_expert, count, of_bias, /*accumulate=*/false, out + first * width);
+    }
+  }
+
+  void CombineExperts(const float* y, const RouterShape& shape, const ExpertRouting& routing,
+                      int rows, int n, bool accumulate, float* out) override {
+    const FlushDenormals flush;
+    pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
+      CombineRows(y, shape, routing, n, accumulate, out, begin, end);
     });
   }
 
@@ -322,6 +366,7 @@ class CpuBackend final : public Backend {
   AlignedBytes scale_scratch_;
   AlignedBytes order_scratch_;
   AlignedBytes sum_scratch_;
+  AlignedBytes expert_scratch_;
 };
 
 }  // namespace

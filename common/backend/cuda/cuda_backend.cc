@@ -7,6 +7,7 @@
 
 #include "common/backend/cuda/cuda_batch.h"
 #include "common/backend/cuda/cuda_device.h"
+#include "common/backend/cuda/cuda_experts.h"
 #include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/device_picks.h"
@@ -14,6 +15,7 @@
 #include "common/backend/cuda/graph_cache.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/codes.h"
+#include "common/backend/cuda/kernels/experts.h"
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
@@ -30,6 +32,10 @@ constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends
 constexpr int kMaxGraphRows = 256;
 // What there are graphs for.
 constexpr int32_t kPassGraph = 1, kDraftGraph = 2;
+
+// That our own product takes at once, of weights T.
+template <class T>
+constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
 
 const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
@@ -141,6 +147,14 @@ class CudaBackend final : public Backend, public DeviceOps {
     return Keep(CudaMatrix::Pack(weight, type, floats, staging_.get()));
   }
 
+  Result<std::unique_ptr<ExpertMatrices>> GroupExperts(
+      std::vector<std::unique_ptr<PackedMatrix>> matrices) override {
+    UseDevice();
+    OUTRIDER_ASSIGN(std::unique_ptr<CudaExperts> experts,
+                    CudaExperts::Create(std::move(matrices), staging_.get()));
+    return std::unique_ptr<ExpertMatrices>(std::move(experts));
+  }
+
   void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) override {
     if (rows == 0) return;
     EmbedIds(Matrix(table), batch_.Indices(tokens, rows), rows, out);
@@ -206,6 +220,50 @@ class CudaBackend final : public Backend, public DeviceOps {
     MustSucceed(
         LaunchPagedAttention(call, kv, plan.units, plan.merges, plan.tile_queries, stream()),
         "attention");
+  }
+
+  // By the product of few rows, however many there are: a library's may sum in another order.
+  void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
+                    float* logits) override {
+    if (rows == 0) return;
+    const CudaMatrix& matrix = Matrix(router);
+    OUTRIDER_CHECK(matrix.dtype() == Dtype::kF32 && matrix.codes() == nullptr);
+    Writes(logits);
+    MultiplyFew(matrix, matrix.values<float>(), Padded(x, rows, matrix), rows, bias,
+                /*accumulate=*/false, logits);
+  }
+
+  void RouteRows(const float* logits, int rows, const RouterShape& shape,
+                 const ExpertRouting& routing) override {
+    if (rows == 0) return;
+    MustSucceed(LaunchRouteRows(logits, rows, shape, routing, stream()), "choosing experts");
+  }
+
+  void ExpertMatMul(const ExpertMatrices& w, const RouterShape& shape, const ExpertRouting& routing,
+                    int rows, const float* x, bool x_by_row, const float* bias,
+                    float* out) override {
+    if (rows == 0) return;
+    const auto& experts = static_cast<const CudaExperts&>(w);
+    Writes(out);
+    MustSucceed(LaunchExpertProduct({.experts = experts.table(),
+                                     .dtype = experts.dtype(),
+                                     .in_features = experts.in_features(),
+                                     .out_features = experts.out_features(),
+                                     .stride = experts.stride(),
+                                     .x = x,
+                                     .x_by_row = x_by_row,
+                                     .bias = bias,
+                                     .y = out},
+                                    shape, routing, rows, stream()),
+                "product of experts");
+  }
+
+  void CombineExperts(const float* y, const RouterShape& shape, const ExpertRouting& routing,
+                      int rows, int n, bool accumulate, float* out) override {
+    if (rows == 0) return;
+    Writes(out);
+    MustSucceed(LaunchCombineExperts(y, shape, routing, rows, n, accumulate, out, stream()),
+                "adding up experts");
   }
 
   void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
@@ -405,10 +463,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   void Multiply(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
                 float* out) {
     const int width = w.out_features();
-    constexpr bool kSixteenBits = sizeof(T) == 2;
-    constexpr int kFewRows = kSixteenBits ? kTensorProductRows : kSmallProductRows;
     const T* const weights = Floats<T>(w);
-    if (product_ != nullptr && rows > kFewRows) {
+    if (product_ != nullptr && rows > kFewRowsOf<T>) {
       if (bias != nullptr) {
         MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
         bias = nullptr;
@@ -425,6 +481,16 @@ class CudaBackend final : public Backend, public DeviceOps {
                                       stream());
       if (done) return;
     }
+    MultiplyFew(w, weights, x, rows, bias, accumulate, out);
+  }
+
+  // With our own kernels, a few rows at a time.
+  template <class T>
+  void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
+                   bool accumulate, float* out) {
+    const int width = w.out_features();
+    constexpr bool kSixteenBits = sizeof(T) == 2;
+    constexpr int kFewRows = kFewRowsOf<T>;
     for (int first = 0; first < rows; first += kFewRows) {
       const int count = std::min(kFewRows, rows - first);
       const T* of_rows = x + static_cast<int64_t>(first) * w.stride();

@@ -11,7 +11,7 @@ namespace outrider {
 
 inline constexpr char kCudaModuleFile[] = "outrider_cuda_backend.so";
 // Counts up with every change of Backend or of the functions below.
-inline constexpr int kCudaModuleInterface = 3;
+inline constexpr int kCudaModuleInterface = 4;
 
 // Both are equal to the caller's own, or nothing else may be called.
 using CudaModuleVersion = const char*();

@@ -1,0 +1,268 @@
+#include <algorithm>
+
+#include "common/backend/cuda/kernels/block.h"
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/experts.h"
+#include "common/backend/cuda/kernels/widen_codes.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kOrderThreads = 512;
+constexpr int kProductWarps = 4;    // of a block
+constexpr int kOutputsOfAWarp = 2;  // one after the other
+constexpr int kCombineThreads = 256;
+
+// A lane keeps in one word which of its experts are taken.
+static_assert(kMaxExperts <= kWarpSize * 32);
+
+// An expert of a row, or none.
+struct Candidate {
+  float logit = 0.f;
+  int expert = -1;
+};
+
+// Whether `a` is chosen before `b`: a larger logit, NaN above all, and of equal ones the lower
+// index.
+__device__ inline bool ComesBefore(const Candidate& a, const Candidate& b) {
+  if (a.expert < 0 || b.expert < 0) return a.expert >= 0;
+  const bool a_is_nan = a.logit != a.logit, b_is_nan = b.logit != b.logit;
+  if (a_is_nan || b_is_nan) return a_is_nan && (!b_is_nan || a.expert < b.expert);
+  return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
+}
+
+// A warp a row.
+__global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int32_t* chosen,
+                                    float* weights) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const float* const of_row = logits + static_cast<int64_t>(blockIdx.x) * shape.experts;
+  int32_t* const experts = chosen + static_cast<int64_t>(blockIdx.x) * shape.top_k;
+  float* const shares = weights + static_cast<int64_t>(blockIdx.x) * shape.top_k;
+  unsigned taken = 0;
+  float largest = 0.f, sum = 0.f;
+  for (int i = 0; i < shape.top_k; ++i) {
+    Candidate best;
+    for (int e = lane; e < shape.experts; e += kWarpSize) {
+      const Candidate candidate = {of_row[e], e};
+      if ((taken >> e / kWarpSize & 1) == 0 && ComesBefore(candidate, best)) best = candidate;
+    }
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      const Candidate other = {__shfl_xor_sync(kFullWarp, best.logit, step),
+                               __shfl_xor_sync(kFullWarp, best.expert, step)};
+      if (ComesBefore(other, best)) best = other;
+    }
+    if (best.expert % kWarpSize == lane) taken |= 1u << best.expert / kWarpSize;
+    if (i == 0) largest = best.logit;
+    const float weight = expf(best.logit - largest);
+    if (shape.normalizes) sum += weight;
+    if (lane == 0) {
+      experts[i] = best.expert;
+      shares[i] = weight;
+    }
+  }
+  if (!shape.normalizes) {
+    for (int e = lane; e < shape.experts; e += kWarpSize) sum += expf(of_row[e] - largest);
+    sum = WarpSum(sum);
+  }
+  if (lane != 0) return;
+  for (int i = 0; i < shape.top_k; ++i) shares[i] /= sum;
+}
+
+// Calls f(pair, how many of the same expert are before it) for the pairs of `expert`, a lane each;
+// how many there are. For whole warps.
+template <class F>
+__device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, const F& f) {
+  int count = 0;
+  for (int first = 0; first < pairs; first += kWarpSize) {
+    const int pair = first + Lane();
+    const bool is_own = pair < pairs && chosen[pair] == expert;
+    const unsigned own = __ballot_sync(kFullWarp, is_own ? 1 : 0);
+    if (is_own) f(pair, count + __popc(own & ((1u << Lane()) - 1)));
+    count += __popc(own);
+  }
+  return count;
+}
+
+// One block: counts the pairs of each expert (a warp an expert), adds the counts up, then puts each
+// pair at its place.
+__global__ void __launch_bounds__(kOrderThreads)
+    OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int max_tiles) {
+  __shared__ int begin[kMaxExperts + 1], first_tile[kMaxExperts + 1];
+  for (int e = Warp(); e < shape.experts; e += Warps()) {
+    const int count = ForPairsOf(routing.chosen, pairs, e, [](int, int) {});
+    if (Lane() == 0) {
+      begin[e] = count;
+      first_tile[e] = (count + kExpertTileRows - 1) / kExpertTileRows;
+    }
+  }
+  __syncthreads();
+  if (Warp() == 0) {
+    int places = 0, tiles = 0;
+    for (int first = 0; first < shape.experts; first += kWarpSize) {
+      const int e = first + Lane();
+      const int count = e < shape.experts ? begin[e] : 0;
+      const int of_expert = e < shape.experts ? first_tile[e] : 0;
+      const int places_to = WarpPrefix(count), tiles_to = WarpPrefix(of_expert);
+      if (e < shape.experts) {
+        begin[e] = places + places_to - count;
+        first_tile[e] = tiles + tiles_to - of_expert;
+      }
+      places += __shfl_sync(kFullWarp, places_to, kWarpSize - 1);
+      tiles += __shfl_sync(kFullWarp, tiles_to, kWarpSize - 1);
+    }
+    if (Lane() == 0) {
+      begin[shape.experts] = places;
+      first_tile[shape.experts] = tiles;
+    }
+  }
+  __syncthreads();
+  auto* const tiles = reinterpret_cast<ExpertTile*>(routing.tiles);
+  for (int e = static_cast<int>(threadIdx.x); e <= shape.experts;
+       e += static_cast<int>(blockDim.x)) {
+    routing.expert_begin[e] = begin[e];
+  }
+  for (int e = Warp(); e < shape.experts; e += Warps()) {
+    ForPairsOf(routing.chosen, pairs, e, [&](int pair, int before) {
+      routing.place_of[pair] = begin[e] + before;
+      routing.row_of_place[begin[e] + before] = pair / shape.top_k;
+    });
+    for (int t = first_tile[e] + Lane(); t < first_tile[e + 1]; t += kWarpSize) {
+      const int first = begin[e] + (t - first_tile[e]) * kExpertTileRows;
+      tiles[t] = {e, first, min(kExpertTileRows, begin[e + 1] - first)};
+    }
+  }
+  for (int t = first_tile[shape.experts] + static_cast<int>(threadIdx.x); t < max_tiles;
+       t += static_cast<int>(blockDim.x)) {
+    tiles[t] = {};
+  }
+}
+
+// Eight inputs from `k` on of output `output`, as the product has them: rounded to T.
+template <class T>
+__device__ inline void LoadWeights(const DeviceExpert& expert, int output, int stride, int k,
+                                   float (&out)[8]) {
+  if (expert.values != nullptr) {
+    LoadEight(static_cast<const T*>(expert.values) + static_cast<int64_t>(output) * stride + k,
+              out);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float value =
+        k + i < expert.codes.columns ? WidenInput(expert.codes, output, k + i) : 0.f;
+    out[i] = Widen(Narrow<T>(value));
+  }
+}
+
+// Eight inputs from `k` on of a row of x, zeros from `in` on.
+__device__ inline void LoadInputs(const float* row, int in, int k, float (&out)[8]) {
+  if (in % 4 == 0 && k + 8 <= in) {
+    LoadEight(row + k, out);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) out[i] = k + i < in ? row[k + i] : 0.f;
+}
+
+// Block y takes some outputs of the tile x: each warp reads a row of its expert's matrix once and
+// multiplies it with the inputs of all places of the tile. A sum runs over the inputs of each lane,
+// then over the lanes: the same for any tile.
+template <class T>
+__global__ void __launch_bounds__(kProductWarps* kWarpSize)
+    ExpertProductKernel(ExpertProductCall call, const int32_t* row_of_place,
+                        const ExpertTile* tiles) {
+  const ExpertTile tile = tiles[blockIdx.x];
+  if (tile.places == 0) return;
+  const DeviceExpert expert = call.experts[tile.expert];
+  const float* inputs[kExpertTileRows];
+#pragma unroll
+  for (int p = 0; p < kExpertTileRows; ++p) {
+    const int place = tile.first + min(p, tile.places - 1);
+    const int64_t row = call.x_by_row ? row_of_place[place] : place;
+    inputs[p] = call.x + row * call.in_features;
+  }
+  const int first = (static_cast<int>(blockIdx.y) * kProductWarps + Warp()) * kOutputsOfAWarp;
+  for (int output = first; output < min(first + kOutputsOfAWarp, call.out_features); ++output) {
+    float sum[kExpertTileRows] = {};
+    for (int k = Lane() * 8; k < call.stride; k += kWarpSize * 8) {
+      float weight[8];
+      LoadWeights<T>(expert, output, call.stride, k, weight);
+#pragma unroll
+      for (int p = 0; p < kExpertTileRows; ++p) {
+        if (p >= tile.places) break;
+        float x[8];
+        LoadInputs(inputs[p], call.in_features, k, x);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[p] = fmaf(weight[i], x[i], sum[p]);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kExpertTileRows; ++p) {
+      if (p >= tile.places) break;
+      float total = WarpSum(sum[p]);
+      if (call.bias != nullptr) {
+        total += call.bias[static_cast<int64_t>(tile.expert) * call.out_features + output];
+      }
+      if (Lane() == 0) {
+        call.y[static_cast<int64_t>(tile.first + p) * call.out_features + output] = total;
+      }
+    }
+  }
+}
+
+// Block x is a row, y its columns.
+__global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRouting routing,
+                                     int n, bool accumulate, float* out) {
+  const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (i >= n) return;
+  const int64_t row = blockIdx.x;
+  float sum = accumulate ? out[row * n + i] : 0.f;
+  for (int64_t pair = row * shape.top_k; pair < (row + 1) * shape.top_k; ++pair) {
+    sum = fmaf(routing.weights[pair], y[static_cast<int64_t>(routing.place_of[pair]) * n + i], sum);
+  }
+  out[row * n + i] = sum;
+}
+
+// Tiles that pairs can fall into at most: of each expert that any row chooses, one may be partly
+// filled.
+int MaxTiles(int rows, const RouterShape& shape) {
+  const int pairs = rows * shape.top_k;
+  return std::min(pairs, pairs / kExpertTileRows + shape.experts);
+}
+
+}  // namespace
+
+cudaError_t LaunchRouteRows(const float* logits, int rows, const RouterShape& shape,
+                            const ExpertRouting& routing, cudaStream_t stream) {
+  const cudaError_t error = Launch(ChooseExpertsKernel, static_cast<unsigned>(rows), kWarpSize, 0,
+                                   stream, logits, shape, routing.chosen, routing.weights);
+  if (error != cudaSuccess) return error;
+  return Launch(OrderPairsKernel, 1, kOrderThreads, 0, stream, shape, routing, rows * shape.top_k,
+                MaxTiles(rows, shape));
+}
+
+cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape& shape,
+                                const ExpertRouting& routing, int rows, cudaStream_t stream) {
+  const auto launch = [&](auto kernel) {
+    const dim3 grid(static_cast<unsigned>(MaxTiles(rows, shape)),
+                    Blocks(call.out_features, kProductWarps * kOutputsOfAWarp));
+    return Launch(kernel, grid, kProductWarps * kWarpSize, 0, stream, call, routing.row_of_place,
+                  reinterpret_cast<const ExpertTile*>(routing.tiles));
+  };
+  switch (call.dtype) {
+    case Dtype::kF32: return launch(ExpertProductKernel<float>);
+    case Dtype::kF16: return launch(ExpertProductKernel<F16>);
+    case Dtype::kBf16: return launch(ExpertProductKernel<Bf16>);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t LaunchCombineExperts(const float* y, const RouterShape& shape,
+                                 const ExpertRouting& routing, int rows, int n, bool accumulate,
+                                 float* out, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(rows), Blocks(n, kCombineThreads));
+  return Launch(CombineExpertsKernel, grid, kCombineThreads, 0, stream, y, shape, routing, n,
+                accumulate, out);
+}
+
+}  // namespace outrider

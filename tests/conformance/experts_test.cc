@@ -1,0 +1,332 @@
+// The ops of a mixture of experts: RouteRows, ExpertMatMul and CombineExperts.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "tests/conformance/backends.h"
+
+namespace outrider {
+namespace {
+
+struct MixtureCase {
+  int rows;
+  RouterShape shape;
+};
+
+void PrintTo(const MixtureCase& c, std::ostream* out) {
+  *out << c.rows << " rows, " << c.shape.top_k << " of " << c.shape.experts << " experts"
+       << (c.shape.normalizes ? ", normalised" : "");
+}
+
+constexpr MixtureCase kMixtureCases[] = {
+    {1, {1, 1}},          {1, {8, 2}},   {7, {8, 2, false}},           {40, {4, 4}},
+    {33, {60, 4, false}}, {9, {128, 8}}, {5, {kMaxExperts, 3, false}},
+};
+
+// A routing as the host sees it.
+struct HostRouting {
+  std::vector<int32_t> chosen, place_of, row_of_place, expert_begin;
+  std::vector<float> weights;
+};
+
+class ExpertsTest : public ConformanceTest {
+ protected:
+  ExpertRouting Route(const std::vector<float>& logits, int rows, const RouterShape& shape) {
+    const size_t bytes = ExpertRouting::Bytes(shape, rows);
+    Result<std::unique_ptr<Buffer>> buffer = backend_->Allocate(bytes);
+    EXPECT_TRUE(buffer.ok());
+    routings_.push_back(std::move(buffer).value());
+    const ExpertRouting routing = ExpertRouting::At(routings_.back()->data(), shape, rows);
+    backend_->RouteRows(Upload(logits), rows, shape, routing);
+    return routing;
+  }
+
+  template <class T>
+  std::vector<T> DownloadOf(const T* device, int count) {
+    backend_->Wait();
+    std::vector<T> values(static_cast<size_t>(count));
+    backend_->CopyOut(values.data(), device, values.size() * sizeof(T));
+    return values;
+  }
+
+  HostRouting DownloadRouting(const ExpertRouting& routing, int rows, const RouterShape& shape) {
+    const int pairs = rows * shape.top_k;
+    return {DownloadOf(routing.chosen, pairs), DownloadOf(routing.place_of, pairs),
+            DownloadOf(routing.row_of_place, pairs),
+            DownloadOf(routing.expert_begin, shape.experts + 1),
+            DownloadOf(routing.weights, pairs)};
+  }
+
+  // `experts` random matrices; their values, one after another, are added to `values`.
+  std::unique_ptr<ExpertMatrices> Experts(int experts, int out, int in, WeightType type,
+                                          std::mt19937& random, std::vector<float>* values) {
+    std::vector<std::unique_ptr<PackedMatrix>> matrices;
+    for (int e = 0; e < experts; ++e) {
+      const std::vector<float> w = RandomValues(out * in, random);
+      values->insert(values->end(), w.begin(), w.end());
+      matrices.push_back(backend_->Pack({w.data(), Dtype::kF32, {out, in}}, type).value());
+    }
+    return backend_->GroupExperts(std::move(matrices)).value();
+  }
+
+  std::vector<std::unique_ptr<Buffer>> routings_;
+};
+
+// Small integers, so that many are equal.
+std::vector<float> TiedLogits(int count, std::mt19937& random) {
+  std::vector<float> logits;
+  for (int i = 0; i < count; ++i) logits.push_back(static_cast<float>(random() % 5) - 2.f);
+  return logits;
+}
+
+TEST_P(ExpertsTest, ChoosesTheLargestLogits) {
+  std::mt19937 random(1);
+  for (const MixtureCase& c : kMixtureCases) {
+    for (const bool tied : {false, true}) {
+      SCOPED_TRACE(::testing::PrintToString(c) + (tied ? ", tied" : ""));
+      const auto& [rows, shape] = c;
+      const int count = rows * shape.experts;
+      const std::vector<float> logits =
+          tied ? TiedLogits(count, random) : RandomValues(count, random);
+      const HostRouting got = DownloadRouting(Route(logits, rows, shape), rows, shape);
+      for (int r = 0; r < rows; ++r) {
+        const float* const of_row = &logits[r * shape.experts];
+        std::vector<int32_t> order(shape.experts);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int a, int b) { return of_row[a] > of_row[b]; });
+        double sum = 0;
+        for (int i = 0; i < (shape.normalizes ? shape.top_k : shape.experts); ++i) {
+          sum += std::exp(double{of_row[order[i]]});
+        }
+        for (int i = 0; i < shape.top_k; ++i) {
+          ASSERT_EQ(got.chosen[r * shape.top_k + i], order[i]) << "row " << r;
+          const double want = std::exp(double{of_row[order[i]]}) / sum;
+          ASSERT_NEAR(got.weights[r * shape.top_k + i], want, 3e-6 * want + 1e-30) << "row " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ExpertsTest, OrdersPairsByExpertAndRow) {
+  std::mt19937 random(2);
+  for (const MixtureCase& c : kMixtureCases) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto& [rows, shape] = c;
+    const int pairs = rows * shape.top_k;
+    const HostRouting got = DownloadRouting(
+        Route(RandomValues(rows * shape.experts, random), rows, shape), rows, shape);
+    EXPECT_EQ(got.expert_begin.front(), 0);
+    EXPECT_EQ(got.expert_begin.back(), pairs);
+    EXPECT_TRUE(std::is_sorted(got.expert_begin.begin(), got.expert_begin.end()));
+    EXPECT_EQ(std::set<int32_t>(got.place_of.begin(), got.place_of.end()).size(),
+              got.place_of.size());
+    for (int pair = 0; pair < pairs; ++pair) {
+      const int32_t place = got.place_of[pair], expert = got.chosen[pair];
+      ASSERT_EQ(got.row_of_place[place], pair / shape.top_k);
+      ASSERT_GE(place, got.expert_begin[expert]);
+      ASSERT_LT(place, got.expert_begin[expert + 1]);
+    }
+    for (int e = 0; e < shape.experts; ++e) {
+      EXPECT_TRUE(std::is_sorted(got.row_of_place.begin() + got.expert_begin[e],
+                                 got.row_of_place.begin() + got.expert_begin[e + 1]));
+    }
+  }
+}
+
+// Whatever the logits are, places are within bounds; what is not a number shows in the weights.
+TEST_P(ExpertsTest, NanAndInfinityStayWithinTheirRow) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const RouterShape shape = {5, 3};
+  const std::vector<float> logits = {nan, nan,       nan,       nan, nan,  //
+                                     1,   nan,       2,         3,   4,    //
+                                     0,   -infinity, -infinity, 1,   2,    //
+                                     1,   2,         infinity,  3,   4,    //
+                                     1,   2,         3,         4,   5};
+  const HostRouting got = DownloadRouting(Route(logits, 5, shape), 5, shape);
+  EXPECT_EQ(got.chosen, (std::vector<int32_t>{0, 1, 2, 1, 4, 3, 4, 3, 0, 2, 4, 3, 4, 3, 2}));
+  for (int i = 0; i < 15; ++i) {
+    const int row = i / 3;
+    EXPECT_EQ(std::isnan(got.weights[i]), row == 0 || row == 1 || row == 3) << i;
+  }
+}
+
+double Dot(const float* w, const float* x, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += double{w[i]} * x[i];
+  return sum;
+}
+
+TEST_P(ExpertsTest, ProductsEqualDouble) {
+  std::mt19937 random(3);
+  const RouterShape shape = {6, 2};
+  for (const auto& [rows, out, in] : {std::tuple(1, 32, 64), std::tuple(5, 45, 37),
+                                      std::tuple(30, 33, 70), std::tuple(9, 1, 300)}) {
+    std::vector<float> w;
+    const auto experts = Experts(shape.experts, out, in, WeightType::kF32, random, &w);
+    const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
+    const HostRouting host = DownloadRouting(routing, rows, shape);
+    const int pairs = rows * shape.top_k;
+    const std::vector<float> bias = RandomValues(shape.experts * out, random);
+    for (const bool by_row : {true, false}) {
+      const std::vector<float> x = RandomValues((by_row ? rows : pairs) * in, random);
+      float* y = Poisoned(pairs * out);
+      backend_->ExpertMatMul(*experts, shape, routing, rows, Upload(x), by_row,
+                             by_row ? Upload(bias) : nullptr, y);
+      const std::vector<float> got = Download(y, pairs * out);
+      for (int pair = 0; pair < pairs; ++pair) {
+        const int expert = host.chosen[pair], place = host.place_of[pair];
+        const float* const of_x = &x[(by_row ? pair / shape.top_k : place) * in];
+        for (int o = 0; o < out; ++o) {
+          const double want =
+              Dot(&w[(expert * out + o) * in], of_x, in) + (by_row ? bias[expert * out + o] : 0.f);
+          ASSERT_NEAR(got[place * out + o], want, 2e-4) << rows << " rows, pair " << pair;
+        }
+      }
+    }
+  }
+}
+
+// Every format that a product takes, beside the product of one expert alone.
+TEST_P(ExpertsTest, EveryFormatEqualsItsOwnProduct) {
+  std::mt19937 random(4);
+  const int out = 40, in = 130, rows = 11;
+  const RouterShape shape = {3, 1};
+  for (const WeightType type : GetParam().weights) {
+    std::vector<float> w;
+    const auto experts = Experts(shape.experts, out, in, type, random, &w);
+    const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
+    const HostRouting host = DownloadRouting(routing, rows, shape);
+    const std::vector<float> x = RandomValues(rows * in, random);
+    const float* const on_device = Upload(x);
+    float* y = Poisoned(rows * out);
+    backend_->ExpertMatMul(*experts, shape, routing, rows, on_device, true, nullptr, y);
+    const std::vector<float> got = Download(y, rows * out);
+    for (int r = 0; r < rows; ++r) {
+      float* alone = Poisoned(out);
+      backend_->MatMul((*experts)[host.chosen[r]], on_device + r * in, 1, nullptr, false, alone);
+      const std::vector<float> want = Download(alone, out);
+      for (int o = 0; o < out; ++o) {
+        // A device rounds activations for the one and not for the other.
+        double magnitude = 0;
+        for (int i = 0; i < in; ++i) {
+          magnitude += std::fabs(double{w[(host.chosen[r] * out + o) * in + i]} * x[r * in + i]);
+        }
+        ASSERT_NEAR(got[host.place_of[r] * out + o], want[o],
+                    magnitude * (GetParam().bf16_activation_error + 1e-6))
+            << static_cast<int>(type) << " row " << r;
+      }
+    }
+  }
+}
+
+QuantizedMatrix Reordered(int out, int in, std::mt19937& random) {
+  QuantizedMatrix matrix = {.type = CodeType::kInt4, .rows = out, .columns = in, .group_size = 32};
+  for (int i = 0; i < out * in; ++i) matrix.codes.push_back(random() % 16);
+  for (int64_t i = 0; i < out * matrix.groups(); ++i) {
+    matrix.scales.push_back(0.01f * static_cast<float>(1 + random() % 9));
+    matrix.offsets.push_back(-0.05f);
+  }
+  matrix.column_order.resize(in);
+  std::iota(matrix.column_order.begin(), matrix.column_order.end(), 0);
+  std::shuffle(matrix.column_order.begin(), matrix.column_order.end(), random);
+  return matrix;
+}
+
+// Experts may have orders of their inputs of their own.
+TEST_P(ExpertsTest, CodesKeepTheirOrder) {
+  std::mt19937 random(5);
+  const int out = 33, in = 96, rows = 7;
+  const RouterShape shape = {4, 2};
+  std::vector<std::unique_ptr<PackedMatrix>> matrices;
+  std::vector<float> w(static_cast<size_t>(shape.experts * out * in));
+  for (int e = 0; e < shape.experts; ++e) {
+    const QuantizedMatrix matrix = Reordered(out, in, random);
+    for (int o = 0; o < out; ++o) {
+      matrix.WidenRowInOrder(o, std::span(w).subspan((e * out + o) * in, in));
+    }
+    matrices.push_back(backend_->Pack(matrix, WeightType::kW4A16, WeightType::kF32).value());
+  }
+  const auto experts = backend_->GroupExperts(std::move(matrices)).value();
+  const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
+  const HostRouting host = DownloadRouting(routing, rows, shape);
+  const std::vector<float> x = RandomValues(rows * in, random);
+  float* y = Poisoned(rows * shape.top_k * out);
+  backend_->ExpertMatMul(*experts, shape, routing, rows, Upload(x), true, nullptr, y);
+  const std::vector<float> got = Download(y, rows * shape.top_k * out);
+  for (int pair = 0; pair < rows * shape.top_k; ++pair) {
+    for (int o = 0; o < out; ++o) {
+      const double want =
+          Dot(&w[(host.chosen[pair] * out + o) * in], &x[pair / shape.top_k * in], in);
+      ASSERT_NEAR(got[host.place_of[pair] * out + o], want, 2e-4) << "pair " << pair;
+    }
+  }
+}
+
+// A whole mixture of x: router, one projection and the sum.
+TEST_P(ExpertsTest, ARowIsBitEqualInAnyBatch) {
+  std::mt19937 random(6);
+  const int out = 48, in = 72, rows = 37;
+  for (const RouterShape& shape : {RouterShape{4, 2}, RouterShape{16, 3, false}}) {
+    for (const WeightType type : GetParam().weights) {
+      std::vector<float> w;
+      const auto experts = Experts(shape.experts, out, in, type, random, &w);
+      const std::vector<float> logits = RandomValues(rows * shape.experts, random);
+      const std::vector<float> x = RandomValues(rows * in, random);
+      const auto mixture = [&](int first, int count) {
+        const ExpertRouting routing = Route({logits.begin() + first * shape.experts,
+                                             logits.begin() + (first + count) * shape.experts},
+                                            count, shape);
+        float* y = Poisoned(count * shape.top_k * out);
+        backend_->ExpertMatMul(*experts, shape, routing, count,
+                               Upload({x.begin() + first * in, x.begin() + (first + count) * in}),
+                               true, nullptr, y);
+        float* sum = Poisoned(count * out);
+        backend_->CombineExperts(y, shape, routing, count, out, false, sum);
+        return Download(sum, count * out);
+      };
+      const std::vector<float> want = mixture(0, rows);
+      for (const int count : {1, 2, 5, 8, 9, 20}) {
+        for (const int first : {0, 3, rows - count}) {
+          const std::vector<float> got = mixture(first, count);
+          ASSERT_TRUE(std::equal(got.begin(), got.end(), want.begin() + first * out))
+              << static_cast<int>(type) << " rows " << first << " to " << first + count;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ExpertsTest, AddsUpWhatExpertsReturn) {
+  std::mt19937 random(7);
+  for (const MixtureCase& c : kMixtureCases) {
+    const auto& [rows, shape] = c;
+    const int n = 37, pairs = rows * shape.top_k;
+    const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
+    const HostRouting host = DownloadRouting(routing, rows, shape);
+    const std::vector<float> y = RandomValues(pairs * n, random);
+    const std::vector<float> before = RandomValues(rows * n, random);
+    for (const bool accumulate : {false, true}) {
+      float* out = accumulate ? Upload(before) : Poisoned(rows * n);
+      backend_->CombineExperts(Upload(y), shape, routing, rows, n, accumulate, out);
+      const std::vector<float> got = Download(out, rows * n);
+      for (int i = 0; i < rows * n; ++i) {
+        double want = accumulate ? before[i] : 0;
+        for (int k = 0; k < shape.top_k; ++k) {
+          const int pair = i / n * shape.top_k + k;
+          want += double{host.weights[pair]} * y[host.place_of[pair] * n + i % n];
+        }
+        ASSERT_NEAR(got[i], want, 1e-5) << ::testing::PrintToString(c);
+      }
+    }
+  }
+}
+
+OUTRIDER_FOR_ALL_BACKENDS(ExpertsTest);
+
+}  // namespace
+}  // namespace outrider

@@ -2,14 +2,16 @@
 // (weights.h) and running (transformer.h) follow it and know no architecture.
 //
 // A layer has two halves, attention and the MLP. Each reads the normalised residual stream and adds
-// its result, which may be normalised once more, to it. What a half does is a struct of its own: a
-// mixture of experts would be a router in MlpDescription.
+// its result, which may be normalised once more, to it. What a half does is a struct of its own.
+// The MLP may be a mixture of experts: MlpDescription::mixture.
 #pragma once
 
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "common/backend/batch_layout.h"
+#include "common/backend/experts.h"
 
 namespace outrider {
 
@@ -78,6 +80,24 @@ struct AttentionDescription {
   int window = 0;          // positions that a token sees, itself the last; 0: all
   float soft_cap = 0;      // of scores, as AttentionShape has it; 0: none
   float query_scalar = 0;  // scores are q.k / sqrt(query_scalar); 0: of the heads' size
+  bool sinks = false;      // the softmax of each head has one score more, as AttentionShape has it
+};
+
+// Several MLPs, of which a router chooses a few for each row: the sum of what these return,
+// weighted by the router (Shazeer et al. 2017, "Outrageously Large Neural Networks").
+struct MixtureDescription {
+  RouterShape router;
+  int intermediate_size = 0;  // of each expert
+  // The names of its tensors, all of which begin with `block`. Expert e's are
+  // "experts.<e>.<gate>.weight".
+  const char* block = "mlp.";
+  const char* router_name = "gate";
+  const char* gate = "gate_proj";
+  const char* up = "up_proj";
+  const char* down = "down_proj";
+  // gpt-oss: the checkpoint holds a projection of all experts as one tensor, with gate and up as
+  // every other row of one matrix, and the router and all projections have biases.
+  bool stacked = false;
 };
 
 struct MlpDescription {
@@ -86,6 +106,9 @@ struct MlpDescription {
   bool fused_gate_up = false;  // the checkpoint holds gate and up as one matrix, gate_up_proj
   bool bias = false;           // all three projections have one
   Activation activation = Activation::kSilu;
+  // What there is instead of the one MLP of config.intermediate_size; then neither is it fused nor
+  // does `bias` say anything.
+  std::optional<MixtureDescription> mixture;
 };
 
 struct LayerDescription {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/model/feed_forward.h"
 #include "common/model/rope_table.h"
 
 namespace outrider {
@@ -76,9 +77,11 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
   // The buffers of LayerStack and FeedForward, and the rounded copy of the widest input of a
   // product: 16 bits each, in memory that grows by powers of two.
-  const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q +
-                      3 * int64_t{config.intermediate_size} + config.vocab_size +
-                      config.intermediate_size;
+  const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q + config.vocab_size;
+  const FeedForward::Sizes feed_forward = FeedForward::SizesOf(config, options.max_batch_tokens);
+  const auto rounded =
+      std::max<int64_t>(static_cast<int64_t>(feed_forward.gated),
+                        int64_t{config.hidden_size} * options.max_batch_tokens * 4);
   int64_t rope = 0;
   for (const RopeDescription& kind : DistinctRopes(config.layers)) {
     rope += int64_t{config.max_position_embeddings} * kind.dims;
@@ -86,7 +89,8 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   // Of the backend itself: partial sums of attention, the library's workspace, staging, what a
   // verification works in (some tens of KB a session).
   constexpr int64_t kBackend = int64_t{192} << 20;
-  return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) + kBackend;
+  return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) +
+         static_cast<int64_t>(feed_forward.all()) + rounded + kBackend;
 }
 
 }  // namespace outrider

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <set>
 #include <span>
@@ -141,6 +142,26 @@ class Loader {
   // The parts, one on top of another. All have `columns` columns.
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::vector<Part>& parts, int64_t columns) {
     return Load(parts, columns, type_);
+  }
+
+  // A mixture's router: f32, so that the choice of experts is not rounded.
+  Result<std::unique_ptr<PackedMatrix>> Router(const std::string& name, int64_t rows,
+                                               int64_t columns) {
+    if (codes_.Holds(name)) {
+      return Unimplemented(name + " is quantized; the router of a mixture must be floats");
+    }
+    return Load({{name, rows}}, columns, WeightType::kF32);
+  }
+
+  // One projection of all experts, whose parts `parts` names by expert.
+  Result<std::unique_ptr<ExpertMatrices>> Experts(
+      int experts, int64_t columns, const std::function<std::vector<Part>(int expert)>& parts) {
+    std::vector<std::unique_ptr<PackedMatrix>> matrices;
+    for (int e = 0; e < experts; ++e) {
+      OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> matrix, Matrix(parts(e), columns));
+      matrices.push_back(std::move(matrix));
+    }
+    return backend_.GroupExperts(std::move(matrices));
   }
 
   // A matrix with a row for each token: 4 bits are too few for it.
@@ -374,6 +395,26 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
   return Status();
 }
 
+Status LoadMixture(const MixtureDescription& described, int64_t hidden, const std::string& layer,
+                   Loader& load, MixtureWeights* out) {
+  const std::string block = layer + described.block;
+  const int64_t width = described.intermediate_size;
+  const int experts = described.router.experts;
+  OUTRIDER_ASSIGN(out->router,
+                  load.Router(block + described.router_name + ".weight", experts, hidden));
+  const auto name = [&](int expert, const char* projection) {
+    return block + "experts." + std::to_string(expert) + "." + projection + ".weight";
+  };
+  OUTRIDER_ASSIGN(out->gate_up, load.Experts(experts, hidden, [&](int expert) {
+    return std::vector<Part>{{name(expert, described.gate), width},
+                             {name(expert, described.up), width}};
+  }));
+  OUTRIDER_ASSIGN(out->down, load.Experts(experts, width, [&](int expert) {
+    return std::vector<Part>{{name(expert, described.down), hidden}};
+  }));
+  return Status();
+}
+
 Status LoadMlp(const ModelConfig& config, const MlpDescription& described, const std::string& layer,
                Loader& load, LayerWeights* out) {
   const std::string mlp = layer + "mlp.";
@@ -385,6 +426,7 @@ Status LoadMlp(const ModelConfig& config, const MlpDescription& described, const
   if (described.norm_after != nullptr) {
     OUTRIDER_ASSIGN(out->mlp_norm_after, load.Norm(layer + described.norm_after, hidden));
   }
+  if (described.mixture) return LoadMixture(*described.mixture, hidden, layer, load, &out->mixture);
   std::vector<Part> parts = {{mlp + "gate_proj.weight", intermediate},
                              {mlp + "up_proj.weight", intermediate}};
   if (described.fused_gate_up) parts = {{mlp + "gate_up_proj.weight", 2 * intermediate}};

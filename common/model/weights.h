@@ -19,16 +19,27 @@ inline const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
   return buffer == nullptr ? nullptr : buffer->floats();
 }
 
+struct MixtureWeights {
+  std::unique_ptr<PackedMatrix> router;     // [experts, hidden], f32
+  std::unique_ptr<Buffer> router_bias;      // [experts] or null
+  std::unique_ptr<ExpertMatrices> gate_up;  // of each expert: [2 * intermediate, hidden]
+  std::unique_ptr<Buffer> gate_up_bias;     // [experts, 2 * intermediate] or null
+  std::unique_ptr<ExpertMatrices> down;     // of each expert: [hidden, intermediate]
+  std::unique_ptr<Buffer> down_bias;        // [experts, hidden] or null
+};
+
 struct LayerWeights {
   std::unique_ptr<Buffer> attention_norm;        // [hidden] or null
   std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null
   std::unique_ptr<PackedMatrix> qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
   std::unique_ptr<Buffer> qkv_bias;              // [(heads + 2 kv_heads) * head_dim] or null
   std::unique_ptr<Buffer> q_norm, k_norm;        // [head_dim], [all heads * head_dim] or null
+  std::unique_ptr<Buffer> sinks;                 // [heads] or null
   std::unique_ptr<PackedMatrix> attention_out;   // [hidden, heads * head_dim]
   std::unique_ptr<Buffer> attention_out_bias;    // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm;              // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm_after;        // [hidden] or null
+  MixtureWeights mixture;                        // empty, or what there is instead of the rest
   std::unique_ptr<PackedMatrix> gate_up;         // [2 * intermediate, hidden]
   std::unique_ptr<Buffer> gate_up_bias;          // [2 * intermediate] or null
   std::unique_ptr<PackedMatrix> down;            // [hidden, intermediate]

@@ -39,6 +39,8 @@ class Normal {
   uint64_t state_;
 };
 
+bool IsMixture(Family family) { return family == Family::kMixtral || family == Family::kQwen3Moe; }
+
 bool IsGemma(Family family) { return family == Family::kGemma2 || family == Family::kGemma3; }
 
 struct Tensor {
@@ -65,7 +67,8 @@ class Maker {
       AddProjection(attention, "qkv_proj", {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
       Add(attention + "o_proj.weight", {o_.hidden_size, q}, 0, 1 / std::sqrt(q));
       AddAttentionBiases(attention, q, kv);
-      if (o_.family == Family::kQwen3 || o_.family == Family::kGemma3 || olmo2) {
+      if (o_.family == Family::kQwen3 || o_.family == Family::kQwen3Moe ||
+          o_.family == Family::kGemma3 || olmo2) {
         const double mean = o_.family == Family::kGemma3 ? 0 : 1;
         Add(attention + "q_norm.weight", {olmo2 ? q : o_.head_dim}, mean, 0.2);
         Add(attention + "k_norm.weight", {olmo2 ? kv : o_.head_dim}, mean, 0.2);
@@ -73,7 +76,11 @@ class Maker {
       AddNorm(layer + "post_attention_layernorm.weight");
       if (IsGemma(o_.family)) AddNorm(layer + "pre_feedforward_layernorm.weight");
       if (IsGemma(o_.family) || olmo2) AddNorm(layer + "post_feedforward_layernorm.weight");
-      AddMlp(layer + "mlp.");
+      if (IsMixture(o_.family)) {
+        AddMixture(layer);
+      } else {
+        AddMlp(layer + "mlp.");
+      }
     }
     AddNorm("model.norm.weight");
     if (!o_.tied_embeddings) {
@@ -108,6 +115,24 @@ class Maker {
     }
     if (o_.attention_bias) Add(attention + "o_proj.bias", {o_.hidden_size}, 0, 0.5);
   }
+  // Router logits have a standard deviation of about 1.
+  void AddMixture(const std::string& layer) {
+    const bool mixtral = o_.family == Family::kMixtral;
+    const std::string block = layer + (mixtral ? "block_sparse_moe." : "mlp.");
+    const double in = 1 / std::sqrt(o_.hidden_size), between = 1 / std::sqrt(o_.expert_size);
+    Add(block + "gate.weight", {o_.num_experts, o_.hidden_size}, 0, in);
+    for (int e = 0; e < o_.num_experts; ++e) {
+      const std::string expert = block + "experts." + std::to_string(e) + ".";
+      const auto name = [&](const char* of_mixtral, const char* of_qwen) {
+        return expert + (mixtral ? of_mixtral : of_qwen) + ".weight";
+      };
+      Add(name("w1", "gate_proj"), {o_.expert_size, o_.hidden_size}, 0, in);
+      Add(name("w3", "up_proj"), {o_.expert_size, o_.hidden_size}, 0, in);
+      Add(name("w2", "down_proj"), {o_.hidden_size, o_.expert_size}, 0, between);
+    }
+    // Layers that config.json makes dense.
+    if (!mixtral) AddMlp(block);
+  }
   void AddMlp(const std::string& mlp) {
     const int width = o_.intermediate_size;
     AddProjection(mlp, "gate_up_proj", {{"gate_proj", width}, {"up_proj", width}});
@@ -133,6 +158,14 @@ class Maker {
   Normal noise_;
   std::map<std::string, Tensor> tensors_;
 };
+
+// Whether a quantized checkpoint stores it as codes.
+bool IsQuantized(const std::string& name) {
+  for (const char* suffix : {"_proj.weight", ".w1.weight", ".w2.weight", ".w3.weight"}) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
+}
 
 std::string Encode(const Tensor& tensor, Dtype dtype) {
   std::string bytes(tensor.values.size() * DtypeBytes(dtype), '\0');
@@ -167,7 +200,7 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
   for (const auto& [name, tensor] : tensors) {
     const size_t shard = next++ % shards.size();
     weight_map[name] = file_of(shard);
-    if (options.stored_as != StoredAs::kFloats && name.ends_with("_proj.weight")) {
+    if (options.stored_as != StoredAs::kFloats && IsQuantized(name)) {
       const std::string base = name.substr(0, name.size() - std::string_view("weight").size());
       weight_map.erase(name);
       for (auto& [part, stored] : QuantizedTensorsOf(options.stored_as, base, tensor.values,
@@ -245,6 +278,19 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
     config["residual_multiplier"] = 0.22;
     config["logits_scaling"] = 0.7;
   }
+  if (o.family == Family::kMixtral) {
+    config["num_local_experts"] = o.num_experts;
+    config["intermediate_size"] = o.expert_size;
+    config["sliding_window"] = window;
+  }
+  if (o.family == Family::kQwen3Moe) {
+    config["num_experts"] = o.num_experts;
+    config["moe_intermediate_size"] = o.expert_size;
+    config["norm_topk_prob"] = true;
+    config["decoder_sparse_step"] = 1;
+    config["mlp_only_layers"] = Json::array();
+  }
+  if (IsMixture(o.family)) config["num_experts_per_tok"] = o.experts_per_token;
   if (o.family == Family::kSmolLm3) {
     config["no_rope_layers"] = Json::array();
     for (int i = 0; i < o.num_layers; ++i) config["no_rope_layers"].push_back(i % 2);
@@ -253,12 +299,13 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
 
 Json Config(const CheckpointOptions& o) {
   static const std::map<Family, std::string> kArchitectures = {
-      {Family::kLlama, "LlamaForCausalLM"},     {Family::kLlama3, "LlamaForCausalLM"},
-      {Family::kMistral, "MistralForCausalLM"}, {Family::kQwen2, "Qwen2ForCausalLM"},
-      {Family::kQwen3, "Qwen3ForCausalLM"},     {Family::kGemma2, "Gemma2ForCausalLM"},
-      {Family::kGemma3, "Gemma3ForCausalLM"},   {Family::kOlmo2, "Olmo2ForCausalLM"},
-      {Family::kGranite, "GraniteForCausalLM"}, {Family::kSmolLm3, "SmolLM3ForCausalLM"},
-      {Family::kPhi3, "Phi3ForCausalLM"}};
+      {Family::kLlama, "LlamaForCausalLM"},      {Family::kLlama3, "LlamaForCausalLM"},
+      {Family::kMistral, "MistralForCausalLM"},  {Family::kQwen2, "Qwen2ForCausalLM"},
+      {Family::kQwen3, "Qwen3ForCausalLM"},      {Family::kGemma2, "Gemma2ForCausalLM"},
+      {Family::kGemma3, "Gemma3ForCausalLM"},    {Family::kOlmo2, "Olmo2ForCausalLM"},
+      {Family::kGranite, "GraniteForCausalLM"},  {Family::kSmolLm3, "SmolLM3ForCausalLM"},
+      {Family::kPhi3, "Phi3ForCausalLM"},        {Family::kMixtral, "MixtralForCausalLM"},
+      {Family::kQwen3Moe, "Qwen3MoeForCausalLM"}};
   Json config = {{"architectures", {kArchitectures.at(o.family)}},
                  {"hidden_act", "silu"},
                  {"vocab_size", o.vocab_size},
@@ -349,10 +396,11 @@ Json Tokenizer(const CheckpointOptions& o) {
 
 Result<Family> ParseFamily(const std::string& name) {
   static const std::map<std::string, Family> kFamilies = {
-      {"llama", Family::kLlama},     {"llama3", Family::kLlama3}, {"mistral", Family::kMistral},
-      {"qwen2", Family::kQwen2},     {"qwen3", Family::kQwen3},   {"gemma2", Family::kGemma2},
-      {"gemma3", Family::kGemma3},   {"olmo2", Family::kOlmo2},   {"granite", Family::kGranite},
-      {"smollm3", Family::kSmolLm3}, {"phi3", Family::kPhi3}};
+      {"llama", Family::kLlama},      {"llama3", Family::kLlama3}, {"mistral", Family::kMistral},
+      {"qwen2", Family::kQwen2},      {"qwen3", Family::kQwen3},   {"gemma2", Family::kGemma2},
+      {"gemma3", Family::kGemma3},    {"olmo2", Family::kOlmo2},   {"granite", Family::kGranite},
+      {"smollm3", Family::kSmolLm3},  {"phi3", Family::kPhi3},     {"mixtral", Family::kMixtral},
+      {"qwen3moe", Family::kQwen3Moe}};
   const auto found = kFamilies.find(name);
   if (found == kFamilies.end()) return InvalidArgument("no family \"" + name + "\"");
   return found->second;

@@ -26,11 +26,13 @@ enum class Family {
   kOlmo2,
   kGranite,
   kSmolLm3,
-  kPhi3
+  kPhi3,
+  kMixtral,
+  kQwen3Moe
 };
 
-// "llama", "llama3", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "olmo2", "granite", "smollm3"
-// or "phi3".
+// "llama", "llama3", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "olmo2", "granite",
+// "smollm3", "phi3", "mixtral" or "qwen3moe".
 Result<Family> ParseFamily(const std::string& name);
 
 struct CheckpointOptions {
@@ -43,6 +45,10 @@ struct CheckpointOptions {
   int num_kv_heads = 2;
   int head_dim = 16;
   int max_position_embeddings = 512;
+  // Of families with a mixture: experts, those of a row, and their size.
+  int num_experts = 6;
+  int experts_per_token = 2;
+  int expert_size = 64;
   int sliding_window = 0;  // 0: none, but for Gemma, where it is 24
   bool tied_embeddings = true;
   bool attention_bias = false;

@@ -2,6 +2,7 @@
 // checkpoint_maker.h.
 //   make_checkpoint /tmp/target family=qwen3 layers=4 hidden=128 vocab=512 tokenizer=1
 //   make_checkpoint /tmp/quantized stored=awq tokenizer=1
+//   make_checkpoint /tmp/mixture family=mixtral experts=8 top_k=2 expert_size=96 tokenizer=1
 //   make_checkpoint /tmp/drafter family=qwen3 layers=4 hidden=128 vocab=512 tokenizer=1 noise=0.3
 
 #include <cstdio>
@@ -24,6 +25,9 @@ Status Set(const std::string& name, const std::string& value, CheckpointOptions*
                                                 {"head_dim", &options->head_dim},
                                                 {"positions", &options->max_position_embeddings},
                                                 {"window", &options->sliding_window},
+                                                {"experts", &options->num_experts},
+                                                {"top_k", &options->experts_per_token},
+                                                {"expert_size", &options->expert_size},
                                                 {"shards", &options->shards}};
   if (const auto found = integers.find(name); found != integers.end()) {
     *found->second = std::atoi(value.c_str());

@@ -124,8 +124,27 @@ void ReferenceModel::ReadConfig(const std::filesystem::path& path) {
   score_scale_ = 1 / std::sqrt(head_dim_);
   ReadArchitecture(config, name);
   tied_ = config.value("tie_word_embeddings", tied_);
+  ReadMixtures(config, name);
   ReadWindows(config, name);
   ReadRopes(config, name);
+}
+
+void ReferenceModel::ReadMixtures(const Json& config, const std::string& name) {
+  if (name == "MixtralForCausalLM") {
+    mixture_ = {"block_sparse_moe.", "w1", "w3", "w2"};
+    for (Layer& layer : layers_) layer.mixture = true;
+  } else if (name == "Qwen3MoeForCausalLM") {
+    mixture_ = {"mlp.", "gate_proj", "up_proj", "down_proj"};
+    mixture_.normalize = config.value("norm_topk_prob", false);
+    const std::vector<size_t> dense = config.value("mlp_only_layers", std::vector<size_t>());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      layers_[i].mixture = std::count(dense.begin(), dense.end(), i) == 0 &&
+                           (i + 1) % config.value("decoder_sparse_step", size_t{1}) == 0;
+    }
+  } else {
+    return;
+  }
+  mixture_.top_k = config["num_experts_per_tok"];
 }
 
 void ReferenceModel::ReadArchitecture(const Json& config, const std::string& name) {
@@ -167,7 +186,8 @@ void ReferenceModel::ReadWindows(const Json& config, const std::string& name) {
   const int window = Set(config, "sliding_window") ? config["sliding_window"].get<int>() : 0;
   const bool used = config.value("use_sliding_window", false);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    bool slides = name == "MistralForCausalLM" || name == "Phi3ForCausalLM";
+    bool slides =
+        name == "MistralForCausalLM" || name == "MixtralForCausalLM" || name == "Phi3ForCausalLM";
     if (name == "Gemma2ForCausalLM") slides = i % 2 == 0;
     if (name == "Gemma3ForCausalLM") {
       slides = (i + 1) % config.value("sliding_window_pattern", size_t{6}) > 0;
@@ -402,16 +422,50 @@ void ReferenceModel::AddAttention(int layer, std::vector<Vector>& states) const 
   }
 }
 
+ReferenceModel::Vector ReferenceModel::Mlp(const std::string& name, const Vector& x) const {
+  const auto width = static_cast<size_t>(intermediate_);
+  std::vector<Vector> both =
+      Project(name + "mlp.", "gate_up_proj", {"gate_proj", "up_proj"}, {width, width}, x);
+  for (size_t i = 0; i < width; ++i) both[0][i] = Activate(both[0][i]) * both[1][i];
+  return Linear(name + "mlp.down_proj", both[0]);
+}
+
+// Repeatedly the largest that is left, the first of equal ones.
+std::vector<std::pair<size_t, double>> ReferenceModel::Choose(const Vector& logits) const {
+  Vector left = logits;
+  std::vector<std::pair<size_t, double>> chosen;
+  double of_chosen = 0, of_all = 0;
+  for (const double logit : logits) of_all += std::exp(logit);
+  while (chosen.size() < mixture_.top_k) {
+    const auto largest = std::max_element(left.begin(), left.end());
+    chosen.emplace_back(largest - left.begin(), std::exp(*largest));
+    of_chosen += std::exp(*largest);
+    *largest = -HUGE_VAL;
+  }
+  for (auto& [expert, weight] : chosen) weight /= mixture_.normalize ? of_chosen : of_all;
+  return chosen;
+}
+
+ReferenceModel::Vector ReferenceModel::Mix(const std::string& name, const Vector& x) const {
+  const std::string block = name + mixture_.block;
+  Vector sum(x.size());
+  for (const auto& [expert, weight] : Choose(Linear(block + "gate", x))) {
+    const std::string of_expert = block + "experts." + std::to_string(expert) + ".";
+    Vector gated = Linear(of_expert + mixture_.gate, x);
+    const Vector up = Linear(of_expert + mixture_.up, x);
+    for (size_t i = 0; i < gated.size(); ++i) gated[i] = Activate(gated[i]) * up[i];
+    const Vector returned = Linear(of_expert + mixture_.down, gated);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * returned[i];
+  }
+  return sum;
+}
+
 void ReferenceModel::AddMlp(int layer, std::vector<Vector>& states) const {
   const std::string name = "model.layers." + std::to_string(layer) + ".";
-  const auto width = static_cast<size_t>(intermediate_);
+  const bool mixture = layers_[static_cast<size_t>(layer)].mixture;
   for (Vector& state : states) {
     const Vector x = NormNamed(state, name, norms_.mlp);
-    std::vector<Vector> both =
-        Project(name + "mlp.", "gate_up_proj", {"gate_proj", "up_proj"}, {width, width}, x);
-    for (size_t i = 0; i < width; ++i) both[0][i] = Activate(both[0][i]) * both[1][i];
-    const Vector result =
-        NormNamed(Linear(name + "mlp.down_proj", both[0]), name, norms_.mlp_after);
+    const Vector result = NormNamed(mixture ? Mix(name, x) : Mlp(name, x), name, norms_.mlp_after);
     for (size_t i = 0; i < result.size(); ++i) state[i] += residual_scale_ * result[i];
   }
 }

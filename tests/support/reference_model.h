@@ -1,4 +1,4 @@
-// The oracle of the model tests: a dense decoder in plain float64 loops, with full attention over a
+// The oracle of the model tests: a decoder in plain float64 loops, with full attention over a
 // token list, straight from the files of an HF directory. Shares no code with common/model or a
 // backend, has no cache, and throws std::runtime_error on files it does not like.
 #pragma once
@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/dequantize.h"
@@ -33,7 +34,14 @@ class ReferenceModel {
   };
   struct Layer {
     int window = 0;  // 0: none
+    bool mixture = false;
     Rope rope;
+  };
+  // A mixture of experts; the names of its tensors.
+  struct Mixture {
+    std::string block, gate, up, down;
+    size_t top_k = 0;
+    bool normalize = true;
   };
   // Names of the norms of a layer; "": none.
   struct Norms {
@@ -45,6 +53,7 @@ class ReferenceModel {
   void ReadArchitecture(const nlohmann::json& config, const std::string& name);
   void ReadGemma(const nlohmann::json& config, bool third);
   void ReadGranite(const nlohmann::json& config);
+  void ReadMixtures(const nlohmann::json& config, const std::string& name);
   void ReadWindows(const nlohmann::json& config, const std::string& name);
   void ReadRopes(const nlohmann::json& config, const std::string& name);
   // `scaling`: "rope_scaling" or "rope_parameters", of one kind of layers. `theta`: what counts
@@ -69,6 +78,11 @@ class ReferenceModel {
   // Adds a layer's attention, and its MLP, to the states.
   void AddAttention(int layer, std::vector<Vector>& states) const;
   void AddMlp(int layer, std::vector<Vector>& states) const;
+  // What a layer's MLP, or its mixture, returns for x.
+  Vector Mlp(const std::string& name, const Vector& x) const;
+  Vector Mix(const std::string& name, const Vector& x) const;
+  // Experts of x with their weights.
+  std::vector<std::pair<size_t, double>> Choose(const Vector& logits) const;
 
   int vocab_ = 0;
   int heads_ = 0;
@@ -78,6 +92,7 @@ class ReferenceModel {
   bool tied_ = false;
   std::vector<Layer> layers_;
   Norms norms_;
+  Mixture mixture_;
   double gain_offset_ = 0;
   bool gelu_ = false;
   double score_scale_ = 0;

@@ -30,6 +30,11 @@ constexpr Architecture kArchitectures[] = {
      .describe = DescribePhi3,
      .rms_norm_eps = 1e-5f,
      .max_position_embeddings = 4096},
+    {.name = "MixtralForCausalLM",
+     .describe = DescribeMixtral,
+     .rms_norm_eps = 1e-5f,
+     .max_position_embeddings = 131072},
+    {.name = "Qwen3MoeForCausalLM", .describe = DescribeQwen3Moe, .max_position_embeddings = 32768},
 };
 
 }  // namespace

@@ -33,10 +33,12 @@ Status DescribeGemma3(const JsonValue& json, ModelConfig* config);
 Status DescribeGranite(const JsonValue& json, ModelConfig* config);
 Status DescribeLlama(const JsonValue& json, ModelConfig* config);
 Status DescribeMistral(const JsonValue& json, ModelConfig* config);
+Status DescribeMixtral(const JsonValue& json, ModelConfig* config);
 Status DescribeOlmo2(const JsonValue& json, ModelConfig* config);
 Status DescribePhi3(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen2(const JsonValue& json, ModelConfig* config);
 Status DescribeQwen3(const JsonValue& json, ModelConfig* config);
+Status DescribeQwen3Moe(const JsonValue& json, ModelConfig* config);
 Status DescribeSmolLm3(const JsonValue& json, ModelConfig* config);
 
 }  // namespace outrider

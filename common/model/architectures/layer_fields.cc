@@ -184,6 +184,17 @@ Status ReadMlpBias(const JsonValue& json, LayerDescription* layer) {
   return json["mlp_bias"].Read(&layer->mlp.bias);
 }
 
+Status ReadMixture(const JsonValue& experts, const JsonValue& top_k, const JsonValue& intermediate,
+                   MixtureDescription* mixture) {
+  constexpr int kMaxExpertIntermediate = 1 << 17;
+  OUTRIDER_TRY(experts.Read(&mixture->router.experts, 1, kMaxExperts));
+  OUTRIDER_TRY(top_k.Read(&mixture->router.top_k, 1, kMaxExpertsOfARow));
+  if (mixture->router.top_k > mixture->router.experts) {
+    return top_k.Wrong("at most the number of experts, " + std::to_string(mixture->router.experts));
+  }
+  return intermediate.Read(&mixture->intermediate_size, 1, kMaxExpertIntermediate);
+}
+
 Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer,
                          ModelConfig* config) {
   config->layers.assign(config->layers.size(), layer);

@@ -29,6 +29,12 @@ Status CheckActivation(const JsonValue& json, const char* name);
 Status ReadAttentionBias(const JsonValue& json, LayerDescription* layer);
 Status ReadMlpBias(const JsonValue& json, LayerDescription* layer);
 
+// Reads how many experts a mixture has ("num_local_experts" or "num_experts", `experts`) and how
+// many of them a row takes ("num_experts_per_tok"). Absent: what `mixture` holds. Checks the
+// experts' size, which `intermediate` is the field of.
+Status ReadMixture(const JsonValue& experts, const JsonValue& top_k, const JsonValue& intermediate,
+                   MixtureDescription* mixture);
+
 // Describes every layer as `layer`. Refuses "layer_types" that say otherwise.
 Status DescribeAllLayers(const JsonValue& json, const LayerDescription& layer, ModelConfig* config);
 

@@ -230,7 +230,7 @@ TEST(ModelConfig, IsNamedAfterItsDirectory) {
 
 TEST(ModelConfig, NamesWhatIsNotSupported) {
   ExpectRefused(Llama(),
-                {{"architectures", {"MixtralForCausalLM"}, "MixtralForCausalLM"},
+                {{"architectures", {"DbrxForCausalLM"}, "DbrxForCausalLM"},
                  {"hidden_act", "gelu_pytorch_tanh",
                   "hidden_act is \"gelu_pytorch_tanh\", which is not supported"},
                  {"quantization_config", {{"quant_method", "quip"}, {"bits", 4}}, "quip"},

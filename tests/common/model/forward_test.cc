@@ -21,7 +21,8 @@ std::vector<CheckpointOptions> SomeModels() {
   return {{.family = Family::kQwen3, .num_layers = 3},
           {.family = Family::kMistral, .sliding_window = 11},
           {.family = Family::kGemma2, .sliding_window = 9},
-          {.family = Family::kOlmo2, .config = R"({"partial_rotary_factor": 0.625})"}};
+          {.family = Family::kOlmo2, .config = R"({"partial_rotary_factor": 0.625})"},
+          {.family = Family::kQwen3Moe, .num_experts = 12, .experts_per_token = 3}};
 }
 
 std::vector<TokenId> Join(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {

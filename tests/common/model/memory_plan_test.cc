@@ -57,6 +57,21 @@ TEST(MemoryPlan, PagesOfAKnownModel) {
   EXPECT_EQ(PageBytes(config, 16, Dtype::kBf16), 16 * (128 << 10));
 }
 
+// Qwen3 30B A3B beside the same model with one MLP of the size of the chosen experts.
+TEST(MemoryPlan, AMixtureTakesMoreThanItsActiveSize) {
+  ModelConfig dense;
+  dense.hidden_size = 2048;
+  dense.intermediate_size = 8 * 768;
+  dense.layers.resize(2);
+  ModelConfig mixture = dense;
+  mixture.layers[1].mlp.mixture = {.router = {.experts = 128, .top_k = 8},
+                                   .intermediate_size = 768};
+  const ModelOptions options{.max_batch_tokens = 512};
+  // Of each row: 128 logits, 7 words of routing and 2048 values of 8 experts; one begin more.
+  EXPECT_EQ(WorkspaceBytes(mixture, options) - WorkspaceBytes(dense, options),
+            4 * (512 * (128 + 8 * (7 + 2048)) + 129));
+}
+
 TEST(MemoryPlan, RefusesACacheThatTheHostCannotHold) {
   ModelConfig config;
   config.layers.resize(32);

@@ -2,11 +2,34 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace outrider::testing {
 
 // "a" to "z".
 inline constexpr int kLetters = 26;
+
+// tokenizer.json of a byte-level BPE without merges: `tokens` of letters and digits, and behind
+// them the special tokens `special`.
+inline std::string TokenizerJsonOf(const std::vector<std::string>& tokens,
+                                   const std::vector<std::string>& special = {}) {
+  std::string vocab, added;
+  size_t id = 0;
+  for (const std::string& token : tokens) {
+    vocab += (id == 0 ? "\"" : ",\"") + token + "\":" + std::to_string(id);
+    ++id;
+  }
+  for (const std::string& token : special) {
+    added += std::string(added.empty() ? "" : ",") + "{\"id\":" + std::to_string(id++) +
+             ",\"content\":\"" + token + "\",\"special\":true}";
+  }
+  return R"({"version":"1.0","added_tokens":[)" + added +
+         R"(],"normalizer":null,)"
+         R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)"
+         R"("decoder":{"type":"ByteLevel"},)"
+         R"("model":{"type":"BPE","vocab":{)" +
+         vocab + R"(},"merges":[]}})";
+}
 
 // tokenizer.json of a byte-level BPE without merges; `vocab_size` at most 52.
 inline std::string TinyTokenizerJson(int vocab_size) {

@@ -1,0 +1,91 @@
+#include "common/spec/vocabulary_entries.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// "<0x41>": what a byte fallback makes of a byte that no other token holds.
+bool IsByteToken(std::string_view name, std::string_view bytes) {
+  return bytes.size() == 1 && name.size() == 6 && name.starts_with("<0x") && name.ends_with(">");
+}
+
+}  // namespace
+
+Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int limit) {
+  const int size = std::min(limit, tokenizer.vocab_size());
+  if (size > kMaxEntries) {
+    return ResourceExhausted("vocabulary: " + std::to_string(size) + " tokens, at most " +
+                             std::to_string(kMaxEntries) + " can be translated");
+  }
+  // The token of some bytes is the first id that has them, before any byte token.
+  std::unordered_map<std::string_view, TokenId> of_bytes;
+  const auto is_byte = [&](TokenId id) {
+    return IsByteToken(tokenizer.IdToToken(id), tokenizer.TokenBytes(id));
+  };
+  for (TokenId id = 0; id < size; ++id) {
+    if (tokenizer.IsSpecial(id)) continue;
+    const auto [at, is_new] = of_bytes.emplace(tokenizer.TokenBytes(id), id);
+    if (!is_new && is_byte(at->second) && !is_byte(id)) at->second = id;
+  }
+  VocabularyEntries entries;
+  for (TokenId id = 0; id < size; ++id) {
+    const bool special = tokenizer.IsSpecial(id);
+    const std::string_view bytes = special ? tokenizer.IdToToken(id) : tokenizer.TokenBytes(id);
+    if (bytes.empty() || bytes.size() > kMaxTokenBytes) {
+      OUTRIDER_TRY(entries.Add(TokenKind::kNone, ""));
+      continue;
+    }
+    const bool alias = !special && of_bytes.at(bytes) != id;
+    const Status added = entries.Add(special ? TokenKind::kSpecial
+                                     : alias ? TokenKind::kAlias
+                                             : TokenKind::kText,
+                                     bytes);
+    if (!added.ok()) return ResourceExhausted(added.message());
+  }
+  return entries;
+}
+
+Status VocabularyEntries::Add(TokenKind kind, std::string_view bytes) {
+  const std::string id = "vocabulary: id " + std::to_string(size());
+  if (size() == kMaxEntries) {
+    return InvalidArgument("vocabulary: more than " + std::to_string(kMaxEntries) + " entries");
+  }
+  if (bytes.empty() != (kind == TokenKind::kNone)) {
+    return InvalidArgument(
+        id + (bytes.empty() ? " is a token without bytes" : " has bytes, but no token"));
+  }
+  if (bytes.size() > kMaxTokenBytes) {
+    return InvalidArgument(id + " is a token of " + std::to_string(bytes.size()) +
+                           " bytes, at most " + std::to_string(kMaxTokenBytes) + " are taken");
+  }
+  if (bytes.size() > kMaxTextBytes - text_.size()) {
+    return InvalidArgument("vocabulary: its tokens have more than " +
+                           std::to_string(kMaxTextBytes) + " bytes");
+  }
+  text_ += bytes;
+  kinds_.push_back(kind);
+  ends_.push_back(static_cast<uint32_t>(text_.size()));
+  return Status();
+}
+
+Status VocabularyEntries::CheckDistinct() const {
+  std::unordered_map<std::string_view, TokenId> texts, specials;
+  for (TokenId id = 0; id < size(); ++id) {
+    if (kind(id) != TokenKind::kText && kind(id) != TokenKind::kSpecial) continue;
+    auto& known = kind(id) == TokenKind::kText ? texts : specials;
+    const auto [at, is_new] = known.emplace(bytes(id), id);
+    if (is_new) continue;
+    return InvalidArgument("vocabulary: ids " + std::to_string(at->second) + " and " +
+                           std::to_string(id) + " are the same token");
+  }
+  return Status();
+}
+
+int VocabularyEntries::tokens() const {
+  return size() - static_cast<int>(std::count(kinds_.begin(), kinds_.end(), TokenKind::kNone));
+}
+
+}  // namespace outrider

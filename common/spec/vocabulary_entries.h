@@ -1,0 +1,64 @@
+// The tokens of a vocabulary, as a verifier tells them to a drafter whose own vocabulary differs.
+//
+// Thread: any (a value).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+
+// The values are the wire's (proto/outrider/v1/drafting.proto).
+enum class TokenKind : uint8_t {
+  kNone = 0,     // no token has this id
+  kText = 1,     // the token of its bytes
+  kAlias = 2,    // its bytes are another id's, as those of a byte fallback often are
+  kSpecial = 3,  // a special token, known by its name
+};
+
+class VocabularyEntries {
+ public:
+  static constexpr int kMaxEntries = 1 << 19;
+  static constexpr size_t kMaxTextBytes = 4 << 20;  // of all tokens
+  static constexpr size_t kMaxTokenBytes = 1024;
+
+  VocabularyEntries() = default;
+  // The tokens with ids below `limit`. A token that is longer than kMaxTokenBytes counts as none.
+  // kResourceExhausted: the tokens have more than kMaxTextBytes, or there are more than kMaxEntries
+  // of them.
+  static Result<VocabularyEntries> Of(const Tokenizer& tokenizer, int limit);
+
+  // Gives the next id its token. kInvalidArgument: the token's length does not fit its kind, or a
+  // limit is exceeded.
+  Status Add(TokenKind kind, std::string_view bytes);
+  // kInvalidArgument, for a vocabulary from a peer: two ids are the same text or the same special
+  // token.
+  Status CheckDistinct() const;
+
+  // Ids are below.
+  int size() const { return static_cast<int>(kinds_.size()); }
+  // Ids that have a token.
+  int tokens() const;
+  TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
+  std::string_view bytes(TokenId id) const {
+    const size_t begin = id == 0 ? 0 : ends_[static_cast<size_t>(id) - 1];
+    return std::string_view(text_).substr(begin, ends_[static_cast<size_t>(id)] - begin);
+  }
+  // The bytes of all tokens, one after another.
+  const std::string& text() const { return text_; }
+  friend bool operator==(const VocabularyEntries&, const VocabularyEntries&) = default;
+
+ private:
+  std::vector<TokenKind> kinds_;
+  std::vector<uint32_t> ends_;  // in text_
+  std::string text_;
+};
+
+}  // namespace outrider

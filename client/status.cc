@@ -42,6 +42,14 @@ std::string Proposers(const v1::GetStatusResponse& status) {
   return text.empty() ? "no rounds yet" : text + " of the last rounds";
 }
 
+// "same", or how much of the drafter's own the verifier has too.
+std::string Vocabulary(const v1::DrafterStatus& drafter) {
+  if (!drafter.has_vocabulary()) return "same";
+  const v1::VocabularyStatus& v = drafter.vocabulary();
+  return NumberText(100. * v.shared() / std::max(v.tokens(), 1u), 1) + " % of " +
+         std::to_string(v.tokens()) + " (target " + std::to_string(v.target_tokens()) + ")";
+}
+
 std::string Tables(const v1::GetStatusResponse& status) {
   std::string text = "model " + status.model() + ", version " + status.version() + ", up " +
                      NumberText(status.uptime_seconds(), 0) + " s" +
@@ -55,14 +63,14 @@ std::string Tables(const v1::GetStatusResponse& status) {
     text += "no drafter attached\n";
   } else {
     std::vector<Row> rows = {{"drafter", "model", "sessions", "connected", "drafted", "accepted",
-                              "round trip", "drafting"}};
+                              "round trip", "drafting", "vocabulary"}};
     for (const v1::DrafterStatus& d : status.drafters()) {
       rows.push_back({d.name(), d.model(),
                       std::to_string(d.sessions()) + "/" + std::to_string(d.max_sessions()),
                       NumberText(d.connected_seconds(), 0) + " s",
                       std::to_string(d.drafted_tokens()), std::to_string(d.accepted_tokens()),
                       NumberText(d.round_trip_ms(), 1) + " ms",
-                      NumberText(d.drafting_ms(), 1) + " ms"});
+                      NumberText(d.drafting_ms(), 1) + " ms", Vocabulary(d)});
     }
     text += Table(rows);
   }
@@ -108,6 +116,10 @@ std::string Json(const v1::GetStatusResponse& status) {
     drafter["drafting_ms"] = d.drafting_ms();
     drafter["reported_sessions"] = d.reported_sessions();
     drafter["acceptance_head"] = d.acceptance_head();
+    if (!d.has_vocabulary()) continue;
+    drafter["vocabulary"] = {{"shared", d.vocabulary().shared()},
+                             {"tokens", d.vocabulary().tokens()},
+                             {"target_tokens", d.vocabulary().target_tokens()}};
   }
   json["sessions"] = nlohmann::ordered_json::array();
   for (const v1::SessionStatus& s : status.sessions()) {

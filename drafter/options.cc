@@ -43,8 +43,8 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
         return CheckAtMost("--name", std::ssize(name), kMaxNameBytes, "bytes").message();
       });
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
-               "Exit with code 3 when a verifier refuses this drafter (another tokenizer or "
-               "protocol, or not authorized), instead of asking again every 10 seconds");
+               "Exit with code 3 when a verifier refuses this drafter (too few shared tokens, "
+               "another protocol, or not authorized), instead of asking again every 10 seconds");
 }
 
 void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {
@@ -109,7 +109,7 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
   CLI::App app{
       "outrider-drafter: drafts tokens with a small model for the verifiers that it attaches to, "
-      "which must have the same tokenizer. It holds no state worth keeping: start, stop or kill it "
+      "which have the same tokenizer or share at least 70 % of its tokens. It holds no state worth keeping: start, stop or kill it "
       "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
       "attached to a verifier)."};
   AddServiceFlags(app, &o->service);

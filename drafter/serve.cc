@@ -83,6 +83,7 @@ Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
+  std::shared_ptr<const DrafterVocabulary> vocabulary;  // nullptr: it can't be translated
   std::optional<AcceptanceHead> head;
   std::unique_ptr<HeadRecorder> recorder;  // nullptr: nothing is to be collected
   std::unique_ptr<grammar::GrammarCache> grammars;
@@ -103,6 +104,7 @@ Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals) 
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.model,
                   LoadServedModel(options.service, StepTokens(options), signals.token()));
+  loaded.vocabulary = VocabularyOf(*loaded.tokenizer, loaded.config().vocab_size);
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.grammars,
@@ -138,14 +140,16 @@ DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {
           .max_draft_tokens = options.max_draft_tokens,
           .max_context = std::min(loaded.config().max_position_embeddings,
                                   model.total_pages() * model.page_tokens()),
-          .acceptance_head = loaded.head.has_value()};
+          .acceptance_head = loaded.head.has_value(),
+          .translates = loaded.vocabulary != nullptr};
 }
 
-VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const DrafterHello& hello,
-                                   std::shared_ptr<TlsFiles> tls) {
+VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& loaded,
+                                   const DrafterHello& hello, std::shared_ptr<TlsFiles> tls) {
   return {
       .targets = options.verifiers,
       .link = {.hello = hello,
+               .vocabulary = loaded.vocabulary,
                .tls = options.service.tls.ca.empty() ? nullptr : std::move(tls),
                .tls_server_name = options.tls_server_name,
                .token_file = options.token_file},
@@ -193,7 +197,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals) {
                  &loop_metrics);
   std::thread owner([&loop] { loop.Run(); });
   const DrafterHello hello = HelloOf(options, loaded);
-  VerifierLinks links(LinkOptionsOf(options, hello, tls), &loop, &attachments);
+  VerifierLinks links(LinkOptionsOf(options, loaded, hello, tls), &loop, &attachments);
   Log(LogLevel::kInfo, "drafting",
       {{"name", hello.name},
        {"targets", options.verifiers.size()},

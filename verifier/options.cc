@@ -71,7 +71,7 @@ void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Embedded drafter");
   ServiceOptions& drafter = o->embedded.service;
   app.add_option("--draft-model", drafter.model,
-                 "Directory of a draft model, with the target's tokenizer, that drafts in this "
+                 "Directory of a draft model that shares 70 % of its tokens or more, to draft in this "
                  "process; drafters may attach as well. Empty: none");
   app.add_option("--draft-device", drafter.device, "Where it runs: cpu, or cuda:N")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });

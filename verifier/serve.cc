@@ -117,6 +117,7 @@ struct Loaded {
   std::unique_ptr<Model> model;
   std::vector<PassTime> passes;  // of the model
   std::unique_ptr<grammar::GrammarCache> grammars;
+  std::shared_ptr<const VocabularyEntries> vocabulary;  // nullptr: no drafter can translate it
 
   const ModelConfig& config() const { return model->config(); }
 };
@@ -128,6 +129,15 @@ Result<std::unique_ptr<grammar::GrammarCache>> OpenGrammars(const Loaded& loaded
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   }
   return grammar::GrammarCache::Create(*loaded.tokenizer, ends, loaded.config().vocab_size);
+}
+
+std::shared_ptr<const VocabularyEntries> TargetVocabularyOf(const Loaded& loaded) {
+  Result<VocabularyEntries> entries =
+      VocabularyEntries::Of(*loaded.tokenizer, loaded.config().vocab_size);
+  if (entries.ok()) return std::make_shared<const VocabularyEntries>(std::move(entries).value());
+  Log(LogLevel::kWarning, "drafters of another vocabulary will be refused",
+      {{"reason", entries.status().message()}});
+  return nullptr;
 }
 
 Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals) {
@@ -154,6 +164,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
     OUTRIDER_ASSIGN(loaded.passes, TimePasses(loaded.model.get(), kMostRows, kMostSeconds));
   }
   OUTRIDER_ASSIGN(loaded.grammars, OpenGrammars(loaded));
+  loaded.vocabulary = TargetVocabularyOf(loaded);
   LogModelRoles(loaded.config(), *loaded.tokenizer, loaded.chat_template, loaded.answer_format);
   return loaded;
 }
@@ -177,7 +188,8 @@ EngineOptions EngineOptionsOf(const VerifierOptions& options, const Loaded& load
 TargetIdentity IdentityOf(const Loaded& loaded) {
   return {.model = loaded.config().name,
           .tokenizer = loaded.tokenizer->fingerprint(),
-          .vocab_size = loaded.config().vocab_size};
+          .vocab_size = loaded.config().vocab_size,
+          .vocabulary = loaded.vocabulary};
 }
 
 // GET /metrics of the HTTP front; nullptr: it is switched off.

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/rpc/values_wire.h"
@@ -14,6 +15,8 @@ namespace outrider {
 namespace {
 
 using Ids = google::protobuf::RepeatedField<uint32_t>;
+
+constexpr uint32_t kTokenKinds = 4;  // TokenKind's values are below
 
 uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
 
@@ -102,6 +105,7 @@ v1::FromDrafter ToWire(const DrafterHello& hello) {
   wire->set_max_draft_tokens(ToCount(hello.max_draft_tokens));
   wire->set_max_context(ToCount(hello.max_context));
   wire->set_acceptance_head(hello.acceptance_head);
+  wire->set_translates(hello.translates);
   return message;
 }
 
@@ -120,7 +124,8 @@ Result<DrafterHello> FromWire(const v1::Hello& wire) {
                       .max_draft_length = ToInt(wire.max_draft_length()),
                       .max_draft_tokens = ToInt(wire.max_draft_tokens()),
                       .max_context = ToInt(wire.max_context()),
-                      .acceptance_head = wire.acceptance_head()};
+                      .acceptance_head = wire.acceptance_head(),
+                      .translates = wire.translates()};
 }
 
 void ToWire(const DraftPart& part, v1::Draft* wire) {
@@ -196,6 +201,55 @@ DrafterLoad FromWire(const v1::Load& wire) {
   DrafterLoad load{.sessions = ToInt(wire.sessions()), .free_pages = ToInt(wire.free_pages())};
   if (wire.has_session_limit()) load.session_limit = ToInt(wire.session_limit());
   return load;
+}
+
+v1::FromVerifier ToWire(const VocabularyEntries& vocabulary) {
+  v1::FromVerifier message;
+  v1::Vocabulary* wire = message.mutable_vocabulary();
+  wire->mutable_entries()->Reserve(vocabulary.size());
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    wire->add_entries(kTokenKinds * static_cast<uint32_t>(vocabulary.bytes(id).size()) +
+                      static_cast<uint32_t>(vocabulary.kind(id)));
+  }
+  wire->set_text(vocabulary.text());
+  return message;
+}
+
+Result<VocabularyEntries> FromWire(const v1::Vocabulary& wire) {
+  OUTRIDER_TRY(
+      CheckAtMost("vocabulary.entries", wire.entries_size(), VocabularyEntries::kMaxEntries));
+  OUTRIDER_TRY(CheckAtMost("vocabulary.text", std::ssize(wire.text()),
+                           VocabularyEntries::kMaxTextBytes, "bytes"));
+  VocabularyEntries vocabulary;
+  std::string_view text = wire.text();
+  for (const uint32_t entry : wire.entries()) {
+    const size_t bytes = entry / kTokenKinds;
+    if (bytes > text.size()) {
+      return InvalidArgument(
+          "vocabulary: the tokens have more bytes than vocabulary.text, which "
+          "ends within id " +
+          std::to_string(vocabulary.size()));
+    }
+    OUTRIDER_TRY(
+        vocabulary.Add(static_cast<TokenKind>(entry % kTokenKinds), text.substr(0, bytes)));
+    text.remove_prefix(bytes);
+  }
+  if (!text.empty()) {
+    return InvalidArgument("vocabulary: " + std::to_string(text.size()) +
+                           " bytes of vocabulary.text belong to no token");
+  }
+  return vocabulary;
+}
+
+v1::FromDrafter ToWire(const VocabularyMatch& match) {
+  v1::FromDrafter message;
+  message.mutable_match()->set_shared(ToCount(match.shared));
+  message.mutable_match()->set_tokens(ToCount(match.tokens));
+  return message;
+}
+
+VocabularyMatch FromWire(const v1::VocabularyMatch& wire) {
+  return {.shared = ToInt(wire.shared()), .tokens = ToInt(wire.tokens())};
 }
 
 v1::FromVerifier ToWire(const DrafterWelcome& welcome) {

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
+#include "common/spec/vocabulary_entries.h"
 #include "outrider/v1/drafting.pb.h"
 
 namespace outrider {
@@ -42,7 +43,15 @@ Result<DraftPart> FromWire(const v1::Draft& wire, int max_row_entries = kDraftWe
 v1::FromDrafter ToWire(const DrafterLoad& load);
 DrafterLoad FromWire(const v1::Load& wire);
 
+v1::FromDrafter ToWire(const VocabularyMatch& match);
+VocabularyMatch FromWire(const v1::VocabularyMatch& wire);
+
 // A verifier's messages; FromWire as above.
+
+v1::FromVerifier ToWire(const VocabularyEntries& vocabulary);
+// kInvalidArgument also when lengths, kinds and text do not fit together. Whether each token is
+// there once is for VocabularyEntries::CheckDistinct to judge.
+Result<VocabularyEntries> FromWire(const v1::Vocabulary& wire);
 
 v1::FromVerifier ToWire(const DrafterWelcome& welcome);
 // kFailedPrecondition: another protocol version. kInvalidArgument also for limits that allow no

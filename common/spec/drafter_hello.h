@@ -25,6 +25,14 @@ struct DrafterHello {
   int max_draft_tokens = 0;  // of one plan
   int max_context = 0;
   bool acceptance_head = false;  // that a plan's stop rule may name
+  bool translates = false;       // drafts for a verifier of another vocabulary, too
+};
+
+// How far a drafter's vocabulary is the verifier's, where the two differ.
+struct VocabularyMatch {
+  int shared = 0;  // the drafter's tokens that the verifier has too
+  int tokens = 0;  // the drafter's
+  friend bool operator==(const VocabularyMatch&, const VocabularyMatch&) = default;
 };
 
 // What the verifier answers to a drafter that fits.

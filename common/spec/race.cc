@@ -128,6 +128,12 @@ TokenId RaceWinner(std::span<const float> probs, uint64_t seed, uint32_t positio
   return winners.empty() ? -1 : winners[0];
 }
 
+double ArrivalTime(TokenId token, double p, uint64_t seed, uint32_t position) {
+  const auto x = static_cast<uint32_t>(token);
+  const TileNoise noise(seed, position, x / TileNoise::kTile);
+  return noise.Of(x, noise.least()) / p;
+}
+
 std::vector<TokenId> RaceWinnersOfLogits(std::span<const float> logits, float temperature,
                                          int count, uint64_t seed, uint32_t position) {
   std::vector<float> largest = LargestOfTiles(logits);

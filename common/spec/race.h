@@ -31,4 +31,7 @@ TokenId RaceWinner(std::span<const float> probs, uint64_t seed, uint32_t positio
 std::vector<TokenId> RaceWinnersOfLogits(std::span<const float> logits, float temperature,
                                          int count, uint64_t seed, uint32_t position);
 
+// When `token`, of probability `p` > 0, arrives in the race of (seed, position).
+double ArrivalTime(TokenId token, double p, uint64_t seed, uint32_t position);
+
 }  // namespace outrider

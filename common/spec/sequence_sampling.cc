@@ -28,6 +28,15 @@ void SequenceSampling::SuppressBefore(int min_output, std::vector<TokenId> token
   suppressed_ = std::move(tokens);
 }
 
+void SequenceSampling::Restrict(std::span<const uint32_t> mask) {
+  if (mask_.empty()) {
+    mask_.assign(mask.begin(), mask.end());
+    return;
+  }
+  OUTRIDER_CHECK(mask.size() == mask_.size());
+  for (size_t i = 0; i < mask.size(); ++i) mask_[i] &= mask[i];
+}
+
 void SequenceSampling::ObservePrompt(std::span<const TokenId> tokens) {
   if (!sampling_.has_penalties()) return;
   for (const TokenId token : tokens) {

@@ -25,6 +25,9 @@ class SequenceSampling {
   // distribution that plain decoding samples from. REQUIRES: no output has been observed.
   void SuppressBefore(int min_output, std::vector<TokenId> tokens);
 
+  // No token outside of `mask` [MaskWords(vocab_size)] is sampled.
+  void Restrict(std::span<const uint32_t> mask);
+
   void ObservePrompt(std::span<const TokenId> tokens);
   void ObserveOutput(TokenId token);
 

@@ -58,8 +58,11 @@ bool DepthDrafter::Draw(HeldSession& held, std::span<const PickedRow> rows,
   report->drafted_tokens += session.draft().size() - nodes;
   report->broken_rows += session.broken_rows() - broken;
   if (!session.drafting() && !session.has_chunk()) {
-    parts_.sessions->Refuse(*held.connection, held.id, session.round(),
-                            Internal("the draft model's logits are NaN or infinite"));
+    parts_.sessions->Refuse(
+        *held.connection, held.id, session.round(),
+        session.broken_rows() > broken
+            ? Internal("the draft model's logits are NaN or infinite")
+            : FailedPrecondition("none of the tokens that may follow is in both vocabularies"));
     return false;
   }
   if (session.drafting() && session.depths_drawn() % chunk_depths_ != 0) return true;

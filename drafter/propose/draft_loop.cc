@@ -104,7 +104,13 @@ void DraftLoop::Handle(LinkEvent event) {
 
 void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
   const ModelConfig& config = model_->config();
-  int allowed = std::min(event.welcome.vocab_limit, config.vocab_size);
+  int allowed = config.vocab_size;
+  std::vector<uint32_t> shared;
+  if (event.vocabulary == nullptr) {
+    allowed = std::min(allowed, event.welcome.vocab_limit);
+  } else {
+    shared = event.vocabulary->SharedMask(config.vocab_size);
+  }
   if (options_.tokenizer_vocab > 0) allowed = std::min(allowed, options_.tokenizer_vocab);
   sessions_.Connect(id, {.link = std::move(event.link),
                          .bounds = {
@@ -117,6 +123,8 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
                              .max_sequences = step_tokens(),
                              .eos_token_ids = config.eos_token_ids,
                              .distribution_limits = event.welcome.distribution_limits,
+                             .vocabulary = std::move(event.vocabulary),
+                             .shared_tokens = std::move(shared),
                              .head = head_.state(),
                              .mask_scratch = &mask_scratch_,
                          }});

@@ -58,6 +58,20 @@ Status Follow(std::span<const TokenId> tokens, const DraftBounds& bounds,
   return Status();
 }
 
+// Ids from here on are none of the verifier's.
+int VerifierVocabulary(const DraftBounds& bounds) {
+  return bounds.vocabulary == nullptr ? bounds.vocab_size : bounds.vocabulary->verifier_size();
+}
+
+// What the session may sample, for its grammar; empty: everything.
+std::vector<uint32_t> RowMask(const SamplingParams& sampling, const DraftBounds& bounds) {
+  std::vector<uint32_t> mask = MaskOf(sampling, bounds.vocab_size);
+  if (bounds.vocabulary == nullptr) return mask;
+  if (mask.empty()) return bounds.shared_tokens;
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] &= bounds.shared_tokens[i];
+  return mask;
+}
+
 // `planned`, or the full length where this drafter has no head.
 StopRule InForce(StopRule planned, const HeadState* head) {
   if (planned.kind != StopRule::Kind::kHead) return planned;
@@ -68,35 +82,46 @@ StopRule InForce(StopRule planned, const HeadState* head) {
 
 }  // namespace
 
-Result<DraftSession> DraftSession::Create(const SessionOpening& open, const DraftBounds* bounds,
+Result<DraftSession> DraftSession::Create(const SessionOpening& verifiers,
+                                          const DraftBounds* bounds,
                                           std::shared_ptr<grammar::GrammarMasks> masks) {
   if (bounds->allowed < 1) return InvalidArgument("the verifier allows no token to be drafted");
-  if (open.tokens.empty()) return InvalidArgument("a session without tokens");
-  if (open.prompt_tokens < 0 || static_cast<size_t>(open.prompt_tokens) > open.tokens.size()) {
-    return InvalidArgument(std::to_string(open.prompt_tokens) + " prompt tokens of " +
-                           std::to_string(open.tokens.size()));
+  if (verifiers.tokens.empty()) return InvalidArgument("a session without tokens");
+  if (verifiers.prompt_tokens < 0 ||
+      static_cast<size_t>(verifiers.prompt_tokens) > verifiers.tokens.size()) {
+    return InvalidArgument(std::to_string(verifiers.prompt_tokens) + " prompt tokens of " +
+                           std::to_string(verifiers.tokens.size()));
   }
+  OUTRIDER_TRY(CheckTokens(verifiers.tokens, VerifierVocabulary(*bounds)));
+  SessionOpening translated;
+  if (bounds->vocabulary != nullptr) {
+    OUTRIDER_ASSIGN(translated, bounds->vocabulary->ToOwn(verifiers));
+  }
+  const SessionOpening& open = bounds->vocabulary == nullptr ? verifiers : translated;
   OUTRIDER_TRY(CheckContext(open.tokens.size(), bounds->max_context));
-  OUTRIDER_TRY(CheckTokens(open.tokens, bounds->vocab_size));
   OUTRIDER_TRY(Validate(open.sampling, bounds->vocab_size));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(open.plan.shape, open.tokens.size(), *bounds));
   std::optional<grammar::DraftGrammar> grammar;
   if (masks != nullptr) {
-    grammar.emplace(std::move(masks), MaskOf(open.sampling, bounds->vocab_size));
+    grammar.emplace(std::move(masks), RowMask(open.sampling, *bounds));
     const auto output = std::span(open.tokens).subspan(static_cast<size_t>(open.prompt_tokens));
     OUTRIDER_TRY(Follow(output, *bounds, &*grammar));
   }
-  return DraftSession(open, shape, bounds, std::move(grammar));
+  return DraftSession(open, shape, bounds, std::move(grammar),
+                      static_cast<int>(verifiers.tokens.size()));
 }
 
 DraftSession::DraftSession(const SessionOpening& open, const DraftShape& shape,
-                           const DraftBounds* bounds, std::optional<grammar::DraftGrammar> grammar)
+                           const DraftBounds* bounds, std::optional<grammar::DraftGrammar> grammar,
+                           int position)
     : bounds_(bounds),
       seed_(open.seed),
       kind_(open.kind),
       sampling_(open.sampling, bounds->vocab_size, bounds->allowed),
       grammar_(std::move(grammar)),
-      tokens_(open.tokens) {
+      tokens_(open.tokens),
+      position_(position) {
+  if (bounds->vocabulary != nullptr) sampling_.Restrict(bounds->shared_tokens);
   const std::span<const TokenId> tokens = tokens_;
   const auto prompt = static_cast<size_t>(open.prompt_tokens);
   sampling_.ObservePrompt(tokens.first(prompt));
@@ -116,9 +141,10 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
                                .stop = stop,
                                .seed = seed_,
                                .round = round_,
-                               .position = length(),
+                               .position = position_,
                                .distribution_limits = bounds_->distribution_limits,
-                               .eos_token_ids = bounds_->eos_token_ids});
+                               .eos_token_ids = bounds_->eos_token_ids,
+                               .vocabulary = bounds_->vocabulary.get()});
   sent_nodes_ = 0;
 }
 
@@ -154,7 +180,15 @@ void DraftSession::AddChain(int depths, PickBatch* batch) const {
 
 DraftChunk DraftSession::TakeChunk() {
   sent_nodes_ = draft().size();
-  return builder_.TakeChunk();
+  DraftChunk chunk = builder_.TakeChunk();
+  if (bounds_->vocabulary != nullptr) bounds_->vocabulary->ToVerifier(&chunk);
+  return chunk;
+}
+
+DraftChunk DraftSession::PeekChunk() const {
+  DraftChunk chunk = builder_.PeekChunk();
+  if (bounds_->vocabulary != nullptr) bounds_->vocabulary->ToVerifier(&chunk);
+  return chunk;
 }
 
 std::vector<int32_t> DraftSession::Leaves() const {
@@ -169,13 +203,30 @@ std::vector<int32_t> DraftSession::Leaves() const {
 void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
   const SamplingState state = sampling_.state();
   batch->BeginSequence(state);
-  batch->AddRow({.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
-                 .count = count,
-                 .allowed = sampling_.allowed(),
-                 .sampling = state.sampling,
-                 .seed = seed_,
-                 .position = static_cast<uint32_t>(length())},
-                {}, MaskOfRow(DraftTree::kRoot));
+  PickSpec spec{.pick = kind_ == DraftKind::kRace ? RowPick::kRace : RowPick::kTop,
+                .count = count,
+                .allowed = sampling_.allowed(),
+                .sampling = state.sampling,
+                .seed = seed_,
+                .position = static_cast<uint32_t>(position_)};
+  if (kind_ == DraftKind::kRace && bounds_->vocabulary != nullptr) {
+    spec.pick = RowPick::kDistribution;
+    spec.count = kRaceEntries;
+  }
+  batch->AddRow(spec, {}, MaskOfRow(DraftTree::kRoot));
+}
+
+std::vector<TokenId> DraftSession::LikelyNext(int count, const PickedRow& row) const {
+  if (bounds_->vocabulary == nullptr) return TokensOf(row);
+  // Masks may leave none.
+  if (row.entries.empty() || bounds_->vocabulary->ToVerifier(row.entries[0].id) < 0) return {};
+  if (kind_ != DraftKind::kRace) return TokensOf(row);
+  return bounds_->vocabulary->RaceWinners(row.entries, count, seed_,
+                                          static_cast<uint32_t>(position_));
+}
+
+TokenId DraftSession::ToVerifier(TokenId own) const {
+  return bounds_->vocabulary == nullptr ? own : bounds_->vocabulary->ToVerifier(own);
 }
 
 std::span<const uint32_t> DraftSession::MaskOfRow(int node) const {
@@ -193,12 +244,14 @@ bool DraftSession::IsEndOfSequence(TokenId token) const {
 
 Result<DraftSession> DraftSession::Assume(int node, std::span<const TokenId> next, int* fed) const {
   DraftSession assumed = *this;
+  std::vector<TokenId> verifiers;
+  for (const TokenId token : next) verifiers.push_back(ToVerifier(token));
   OUTRIDER_ASSIGN(
       *fed,
       assumed.Apply({.session = 0,
                      .round = round_,
                      .node = node,
-                     .next = {next.begin(), next.end()},
+                     .next = std::move(verifiers),
                      .plan = {.round = round_ + 1, .shape = planned_, .stop = planned_stop_}}));
   return assumed;
 }
@@ -230,9 +283,14 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
     return InvalidArgument("node " + std::to_string(verdict.node) + " accepted of " +
                            std::to_string(sent_nodes_));
   }
-  OUTRIDER_TRY(CheckTokens(verdict.next, bounds_->vocab_size));
+  OUTRIDER_TRY(CheckTokens(verdict.next, VerifierVocabulary(*bounds_)));
   std::vector<TokenId> added = draft().Path(verdict.node);
-  added.insert(added.end(), verdict.next.begin(), verdict.next.end());
+  const int positions = static_cast<int>(added.size() + verdict.next.size());
+  for (const TokenId& token : verdict.next) {
+    const std::span<const TokenId> own =
+        bounds_->vocabulary == nullptr ? std::span(&token, 1) : bounds_->vocabulary->ToOwn(token);
+    added.insert(added.end(), own.begin(), own.end());
+  }
   const size_t committed = tokens_.size() + added.size();
   OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
@@ -247,6 +305,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   grammar_ = std::move(grammar);
   for (const TokenId token : added) sampling_.ObserveOutput(token);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
+  position_ += positions;
   // The last token is fed again in any case: its logits draw the next draft's first depth.
   kv_length_ = std::min(kv_length_, length() - 1);
   Begin(verdict.plan, shape);

@@ -1,7 +1,9 @@
 // The drafter's copy of one session of a verifier: its tokens, how many of them the KV holds, and
-// the draft in progress. It knows tokens and distributions but no model: the loop feeds the tokens
-// of Missing(), later the nodes of frontier(), and hands what AddRows() asks to be picked from the
-// logits after them to DrawDepth().
+// the draft in progress. What comes from the verifier and what goes there holds the verifier's ids,
+// all else the draft model's; with another vocabulary (VocabularyMap) the session may have more or
+// fewer tokens here than there. It knows tokens and distributions but no model: the loop feeds the
+// tokens of Missing(), later the nodes of frontier(), and hands what AddRows() asks to be picked
+// from the logits after them to DrawDepth().
 //
 // Thread: the drafting loop.
 #pragma once
@@ -33,6 +35,9 @@ struct DraftBounds {
   int max_sequences = 0;     // leaves of one plan; larger ones are refused
   std::vector<TokenId> eos_token_ids;
   DraftDistributionLimits distribution_limits;
+  // Between the verifier's ids and ours; nullptr: they are the same.
+  std::shared_ptr<const VocabularyMap> vocabulary = nullptr;
+  std::vector<uint32_t> shared_tokens = {};      // its SharedMask
   const HeadState* head = nullptr;               // without: kHead drafts to the full length
   grammar::MaskScratch* mask_scratch = nullptr;  // the loop's
 };
@@ -91,7 +96,7 @@ class DraftSession {
   // What was drawn since the last call, to be sent now: from here on a verdict may name its nodes.
   DraftChunk TakeChunk();
   // The whole draft, which stays to be taken. REQUIRES: no chunk was taken.
-  DraftChunk PeekChunk() const { return builder_.PeekChunk(); }
+  DraftChunk PeekChunk() const;
 
   // Lookahead drafting. How the round may end is guessed from the draft model's probabilities and
   // from what was drawn, of which the next rounds' random numbers are independent.
@@ -104,7 +109,11 @@ class DraftSession {
   // Adds to a step's batch what is to be picked from the row after the session's tokens: the
   // `count` most likely next ones (fewer if the rest is ruled out), most likely first.
   void AddLikelyNext(int count, PickBatch* batch) const;
+  // Those tokens, of that row.
+  std::vector<TokenId> LikelyNext(int count, const PickedRow& row) const;
   bool IsEndOfSequence(TokenId token) const;
+  // The verifier's id of a token of ours that may be drafted.
+  TokenId ToVerifier(TokenId own) const;
   // This session as a verdict would leave it that accepts `node`, adds `next` and plans one round
   // more like this one; `fed`: as Apply's result.
   Result<DraftSession> Assume(int node, std::span<const TokenId> next, int* fed) const;
@@ -125,7 +134,7 @@ class DraftSession {
 
  private:
   DraftSession(const SessionOpening& open, const DraftShape& shape, const DraftBounds* bounds,
-               std::optional<grammar::DraftGrammar> grammar);
+               std::optional<grammar::DraftGrammar> grammar, int position);
 
   void Begin(const DraftPlan& plan, const DraftShape& shape);
   // The row's mask where there is a grammar that can be followed; else empty.
@@ -139,6 +148,7 @@ class DraftSession {
   mutable std::optional<grammar::DraftGrammar> grammar_;
   mutable std::vector<uint32_t> row_mask_;
   std::vector<TokenId> tokens_;
+  int position_ = 0;  // committed tokens by the verifier's count
   int kv_length_ = 0;
   uint32_t round_ = 0;
   DraftShape planned_;

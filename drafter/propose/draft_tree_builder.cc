@@ -37,6 +37,10 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
     spec.count = task_.distribution_limits.max_entries;
     return spec;
   }
+  if (races_translated()) {
+    spec.count = kRaceEntries;
+    return spec;
+  }
   spec.pick = task_.kind == DraftKind::kRace ? RowPick::kRace : RowPick::kTop;
   spec.count = task_.shape.draws(depths_) + 1;
   spec.measure = MeasureFor(task_.stop.kind);
@@ -45,6 +49,7 @@ PickSpec DraftTreeBuilder::RowSpec(const RowSampling& sampling, int allowed) con
 
 bool DraftTreeBuilder::draws_chain() const {
   return task_.stop.kind == StopRule::Kind::kLength && task_.shape.leaves() == 1 &&
+         !races_translated() &&
          (task_.kind != DraftKind::kSampled ||
           task_.distribution_limits.max_entries <= kMaxChainEntries);
 }
@@ -59,12 +64,26 @@ ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
 DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const {
   // A fact about the path before the draws, like a stop rule's: it changes no distribution.
   if (row.broken) return {.broken = true};
+  if (task_.vocabulary != nullptr &&
+      (row.entries.empty() || task_.vocabulary->ToVerifier(row.entries[0].id) < 0)) {
+    return {.barred = true};
+  }
+  if (races_translated()) return RaceSourceOf(row);
   if (task_.kind != DraftKind::kSampled) {
     return {.tokens = TokensOf(row), .last = StopsAtMeasure(task_.stop, row.measure)};
   }
   Source source{.distribution = MakeDraftDistribution({row.entries.begin(), row.entries.end()},
                                                       task_.distribution_limits)};
   source.last = Stops(task_.stop, source.distribution);
+  return source;
+}
+
+DraftTreeBuilder::Source DraftTreeBuilder::RaceSourceOf(const PickedRow& row) const {
+  Source source{.tokens = task_.vocabulary->RaceWinners(
+                    row.entries, task_.shape.draws(depths_) + 1, task_.seed,
+                    static_cast<uint32_t>(task_.position + depths_))};
+  source.last = Stops(task_.stop, MakeDraftDistribution({row.entries.begin(), row.entries.end()},
+                                                        task_.distribution_limits));
   return source;
 }
 
@@ -113,7 +132,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
   for (const Draw& draw : live_) {
     const int parent = frontier_[draw.slot];
     const Source& source = sources[draw.slot];
-    if (source.broken) continue;
+    if (!source.has_draws()) continue;
     for (uint32_t i = 0; i < draws; ++i) {
       const uint32_t index = draw.index * draws + i;
       TokenId token;
@@ -145,7 +164,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
   if (task_.kind == DraftKind::kSampled) {
     // Frontier nodes first drew in this order at the depth before, and so they do here.
     for (Source& source : sources) {
-      if (!source.broken) untaken_.distributions.push_back(std::move(source.distribution));
+      if (source.has_draws()) untaken_.distributions.push_back(std::move(source.distribution));
     }
   }
   live_ = std::move(live);

@@ -17,6 +17,7 @@
 #include "common/spec/draft_tree.h"
 #include "common/spec/drafting.h"
 #include "common/spec/stop_rule.h"
+#include "drafter/propose/vocabulary_map.h"
 
 namespace outrider {
 
@@ -30,7 +31,13 @@ struct DraftTask {
   int position = 0;  // of the first draft token: the session's tokens, prompt included
   DraftDistributionLimits distribution_limits;
   std::span<const TokenId> eos_token_ids;  // must outlive the builder
+  // Between the verifier's ids and ours; nullptr: they are the same. Must outlive the builder.
+  const VocabularyMap* vocabulary = nullptr;
 };
+
+// Entries of a row that race for a verifier of another vocabulary: a winner is among them but where
+// the row's tail wins, which then costs a draft token.
+inline constexpr int kRaceEntries = 256;
 
 // The ids of a row's entries.
 std::vector<TokenId> TokensOf(const PickedRow& row);
@@ -104,10 +111,18 @@ class DraftTreeBuilder {
     // Else: the draft tokens themselves, distinct, and the most likely one that was not drawn.
     std::vector<TokenId> tokens = {};
     bool last = false;    // of their paths
-    bool broken = false;  // the row is not finite: there are no draws
+    bool broken = false;  // the row is not finite
+    bool barred = false;  // masks leave no token that both vocabularies hold
+    bool has_draws() const { return !broken && !barred; }
   };
 
   Source SourceOf(const PickedRow& row) const;
+  // Whether draft tokens win a race of the verifier's ids, which no device knows.
+  bool races_translated() const {
+    return task_.kind == DraftKind::kRace && task_.vocabulary != nullptr;
+  }
+  // Of such a race.
+  Source RaceSourceOf(const PickedRow& row) const;
   // Of each frontier node. Records what the head predicts for them.
   std::vector<Source> SourcesOf(std::span<const PickedRow> rows, std::span<const float> accepted);
   // -1: none.

@@ -112,7 +112,7 @@ int SessionLookahead::Advance(Guess* guess, int tokens, std::span<const PickedRo
   });
   // The most likely token after a leaf is likelier than a stop before it, the others are not.
   auto place = first_stop;
-  for (const TokenId next : TokensOf(rows[0])) {
+  for (const TokenId next : session.LikelyNext(next_tokens(), rows[0])) {
     if (session.IsEndOfSequence(next)) continue;
     guesses_.insert(place, {.node = guess->node, .next = next, .stem = guess});
     place = guesses_.end();
@@ -125,16 +125,20 @@ std::optional<DraftPart> SessionLookahead::TakeEarly(Guess* guess) {
   guess->is_sent = true;
   ++sent_;
   const DraftSession& session = guess->mirror->session;
-  return DraftPart{.round = session.round(),
-                   .chunk = session.PeekChunk(),
-                   .early = RoundEnd{.node = guess->node, .next = *guess->next}};
+  return DraftPart{
+      .round = session.round(),
+      .chunk = session.PeekChunk(),
+      .early = RoundEnd{.node = guess->node, .next = session.ToVerifier(*guess->next)}};
 }
 
 SessionLookahead::Hit SessionLookahead::Take(const SessionVerdict& verdict) {
   Hit hit;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
     for (Guess& guess : guesses_) {
-      if (guess.node != verdict.node || guess.next != verdict.next[0]) continue;
+      if (guess.node != verdict.node || !guess.next.has_value() ||
+          now_->session.ToVerifier(*guess.next) != verdict.next[0]) {
+        continue;
+      }
       hit = {.mirror = std::move(guess.mirror),
              .is_sent = guess.is_sent && now_->session.IsRepeatedBy(verdict.plan)};
       break;

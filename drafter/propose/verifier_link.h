@@ -11,6 +11,7 @@
 #include "common/grammar/grammar_masks.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
+#include "drafter/propose/vocabulary_map.h"
 
 namespace outrider {
 
@@ -29,6 +30,8 @@ class VerifierLink {
 struct WelcomeEvent {
   std::shared_ptr<VerifierLink> link;
   DrafterWelcome welcome;
+  // Between the verifier's ids and ours; nullptr: they are the same.
+  std::shared_ptr<const VocabularyMap> vocabulary = nullptr;
 };
 
 // From our own side: the grammar of a session that is to be opened is compiled.

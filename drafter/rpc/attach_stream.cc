@@ -18,10 +18,11 @@ constexpr size_t kMaxQueuedMessages = 1024;
 
 std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std::string address,
                                                   uint64_t connection, const std::string& token,
-                                                  const DrafterHello& hello, LinkEvents* events,
-                                                  LinkObserver* observer) {
+                                                  const DrafterHello& hello,
+                                                  std::shared_ptr<const DrafterVocabulary> own,
+                                                  LinkEvents* events, LinkObserver* observer) {
   std::shared_ptr<AttachStream> stream(
-      new AttachStream(std::move(address), connection, events, observer));
+      new AttachStream(std::move(address), connection, std::move(own), events, observer));
   if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
   stub.async()->Attach(&stream->context_, stream.get());
   stream->AddHold();  // the loop writes from outside of reactions
@@ -31,9 +32,14 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std:
   return stream;
 }
 
-AttachStream::AttachStream(std::string address, uint64_t connection, LinkEvents* events,
+AttachStream::AttachStream(std::string address, uint64_t connection,
+                           std::shared_ptr<const DrafterVocabulary> own, LinkEvents* events,
                            LinkObserver* observer)
-    : address_(std::move(address)), connection_(connection), events_(events), observer_(observer) {}
+    : address_(std::move(address)),
+      connection_(connection),
+      own_(std::move(own)),
+      events_(events),
+      observer_(observer) {}
 
 AttachStream::~AttachStream() {
   MutexLock lock(mu_);
@@ -106,7 +112,27 @@ void AttachStream::OnReadDone(bool ok) {
   StartRead(&incoming_);
 }
 
+Status AttachStream::Translate(const v1::Vocabulary& wire) {
+  if (own_ == nullptr) return FailedPrecondition("a Vocabulary, but this drafter translates none");
+  if (welcomed_ || vocabulary_ != nullptr) {
+    return InvalidArgument(welcomed_ ? "a Vocabulary after the Welcome"
+                                     : "a second Vocabulary on one stream");
+  }
+  OUTRIDER_ASSIGN(const VocabularyEntries verifiers, FromWire(wire));
+  OUTRIDER_ASSIGN(VocabularyMap map, VocabularyMap::Create(verifiers, *own_));
+  vocabulary_ = std::make_shared<const VocabularyMap>(std::move(map));
+  const VocabularyMatch match = vocabulary_->match();
+  Log(LogLevel::kInfo, "the verifier has another vocabulary; only shared tokens are drafted",
+      {{"verifier", address_},
+       {"shared", match.shared},
+       {"tokens", match.tokens},
+       {"target_tokens", verifiers.tokens()}});
+  Send(ToWire(match));
+  return Status();
+}
+
 Status AttachStream::Handle(const v1::FromVerifier& wire) {
+  if (wire.has_vocabulary()) return Translate(wire.vocabulary());
   OUTRIDER_ASSIGN(std::optional<LinkMessage> message, ToLinkMessage(wire));
   if (!message.has_value()) return Status();
   auto* welcome = std::get_if<WelcomeEvent>(&*message);
@@ -114,7 +140,10 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
     return InvalidArgument(welcomed_ ? "a second Welcome on one stream"
                                      : "the first message must be Welcome");
   }
-  if (welcome != nullptr) welcome->link = shared_from_this();
+  if (welcome != nullptr) {
+    welcome->link = shared_from_this();
+    welcome->vocabulary = vocabulary_;
+  }
   if (!events_->Push({connection_, std::move(*message)})) {
     return ResourceExhausted("the verifier sends faster than the drafter can take");
   }

@@ -48,11 +48,13 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
                            public std::enable_shared_from_this<AttachStream> {
  public:
   // Says hello, with `token` as the bearer if there is one. `events` and `observer` must outlive
-  // the call's end, `address` is for words.
+  // the call's end, `address` is for words. `own`: this drafter's vocabulary, for verifiers of
+  // another one, if hello.translates; else nullptr.
   static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
                                              uint64_t connection, const std::string& token,
-                                             const DrafterHello& hello, LinkEvents* events,
-                                             LinkObserver* observer);
+                                             const DrafterHello& hello,
+                                             std::shared_ptr<const DrafterVocabulary> own,
+                                             LinkEvents* events, LinkObserver* observer);
   ~AttachStream() override;
 
   void SendDrafts(std::vector<DraftPart> drafts) override;
@@ -68,7 +70,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   std::optional<Status> WaitForEnd(std::optional<Time> until) OUTRIDER_EXCLUDES(mu_);
 
  private:
-  AttachStream(std::string address, uint64_t connection, LinkEvents* events,
+  AttachStream(std::string address, uint64_t connection,
+               std::shared_ptr<const DrafterVocabulary> own, LinkEvents* events,
                LinkObserver* observer);
 
   void OnReadDone(bool ok) override OUTRIDER_EXCLUDES(mu_);
@@ -77,15 +80,19 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
 
   void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
   Status Handle(const v1::FromVerifier& wire);
+  // Compares the verifier's vocabulary with ours, and tells it the result.
+  Status Translate(const v1::Vocabulary& wire);
 
   const std::string address_;
   const uint64_t connection_;
+  const std::shared_ptr<const DrafterVocabulary> own_;
   LinkEvents* const events_;
   LinkObserver* const observer_;
   grpc::ClientContext context_;
 
   // Of OnReadDone and OnDone alone, which follow one another.
   v1::FromVerifier incoming_;
+  std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is ours
   bool welcomed_ = false;
   Status broken_;  // why we cancelled, if we did
 

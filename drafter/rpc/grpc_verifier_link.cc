@@ -98,7 +98,7 @@ std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
   over_ = stopping_ || !wanted_;
   if (over_) return nullptr;
   stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_, options_.hello,
-                                events_, observer_);
+                                options_.vocabulary, events_, observer_);
   return stream_;
 }
 

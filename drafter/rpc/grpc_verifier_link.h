@@ -21,6 +21,8 @@ struct VerifierLinkOptions {
   std::string address;    // "host:port"
   std::string authority;  // as in ChannelOptions
   DrafterHello hello;
+  // This drafter's, if hello.translates; else nullptr.
+  std::shared_ptr<const DrafterVocabulary> vocabulary;
   std::shared_ptr<TlsFiles> tls;  // looked at with every dial; null: plaintext
   std::string tls_server_name;    // as in ChannelOptions
   std::string token_file;         // read with every dial; "": no token

@@ -52,6 +52,23 @@ TEST(Status, ShowsDraftersAndSessions) {
   EXPECT_THAT(result.out, Not(HasSubstr("draining")));
 }
 
+TEST(Status, ShowsHowMuchOfAnotherVocabularyIsShared) {
+  FakeGeneration fake(NoText);
+  fake.status = BusyVerifier();
+  EXPECT_THAT(RunOutrider({"status", "--verifier", fake.address()}).out, HasSubstr("  same\n"));
+  v1::VocabularyStatus* vocabulary = fake.status.mutable_drafters(0)->mutable_vocabulary();
+  vocabulary->set_shared(900);
+  vocabulary->set_tokens(1200);
+  vocabulary->set_target_tokens(5000);
+  EXPECT_THAT(RunOutrider({"status", "--verifier", fake.address()}).out,
+              HasSubstr("75.0 % of 1200 (target 5000)"));
+  const auto json =
+      nlohmann::json::parse(RunOutrider({"status", "--verifier", fake.address(), "--json"}).out);
+  EXPECT_EQ(json["drafters"][0]["vocabulary"]["shared"], 900);
+  EXPECT_EQ(json["drafters"][0]["vocabulary"]["tokens"], 1200);
+  EXPECT_EQ(json["drafters"][0]["vocabulary"]["target_tokens"], 5000);
+}
+
 TEST(Status, SaysThatThereIsNoDrafterAndThatItDrains) {
   FakeGeneration fake(NoText);
   fake.status.set_draining(true);

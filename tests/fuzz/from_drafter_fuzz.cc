@@ -45,8 +45,17 @@ v1::FromDrafter HelloMessage() {
   return message;
 }
 
+std::shared_ptr<const VocabularyEntries> Vocabulary() {
+  auto vocabulary = std::make_shared<VocabularyEntries>();
+  for (char c = 'a'; vocabulary->size() < 16; ++c) {
+    Require(vocabulary->Add(TokenKind::kText, {&c, 1}).ok());
+  }
+  return vocabulary;
+}
+
 class Link final : public DrafterLink {
  public:
+  void SendVocabulary(const VocabularyEntries&) override {}
   void SendWelcome(const DrafterWelcome&) override {}
   void SendOpen(SessionOpening) override {}
   void SendVerdicts(std::vector<SessionVerdict>) override {}
@@ -130,7 +139,11 @@ class Verifier final : public DraftConsumer {
   }
 
   void Run(Input& in) {
-    if (in.Below(8) != 0) Arrive(HelloMessage());
+    if (const int greeting = in.Below(8); greeting == 1) {
+      GreetTranslating(in);
+    } else if (greeting != 0) {
+      Arrive(HelloMessage());
+    }
     for (int i = 0; i < 60 && !in.empty() && !over_; ++i) Do(in);
     // The honest drafter's sessions are where they were.
     for (const uint64_t session : {uint64_t{1}, uint64_t{2}}) {
@@ -200,6 +213,17 @@ class Verifier final : public DraftConsumer {
     if (id < kFirstHostileSession) return;
     sessions_[id] = {.plan = plan,
                      .maker = DraftMaker(Plans()[plan].shape, Plans()[plan].kind, kVocab)};
+  }
+
+  // As a drafter of another vocabulary.
+  void GreetTranslating(Input& in) {
+    v1::FromDrafter message = HelloMessage();
+    message.mutable_hello()->mutable_tokenizer()->set_vocabulary(77);
+    message.mutable_hello()->set_translates(true);
+    Arrive(message);
+    message.mutable_match()->set_shared(in.Byte() % 20u);
+    message.mutable_match()->set_tokens(in.Byte() % 20u);
+    Arrive(message);
   }
 
   void Do(Input& in) {
@@ -299,6 +323,9 @@ class Verifier final : public DraftConsumer {
         over_ = link_->closed;
         return;
       }
+      case v1::FromDrafter::kMatch:
+        if (link_ != nullptr) over_ = !pool_.OnMatch(kHostile, FromWire(message.match())).ok();
+        break;
       case v1::FromDrafter::kLoad:
         if (link_ != nullptr) pool_.OnLoad(kHostile, FromWire(message.load()));
         return;
@@ -310,10 +337,11 @@ class Verifier final : public DraftConsumer {
   std::map<uint64_t, Session> sessions_;  // the hostile drafter's
   std::shared_ptr<Link> link_;
   bool over_ = false;
-  DrafterPool pool_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 16},
-                    {.mass = 0.999f, .max_entries = 8},
-                    nullptr,
-                    &clock_};
+  DrafterPool pool_{
+      {.model = "large", .tokenizer = Fingerprint(), .vocab_size = 16, .vocabulary = Vocabulary()},
+      {.mass = 0.999f, .max_entries = 8},
+      nullptr,
+      &clock_};
 };
 
 }  // namespace

@@ -102,7 +102,32 @@ class Drafter {
     SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
   }
 
+  // The verifier's tokens are the first letters or what the input makes of them, the drafter's the
+  // same in falling order, with one more in place of "a".
+  void Offer(Input& in) {
+    v1::FromVerifier message;
+    v1::Vocabulary* vocabulary = message.mutable_vocabulary();
+    DrafterVocabulary own;
+    for (int i = 0; i < kVocab; ++i) {
+      vocabulary->add_entries(4 + 1);
+      vocabulary->mutable_text()->push_back(static_cast<char>('a' + i));
+      const char last = static_cast<char>('a' + kVocab - i);
+      Require(own.entries.Add(TokenKind::kText, {&last, 1}).ok());
+    }
+    for (int changes = in.Below(4); changes > 0; --changes) {
+      const int id = in.Below(kVocab);
+      const uint32_t bytes = in.Byte() % 4u;
+      vocabulary->set_entries(id, 4 * bytes + in.Byte() % 4u);
+      if (in.Below(2) == 0) vocabulary->mutable_text()->append(bytes, 'z');
+    }
+    const Result<VocabularyEntries> entries = FromWire(message.vocabulary());
+    Result<VocabularyMap> map = entries.ok() ? VocabularyMap::Create(*entries, own)
+                                             : Result<VocabularyMap>(entries.status());
+    if (map.ok()) map_ = std::make_shared<const VocabularyMap>(std::move(map).value());
+  }
+
   void Run(Input& in) {
+    if (in.Below(4) == 1) Offer(in);
     if (in.Below(8) != 0) {
       v1::FromVerifier message;
       v1::Welcome* welcome = message.mutable_welcome();
@@ -206,7 +231,9 @@ class Drafter {
     if (welcome != nullptr) {
       welcomed_ = true;
       welcome->link = link_;
-      link_->vocab_limit = std::min(welcome->welcome.vocab_limit, kVocab - 1);
+      welcome->vocabulary = map_;
+      link_->vocab_limit = map_ != nullptr ? map_->verifier_size()
+                                           : std::min(welcome->welcome.vocab_limit, kVocab - 1);
     } else if (const auto* open = std::get_if<SessionOpening>(&message)) {
       link_->asked[open->session] = {
           .round = open->plan.round, .shape = open->plan.shape, .kind = open->kind};
@@ -226,6 +253,7 @@ class Drafter {
   testing::FakeClock clock_;
   FakeModel model_;
   std::shared_ptr<Link> link_ = std::make_shared<Link>();
+  std::shared_ptr<const VocabularyMap> map_;  // nullptr: the vocabularies are the same
   bool welcomed_ = false;
   bool over_ = false;
   DraftLoop loop_;

@@ -1,16 +1,20 @@
-// Which drafters a verifier takes: the same tokenization, however the logits are padded.
+// Which drafters a verifier takes: those of the same tokenization, however the logits are padded,
+// and of others those that share enough of their tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/support/checkpoint_maker.h"
+#include "tests/support/other_vocabulary.h"
 #include "tests/support/services.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -32,23 +36,72 @@ class Handshake : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Handshake, DrafterOfAnotherTokenizerIsRefusedWithWordsThatSayWhatDiffers) {
+TEST_F(Handshake, DrafterThatSharesTooFewTokensIsRefusedWithTheShare) {
   const std::string target = Make("target", {.vocab_size = kVocabulary});
-  const std::string other = Make("other", {.vocab_size = kVocabulary + 20});
+  const std::string other = Make("other", {.vocab_size = 2 * kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
       StartDrafter(other, verifier.address(), dir_ / "drafter.log", {"--exit-on-refusal"});
   EXPECT_EQ(drafter->Wait(), 3) << drafter->Log();
   EXPECT_THAT(drafter->Log(), HasSubstr("FAILED_PRECONDITION"));
-  EXPECT_THAT(drafter->Log(), HasSubstr("320"));
-  EXPECT_THAT(drafter->Log(), HasSubstr("300"));
+  EXPECT_THAT(drafter->Log(), HasSubstr("only 50 % of its 600 tokens are among the 300"));
 
   TestClient client(verifier.address());
   v1::GenerateRequest request;
   request.set_text("abc");
   request.mutable_stop()->set_max_tokens(5);
   EXPECT_TRUE(client.Generate(request).status.ok()) << "the verifier goes on";
+}
+
+// The drafter is the target's model with other ids, some other tokens, and without one of the
+// special tokens, which is in the prompt: its drafts are those that share the vocabulary but where
+// it lacks a token.
+TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
+  const std::string drafter_model = dir_ / "drafter";
+  ASSERT_TRUE(WriteOtherVocabulary(SmallPair("target"), drafter_model).ok());
+  const auto verifier = StartVerifier(SmallPair("target"), dir_ / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
+  TestClient client(verifier.address());
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  const v1::GetStatusResponse status = client.Status();
+  const v1::VocabularyStatus& vocabulary = status.drafters(0).vocabulary();
+  EXPECT_EQ(vocabulary.tokens(), 4096u);
+  EXPECT_EQ(vocabulary.target_tokens(), 4096u);
+  EXPECT_GT(vocabulary.shared(), 3500u);
+  EXPECT_LT(vocabulary.shared(), 4090u);
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("translates=1"));
+
+  const auto texts = [&](float temperature, v1::Rule rule, bool drafts, uint64_t* accepted) {
+    std::vector<std::string> all;
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      v1::GenerateRequest request;
+      request.set_text("<|im_start|>Once upon a time");
+      request.set_parse_special(true);
+      request.set_seed(seed);
+      request.mutable_sampling()->set_temperature(temperature);
+      request.mutable_stop()->set_max_tokens(60);
+      request.mutable_stop()->set_ignore_eos(true);
+      request.mutable_speculation()->set_rule(rule);
+      if (drafts) {
+        request.mutable_speculation()->set_draft_length(4);
+      } else {
+        request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
+      }
+      const TestClient::Outcome outcome = client.Generate(request);
+      EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+      *accepted += outcome.finished.speculation().accepted_tokens();
+      all.push_back(outcome.text);
+    }
+    return all;
+  };
+  uint64_t none = 0, greedy = 0, raced = 0;
+  EXPECT_EQ(texts(0.f, v1::RULE_BLOCK, true, &greedy), texts(0.f, v1::RULE_BLOCK, false, &none));
+  EXPECT_EQ(texts(1.f, v1::RULE_GUMBEL, true, &raced), texts(1.f, v1::RULE_GUMBEL, false, &none));
+  EXPECT_EQ(none, 0u);
+  EXPECT_GT(greedy, 6u * 30) << "of 60 tokens each";
+  EXPECT_GT(raced, 6u * 20);
 }
 
 TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {

@@ -34,6 +34,7 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 using testing::TinyTokenizerJson;
+using testing::TokenizerJsonOf;
 
 constexpr int kVocab = 8;
 constexpr int kPositions = 3;
@@ -280,14 +281,13 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
 // A verifier and a drafter of a tiny model, which is here too.
 class Law : public ::testing::Test {
  protected:
-  void Start(CheckpointOptions options) {
+  void Start(CheckpointOptions options, const std::string& draft_tokenizer) {
     ASSERT_TRUE(MakeCheckpoint(dir_ / "target", options).ok());
     options.noise = 0.5;  // often right, often wrong
     options.noise_seed = 1;
     ASSERT_TRUE(MakeCheckpoint(dir_ / "drafter", options).ok());
-    for (const char* name : {"target", "drafter"}) {
-      std::ofstream(dir_ / (std::string(name) + "/tokenizer.json")) << TinyTokenizerJson(kVocab);
-    }
+    std::ofstream(dir_ / "target/tokenizer.json") << TinyTokenizerJson(kVocab);
+    std::ofstream(dir_ / "drafter/tokenizer.json") << draft_tokenizer;
     model_ = LoadModel(dir_ / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
     verifier_ = StartVerifier(dir_ / "target", dir_ / "verifier.log");
     ASSERT_NE(verifier_.port, 0);
@@ -298,6 +298,7 @@ class Law : public ::testing::Test {
 
   // Both ways of the rule must have been taken, so often for each generation. `false_alarm`: how
   // often this fails though nothing is wrong.
+  void Start(const CheckpointOptions& options) { Start(options, TinyTokenizerJson(kVocab)); }
   void ExpectLawOfPlainDecoding(const Case& c, double taken, double false_alarm) {
     SCOPED_TRACE(RequestOf(c).ShortDebugString());
     const ExactLaw law(model_.get(), c.sampling);
@@ -330,6 +331,22 @@ class Law : public ::testing::Test {
 TEST_F(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
   Start(TinyModel());
   for (const Case& c : Cases()) ExpectLawOfPlainDecoding(c, 0.5, testing::kFalseAlarm);
+}
+
+// The drafter's letters are another model's, so to say: it has other ids for them, and none for
+// "h", so that a fifth of what the target says is never drafted.
+TEST_F(Law, OfADrafterOfAnotherVocabularyIsPlainDecodings) {
+  Start(TinyModel(), TokenizerJsonOf({"c", "a", "b", "f", "X", "d", "g", "e"}));
+  for (Case c : Cases()) {
+    c.generations = 8000;
+    ExpectLawOfPlainDecoding(c, 0.1, testing::kFalseAlarm);
+  }
+  for (Case c : GrammarCases()) {
+    if (c.sampling.grammar->text != kWide) continue;
+    c.sampling.grammar = {};
+    c.sampling.allowed_tokens = {0, 2, 3, 7};
+    ExpectLawOfPlainDecoding(c, 0.1, testing::kFalseAlarm);
+  }
 }
 
 // Both processes mask by the grammar, each node of a draft by its own mask. kFalseAlarm is that of

@@ -37,18 +37,28 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
     : drafts_cross_verdicts_(options.drafts_cross_verdicts),
       to_verifier_(std::make_shared<ToVerifier>()) {
   const ModelConfig& config = target->config();
-  pool_ = std::make_unique<DrafterPool>(TargetIdentity{.model = config.name,
-                                                       .tokenizer = tokenizer->fingerprint(),
-                                                       .vocab_size = config.vocab_size},
-                                        options.distribution_limits, nullptr, clock);
+  const bool translates = options.draft_tokenizer != nullptr;
+  TargetIdentity identity{
+      .model = config.name, .tokenizer = tokenizer->fingerprint(), .vocab_size = config.vocab_size};
+  std::shared_ptr<const DrafterVocabulary> own;
+  if (translates) {
+    identity.vocabulary = std::make_shared<const VocabularyEntries>(
+        VocabularyEntries::Of(*tokenizer, config.vocab_size).value());
+    own = VocabularyOf(*options.draft_tokenizer, drafter->config().vocab_size);
+  }
+  pool_ = std::make_unique<DrafterPool>(identity, options.distribution_limits, nullptr, clock);
   engine_ =
       std::make_unique<Engine>(options.engine, target, tokenizer, pool_.get(), nullptr, clock);
   pool_->set_consumer(&engine_->draft_consumer());
   loop_ = std::make_shared<DraftLoop>(drafter, options.drafter, clock, nullptr);
-  const Status joined =
-      pool_->Join(kConnection, LocalHello(*drafter, options.drafter, tokenizer->fingerprint()),
-                  std::make_shared<LocalDrafterLink>(kConnection, loop_, to_verifier_));
-  OUTRIDER_CHECK(joined.ok());
+  const auto link = std::make_shared<LocalDrafterLink>(kConnection, loop_, to_verifier_, own);
+  const Tokenizer& draft_tokenizer = translates ? *options.draft_tokenizer : *tokenizer;
+  const DrafterHello hello =
+      LocalHello(*drafter, options.drafter, draft_tokenizer.fingerprint(), translates);
+  OUTRIDER_CHECK(pool_->Join(kConnection, hello, link).ok());
+  if (link->match().has_value()) {
+    OUTRIDER_CHECK(pool_->OnMatch(kConnection, *link->match()).ok());
+  }
 }
 
 LocalPair::~LocalPair() = default;

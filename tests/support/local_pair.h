@@ -24,6 +24,7 @@ struct LocalPairOptions {
   DraftDistributionLimits distribution_limits;
   // Early drafts come after the verdict that they were sent before; else before it.
   bool drafts_cross_verdicts = false;
+  const Tokenizer* draft_tokenizer = nullptr;  // nullptr: the target's
 };
 
 class LocalPair {

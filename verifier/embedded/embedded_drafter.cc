@@ -85,15 +85,22 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
   OUTRIDER_ASSIGN(std::unique_ptr<grammar::GrammarCache> grammars,
                   grammar::GrammarCache::Create(*tokenizer, model->config().eos_token_ids,
                                                 model->config().vocab_size));
+  const auto vocabulary = VocabularyOf(*tokenizer, model->config().vocab_size);
   const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), std::move(grammars),
                                            loop_options, clock);
   const auto link = std::make_shared<LocalDrafterLink>(
       kConnection, std::shared_ptr<LinkEvents>(loop, &*loop->loop),
-      std::make_shared<ToVerifier>(pool, thread));
+      std::make_shared<ToVerifier>(pool, thread), vocabulary);
   std::promise<Status> joined;
   thread->Post([&] {
-    joined.set_value(pool->Join(
-        kConnection, LocalHello(*loop->model, loop->options, tokenizer->fingerprint()), link));
+    Status status = pool->Join(kConnection,
+                               LocalHello(*loop->model, loop->options, tokenizer->fingerprint(),
+                                          /*translates=*/vocabulary != nullptr),
+                               link);
+    if (status.ok() && link->match().has_value()) {
+      status = pool->OnMatch(kConnection, *link->match());
+    }
+    joined.set_value(std::move(status));
   });
   if (const Status status = joined.get_future().get(); !status.ok()) {
     return status.Annotate("--draft-model");

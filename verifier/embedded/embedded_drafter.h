@@ -26,7 +26,8 @@ class EmbeddedDrafter {
  public:
   // Loads the model, beside `promised_bytes` of the target's (as ModelOptions), and attaches it.
   // `pool`, `thread` and `clock` must outlive it. `stop` ends the process while the model is
-  // loaded, as LoadServedModel. kFailedPrecondition: its tokenizer is not the target's.
+  // loaded, as LoadServedModel. kFailedPrecondition: its vocabulary is too far from
+  // the target's.
   static Result<std::unique_ptr<EmbeddedDrafter>> Start(const EmbeddedDrafterOptions& options,
                                                         int64_t promised_bytes, DrafterPool* pool,
                                                         EngineThread* thread, const Clock* clock,

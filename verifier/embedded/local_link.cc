@@ -8,11 +8,21 @@
 namespace outrider {
 
 LocalDrafterLink::LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEvents> events,
-                                   std::shared_ptr<VerifierLink> back)
-    : connection_(connection), events_(std::move(events)), back_(std::move(back)) {}
+                                   std::shared_ptr<VerifierLink> back,
+                                   std::shared_ptr<const DrafterVocabulary> own)
+    : connection_(connection),
+      events_(std::move(events)),
+      back_(std::move(back)),
+      own_(std::move(own)) {}
+
+void LocalDrafterLink::SendVocabulary(const VocabularyEntries& vocabulary) {
+  // The verifier's own names each token once.
+  vocabulary_ =
+      std::make_shared<const VocabularyMap>(VocabularyMap::Create(vocabulary, *own_).value());
+}
 
 void LocalDrafterLink::SendWelcome(const DrafterWelcome& welcome) {
-  Push(WelcomeEvent{.link = back_, .welcome = welcome});
+  Push(WelcomeEvent{.link = back_, .welcome = welcome, .vocabulary = vocabulary_});
 }
 
 void LocalDrafterLink::SendOpen(SessionOpening opening) { Push(std::move(opening)); }
@@ -37,7 +47,7 @@ void LocalDrafterLink::Push(LinkMessage message) {
 }
 
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
-                        const TokenizerFingerprint& tokenizer) {
+                        const TokenizerFingerprint& tokenizer, bool translates) {
   const ModelConfig& config = drafter.config();
   return {.name = "embedded",
           .model = config.name,
@@ -48,7 +58,8 @@ DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
           .max_draft_tokens = options.max_draft_tokens,
           .max_context = std::min(config.max_position_embeddings,
                                   drafter.total_pages() * drafter.page_tokens()),
-          .acceptance_head = options.head != nullptr};
+          .acceptance_head = options.head != nullptr,
+          .translates = translates};
 }
 
 }  // namespace outrider

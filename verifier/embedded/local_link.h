@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/model/model.h"
@@ -18,10 +19,19 @@ namespace outrider {
 // a verifier that it does not understand.
 class LocalDrafterLink final : public DrafterLink {
  public:
-  // `back` goes to the loop with the welcome.
+  // `back` goes to the loop with the welcome. `own`: the drafter's vocabulary, if it translates.
   LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEvents> events,
-                   std::shared_ptr<VerifierLink> back);
+                   std::shared_ptr<VerifierLink> back,
+                   std::shared_ptr<const DrafterVocabulary> own = nullptr);
 
+  // How far it is the verifier's, for DrafterPool::OnMatch; nullopt: none was sent, they are the
+  // same. Thread: the engine thread.
+  std::optional<VocabularyMatch> match() const {
+    if (vocabulary_ == nullptr) return std::nullopt;
+    return vocabulary_->match();
+  }
+
+  void SendVocabulary(const VocabularyEntries& vocabulary) override;
   void SendWelcome(const DrafterWelcome& welcome) override;
   void SendOpen(SessionOpening opening) override;
   void SendVerdicts(std::vector<SessionVerdict> decisions) override;
@@ -36,10 +46,12 @@ class LocalDrafterLink final : public DrafterLink {
   const uint64_t connection_;
   const std::shared_ptr<LinkEvents> events_;
   const std::shared_ptr<VerifierLink> back_;
+  const std::shared_ptr<const DrafterVocabulary> own_;
+  std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is the drafter's
 };
 
 // What a drafter of this model says of itself. `tokenizer`: the drafter's.
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
-                        const TokenizerFingerprint& tokenizer);
+                        const TokenizerFingerprint& tokenizer, bool translates = false);
 
 }  // namespace outrider

@@ -151,6 +151,14 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       drafters_silent(registry.MakeGauge("outrider_drafters_silent",
                                          "Of these, those whose drafts are late and not waited for",
                                          {{"model_name", model_name}})),
+      drafters_translating(registry.MakeGauge("outrider_drafters_translating",
+                                              "Drafters attached whose vocabulary is another one",
+                                              {{"model_name", model_name}})),
+      drafter_shared_vocabulary_ratio(registry.MakeGauge(
+          "outrider_drafter_shared_vocabulary_ratio",
+          "Of such a drafter's tokens, the share that the target has too: the least of them, 1 "
+          "without any",
+          {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
                                                   "Drafters turned away at their hello",
                                                   {{"model_name", model_name}})),

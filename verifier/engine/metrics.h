@@ -90,6 +90,8 @@ struct VerifierMetrics {
 
   Gauge drafters_connected;
   Gauge drafters_silent;
+  Gauge drafters_translating;             // of another vocabulary
+  Gauge drafter_shared_vocabulary_ratio;  // the least of them; 1: there is none
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
   Counter drafters_left_closed;  // the drafter ended its stream, as one that is stopped does

@@ -31,6 +31,7 @@ struct EarlyShare {
 // A drafter that was welcomed, and what it has shown of its speed. Its sessions: Assignments.
 struct ConnectedDrafter {
   DrafterHello hello;
+  std::optional<VocabularyMatch> match;  // no value: its vocabulary is ours
   std::shared_ptr<DrafterLink> link;
   Time joined;
   Time last_message;

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
+#include "common/spec/vocabulary_entries.h"
 
 namespace outrider {
 
@@ -15,6 +16,7 @@ namespace outrider {
 class DrafterLink {
  public:
   virtual ~DrafterLink() = default;
+  virtual void SendVocabulary(const VocabularyEntries& vocabulary) = 0;
   virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
   virtual void SendOpen(SessionOpening opening) = 0;
   virtual void SendVerdicts(std::vector<SessionVerdict> decisions) = 0;

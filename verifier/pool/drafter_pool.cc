@@ -43,8 +43,8 @@ Status DrafterPool::Check(const DrafterHello& hello) const {
                               std::to_string(kDraftingProtocolVersion) + ", the drafter " +
                               std::to_string(hello.protocol_version));
   }
-  if (const std::string mismatch = DescribeMismatch(target_.tokenizer, hello.tokenizer);
-      !mismatch.empty()) {
+  const bool translates = hello.translates && target_.vocabulary != nullptr;
+  if (const std::string mismatch = TokenizerMismatch(hello); !translates && !mismatch.empty()) {
     return FailedPrecondition("tokenizer of " + hello.model + " differs from that of " +
                               target_.model + ": " + mismatch);
   }
@@ -57,31 +57,100 @@ Status DrafterPool::Check(const DrafterHello& hello) const {
   return Status();
 }
 
+std::string DrafterPool::TokenizerMismatch(const DrafterHello& hello) const {
+  return DescribeMismatch(target_.tokenizer, hello.tokenizer);
+}
+
+Status DrafterPool::CheckMatch(const DrafterHello& hello, const VocabularyMatch& match) const {
+  const int most = std::min(match.tokens, target_tokens());
+  if (match.tokens < 1 || match.tokens > hello.vocab_size || match.shared < 0 ||
+      match.shared > most) {
+    return InvalidArgument("vocabulary match: " + std::to_string(match.shared) + " shared of " +
+                           std::to_string(match.tokens) + " tokens, but the drafter's model has " +
+                           std::to_string(hello.vocab_size) + " and the target " +
+                           std::to_string(target_tokens()));
+  }
+  if (match.shared >= kLeastSharedTokens * match.tokens) return Status();
+  return FailedPrecondition("vocabulary of " + hello.model + ": only " +
+                            std::to_string(100LL * match.shared / match.tokens) + " % of its " +
+                            std::to_string(match.tokens) + " tokens are among the " +
+                            std::to_string(target_tokens()) + " of " + target_.model +
+                            ", at least 70 % are needed; choose a drafter of a nearer vocabulary");
+}
+
+Status DrafterPool::Refuse(const DrafterHello& hello, Status why) const {
+  if (metrics_ != nullptr) metrics_->drafters_refused_total.Increment();
+  Log(LogLevel::kWarning, "drafter refused", {{"drafter", hello.name}, {"reason", why.message()}});
+  return why;
+}
+
 Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                          std::shared_ptr<DrafterLink> link) {
   if (draining_) return Unavailable("the verifier is draining");
-  if (Status status = Check(hello); !status.ok()) {
-    if (metrics_ != nullptr) metrics_->drafters_refused_total.Increment();
-    Log(LogLevel::kWarning, "drafter refused",
-        {{"drafter", hello.name}, {"reason", status.message()}});
-    return status;
+  if (Status status = Check(hello); !status.ok()) return Refuse(hello, std::move(status));
+  if (TokenizerMismatch(hello).empty()) {
+    Welcome(id, hello, std::move(link), std::nullopt);
+    return Status();
   }
-  ConnectedDrafter& drafter = drafters_[id];
-  drafter.hello = hello;
-  drafter.link = std::move(link);
-  drafter.joined = clock_->Now();
-  drafter.last_message = drafter.joined;
-  drafter.link->SendWelcome({.model = target_.model,
-                             .vocab_limit = std::min(vocab_limit(), hello.vocab_size),
-                             .distribution_limits = law_limits_});
-  if (metrics_ != nullptr) {
-    metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
-  }
-  Log(LogLevel::kInfo, "drafter joined", {{"drafter", hello.name}, {"model", hello.model}});
+  link->SendVocabulary(*target_.vocabulary);
+  translators_[id] = {.hello = hello, .link = std::move(link)};
   return Status();
 }
 
+Status DrafterPool::OnMatch(uint64_t id, const VocabularyMatch& match) {
+  const auto it = translators_.find(id);
+  if (it == translators_.end()) {
+    return FailedPrecondition("a vocabulary match, but no vocabulary was sent");
+  }
+  Translator translator = std::move(it->second);
+  translators_.erase(it);
+  if (draining_) return Unavailable("the verifier is draining");
+  if (Status status = CheckMatch(translator.hello, match); !status.ok()) {
+    return Refuse(translator.hello, std::move(status));
+  }
+  Welcome(id, std::move(translator.hello), std::move(translator.link), match);
+  return Status();
+}
+
+void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
+                          std::optional<VocabularyMatch> match) {
+  ConnectedDrafter& drafter = drafters_[id];
+  drafter.hello = std::move(hello);
+  drafter.match = match;
+  drafter.link = std::move(link);
+  drafter.joined = clock_->Now();
+  drafter.last_message = drafter.joined;
+  // Ids are the target's: a translating drafter's own rows are no bound.
+  const int rows = match.has_value() ? target_.vocab_size : drafter.hello.vocab_size;
+  drafter.link->SendWelcome({.model = target_.model,
+                             .vocab_limit = std::min(vocab_limit(), rows),
+                             .distribution_limits = law_limits_});
+  CountConnected();
+  const VocabularyMatch shown = match.value_or(VocabularyMatch{});
+  Log(LogLevel::kInfo, "drafter joined",
+      {{"drafter", drafter.hello.name},
+       {"model", drafter.hello.model},
+       {"translates", match.has_value()},
+       {"shared_tokens", shown.shared},
+       {"tokens", shown.tokens}});
+}
+
+void DrafterPool::CountConnected() {
+  if (metrics_ == nullptr) return;
+  int translating = 0;
+  double least = 1;
+  for (const auto& [id, drafter] : drafters_) {
+    if (!drafter.match.has_value()) continue;
+    ++translating;
+    least = std::min(least, static_cast<double>(drafter.match->shared) / drafter.match->tokens);
+  }
+  metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
+  metrics_->drafters_translating.Set(translating);
+  metrics_->drafter_shared_vocabulary_ratio.Set(least);
+}
+
 void DrafterPool::Leave(uint64_t id) {
+  translators_.erase(id);
   const auto it = drafters_.find(id);
   if (it == drafters_.end()) return;
   Log(LogLevel::kWarning, "drafter left",
@@ -105,9 +174,7 @@ void DrafterPool::Drop(uint64_t id) {
   drafters_.erase(id);
   for (const uint64_t session : assignments_.RemoveAllOf(id)) consumer_->OnDrafterLost(session);
   CountSilent();
-  if (metrics_ != nullptr) {
-    metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
-  }
+  CountConnected();
 }
 
 int DrafterPool::vocab_limit() const {
@@ -456,7 +523,9 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .drafting_ms = drafter.drafting.mean * 1e3,
                    .reported_sessions = drafter.load.sessions,
                    .acceptance_head = drafter.hello.acceptance_head,
-                   .silent = drafter.punctuality.silent()});
+                   .silent = drafter.punctuality.silent(),
+                   .match = drafter.match,
+                   .target_tokens = drafter.match.has_value() ? target_tokens() : 0});
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,7 +30,12 @@ struct TargetIdentity {
   std::string model;
   TokenizerFingerprint tokenizer;
   int vocab_size = 0;  // rows of the target's logits
+  // For drafters of another vocabulary; nullptr: these are refused.
+  std::shared_ptr<const VocabularyEntries> vocabulary = nullptr;
 };
+
+// Of a drafter's tokens, the target must have so many too.
+inline constexpr double kLeastSharedTokens = 0.7;
 
 // Why a drafter's stream ended, but for one that the pool closed itself.
 enum class StreamEnd {
@@ -51,7 +57,9 @@ struct DrafterSnapshot {
   double drafting_ms = 0;
   int reported_sessions = 0;
   bool acceptance_head = false;
-  bool silent = false;  // as Punctuality has it
+  bool silent = false;                   // as Punctuality has it
+  std::optional<VocabularyMatch> match;  // no value: its vocabulary is the target's
+  int target_tokens = 0;                 // where it is not
 };
 
 class DrafterPool final : public DraftSource {
@@ -67,7 +75,12 @@ class DrafterPool final : public DraftSource {
 
   // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
   // caller closes the stream); else it is welcomed and takes sessions from now on.
+  // Where its vocabulary is another one and it translates, it is sent the target's instead, and is
+  // welcomed once it has said how far the two are the same.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
+  // The answer to the vocabulary. kFailedPrecondition: it shares too little, or was sent none;
+  // kInvalidArgument: its numbers do not fit. Both refuse it, as by Join.
+  Status OnMatch(uint64_t drafter, const VocabularyMatch& match);
   void OnLoad(uint64_t drafter, const DrafterLoad& load);
   // Nothing more will come from it: its sessions go on without it.
   void Leave(uint64_t drafter);
@@ -93,7 +106,25 @@ class DrafterPool final : public DraftSource {
   std::vector<DrafterSnapshot> Snapshot() const;
 
  private:
+  // A drafter that was sent the target's vocabulary.
+  struct Translator {
+    DrafterHello hello;
+    std::shared_ptr<DrafterLink> link;
+  };
+
   Status Check(const DrafterHello& hello) const;
+  // "": it is the target's.
+  std::string TokenizerMismatch(const DrafterHello& hello) const;
+  Status CheckMatch(const DrafterHello& hello, const VocabularyMatch& match) const;
+  int target_tokens() const {
+    return target_.vocabulary == nullptr ? 0 : target_.vocabulary->tokens();
+  }
+  // `why`, logged and counted.
+  Status Refuse(const DrafterHello& hello, Status why) const;
+  void Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
+               std::optional<VocabularyMatch> match);
+  // Tells the metrics who is connected.
+  void CountConnected();
   // Ids that a draft may hold are below.
   int vocab_limit() const;
   // Closes the stream of a drafter that broke the protocol, with the reason.
@@ -128,6 +159,7 @@ class DrafterPool final : public DraftSource {
   const Clock* const clock_;
   DraftConsumer* consumer_ = nullptr;
   bool draining_ = false;
+  std::map<uint64_t, Translator> translators_;  // not welcomed yet
   ConnectedDrafters drafters_;
   Assignments assignments_;
   Time next_awaited_trial_;

@@ -31,6 +31,7 @@ class StreamedDrafter final : public DrafterLink {
   StreamedDrafter(std::shared_ptr<AttachSink> sink, VerifierMetrics* metrics)
       : sink_(std::move(sink)), metrics_(metrics) {}
 
+  void SendVocabulary(const VocabularyEntries& vocabulary) override { Send(ToWire(vocabulary)); }
   void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
   void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
   void SendVerdicts(std::vector<SessionVerdict> decisions) override { Send(ToWire(decisions)); }
@@ -162,6 +163,13 @@ class AttachReactor final : public AttachCall {
         if (!greeted_) return FailedPrecondition("the first message must be Hello");
         return Post(
             [pool = pool_, id = id_, load = FromWire(message.load())] { pool->OnLoad(id, load); });
+      }
+      case v1::FromDrafter::kMatch: {
+        if (!greeted_) return FailedPrecondition("the first message must be Hello");
+        return Post([pool = pool_, id = id_, match = FromWire(message.match()), sink = sink_] {
+          const Status status = pool->OnMatch(id, match);
+          if (!status.ok()) sink->Close(ToGrpc(status));
+        });
       }
       case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
     }

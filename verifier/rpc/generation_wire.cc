@@ -257,6 +257,11 @@ v1::GetStatusResponse ToWire(const EngineSnapshot& engine,
     out->set_drafting_ms(d.drafting_ms);
     out->set_reported_sessions(ToWireCount(d.reported_sessions));
     out->set_acceptance_head(d.acceptance_head);
+    if (!d.match.has_value()) continue;
+    v1::VocabularyStatus* vocabulary = out->mutable_vocabulary();
+    vocabulary->set_shared(ToWireCount(d.match->shared));
+    vocabulary->set_tokens(ToWireCount(d.match->tokens));
+    vocabulary->set_target_tokens(ToWireCount(d.target_tokens));
   }
   for (const SessionSnapshot& s : engine.sessions) {
     v1::SessionStatus* out = wire.add_sessions();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace outrider {
@@ -37,7 +38,8 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
       .max_draft_length = 5,
       .max_draft_tokens = 6,
       .max_context = 7,
-      .acceptance_head = true};
+      .acceptance_head = true,
+      .translates = true};
   const DrafterHello back = FromWire(ToWire(hello).hello()).value();
   EXPECT_EQ(back.protocol_version, kDraftingProtocolVersion);
   EXPECT_EQ(back.name, "d0");
@@ -49,6 +51,7 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.max_draft_tokens, 6);
   EXPECT_EQ(back.max_context, 7);
   EXPECT_TRUE(back.acceptance_head);
+  EXPECT_TRUE(back.translates);
   const DrafterWelcome welcome{.model = "large",
                                .vocab_limit = 30,
                                .distribution_limits = {.mass = 0.99f, .max_entries = 8}};
@@ -60,6 +63,35 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
     const DrafterLoad load{.sessions = 3, .free_pages = 9, .session_limit = limit};
     EXPECT_EQ(FromWire(ToWire(load).load()), load);
   }
+}
+
+TEST(DraftingWire, VocabulariesSurviveTheWayThereAndBack) {
+  VocabularyEntries vocabulary;
+  ASSERT_TRUE(vocabulary.Add(TokenKind::kText, std::string("\0\xff", 2)).ok());
+  ASSERT_TRUE(vocabulary.Add(TokenKind::kNone, "").ok());
+  ASSERT_TRUE(vocabulary.Add(TokenKind::kSpecial, "<s>").ok());
+  ASSERT_TRUE(vocabulary.Add(TokenKind::kAlias, std::string(1024, 'a')).ok());
+  const v1::FromVerifier wire = ToWire(vocabulary);
+  EXPECT_EQ(FromWire(wire.vocabulary()).value(), vocabulary);
+  const VocabularyMatch match{.shared = 7, .tokens = 9};
+  EXPECT_EQ(FromWire(ToWire(match).match()), match);
+}
+
+TEST(DraftingWire, MalformedVocabulariesAreRefused) {
+  const auto words = [](std::vector<uint32_t> entries, const std::string& text) {
+    v1::Vocabulary wire;
+    wire.mutable_entries()->Assign(entries.begin(), entries.end());
+    wire.set_text(text);
+    const Status status = FromWire(wire).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_THAT(words({4 * 2 + 1, 4 * 2 + 1}, "abc"), HasSubstr("ends within id 1"));
+  EXPECT_THAT(words({4 * 2 + 1}, "abc"), HasSubstr("1 bytes of vocabulary.text"));
+  EXPECT_THAT(words({1}, ""), HasSubstr("id 0 is a token without bytes"));
+  EXPECT_THAT(words({4 * 1}, "a"), HasSubstr("id 0 has bytes, but no token"));
+  EXPECT_THAT(words({4 * 1025 + 1}, std::string(1025, 'a')), HasSubstr("at most 1024"));
+  EXPECT_THAT(words({0xffffffffu}, "a"), HasSubstr("ends within id 0"));
 }
 
 TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {

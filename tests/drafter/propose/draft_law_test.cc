@@ -139,6 +139,27 @@ TEST_F(DraftLawTest, DraftTokensFollowTheRowsThatAreSent) {
   EXPECT_GT(tested, 10);
 }
 
+// The verifier has other ids for nine of the twelve tokens and lacks the others.
+TEST_F(DraftLawTest, TranslatedTokensFollowTheRowsThatAreSent) {
+  vocabulary_ = FallingVocabulary(12, 9);
+  std::map<std::pair<size_t, TokenId>, Group> groups;
+  Draft(Sequences(1, 3), [&groups](const Depths& depths) {
+    for (size_t depth = 0; depth < depths.size(); ++depth) {
+      ASSERT_EQ(depths[depth].size(), 1u);
+      const Drawn& drawn = depths[depth][0];
+      groups[{depth, drawn.before}].Add(drawn.law, drawn.token);
+    }
+  });
+  int tested = 0;
+  for (const auto& [key, group] : groups) {
+    if (group.draws < 500) continue;
+    SCOPED_TRACE("depth " + std::to_string(key.first) + " after " + std::to_string(key.second));
+    ExpectLaw(group);
+    ++tested;
+  }
+  EXPECT_GT(tested, 8);
+}
+
 // Whether a draw is there at all is decided in front of it: those that are follow their rows.
 TEST_F(DraftLawTest, DraftTokensFollowTheRowsUnderStopRules) {
   for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},

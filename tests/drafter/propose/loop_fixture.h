@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,8 @@ class LoopTest : public ::testing::Test {
   std::shared_ptr<PuppetVerifierLink> Connect(uint64_t connection, int vocab_limit = kVocab) {
     auto link = std::make_shared<PuppetVerifierLink>();
     Push(WelcomeEvent{.link = link,
-                      .welcome = {.vocab_limit = vocab_limit, .distribution_limits = limits_}},
+                      .welcome = {.vocab_limit = vocab_limit, .distribution_limits = limits_},
+                      .vocabulary = vocabulary_},
          connection);
     return link;
   }
@@ -126,6 +128,23 @@ class LoopTest : public ::testing::Test {
     return head;
   }
 
+  // Of a verifier and a drafter that both have `size` tokens: the drafter's are the letters "A" and
+  // on, the verifier's the same in falling order, but for the ids from `shared` on, which are pairs
+  // of letters.
+  static std::shared_ptr<const VocabularyMap> FallingVocabulary(int size, int shared) {
+    const auto letter = [](int i) { return std::string(1, static_cast<char>('A' + i)); };
+    VocabularyEntries verifier;
+    DrafterVocabulary own;
+    for (int i = 0; i < size; ++i) {
+      const int last = size - 1 - i;
+      const std::string token = i < shared ? letter(last) : letter(last) + letter(last + 1);
+      EXPECT_TRUE(verifier.Add(TokenKind::kText, token).ok());
+      EXPECT_TRUE(own.entries.Add(TokenKind::kText, letter(i)).ok());
+    }
+    return std::make_shared<const VocabularyMap>(VocabularyMap::Create(verifier, own).value());
+  }
+
+  std::shared_ptr<const VocabularyMap> vocabulary_;  // of connections; nullptr: the drafter's own
   DraftDistributionLimits limits_;
   const AcceptanceHead* head_ = nullptr;  // the oracle's; the loop's is in its options
   std::unique_ptr<FakeModel> model_;

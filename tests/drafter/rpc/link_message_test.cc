@@ -112,6 +112,20 @@ TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
                                  message.mutable_welcome()->set_model(
                                      std::string(static_cast<size_t>(count), 'm'));
                                })},
+       {"vocabulary.entries",
+        {VocabularyEntries::kMaxEntries, "vocabulary.entries",
+         [](int64_t count) {
+           v1::Vocabulary vocabulary;
+           vocabulary.mutable_entries()->Resize(static_cast<int>(count), 0);
+           return FromWire(vocabulary).status();
+         }}},
+       {"vocabulary.text",
+        {VocabularyEntries::kMaxTextBytes, "vocabulary.text",
+         [](int64_t count) {
+           v1::Vocabulary vocabulary;
+           vocabulary.set_text(Bytes(static_cast<int>(count)));
+           return FromWire(vocabulary).status();
+         }}},
        {"open.token_ids", Limit(kMaxSessionTokens, "open.token_ids",
                                 [](int count, auto& message) {
                                   message.mutable_open()->mutable_token_ids()->Resize(count, 1);

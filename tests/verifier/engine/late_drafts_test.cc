@@ -44,6 +44,7 @@ class PlayedDrafter final : public DrafterLink {
 
   PlayedDrafter(const Clock* clock, Play play) : clock_(clock), play_(std::move(play)) {}
 
+  void SendVocabulary(const VocabularyEntries&) override {}
   void SendWelcome(const DrafterWelcome&) override {}
   void SendOpen(SessionOpening opening) override {
     kinds_[opening.session] = opening.kind;

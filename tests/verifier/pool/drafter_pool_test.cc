@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/support/fake_clock.h"
@@ -18,6 +19,7 @@ using ::testing::HasSubstr;
 
 class RecordingLink final : public DrafterLink {
  public:
+  void SendVocabulary(const VocabularyEntries& v) override { vocabulary = v; }
   void SendWelcome(const DrafterWelcome& w) override { welcome = w; }
   void SendOpen(SessionOpening s) override {
     opened.push_back(s.session);
@@ -34,6 +36,7 @@ class RecordingLink final : public DrafterLink {
   void SendDrain() override { drained = true; }
   void Close(const Status& reason) override { closed_with = reason; }
 
+  VocabularyEntries vocabulary;
   DrafterWelcome welcome;
   std::vector<uint64_t> opened;
   std::map<uint64_t, DraftPlan> plans;
@@ -159,6 +162,96 @@ TEST_F(Pool, RefusesAnotherTokenizerWithWordsThatSayWhatDiffers) {
   hello.tokenizer.merges = 77;
   EXPECT_THAT(pool_.Join(2, hello, std::make_shared<RecordingLink>()).message(),
               HasSubstr("merge"));
+}
+
+class TranslatingPool : public Pool {
+ protected:
+  TranslatingPool() {
+    auto vocabulary = std::make_shared<VocabularyEntries>();
+    for (int i = 0; i < kVocabulary; ++i) {
+      EXPECT_TRUE(vocabulary->Add(TokenKind::kText, "t" + std::to_string(i)).ok());
+    }
+    pool_.set_consumer(&consumer_);
+    translating_ = std::make_unique<DrafterPool>(TargetIdentity{.model = "large",
+                                                                .tokenizer = Fingerprint(),
+                                                                .vocab_size = 112,
+                                                                .vocabulary = vocabulary},
+                                                 DraftDistributionLimits{}, nullptr, &clock_);
+    translating_->set_consumer(&consumer_);
+  }
+  static DrafterHello Other(bool translates = true) {
+    DrafterHello hello = Hello("d");
+    hello.tokenizer.vocabulary = 99;
+    hello.vocab_size = 60;
+    hello.translates = translates;
+    return hello;
+  }
+  // Of a drafter that was sent the vocabulary.
+  Status Match(uint64_t id, VocabularyMatch match) {
+    const auto link = std::make_shared<RecordingLink>();
+    EXPECT_TRUE(translating_->Join(id, Other(), link).ok());
+    EXPECT_EQ(link->vocabulary.size(), kVocabulary);
+    EXPECT_EQ(link->welcome.vocab_limit, 0) << "not yet";
+    EXPECT_FALSE(translating_->HasRoom(4));
+    const Status status = translating_->OnMatch(id, match);
+    if (status.ok()) welcome_ = link->welcome;
+    return status;
+  }
+
+  std::unique_ptr<DrafterPool> translating_;
+  DrafterWelcome welcome_;
+};
+
+TEST_F(TranslatingPool, WelcomesWhoSharesMostTokens) {
+  EXPECT_TRUE(Match(1, {.shared = 35, .tokens = 50}).ok());
+  EXPECT_EQ(welcome_.vocab_limit, kVocabulary) << "ids are the target's";
+  EXPECT_TRUE(translating_->HasRoom(4));
+  const std::vector<DrafterSnapshot> drafters = translating_->Snapshot();
+  ASSERT_EQ(drafters.size(), 1u);
+  EXPECT_EQ(drafters[0].match, (VocabularyMatch{.shared = 35, .tokens = 50}));
+  EXPECT_EQ(drafters[0].target_tokens, kVocabulary);
+}
+
+TEST_F(TranslatingPool, RefusesWhoSharesTooFew) {
+  const Status status = Match(1, {.shared = 34, .tokens = 50});
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("only 68 % of its 50 tokens are among the 100 of large"));
+  EXPECT_FALSE(translating_->HasRoom(4));
+}
+
+TEST_F(TranslatingPool, RefusesNumbersThatDoNotFit) {
+  uint64_t id = 0;
+  for (const VocabularyMatch& match :
+       {VocabularyMatch{.shared = 0, .tokens = 0}, VocabularyMatch{.shared = 51, .tokens = 50},
+        VocabularyMatch{.shared = 61, .tokens = 61}, VocabularyMatch{.shared = -1, .tokens = 50},
+        VocabularyMatch{.shared = 40, .tokens = -50}}) {
+    const Status status = Match(++id, match);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(std::to_string(match.shared) + " shared of "));
+    EXPECT_FALSE(translating_->HasRoom(4));
+  }
+}
+
+TEST_F(TranslatingPool, RefusesMatchesOutOfTurn) {
+  const VocabularyMatch match{.shared = 40, .tokens = 50};
+  EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(Match(1, match).ok());
+  EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(translating_->Join(2, Other(), std::make_shared<RecordingLink>()).ok());
+  translating_->Leave(2);
+  EXPECT_EQ(translating_->OnMatch(2, match).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(translating_->Join(3, Other(), std::make_shared<RecordingLink>()).ok());
+  translating_->Drain();
+  EXPECT_EQ(translating_->OnMatch(3, match).code(), Code::kUnavailable);
+}
+
+TEST_F(TranslatingPool, RefusesWhoDoesNotTranslate) {
+  const auto link = std::make_shared<RecordingLink>();
+  const Status status = translating_->Join(1, Other(/*translates=*/false), link);
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("the token strings differ"));
+  EXPECT_EQ(link->vocabulary.size(), 0);
+  EXPECT_EQ(pool_.Join(1, Other(), link).code(), Code::kFailedPrecondition) << "nothing to send";
 }
 
 TEST_F(Pool, RefusesAnotherProtocolVersion) {

@@ -1,0 +1,224 @@
+// A drafter of another vocabulary: the output distribution is the target's under every rule, by
+// enumeration of rounds over restricted and translated draft distributions, and by counting through
+// the whole of engine, pool and drafting loop. Where drafts change no text they change none here.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/spec/sequence_sampling.h"
+#include "drafter/propose/vocabulary_map.h"
+#include "tests/laws/tolerance.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_model.h"
+#include "tests/support/local_pair.h"
+#include "tests/support/statistics.h"
+#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/toy_pair.h"
+
+namespace outrider::testing {
+namespace {
+
+// The drafter spells "ee" with two of its tokens, has "e" that is never drafted, and knows nothing
+// of "<m>": of its five tokens four are shared.
+std::string TargetTokens() { return TokenizerJsonOf({"a", "ee", "b", "c", "d"}, {"<m>"}); }
+std::string DraftTokens() { return TokenizerJsonOf({"e", "d", "c", "b", "a"}); }
+constexpr int kTargetVocab = 6, kDraftVocab = 5;
+
+std::unique_ptr<Tokenizer> Make(const std::string& json) {
+  return Tokenizer::FromJson(json).value();
+}
+
+VocabularyMap MapOf(const Tokenizer& target, const Tokenizer& draft) {
+  return VocabularyMap::Create(VocabularyEntries::Of(target, kTargetVocab).value(),
+                               *VocabularyOf(draft, kDraftVocab))
+      .value();
+}
+
+// ---------------------------------------------------------------------------------------------
+// By enumeration.
+
+// The distribution that the drafter draws from and sends after `context`, by the target's ids: its
+// model's, restricted to the shared tokens, rounded and translated by production code.
+Law SentDistribution(const VocabularyMap& map, const outrider::testing::Model& model,
+                     std::span<const TokenId> context) {
+  std::vector<TokenId> own;
+  for (const TokenId token : context) {
+    const std::span<const TokenId> spelled = map.ToOwn(token);
+    own.insert(own.end(), spelled.begin(), spelled.end());
+  }
+  std::vector<float> row;
+  for (const double p : model(own)) row.push_back(static_cast<float>(std::log(p)));
+  SequenceSampling sampling({}, kDraftVocab, kDraftVocab);
+  sampling.Restrict(map.SharedMask(kDraftVocab));
+  MakeDistribution(sampling.state(), kDraftVocab, {}, row);
+  DraftChunk chunk{.distributions = {MakeDraftDistribution(row, {})}};
+  map.ToVerifier(&chunk);
+  Law law(kTargetVocab, 0.0);
+  const DraftDistribution& sent = chunk.distributions[0];
+  for (size_t i = 0; i < sent.ids.size(); ++i) {
+    law[static_cast<size_t>(sent.ids[i])] =
+        static_cast<double>(sent.weights[i]) / kDraftWeightTotal;
+  }
+  return law;
+}
+
+TEST(TranslatedLaw, OfEveryRuleIsTheTargetsByEnumeration) {
+  const VocabularyMap map = MapOf(*Make(TargetTokens()), *Make(DraftTokens()));
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const outrider::testing::Model draft = RandomModel(kDraftVocab, ~seed, 0);
+    const EnumeratedPair pair{
+        kTargetVocab, RandomModel(kTargetVocab, seed, 0.2),
+        [&](std::span<const TokenId> context) { return SentDistribution(map, draft, context); }};
+    for (const RuleTraits& traits : kRuleTraits) {
+      if (traits.rule == Rule::kGumbel) continue;  // it has no draws to enumerate
+      EXPECT_LE(RoundError(EmitterOf(traits.rule), pair, Sequences(1, 2)), kTolerance)
+          << traits.name;
+      if (!traits.takes_many_paths) continue;
+      EXPECT_LE(RoundError(EmitterOf(traits.rule), pair, Sequences(2, 1)), kTolerance)
+          << traits.name;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Through engine, pool and loop.
+
+class CountingSink final : public GenerationSink {
+ public:
+  void Send(Chunk chunk) override {
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+  }
+  void Finish(const Summary& summary) override { accepted = summary.accepted_tokens; }
+  void Fail(const Status& reason) override { ADD_FAILURE() << reason.ToString(); }
+
+  std::vector<TokenId> tokens;
+  int accepted = 0;
+};
+
+struct Setting {
+  Rule rule;
+  int paths;
+  float temperature = 1.f;
+  StopRule stop = {};
+  SamplingParams sampling = {};
+};
+
+constexpr int kTokens = 8;
+
+class TranslatedPair : public ::testing::TestWithParam<Setting> {
+ protected:
+  TranslatedPair() {
+    const auto cost = [this](int rows) { clock_.Advance(std::chrono::microseconds(100 + rows)); };
+    target_.set_on_forward(cost);
+    draft_.set_on_forward(cost);
+  }
+
+  // The texts of seeds 1 to `count`.
+  std::vector<std::vector<TokenId>> Generate(int count, int ahead_tokens, bool drafts = true) {
+    const Setting& s = GetParam();
+    LocalPairOptions options{.draft_tokenizer = draft_tokenizer_.get()};
+    options.drafter.ahead_tokens = ahead_tokens;
+    options.engine.max_sessions = 4;
+    LocalPair pair(options, &target_, &draft_, target_tokenizer_.get(), &clock_);
+    GenerationRequest request{.prompt = {1, 2, 5},
+                              .sampling = s.sampling,
+                              .max_tokens = kTokens,
+                              .speculation = {.enabled = drafts,
+                                              .rule = s.rule,
+                                              .draft_length = 3,
+                                              .paths = s.paths,
+                                              .stop = s.stop}};
+    request.sampling.temperature = s.temperature;
+    std::vector<std::shared_ptr<CountingSink>> sinks;
+    for (int seed = 1; seed <= count; ++seed) {
+      sinks.push_back(std::make_shared<CountingSink>());
+      request.seed = static_cast<uint64_t>(seed);
+      EXPECT_TRUE(pair.engine().Submit(static_cast<uint64_t>(seed), request, sinks.back()).ok());
+      while (seed % 100 == 0 && !pair.engine().idle()) pair.Run();
+    }
+    while (!pair.engine().idle()) pair.Run();
+    std::vector<std::vector<TokenId>> texts;
+    accepted_ = 0;
+    for (const auto& sink : sinks) {
+      texts.push_back(sink->tokens);
+      accepted_ += sink->accepted;
+    }
+    return texts;
+  }
+
+  FakeClock clock_;
+  FakeModel target_{{.seed = 5, .vocab_size = kTargetVocab, .order = 2, .sharpness = 2.f}};
+  FakeModel draft_{{.seed = 6, .vocab_size = kDraftVocab, .order = 2, .sharpness = 2.f}};
+  const std::unique_ptr<Tokenizer> target_tokenizer_ = Make(TargetTokens());
+  const std::unique_ptr<Tokenizer> draft_tokenizer_ = Make(DraftTokens());
+  int accepted_ = 0;  // by the last Generate
+};
+
+TEST_P(TranslatedPair, HasTheTargetsDistribution) {
+  if (GetParam().temperature == 0) GTEST_SKIP() << "one text";
+  constexpr size_t kCounted = 4;
+  const int count = 12000;
+  std::vector<int64_t> counts(kTargetVocab * kTargetVocab * kTargetVocab * kTargetVocab);
+  for (const std::vector<TokenId>& text : Generate(count, /*ahead_tokens=*/16)) {
+    ASSERT_EQ(text.size(), static_cast<size_t>(kTokens));
+    ++counts[CellOf(std::span(text).first(kCounted), kTargetVocab)];
+  }
+  EXPECT_GT(accepted_, count / 2);
+  const auto target = [this](std::span<const TokenId> output) {
+    std::vector<TokenId> path = {1, 2, 5};
+    path.insert(path.end(), output.begin(), output.end());
+    std::vector<float> row = target_.Logits(path);
+    SequenceSampling sampling(GetParam().sampling, kTargetVocab, kTargetVocab);
+    sampling.ObservePrompt(std::vector<TokenId>{1, 2, 5});
+    for (const TokenId token : output) sampling.ObserveOutput(token);
+    MakeDistribution(sampling.state(), kTargetVocab, {}, row);
+    return Law(row.begin(), row.end());
+  };
+  const Law law = TargetLaw({kTargetVocab, target, nullptr}, kCounted);
+  EXPECT_GT(ChiSquarePValue(counts, law), kFalseAlarm);
+}
+
+TEST_P(TranslatedPair, ASeedHasOneTextDraftedAheadOrNot) {
+  EXPECT_EQ(Generate(300, 0), Generate(300, 64));
+}
+
+TEST_P(TranslatedPair, DraftsChangeNoTextWhereNoneMay) {
+  if (GetParam().temperature != 0 && GetParam().rule != Rule::kGumbel) {
+    GTEST_SKIP() << "drafts take part in the text";
+  }
+  const auto plain = Generate(300, 0, /*drafts=*/false);
+  EXPECT_EQ(Generate(300, 0), plain);
+  EXPECT_GT(accepted_, 200);
+}
+
+constexpr StopRule kEntropy{.kind = StopRule::Kind::kEntropy, .threshold = 1.1f};
+constexpr StopRule kConfidence{.kind = StopRule::Kind::kConfidence, .threshold = 0.4f};
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, TranslatedPair,
+    ::testing::Values(Setting{Rule::kToken, 1}, Setting{Rule::kBlock, 1}, Setting{Rule::kSpecTr, 2},
+                      Setting{Rule::kMultiRound, 3}, Setting{Rule::kMultiPathBlock, 3},
+                      Setting{Rule::kGumbel, 1}, Setting{Rule::kGumbel, 2, 1.f, kConfidence},
+                      Setting{Rule::kBlock, 1, 0.f}, Setting{Rule::kToken, 1, 1.f, kEntropy},
+                      Setting{Rule::kBlock,
+                              1,
+                              1.f,
+                              {},
+                              {.top_k = 4,
+                               .repetition_penalty = 1.3f,
+                               .presence_penalty = 0.4f,
+                               .logit_bias = {{0, 0.7f}, {1, 0.5f}}}}),
+    [](const auto& test) {
+      std::string name(RuleName(test.param.rule));
+      std::erase(name, '-');
+      return name + std::to_string(test.index);
+    });
+
+}  // namespace
+}  // namespace outrider::testing

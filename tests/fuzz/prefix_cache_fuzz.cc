@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "common/model/prefix_cache.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/fake_model.h"
-#include "verifier/engine/prefix_cache.h"
 
 namespace outrider::fuzz {
 namespace {

@@ -11,8 +11,8 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/model/prefix_cache.h"
 #include "verifier/engine/engine_observer.h"
-#include "verifier/engine/prefix_cache.h"
 #include "verifier/engine/session.h"
 
 namespace outrider {

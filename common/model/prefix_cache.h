@@ -5,7 +5,7 @@
 //
 // Sharing changes no text: KV of a token depends on the tokens before it alone, bit for bit.
 //
-// Thread: the engine thread.
+// Thread: the owner of the model.
 #pragma once
 
 #include <cstdint>

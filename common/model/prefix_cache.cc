@@ -1,4 +1,4 @@
-#include "verifier/engine/prefix_cache.h"
+#include "common/model/prefix_cache.h"
 
 #include <algorithm>
 #include <utility>

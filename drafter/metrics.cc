@@ -30,6 +30,14 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       ahead_hits_total(registry.MakeCounter(
           "outrider_drafter_ahead_hits_total",
           "Of these, those that were answered with what was there", {{"model_name", model_name}})),
+      prefix_cache_queries_total(
+          registry.MakeCounter("outrider_drafter_prefix_cache_queries_total",
+                               "Tokens of opened sessions, looked up in the prefix cache",
+                               {{"model_name", model_name}})),
+      prefix_cache_hits_total(
+          registry.MakeCounter("outrider_drafter_prefix_cache_hits_total",
+                               "Of these, tokens whose KV was there: they were not read again",
+                               {{"model_name", model_name}})),
       head_bias(registry.MakeGauge("outrider_drafter_head_bias",
                                    "Added to the acceptance head's logits, from what verdicts told",
                                    {{"model_name", model_name}})),

@@ -20,6 +20,8 @@ struct DrafterMetrics {
   Counter ahead_tokens_total;
   Counter ahead_verdicts_total;
   Counter ahead_hits_total;
+  Counter prefix_cache_queries_total;
+  Counter prefix_cache_hits_total;
   Gauge head_bias;
   Gauge head_threshold;
   Histogram forward_seconds;

@@ -32,6 +32,12 @@ void LoopMetrics::OnStep(const StepReport& report) {
 
 void LoopMetrics::OnLoad(const DrafterLoad& load) { metrics_->sessions.Set(load.sessions); }
 
+void LoopMetrics::OnOpened(const HeldSession& held, const SessionOpening& /*open*/, Time /*now*/) {
+  if (!held.prefix_tokens.has_value()) return;
+  metrics_->prefix_cache_queries_total.Increment(held.mirror->session.length());
+  metrics_->prefix_cache_hits_total.Increment(*held.prefix_tokens);
+}
+
 void LoopMetrics::OnDraftSent(const HeldSession& held, double seconds, Time /*now*/) {
   metrics_->drafts_sent_total.Increment();
   metrics_->draft_depth.Observe(held.mirror->session.depths_drawn());

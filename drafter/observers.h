@@ -18,6 +18,7 @@ class LoopMetrics final : public DraftObserver {
   explicit LoopMetrics(DrafterMetrics* metrics) : metrics_(metrics) {}
   void OnStep(const StepReport& report) override;
   void OnLoad(const DrafterLoad& load) override;
+  void OnOpened(const HeldSession& held, const SessionOpening& open, Time now) override;
   void OnDraftSent(const HeldSession& held, double seconds, Time now) override;
   void OnVerdictAhead(const HeldSession& held, bool hit) override;
   void OnHead(float bias, float threshold) override;

@@ -60,6 +60,9 @@ void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {
   app.add_option("--chunk-depths", o->chunk_depths,
                  "Depths of a draft after which it is sent in part")
       ->check(CLI::Range(1, 64));
+  app.add_flag(
+      "!--no-prefix-cache", o->prefix_cache,
+      "Read every prompt from its first token, even if an earlier text began the same way");
   app.add_option("--ahead-tokens", o->ahead_tokens,
                  "Tokens fed ahead of one verdict, for its likely outcomes, while the drafter has "
                  "nothing else to do; 0: none")
@@ -109,7 +112,8 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
   CLI::App app{
       "outrider-drafter: drafts tokens with a small model for the verifiers that it attaches to, "
-      "which have the same tokenizer or share at least 70 % of its tokens. It holds no state worth keeping: start, stop or kill it "
+      "which have the same tokenizer or share at least 70 % of its tokens. It holds no state worth "
+      "keeping: start, stop or kill it "
       "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
       "attached to a verifier)."};
   AddServiceFlags(app, &o->service);

@@ -23,6 +23,7 @@ struct DrafterOptions {
   int max_draft_length = 16;
   int max_draft_tokens = 128;
   int chunk_depths = 4;
+  bool prefix_cache = true;
   int ahead_tokens = 32;
   int max_ahead_rows = 4;
   std::string acceptance_head;    // file; "": beside the model, if it is there

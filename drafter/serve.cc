@@ -122,6 +122,7 @@ DraftLoopOptions LoopOptionsOf(const DrafterOptions& options, const Loaded& load
           .ahead_tokens = options.ahead_tokens,
           .max_ahead_rows = options.max_ahead_rows,
           .tokenizer_vocab = loaded.tokenizer->vocab_size(),
+          .prefix_cache = options.prefix_cache,
           .max_step_tokens = StepTokens(options),
           .head = loaded.head.has_value() ? &*loaded.head : nullptr,
           .recorder = loaded.recorder.get(),

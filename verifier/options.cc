@@ -70,9 +70,10 @@ void AddProposerFlags(CLI::App& app, VerifierOptions* o) {
 void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Embedded drafter");
   ServiceOptions& drafter = o->embedded.service;
-  app.add_option("--draft-model", drafter.model,
-                 "Directory of a draft model that shares 70 % of its tokens or more, to draft in this "
-                 "process; drafters may attach as well. Empty: none");
+  app.add_option(
+      "--draft-model", drafter.model,
+      "Directory of a draft model that shares 70 % of its tokens or more, to draft in this "
+      "process; drafters may attach as well. Empty: none");
   app.add_option("--draft-device", drafter.device, "Where it runs: cpu, or cuda:N")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
   app.add_option("--draft-threads", drafter.threads, "Its compute threads of the CPU")
@@ -264,6 +265,7 @@ Status Complete(VerifierOptions* o) {
   }
   drafter.bf16_activations = o->service.bf16_activations;
   drafter.cuda_graphs = o->service.cuda_graphs;
+  o->embedded.prefix_cache = o->engine.prefix_cache;
   return CheckTransport(o->service);
 }
 

@@ -51,6 +51,7 @@ void DepthDrafter::Take(const PassShare& share, const ShareRows& computed, StepR
 bool DepthDrafter::Draw(HeldSession& held, std::span<const PickedRow> rows,
                         std::span<const float> accepted, std::span<const float> states,
                         StepReport* report) {
+  parts_.sessions->SharePrefix(held);
   Mirror& mirror = *held.mirror;
   const DraftSession& session = mirror.session;
   const int nodes = session.draft().size(), broken = session.broken_rows();

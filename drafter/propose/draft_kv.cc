@@ -24,7 +24,11 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
   length_ = length;
   // The last depth is never fed.
   longest_ = length + std::max(shape.length - 1, 0);
-  OUTRIDER_TRY(model_->Reserve(sequence(DraftTree::kRoot), longest_));
+  Status reserved = model_->Reserve(sequence(DraftTree::kRoot), longest_);
+  while (!reserved.ok() && budget_->EvictPrefix()) {
+    reserved = model_->Reserve(sequence(DraftTree::kRoot), longest_);
+  }
+  if (!reserved.ok()) return reserved;
 
   // A fork costs the more the earlier it branches off, and there are at most as many sequences at a
   // depth as draws: the worst case is that all draws differ.
@@ -36,7 +40,7 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
     pages += forks * (PagesFor(longest_) - shared);
     sequences += forks;
   }
-  if (pages > budget_->free_pages()) {
+  if (!budget_->MakeRoom(pages)) {
     return ResourceExhausted("a draft of " + std::to_string(sequences) + " sequences needs " +
                              std::to_string(pages) + " KV pages more than the trunk's, " +
                              std::to_string(budget_->free_pages()) + " are free");
@@ -81,8 +85,14 @@ void DraftKv::Settle() {
 }
 
 Result<SequenceId> DraftKv::Fork(int node, int length) const {
-  if (budget_->free_pages() < 1) return ResourceExhausted("no KV page is free");
+  if (!budget_->MakeRoom(1)) return ResourceExhausted("no KV page is free");
   return model_->Fork(sequence(node), length);
+}
+
+SequenceId DraftKv::TakeTrunk() {
+  const SequenceId trunk = sequence(DraftTree::kRoot);
+  std::erase(sequences_, trunk);
+  return trunk;
 }
 
 void DraftKv::Keep(int node, int length) {

@@ -12,20 +12,34 @@
 
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "common/model/prefix_cache.h"
 #include "common/spec/draft_tree.h"
 
 namespace outrider {
 
-// The model's free pages less those promised to running plans.
+// The model's free pages less those promised to running plans. Kept prefixes give theirs up when
+// they are needed.
 class PageBudget {
  public:
-  explicit PageBudget(const Model* model) : model_(model) {}
+  // `prefixes` may be nullptr: none are kept.
+  explicit PageBudget(const Model* model, PrefixCache* prefixes = nullptr)
+      : model_(model), prefixes_(prefixes) {}
   // Negative while a session holds pages that were promised to another.
   int64_t free_pages() const { return model_->free_pages() - promised_; }
   void Promise(int64_t pages) { promised_ += pages; }
+  // Lets go of the prefix that was used least recently. False: none is kept.
+  bool EvictPrefix() { return prefixes_ != nullptr && prefixes_->EvictOne(); }
+  // Whether so many pages are free, where prefixes have to give way for them.
+  bool MakeRoom(int64_t pages) {
+    while (free_pages() < pages) {
+      if (!EvictPrefix()) return false;
+    }
+    return true;
+  }
 
  private:
   const Model* model_;
+  PrefixCache* prefixes_;
   int64_t promised_ = 0;
 };
 
@@ -53,6 +67,8 @@ class DraftKv {
   // A new sequence with the first `length` tokens of the one that holds `node`, which the caller
   // owns. kResourceExhausted when no page is free.
   Result<SequenceId> Fork(int node, int length) const;
+  // The trunk, which is the caller's from now on. Nothing else may be asked of this object then.
+  SequenceId TakeTrunk();
   // Ends the draft: the path to `node` is accepted, of which the first `length` tokens are kept,
   // the trunk's included. REQUIRES: the node is the root or was fed.
   void Keep(int node, int length);

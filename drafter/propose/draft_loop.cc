@@ -19,7 +19,7 @@ DraftLoop::DraftLoop(Model* model, const DraftLoopOptions& options, const Clock*
       traces_(options.tracer),
       head_(options.head, &observers_),
       capture_(options.recorder, model->config().hidden_size),
-      sessions_(options.max_sessions, model, &observers_),
+      sessions_(options.max_sessions, model, &observers_, options.prefix_cache),
       lookahead_({.tokens = options.ahead_tokens,
                   .max_rows = std::min(options.max_ahead_rows, step_tokens())},
                  model, &sessions_, &observers_),
@@ -91,7 +91,7 @@ void DraftLoop::Handle(LinkEvent event) {
     for (const SessionVerdict& decision : *decisions) Handle(*connection, decision);
   } else if (auto* close = std::get_if<CloseEvent>(&event.message)) {
     connection->compiling.erase(close->session);
-    sessions_.Forget(*connection, close->session);
+    sessions_.Close(*connection, close->session);
   } else if (std::holds_alternative<DrainEvent>(event.message)) {
     Log(LogLevel::kInfo, "verifier drains",
         {{"connection", event.connection}, {"sessions", connection->sessions.size()}});
@@ -131,7 +131,7 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
 }
 
 void DraftLoop::Handle(VerifierConnection& connection, uint64_t id, const SessionOpening& open) {
-  sessions_.Forget(connection, open.session);
+  sessions_.Close(connection, open.session);
   connection.compiling.erase(open.session);
   const Status opened = Open(connection, id, open);
   if (!opened.ok()) sessions_.Refuse(connection, open.session, open.plan.round, opened);

@@ -45,6 +45,7 @@ struct DraftLoopOptions {
   int ahead_tokens = 0;        // as LookaheadOptions
   int max_ahead_rows = 4;
   int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
+  bool prefix_cache = false;   // the KV of texts is kept for sessions that begin the same
   int max_step_tokens = 256;   // of one forward pass
   int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
   const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop

@@ -55,6 +55,7 @@ class DraftSession {
   const DraftShape& shape() const { return shape_; }
   // Committed tokens.
   int length() const { return static_cast<int>(tokens_.size()); }
+  std::span<const TokenId> tokens() const { return tokens_; }
   // True until the plan is answered.
   bool drafting() const { return !builder_.frontier().empty(); }
   const DraftTree& draft() const { return builder_.tree(); }

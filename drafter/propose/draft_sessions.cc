@@ -9,6 +9,14 @@
 
 namespace outrider {
 
+DraftSessions::DraftSessions(int max_sessions, Model* model, DraftObservers* observers,
+                             bool keep_prefixes)
+    : max_sessions_(max_sessions),
+      model_(model),
+      observers_(observers),
+      prefixes_(keep_prefixes ? std::make_unique<PrefixCache>(model) : nullptr),
+      pages_(model, prefixes_.get()) {}
+
 void DraftSessions::Connect(uint64_t id, VerifierConnection connection) {
   connections_.emplace(id, std::move(connection));
 }
@@ -17,7 +25,7 @@ void DraftSessions::Disconnect(uint64_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   VerifierConnection& connection = found->second;
-  while (!connection.sessions.empty()) Forget(connection, connection.sessions.begin()->first);
+  while (!connection.sessions.empty()) Close(connection, connection.sessions.begin()->first);
   connections_.erase(found);
 }
 
@@ -55,11 +63,28 @@ HeldSession& DraftSessions::Add(VerifierConnection& connection, uint64_t id, Dra
   HeldSession& held = connection.sessions[id];
   held.connection = &connection;
   held.id = id;
-  held.mirror =
-      std::make_unique<Mirror>(std::move(session), model_, &pages_, model_->NewSequence());
+  // The last token is always computed: its logits are wanted.
+  const SequenceId trunk =
+      prefixes_ != nullptr ? prefixes_->Fork(session.tokens().first(session.tokens().size() - 1))
+                           : model_->NewSequence();
+  if (prefixes_ != nullptr) held.prefix_tokens = model_->length(trunk);
+  session.MarkFed(model_->length(trunk));
+  held.mirror = std::make_unique<Mirror>(std::move(session), model_, &pages_, trunk);
   held.opened = opened_++;
   ++size_;
   return held;
+}
+
+void DraftSessions::SharePrefix(HeldSession& held) {
+  if (prefixes_ == nullptr || std::exchange(held.shares_prefix, true)) return;
+  const Mirror& mirror = *held.mirror;
+  // Without the last token, which is fed again when a verdict adds none: a page that is shared is
+  // copied before it is written to.
+  const int whole = (mirror.session.length() - 1) / model_->page_tokens() * model_->page_tokens();
+  if (whole == 0) return;
+  const Result<SequenceId> fork = model_->Fork(mirror.kv.sequence(DraftTree::kRoot), whole);
+  if (!fork.ok()) return;
+  prefixes_->Insert(mirror.session.tokens().first(static_cast<size_t>(whole)), *fork);
 }
 
 void DraftSessions::StampPlan(HeldSession& held, Time now) {
@@ -116,6 +141,18 @@ void DraftSessions::Refuse(VerifierConnection& connection, uint64_t id, uint32_t
   }
   Forget(connection, id);
   connection.outbox.push_back({.session = id, .round = round, .chunk = {}});
+}
+
+void DraftSessions::Close(VerifierConnection& connection, uint64_t id) {
+  const auto found = connection.sessions.find(id);
+  if (found != connection.sessions.end() && prefixes_ != nullptr) {
+    HeldSession& held = found->second;
+    held.ahead = {};  // it points into the mirror
+    const DraftSession& session = held.mirror->session;
+    prefixes_->Insert(session.tokens().first(static_cast<size_t>(session.kv_length())),
+                      held.mirror->kv.TakeTrunk());
+  }
+  Forget(connection, id);
 }
 
 void DraftSessions::Forget(VerifierConnection& connection, uint64_t id) {

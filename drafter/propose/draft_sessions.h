@@ -1,5 +1,8 @@
 // The connections to verifiers and the sessions held for them, with the pages that they hold.
 //
+// The KV of texts stays, by whole pages, for sessions that begin the same (the next turn of a chat,
+// a system prompt), until somebody needs the pages.
+//
 // Verifiers share the drafter fairly. Each is sure of an equal part of the sessions and has what is
 // free beyond: a session of one that holds more gives way to one of a verifier that holds less than
 // its part, and so with KV pages.
@@ -9,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -22,13 +26,14 @@ namespace outrider {
 
 class DraftSessions {
  public:
-  // `max_sessions`: of all verifiers, at least 1. `model` and `observers` must outlive it.
-  DraftSessions(int max_sessions, Model* model, DraftObservers* observers)
-      : max_sessions_(max_sessions), model_(model), observers_(observers), pages_(model) {}
+  // `max_sessions`: of all verifiers, at least 1. `model` and `observers` must outlive it. Without
+  // `keep_prefixes` no KV stays.
+  DraftSessions(int max_sessions, Model* model, DraftObservers* observers,
+                bool keep_prefixes = false);
 
   // Connections by their id. An id that is connected already is left as it is.
   void Connect(uint64_t id, VerifierConnection connection);
-  // Forgets the connection's sessions, and it.
+  // Closes the connection's sessions, and forgets it.
   void Disconnect(uint64_t id);
   // nullptr: not connected.
   VerifierConnection* Find(uint64_t id);
@@ -47,6 +52,8 @@ class DraftSessions {
   Status MakeRoom(const VerifierConnection& connection);
   // Holds the session under `id`. REQUIRES: the connection holds none of that id.
   HeldSession& Add(VerifierConnection& connection, uint64_t id, DraftSession session);
+  // The session's tokens are all in its KV, which others may share from now on.
+  void SharePrefix(HeldSession& held);
   // A plan of the session came.
   void StampPlan(HeldSession& held, Time now);
   // Pages for the plan that the session has begun, which guesses and then sessions of verifiers
@@ -55,7 +62,9 @@ class DraftSessions {
 
   // Answers a plan without tokens, and forgets the session if it is held.
   void Refuse(VerifierConnection& connection, uint64_t id, uint32_t round, const Status& why);
-  // Ids that are not held are ignored.
+  // Forgets the session and keeps the KV of its text. Ids that are not held are ignored.
+  void Close(VerifierConnection& connection, uint64_t id);
+  // The same without keeping anything.
   void Forget(VerifierConnection& connection, uint64_t id);
 
  private:
@@ -69,7 +78,8 @@ class DraftSessions {
   const int max_sessions_;
   Model* const model_;
   DraftObservers* const observers_;
-  PageBudget pages_;  // outlives the sessions
+  std::unique_ptr<PrefixCache> prefixes_;  // nullptr: nothing is kept
+  PageBudget pages_;                       // outlives the sessions
   std::map<uint64_t, VerifierConnection> connections_;
   int size_ = 0;
   uint64_t opened_ = 0;

@@ -25,12 +25,14 @@ struct HeldSession {
   uint64_t id = 0;  // the verifier's
   std::unique_ptr<Mirror> mirror;
   SessionLookahead ahead = {};
-  uint64_t opened = 0;                  // rises with every session of all verifiers
-  uint64_t plan_order = 0;              // rises with every plan that arrives
-  Time planned = {};                    // when it arrived
-  std::optional<Time> drafted = {};     // when the draft before was complete
-  std::optional<Time> decided = {};     // when the verdict before came
-  std::optional<uint64_t> prompt = {};  // PromptId, if its rounds are recorded for training
+  uint64_t opened = 0;                    // rises with every session of all verifiers
+  uint64_t plan_order = 0;                // rises with every plan that arrives
+  Time planned = {};                      // when it arrived
+  std::optional<Time> drafted = {};       // when the draft before was complete
+  std::optional<Time> decided = {};       // when the verdict before came
+  std::optional<int> prefix_tokens = {};  // whose KV was kept when it was opened; no value: none is
+  bool shares_prefix = false;             // its own is kept for others
+  std::optional<uint64_t> prompt = {};    // PromptId, if its rounds are recorded for training
 };
 
 struct VerifierConnection {

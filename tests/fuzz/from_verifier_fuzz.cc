@@ -84,21 +84,23 @@ void FillPlan(Input& in, uint32_t round, v1::Plan* plan) {
 
 class Drafter {
  public:
-  Drafter()
+  explicit Drafter(bool keeps_prefixes)
       : model_({.vocab_size = kVocab,
                 .page_tokens = 2,
                 .total_pages = 40,
                 .max_batch_tokens = 16,
                 .max_position_embeddings = 40,
                 .eos_token_ids = {5}}),
-        loop_(&model_,
-              {.max_sessions = 4,
-               .max_draft_length = 5,
-               .max_draft_tokens = 30,
-               .chunk_depths = 2,
-               .tokenizer_vocab = kVocab - 1,
-               .max_chunk_tokens = 8},
-              &clock_, nullptr) {
+        keeps_prefixes_(keeps_prefixes) {
+    loop_.emplace(&model_,
+                  DraftLoopOptions{.max_sessions = 4,
+                                   .max_draft_length = 5,
+                                   .max_draft_tokens = 30,
+                                   .chunk_depths = 2,
+                                   .tokenizer_vocab = kVocab - 1,
+                                   .prefix_cache = keeps_prefixes,
+                                   .max_chunk_tokens = 8},
+                  &clock_, nullptr);
     SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
   }
 
@@ -139,14 +141,16 @@ class Drafter {
     }
     for (int i = 0; i < 80 && !in.empty() && !over_; ++i) Do(in);
     // It comes to rest with every complete plan answered.
-    for (int i = 0; i < 2000 && loop_.Step(); ++i) {
+    for (int i = 0; i < 2000 && loop_->Step(); ++i) {
     }
-    Require(!loop_.Step());
+    Require(!loop_->Step());
     for (const auto& [session, a] : link_->asked) Require(a.complete || a.shape.length == 0);
-    loop_.PushUrgent({kConnection, DisconnectedEvent{}});
-    loop_.Step();
+    loop_->PushUrgent({kConnection, DisconnectedEvent{}});
+    loop_->Step();
+    Require(loop_->load().sessions == 0);
+    Require(keeps_prefixes_ || loop_->load().free_pages == model_.total_pages());
+    loop_.reset();
     Require(model_.sequences() == 0 && model_.free_pages() == model_.total_pages());
-    Require(loop_.load().sessions == 0 && loop_.load().free_pages == model_.total_pages());
   }
 
  private:
@@ -169,7 +173,7 @@ class Drafter {
           message.mutable_close()->set_session(static_cast<uint64_t>(in.Below(6)));
         }
         break;
-      default: loop_.Step(); return;
+      default: loop_->Step(); return;
     }
     Arrive(message);
   }
@@ -245,9 +249,9 @@ class Drafter {
     } else if (const auto* close = std::get_if<CloseEvent>(&message)) {
       link_->asked.erase(close->session);
     }
-    Require(loop_.Push({kConnection, std::move(message)}));
+    Require(loop_->Push({kConnection, std::move(message)}));
     // Handled at once, so that `asked` and the loop agree on what a part answers.
-    loop_.Step();
+    loop_->Step();
   }
 
   testing::FakeClock clock_;
@@ -256,7 +260,8 @@ class Drafter {
   std::shared_ptr<const VocabularyMap> map_;  // nullptr: the vocabularies are the same
   bool welcomed_ = false;
   bool over_ = false;
-  DraftLoop loop_;
+  const bool keeps_prefixes_;
+  std::optional<DraftLoop> loop_;  // until the end of Run
 };
 
 }  // namespace
@@ -264,6 +269,6 @@ class Drafter {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   outrider::fuzz::Input in(data, size);
-  outrider::fuzz::Drafter().Run(in);
+  outrider::fuzz::Drafter(/*keeps_prefixes=*/in.Below(2) == 1).Run(in);
   return 0;
 }

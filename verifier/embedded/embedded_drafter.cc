@@ -76,7 +76,8 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(directory));
   const DraftLoopOptions loop_options{.ahead_tokens = options.ahead_tokens,
-                                      .tokenizer_vocab = tokenizer->vocab_size()};
+                                      .tokenizer_vocab = tokenizer->vocab_size(),
+                                      .prefix_cache = options.prefix_cache};
   OUTRIDER_ASSIGN(
       std::unique_ptr<Model> model,
       LoadServedModel(options.service, loop_options.max_step_tokens, stop, promised_bytes));

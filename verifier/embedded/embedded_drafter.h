@@ -20,6 +20,7 @@ namespace outrider {
 struct EmbeddedDrafterOptions {
   ServiceOptions service;  // of its model: directory, device, threads
   int ahead_tokens = 0;    // as DraftLoopOptions
+  bool prefix_cache = true;
 };
 
 class EmbeddedDrafter {

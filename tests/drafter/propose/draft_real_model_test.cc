@@ -23,8 +23,12 @@ class DraftRealModel : public ::testing::Test {
     options.page_tokens = 4;
     model_ = MakeModel({.vocab_size = kVocab, .eos_token_ids = {}}, options);
     ASSERT_NE(model_, nullptr);
-    loop_ = std::make_unique<DraftLoop>(model_.get(), DraftLoopOptions{.chunk_depths = 2}, &clock_,
-                                        nullptr);
+    Start({.chunk_depths = 2});
+  }
+
+  void Start(const DraftLoopOptions& options) {
+    loop_.reset();
+    loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, nullptr);
     link_ = std::make_shared<PuppetVerifierLink>();
     Push(WelcomeEvent{.link = link_, .welcome = {.vocab_limit = kVocab}});
   }
@@ -92,6 +96,39 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
     }
   }
   EXPECT_GT(verdicts, 30);
+}
+
+// Where the KV of a text's beginning is kept, drafts have the same bits as without.
+TEST_F(DraftRealModel, DraftsOnKeptPrefixesAreTheSame) {
+  const DraftShape shape{.length = 4, .branching = {2}};
+  std::vector<std::vector<TokenId>> texts;
+  for (int length = 9; length <= 30; length += 3) {
+    texts.push_back(RandomTokens(30, kVocab, 5));
+    texts.back().resize(static_cast<size_t>(length), 0);
+    texts.back().push_back(1);
+  }
+  std::vector<std::vector<DraftTree>> drafts;
+  for (const bool kept : {false, true}) {
+    Start({.prefix_cache = kept});
+    std::vector<DraftTree>& of_loop = drafts.emplace_back();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Push(Opening(i, shape, texts[i]));
+      of_loop.push_back(Drafted());
+      Push(CloseEvent{i});
+    }
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const DraftTree& plain = drafts[0][i];
+    const DraftTree& kept = drafts[1][i];
+    ASSERT_EQ(kept.size(), plain.size());
+    for (int node = 0; node <= plain.size(); ++node) {
+      EXPECT_EQ(kept.token(node), plain.token(node));
+      EXPECT_EQ(kept.distribution(node).ids, plain.distribution(node).ids) << i;
+      EXPECT_EQ(kept.distribution(node).weights, plain.distribution(node).weights) << i;
+    }
+  }
+  loop_.reset();
+  EXPECT_EQ(model_->free_pages(), model_->total_pages());
 }
 
 }  // namespace

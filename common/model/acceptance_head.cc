@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common/model/mapped_file.h"
+#include "common/base/mapped_file.h"
 #include "common/model/safetensors.h"
 #include "common/tensor/tensor.h"
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
 #include "common/model/architectures/architecture.h"
 #include "common/model/config_fields.h"
+#include "common/model/gguf_config.h"
 
 namespace outrider {
 namespace {
@@ -77,14 +79,25 @@ Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   return Status();
 }
 
+// The metadata of a GGUF file in the words of config.json.
+Result<JsonValue> ReadGgufConfig(const std::filesystem::path& path) {
+  OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
+  OUTRIDER_ASSIGN(const std::string json, GgufConfigJson(file));
+  return ParseJsonObject(json, path.string() + " (as config.json)");
+}
+
 }  // namespace
 
 Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
+  const std::optional<std::filesystem::path> gguf = FindGgufModel(directory);
   OUTRIDER_ASSIGN(const JsonValue json,
-                  ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
+                  gguf.has_value()
+                      ? ReadGgufConfig(*gguf)
+                      : ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
   ModelConfig config;
   const std::filesystem::path plain = directory.lexically_normal();
   config.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+  if (gguf == directory) config.name = plain.stem().string();
   OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
   OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
@@ -94,6 +107,11 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   // Where the file does not say, the architecture's own default.
   OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
   OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));
+  if (gguf.has_value()) {
+    config.quantization.layout = Quantization::Layout::kGguf;
+    config.norm_gain_offset = 0;  // the conversion has added it to the gains
+    return config;
+  }
 
   const std::filesystem::path generation = directory / "generation_config.json";
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// A dense decoder as config.json of an HF directory states it.
+// A dense decoder as config.json of an HF directory, or a GGUF file, states it.
 #pragma once
 
 #include <filesystem>
@@ -35,7 +35,8 @@ struct ModelConfig {
   int num_layers() const { return static_cast<int>(layers.size()); }
 };
 
-// Reads config.json (and generation_config.json where there is one). kUnimplemented names an
+// Reads config.json (and generation_config.json where there is one), or the metadata of the GGUF
+// file that `directory` is or holds (FindGgufModel). kUnimplemented names an
 // architecture or an option that is not supported, kInvalidArgument a missing or senseless field.
 Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/printable.h"
+#include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
 #include "common/model/config.h"
 #include "common/model/safetensors.h"
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr char kWanted[] =
     "give the folder of a model in Hugging Face's format: config.json, *.safetensors, "
-    "tokenizer.json";
+    "tokenizer.json; or a GGUF file";
 
 bool Exists(const fs::path& path) {
   std::error_code ignored;
@@ -55,10 +56,16 @@ Status Missing(const fs::path& path) {
                   text + " --local-dir DIR, then give DIR");
 }
 
-Status Gguf(const fs::path& path) {
-  return Unimplemented(path.string() +
-                       ": is a GGUF file, llama.cpp's format, which is not read here; give the "
-                       "folder of the original model with its safetensors");
+// Of a folder with several of them.
+Status SeveralGguf(const fs::path& first) {
+  return InvalidArgument(first.string() +
+                         ": is one of several GGUF files of its folder; give the file itself");
+}
+
+// The header and the names and types of tensors; their values are checked when they are loaded.
+Status CheckGguf(const fs::path& path) {
+  OUTRIDER_TRY(LoadModelConfig(path).status());
+  return Checkpoint::Open(path).status();
 }
 
 Status Adapter(const fs::path& folder) {
@@ -78,7 +85,7 @@ Status Adapter(const fs::path& folder) {
 Status NoConfig(const fs::path& folder) {
   if (Exists(folder / "adapter_config.json")) return Adapter(folder);
   if (const std::string gguf = FirstWith(folder, ".gguf"); !gguf.empty()) {
-    return Gguf(folder / gguf);
+    return SeveralGguf(folder / gguf);
   }
   if (Exists(folder / "snapshots")) {
     return NotFound(folder.string() +
@@ -104,7 +111,7 @@ Status NoWeights(const fs::path& folder) {
         "AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW, safe_serialization=True)");
   }
   if (const std::string gguf = FirstWith(folder, ".gguf"); !gguf.empty()) {
-    return Gguf(folder / gguf);
+    return SeveralGguf(folder / gguf);
   }
   const std::string other = FirstWith(folder, ".safetensors");
   return NotFound(folder.string() + ": no model.safetensors and no model.safetensors.index.json" +
@@ -130,8 +137,8 @@ Status NoTokenizer(const fs::path& folder) {
 Status CheckModelDirectory(const fs::path& path) {
   std::error_code ignored;
   if (!Exists(path)) return Missing(path);
+  if (const auto gguf = FindGgufModel(path); gguf.has_value()) return CheckGguf(*gguf);
   if (!fs::is_directory(path, ignored)) {
-    if (path.extension() == ".gguf") return Gguf(path);
     return InvalidArgument(path.string() + ": is a file; " + kWanted);
   }
   if (!Exists(path / "config.json")) return NoConfig(path);

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "common/base/fnv_hash.h"
+#include "common/base/mapped_file.h"
+#include "common/gguf/gguf_file.h"
 #include "common/model/acceptance_head.h"
-#include "common/model/mapped_file.h"
 
 namespace outrider {
 namespace {
@@ -34,6 +35,11 @@ Status AddFile(const std::filesystem::path& file, FnvHash* hash) {
 }  // namespace
 
 Result<uint64_t> ModelFingerprint(const std::filesystem::path& directory) {
+  if (const auto gguf = FindGgufModel(directory); gguf.has_value()) {
+    FnvHash hash;
+    OUTRIDER_TRY(AddFile(*gguf, &hash));
+    return hash.value();
+  }
   std::vector<std::filesystem::path> files;
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {

@@ -15,6 +15,7 @@ struct Quantization {
     kFp8,       // compressed-tensors "float-quantized", and "fp8" of DeepSeek, Qwen and vLLM
     kGptq,      // AutoGPTQ and GPTQModel
     kAwq,       // AutoAWQ, version "gemm"
+    kGguf,      // a GGUF file, whose tensors have a type each
   };
 
   Layout layout = Layout::kNone;

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/mapped_file.h"
+#include "common/base/mapped_file.h"
+#include "common/model/gguf_tensors.h"
 
 namespace outrider {
 namespace {
@@ -79,7 +80,8 @@ std::string QuantizedTensors::CodesName(const std::string& name) const {
     case Layout::kAwq: return base + "qweight";
     case Layout::kNone:
     case Layout::kInt8Rows:
-    case Layout::kFp8: break;
+    case Layout::kFp8:
+    case Layout::kGguf: break;
   }
   return name;
 }
@@ -93,6 +95,7 @@ bool QuantizedTensors::Holds(const std::string& name) const {
     case Layout::kPacked:
     case Layout::kGptq:
     case Layout::kAwq: return entry != nullptr;
+    case Layout::kGguf: return entry != nullptr && HasCodes(*checkpoint_.Gguf(name));
   }
   return false;
 }
@@ -138,6 +141,7 @@ Result<std::vector<float>> QuantizedTensors::FindScales(const std::string& name,
 
 Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t columns,
                                 QuantizedMatrix* matrix) {
+  if (quantization_.layout == Layout::kGguf) return AppendGguf(name, rows, columns, matrix);
   Part part = {.base = name.substr(0, name.size() - std::string_view("weight").size()),
                .first_row = matrix->rows,
                .rows = rows,
@@ -158,7 +162,8 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
                            matrix->type == CodeType::kInt4;
   if (has_offsets) matrix->offsets.resize(matrix->scales.size());
   switch (quantization_.layout) {
-    case Layout::kNone: break;
+    case Layout::kNone:
+    case Layout::kGguf: break;
     case Layout::kInt8Rows:
       OUTRIDER_TRY(ReadBytes(part, "I8", matrix));
       return ReadRowScales(part, matrix);
@@ -176,6 +181,15 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
       return ReadOrder(part, "g_idx", matrix);
   }
   return Internal("a checkpoint without codes");
+}
+
+Status QuantizedTensors::AppendGguf(const std::string& name, int64_t rows, int64_t columns,
+                                    QuantizedMatrix* matrix) {
+  const GgufEntry& entry = *checkpoint_.Gguf(name);
+  OUTRIDER_TRY(Find(name, GgmlTypeName(entry.tensor->type), {rows, columns}).status());
+  OUTRIDER_TRY(AppendCodes(entry, matrix));
+  MappedFile::Forget(entry.tensor->bytes);
+  return Status();
 }
 
 // [rows, columns], a byte each.

@@ -40,6 +40,8 @@ class QuantizedTensors {
   // The values of a tensor of floats, [first, second], in its own order.
   Result<std::vector<float>> FindScales(const std::string& name, int64_t first, int64_t second);
 
+  Status AppendGguf(const std::string& name, int64_t rows, int64_t columns,
+                    QuantizedMatrix* matrix);
   Status ReadBytes(const Part& part, std::string_view dtype, QuantizedMatrix* matrix);
   Status ReadRowScales(const Part& part, QuantizedMatrix* matrix);
   Status ReadFp8Scales(const Part& part, QuantizedMatrix* matrix);

@@ -8,6 +8,7 @@
 
 #include "common/base/printable.h"
 #include "common/json/json.h"
+#include "common/model/gguf_tensors.h"
 
 namespace outrider {
 namespace {
@@ -185,9 +186,29 @@ Status Checkpoint::AddFile(const std::filesystem::path& path) {
   return Status();
 }
 
+Status Checkpoint::AddGguf(const std::filesystem::path& path) {
+  OUTRIDER_ASSIGN(gguf_, GgufFile::Open(path));
+  OUTRIDER_ASSIGN(std::vector<GgufEntry> entries, GgufEntries(*gguf_));
+  for (GgufEntry& entry : entries) {
+    OUTRIDER_TRY(CheckRows(entry).Annotate(path.string()));
+    const GgufTensor& tensor = *entry.tensor;
+    entries_[entry.name] = {.name = tensor.name,
+                            .dtype = GgmlTypeName(tensor.type),
+                            .shape = tensor.shape,
+                            .bytes = tensor.bytes};
+    const std::string name = entry.name;
+    gguf_entries_[name] = std::move(entry);
+  }
+  return Status();
+}
+
 Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& directory) {
   Checkpoint checkpoint;
   checkpoint.directory_ = directory;
+  if (const auto gguf = FindGgufModel(directory); gguf.has_value()) {
+    OUTRIDER_TRY(checkpoint.AddGguf(*gguf));
+    return checkpoint;
+  }
   const std::filesystem::path single = directory / "model.safetensors";
   const std::filesystem::path index = directory / "model.safetensors.index.json";
   std::error_code ignored;
@@ -224,6 +245,10 @@ Result<TensorView> Checkpoint::Find(const std::string& name) const {
   if (found == nullptr) return NotFound(directory_.string() + ": no tensor " + name);
   const SafetensorsEntry& entry = *found;
   TensorView view;
+  if (const GgufEntry* const gguf = Gguf(name); gguf != nullptr && !IsPlain(*gguf)) {
+    return Unimplemented(directory_.string() + ": " + found->name + " is " + entry.dtype +
+                         ", with rows in another order or in blocks; it has no view");
+  }
   if (entry.dtype == "F32") {
     view.dtype = Dtype::kF32;
   } else if (entry.dtype == "F16") {
@@ -237,6 +262,21 @@ Result<TensorView> Checkpoint::Find(const std::string& name) const {
   view.data = entry.bytes.data();
   view.shape = entry.shape;
   return view;
+}
+
+const GgufEntry* Checkpoint::Gguf(const std::string& name) const {
+  const auto found = gguf_entries_.find(name);
+  return found == gguf_entries_.end() ? nullptr : &found->second;
+}
+
+Result<TensorView> Checkpoint::FindWidened(const std::string& name, Dtype blocks_as,
+                                           std::vector<std::byte>* storage) const {
+  const GgufEntry* const entry = Gguf(name);
+  if (entry == nullptr || IsPlain(*entry)) return Find(name);
+  WidenedTensor widened = Widen(*entry, blocks_as);
+  MappedFile::Forget(entry->tensor->bytes);
+  *storage = std::move(widened.bytes);
+  return TensorView{storage->data(), widened.dtype, entry->tensor->shape};
 }
 
 }  // namespace outrider

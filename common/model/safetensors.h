@@ -10,14 +10,17 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/mapped_file.h"
 #include "common/base/status.h"
-#include "common/model/mapped_file.h"
+#include "common/gguf/gguf_file.h"
+#include "common/model/gguf_config.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
@@ -33,8 +36,9 @@ struct SafetensorsEntry {
 Result<std::vector<SafetensorsEntry>> ParseSafetensors(std::span<const std::byte> file,
                                                        const std::string& where);
 
-// The weights of a model directory: model.safetensors, or the shards that
-// model.safetensors.index.json lists. Immutable, so safe from any thread.
+// The weights of a model: model.safetensors of a directory, or the shards that its
+// model.safetensors.index.json lists, or a GGUF file, whose tensors then have the names of a
+// checkpoint's. Immutable, so safe from any thread.
 class Checkpoint {
  public:
   static Result<Checkpoint> Open(const std::filesystem::path& directory);
@@ -45,6 +49,12 @@ class Checkpoint {
   // A view into the mapped file, valid as long as this object. kNotFound without such a tensor,
   // kUnimplemented when its elements are not f32, f16 or bf16.
   Result<TensorView> Find(const std::string& name) const;
+  // The same, also of a GGUF file's blocks and reordered rows: the values are then widened into
+  // `storage`, blocks as `blocks_as` (kF32 or kBf16), and the view is one into that.
+  Result<TensorView> FindWidened(const std::string& name, Dtype blocks_as,
+                                 std::vector<std::byte>* storage) const;
+  // The tensor in a GGUF file; nullptr for other files, and without such a tensor.
+  const GgufEntry* Gguf(const std::string& name) const;
   size_t size() const { return entries_.size(); }
   // Of all tensors.
   int64_t bytes() const;
@@ -52,10 +62,14 @@ class Checkpoint {
  private:
   Checkpoint() = default;
   Status AddFile(const std::filesystem::path& path);
+  Status AddGguf(const std::filesystem::path& path);
 
   std::filesystem::path directory_;
   std::vector<MappedFile> files_;
   std::unordered_map<std::string, SafetensorsEntry> entries_;
+  // Of a GGUF file; the entries point to its tensors.
+  std::optional<GgufFile> gguf_;
+  std::unordered_map<std::string, GgufEntry> gguf_entries_;
 };
 
 }  // namespace outrider

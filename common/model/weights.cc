@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/model/mapped_file.h"
+#include "common/base/mapped_file.h"
+#include "common/model/gguf_tensors.h"
 #include "common/model/quantized_tensors.h"
 
 namespace outrider {
@@ -175,7 +176,8 @@ class Loader {
       const std::vector<std::pair<std::string, int64_t>>& names_and_sizes, float offset = 0) {
     std::vector<float> values;
     for (const auto& [name, size] : names_and_sizes) {
-      OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}));
+      std::vector<std::byte> storage;
+      OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}, Dtype::kF32, &storage));
       OUTRIDER_TRY(CheckFits(name, view, WeightType::kF32));
       const std::vector<float> part = Widen(view);
       values.insert(values.end(), part.begin(), part.end());
@@ -211,15 +213,33 @@ class Loader {
                                              WeightType type) {
     const auto coded = std::count_if(parts.begin(), parts.end(),
                                      [&](const Part& part) { return codes_.Holds(part.name); });
-    const bool all = coded == static_cast<ptrdiff_t>(parts.size());
-    if (coded > 0 && !all) {
+    const bool is_gguf = config_.quantization.layout == Quantization::Layout::kGguf;
+    bool all = coded == static_cast<ptrdiff_t>(parts.size());
+    if (is_gguf) {
+      all = all && KeepsGgufCodes(parts);
+    } else if (coded > 0 && !all) {
       return Unimplemented(Listed(parts) + ": some are quantized, some are not");
     }
     OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed,
                     all ? PackCodes(parts, columns) : PackFloats(parts, columns, type));
-    kept_.insert(WeightTypeName(packed->type()));
+    for (const Part& part : parts) {
+      const GgufEntry* const gguf = checkpoint_.Gguf(part.name);
+      const std::string stored =
+          gguf == nullptr ? "" : std::string(GgmlTypeName(gguf->tensor->type)) + " as ";
+      kept_.insert(stored + WeightTypeName(packed->type()));
+    }
     if (progress_) progress_(done_ + codes_.bytes_read(), all_);
     return packed;
+  }
+
+  // Whether the blocks of a GGUF file are kept as the codes that they are: all parts must be of one
+  // type. A device would widen codes again for each product, so there they become floats once.
+  bool KeepsGgufCodes(const std::vector<Part>& parts) const {
+    const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor->type;
+    return backend_.device() == nullptr &&
+           std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+             return checkpoint_.Gguf(part.name)->tensor->type == first;
+           });
   }
 
   static std::string Listed(const std::set<std::string>& names) {
@@ -248,24 +268,29 @@ class Loader {
     TensorView stacked;
     stacked.shape = {0, columns};
     bool same_dtype = true;
+    std::vector<std::vector<std::byte>> storage(
+        parts.size());  // of those that the file has in blocks
+    const Dtype blocks_as = type == WeightType::kBf16 ? Dtype::kBf16 : Dtype::kF32;
     for (const Part& part : parts) {
-      OUTRIDER_ASSIGN(TensorView view, Find(part.name, {part.rows, columns}));
+      OUTRIDER_ASSIGN(TensorView view,
+                      Find(part.name, {part.rows, columns}, blocks_as, &storage[views.size()]));
       OUTRIDER_TRY(CheckFits(part.name, view, type));
-      stored_.insert(DtypeName(view.dtype));
-      rounds_ = rounds_ || Rounds(view.dtype, type);
+      const bool in_blocks = NoteStored(part.name, DtypeName(view.dtype));
+      rounds_ = rounds_ || Rounds(view.dtype, type) || (in_blocks && type != WeightType::kF32);
       stacked.shape[0] += part.rows;
       views.push_back(std::move(view));
       same_dtype = same_dtype && views.back().dtype == views.front().dtype;
     }
     if (views.size() == 1) {
       OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type, parts));
-      Forget(views.front());
+      if (storage.front().empty()) Forget(views.front());
       return packed;
     }
     stacked.dtype = same_dtype ? views.front().dtype : Dtype::kF32;
     std::vector<std::byte> bytes(stacked.elements() * DtypeBytes(stacked.dtype));
     std::byte* out = bytes.data();
-    for (const TensorView& view : views) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      const TensorView& view = views[i];
       const size_t view_bytes = view.elements() * DtypeBytes(stacked.dtype);
       if (same_dtype) {
         std::memcpy(out, view.data, view_bytes);
@@ -273,7 +298,8 @@ class Loader {
         std::memcpy(out, Widen(view).data(), view_bytes);
       }
       out += view_bytes;
-      Forget(view);
+      if (storage[i].empty()) Forget(view);
+      storage[i] = {};
     }
     stacked.data = bytes.data();
     return Pack(stacked, type, parts);
@@ -286,7 +312,7 @@ class Loader {
     for (const Part& part : parts) {
       OUTRIDER_TRY(codes_.Append(part.name, part.rows, columns, &matrix));
     }
-    stored_.insert(CodeTypeName(matrix.type));
+    for (const Part& part : parts) NoteStored(part.name, CodeTypeName(matrix.type));
     const WeightType floats = IsFloats(type_) ? type_ : WeightType::kBf16;
     if (floats == WeightType::kF16) OUTRIDER_TRY(CheckCodesFit(matrix, parts, floats));
     const WeightType kept = KeptAs(matrix, type_, config_.quantization.rounds_activations);
@@ -317,8 +343,18 @@ class Loader {
     return Status();
   }
 
-  Result<TensorView> Find(const std::string& name, const Shape& shape) {
-    Result<TensorView> view = checkpoint_.Find(name);
+  // Notes that a matrix of this type is stored; a GGUF file has more names for types. Returns
+  // whether it is stored in blocks.
+  bool NoteStored(const std::string& name, const char* type) {
+    const GgufEntry* const gguf = checkpoint_.Gguf(name);
+    stored_.insert(gguf == nullptr ? type : GgmlTypeName(gguf->tensor->type));
+    return gguf != nullptr && GgmlBlockElements(gguf->tensor->type) > 1;
+  }
+
+  // As Checkpoint::FindWidened.
+  Result<TensorView> Find(const std::string& name, const Shape& shape, Dtype blocks_as,
+                          std::vector<std::byte>* storage) {
+    Result<TensorView> view = checkpoint_.FindWidened(name, blocks_as, storage);
     if (!view.ok()) {
       // A file that is there but lacks a tensor is a bad model, not a missing one.
       return view.status().code() == Code::kNotFound ? InvalidArgument(view.status().message())
@@ -330,7 +366,7 @@ class Loader {
       return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
                              expected.Describe());
     }
-    done_ += static_cast<int64_t>(view->elements() * DtypeBytes(view->dtype));
+    done_ += static_cast<int64_t>(checkpoint_.Entry(name)->bytes.size());
     return view;
   }
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "common/model/mapped_file.h"
+#include "common/base/mapped_file.h"
 #include "common/model/safetensors.h"
 
 namespace outrider {

@@ -1,11 +1,14 @@
 #include "verifier/engine/generation_defaults.h"
 
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
 
 namespace outrider {
@@ -38,6 +41,52 @@ Status Fill(const JsonValue& json, GenerationDefaults* defaults) {
   return Status();
 }
 
+// "general.sampling.*" of a GGUF file. `taken` and `ignored` become lists for the log.
+Status FillFromGguf(const GgufFile& file, GenerationDefaults* defaults, std::string* taken,
+                    std::string* ignored) {
+  SamplingParams& sampling = defaults->sampling;
+  const std::map<std::string, float*, std::less<>> numbers = {
+      {"temp", &sampling.temperature},
+      {"top_p", &sampling.top_p},
+      {"min_p", &sampling.min_p},
+      {"penalty_repeat", &sampling.repetition_penalty}};
+  constexpr std::string_view kPrefix = "general.sampling.";
+  for (auto pair = file.metadata().lower_bound(kPrefix);
+       pair != file.metadata().end() && pair->first.starts_with(kPrefix); ++pair) {
+    const std::string& key = pair->first;
+    const std::string name = key.substr(kPrefix.size());
+    const auto number = numbers.find(name);
+    if (number != numbers.end()) {
+      OUTRIDER_ASSIGN(const double value, file.Number(key));
+      *number->second = static_cast<float>(value);
+    } else if (name == "top_k") {
+      OUTRIDER_ASSIGN(const int64_t value, file.Int(key, -1, std::numeric_limits<int>::max()));
+      sampling.top_k = value == -1 ? 0 : static_cast<int>(value);
+    } else {
+      *ignored += (ignored->empty() ? "" : " ") + Printable(name);
+      continue;
+    }
+    *taken += (taken->empty() ? "" : " ") + name;
+  }
+  return Status();
+}
+
+Result<GenerationDefaults> LoadFromGguf(const std::filesystem::path& path) {
+  OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
+  GenerationDefaults defaults;
+  std::string taken, ignored;
+  Status wrong = FillFromGguf(file, &defaults, &taken, &ignored);
+  if (wrong.ok()) {
+    wrong = Validate(defaults.sampling, /*vocab_size=*/1).Annotate(path.string());
+  }
+  if (!wrong.ok()) {
+    return InvalidArgument(wrong.message() + "; start with --generation-config none");
+  }
+  Log(LogLevel::kInfo, "defaults of requests, from general.sampling of the GGUF file",
+      {{"taken", taken}, {"ignored", Printable(ignored)}});
+  return defaults;
+}
+
 // What is taken, "temperature=0.6 top_p=0.9" as the file has it, and the names that are neither
 // taken nor harmless.
 void LogUse(const JsonValue& json) {
@@ -58,6 +107,7 @@ void LogUse(const JsonValue& json) {
 }  // namespace
 
 Result<GenerationDefaults> LoadGenerationDefaults(const std::filesystem::path& model_dir) {
+  if (const auto gguf = FindGgufModel(model_dir); gguf.has_value()) return LoadFromGguf(*gguf);
   const std::filesystem::path path = model_dir / "generation_config.json";
   const Result<JsonValue> json = ReadJsonObject(path, {.bytes = kMaxBytes});
   if (json.status().code() == Code::kNotFound) return GenerationDefaults();

@@ -58,7 +58,8 @@ TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
   EXPECT_THAT(Words("/no/such/folder"),
               ::testing::EndsWith("/no/such/folder: there is no such folder"));
   Write("small.Q4.gguf");
-  EXPECT_THAT(Words(folder() / "small.Q4.gguf"), HasSubstr("GGUF"));
+  EXPECT_THAT(Words(folder() / "small.Q4.gguf"),
+              HasSubstr("small.Q4.gguf: ends within its header"));
   EXPECT_THAT(Words(folder() / "config.json"), HasSubstr("is a file"));
   EXPECT_THAT(Words(directory_.path()), HasSubstr("no config.json"));
 }
@@ -67,7 +68,8 @@ TEST_F(ModelDirectoryTest, SaysWhatIsThereInsteadOfConfigAndWeights) {
   using Case = std::pair<std::vector<std::string>, std::string>;  // files, words
   const std::vector<Case> without_config = {
       {{"adapter_config.json", "adapter_model.safetensors"}, "LoRA adapter of org/base"},
-      {{"a.gguf", "b.gguf"}, "a.gguf: is a GGUF file"},
+      {{"a.gguf", "b.gguf"}, "a.gguf: is one of several GGUF files"},
+      {{"a.gguf"}, "a.gguf: ends within its header"},
       {{"params.json", "consolidated.00.pth"}, "params.json"},
       {{"snapshots"}, "folder below its snapshots/"},
       {{"readme"}, "no config.json"}};
@@ -83,7 +85,7 @@ TEST_F(ModelDirectoryTest, SaysWhatIsThereInsteadOfConfigAndWeights) {
   const std::vector<Case> without_weights = {
       {{"pytorch_model.bin"}, "pytorch_model.bin, a Python pickle"},
       {{"pytorch_model-00001-of-00002.bin"}, "save_pretrained"},
-      {{"a.gguf"}, "GGUF"},
+      {{"a.gguf"}, "a.gguf: ends within its header"},
       {{"adapter_config.json"}, "LoRA"},
       {{"consolidated.safetensors"}, "only files such as consolidated.safetensors"},
       {{}, "the download is not complete"}};

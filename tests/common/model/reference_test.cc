@@ -9,6 +9,7 @@
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
 #include "tests/common/model/model_testing.h"
+#include "tests/support/gguf_writer.h"
 #include "tests/support/reference_model.h"
 
 namespace outrider {
@@ -23,6 +24,7 @@ constexpr double kBf16KvTolerance = 2.5e-2;
 struct Case {
   std::string name;
   CheckpointOptions checkpoint;
+  GgufOptions gguf = {.type = ""};  // with a type: the model is loaded from such a file
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -39,12 +41,18 @@ CheckpointOptions Scaled(const std::string& scaling) {
 bool IsMixture(Family family) { return family == Family::kMixtral || family == Family::kQwen3Moe; }
 
 // The error at each position of a prompt, relative to the largest logit of its row, in order.
-std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const ModelOptions& options) {
+std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
+                                 const ModelOptions& options) {
   const TempDirectory directory;
   EXPECT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  std::filesystem::path model_path = directory.path();
+  if (!gguf.type.empty()) {
+    model_path /= "model.gguf";
+    EXPECT_TRUE(WriteGguf(directory.path(), model_path, gguf).ok());
+  }
   const std::vector<TokenId> tokens = RandomTokens(70, checkpoint.vocab_size, 5);
   const auto expected = ReferenceModel(directory.path()).Logits(tokens);
-  const std::unique_ptr<Model> model = LoadTestModel(directory.path(), options);
+  const std::unique_ptr<Model> model = LoadTestModel(model_path, options);
   if (model == nullptr) return {HUGE_VAL};
   const Rows rows = RunFresh(*model, tokens);
   EXPECT_EQ(rows.size(), tokens.size());
@@ -54,8 +62,9 @@ std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const Mode
   return errors;
 }
 
-double WorstError(const CheckpointOptions& checkpoint, const ModelOptions& options) {
-  const double worst = SortedErrors(checkpoint, options).back();
+double WorstError(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
+                  const ModelOptions& options) {
+  const double worst = SortedErrors(checkpoint, gguf, options).back();
   ::testing::Test::RecordProperty("worst_error", std::to_string(worst));
   return worst;
 }
@@ -63,14 +72,15 @@ double WorstError(const CheckpointOptions& checkpoint, const ModelOptions& optio
 // The same, but of a mixture the error that half of the positions stay below: where a row's last
 // expert and the next one are about equally likely, what is rounded may choose another one, and the
 // positions after it see that.
-double WorstErrorOfRounded(const CheckpointOptions& checkpoint, const ModelOptions& options) {
-  if (!IsMixture(checkpoint.family)) return WorstError(checkpoint, options);
-  const std::vector<double> errors = SortedErrors(checkpoint, options);
+double WorstErrorOfRounded(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
+                           const ModelOptions& options) {
+  if (!IsMixture(checkpoint.family)) return WorstError(checkpoint, gguf, options);
+  const std::vector<double> errors = SortedErrors(checkpoint, gguf, options);
   return errors[errors.size() / 2];
 }
 
 TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {
-  EXPECT_LT(WorstError(GetParam().checkpoint, kExactOptions), kFloatTolerance);
+  EXPECT_LT(WorstError(GetParam().checkpoint, GetParam().gguf, kExactOptions), kFloatTolerance);
 }
 
 // The files hold bf16, so bf16 weights lose nothing: only the cache rounds, and activations where
@@ -80,12 +90,13 @@ TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
   checkpoint.dtype = Dtype::kBf16;
   ModelOptions options = kExactOptions;
   options.weights = WeightType::kBf16;
-  // But codes, which a device makes bf16 of: twice what K and V lose.
-  const bool coded = checkpoint.stored_as != StoredAs::kFloats;
-  EXPECT_LT(WorstErrorOfRounded(checkpoint, options),
+  // But codes and blocks, which a device makes bf16 of: twice what K and V lose.
+  const GgufOptions& gguf = GetParam().gguf;
+  const bool coded = checkpoint.stored_as != StoredAs::kFloats || gguf.type.starts_with("Q");
+  EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
             coded ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
   options.kv = Dtype::kBf16;
-  EXPECT_LT(WorstErrorOfRounded(checkpoint, options),
+  EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
             coded ? 2 * kBf16KvTolerance : kBf16KvTolerance);
 }
 
@@ -212,6 +223,69 @@ INSTANTIATE_TEST_SUITE_P(
                   "decoder_sparse_step": 2, "mlp_only_layers": [3]})"}},
         Case{"Qwen3MoeFp8Block", {.family = Family::kQwen3Moe, .stored_as = StoredAs::kFp8Block}},
         Case{"Qwen3MoeBiases", {.family = Family::kQwen3Moe, .attention_bias = true}}),
+    NameOf);
+
+// As large as a block of 256 asks for.
+CheckpointOptions Wide(Family family, CheckpointOptions options = {}) {
+  options.family = family;
+  options.hidden_size = options.intermediate_size = 256;
+  options.head_dim = 64;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Gguf, ModelAgainstReference,
+    ::testing::Values(
+        Case{"GgufF32", {.dtype = Dtype::kF32}, {.type = "F32"}},
+        Case{"GgufF16", {.dtype = Dtype::kF16}, {.type = "F16"}},
+        Case{"GgufBf16", {.tied_embeddings = false}, {.type = "BF16"}},
+        Case{"GgufQ8", Wide(Family::kLlama), {.type = "Q8_0"}},
+        Case{"GgufQ4", Wide(Family::kLlama), {.type = "Q4_0"}},
+        Case{"GgufQ4K", Wide(Family::kLlama), {.type = "Q4_K"}},
+        Case{"GgufQ6K", Wide(Family::kLlama), {.type = "Q6_K"}},
+        Case{"GgufQ4KMixed", Wide(Family::kLlama), {.type = "Q4_K", .finer_type = "Q6_K"}},
+        Case{"GgufQ4Mixed", Wide(Family::kQwen2), {.type = "Q4_0", .finer_type = "Q8_0"}},
+        Case{"GgufMultiHead", Wide(Family::kLlama, {.num_kv_heads = 4}), {.type = "Q8_0"}},
+        Case{"GgufLlama3", {.family = Family::kLlama3, .head_dim = 64}, {.type = "BF16"}},
+        Case{"GgufLlamaBiases", {.attention_bias = true, .mlp_bias = true}, {.type = "BF16"}},
+        Case{"GgufLlamaLinear", Scaled(R"({"type": "linear", "factor": 4.0})"), {.type = "BF16"}},
+        Case{"GgufQwen2Yarn",
+             {.family = Family::kQwen2, .config = R"({"rope_scaling": {"rope_type": "yarn",
+                  "factor": 4.0, "original_max_position_embeddings": 64}})"},
+             {.type = "BF16"}},
+        Case{"GgufQwen3",
+             {.family = Family::kQwen3, .head_dim = 32, .tied_embeddings = false},
+             {.type = "BF16"}},
+        Case{"GgufQwen3Biases",
+             {.family = Family::kQwen3, .attention_bias = true},
+             {.type = "BF16"}},
+        Case{"GgufGemma2",
+             {.family = Family::kGemma2,
+              .hidden_size = 72,
+              .num_layers = 3,
+              .config = R"({"query_pre_attn_scalar": 16})"},
+             {.type = "BF16"}},
+        Case{"GgufGemma3",
+             {.family = Family::kGemma3,
+              .hidden_size = 72,
+              .num_layers = 4,
+              .config = R"({"query_pre_attn_scalar": 16})"},
+             {.type = "BF16"}},
+        Case{"GgufOlmo2", {.family = Family::kOlmo2, .tied_embeddings = false}, {.type = "BF16"}},
+        Case{"GgufGranite", {.family = Family::kGranite, .num_layers = 3}, {.type = "BF16"}},
+        Case{"GgufSmolLm3",
+             {.family = Family::kSmolLm3, .num_layers = 5, .config = R"({"no_rope_layers": null})"},
+             {.type = "BF16"}},
+        Case{"GgufPhi3",
+             Wide(Family::kPhi3, {.sliding_window = 24, .tied_embeddings = false}),
+             {.type = "Q4_K"}},
+        Case{"GgufPhi4Mini",
+             {.family = Family::kPhi3, .config = R"({"partial_rotary_factor": 0.75,
+                  "original_max_position_embeddings": 64,
+                  "rope_scaling": {"type": "longrope",
+                                   "short_factor": [1, 1.1, 1.2, 1.3, 1.4, 1.5],
+                                   "long_factor": [1, 1.5, 2, 3, 5, 8]}})"},
+             {.type = "BF16"}}),
     NameOf);
 
 // Contexts shorter than the 70 tokens of the test, where a scaling starts from one.

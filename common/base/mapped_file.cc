@@ -1,4 +1,4 @@
-#include "common/model/mapped_file.h"
+#include "common/base/mapped_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

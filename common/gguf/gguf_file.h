@@ -1,0 +1,120 @@
+// Reads GGUF, llama.cpp's file format, which holds a whole model: metadata (pairs of a key and a
+// typed value), then the names, shapes and types of the tensors, then their bytes.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+//
+// Files are not trusted: counts, lengths, types and offsets are checked before anything is taken in
+// proportion to them, and what is kept is a few times the file's own header at most. Errors name
+// the file and the key or tensor: kDataLoss when the file is shorter than it says, kInvalidArgument
+// when it contradicts itself or the format, kUnimplemented for a version or an element type that is
+// not read here.
+//
+// Thread: any (immutable).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/mapped_file.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+// Pairs of metadata, and tensors: some hundred of the one and a thousand of the other in use.
+inline constexpr uint64_t kMaxGgufPairs = 1 << 16;
+inline constexpr uint64_t kMaxGgufTensors = 1 << 17;
+
+// How tensors hold their elements: blocks of consecutive elements of a row. The layouts are in
+// common/model/ggml_blocks.cc.
+enum class GgmlType { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_K, kQ6_K };
+
+// "Q4_K"
+const char* GgmlTypeName(GgmlType type);
+int64_t GgmlBlockElements(GgmlType type);
+int64_t GgmlBlockBytes(GgmlType type);
+
+struct GgufTensor {
+  std::string name;
+  GgmlType type = GgmlType::kF32;
+  std::vector<int64_t> shape;        // [rows, columns], rows outermost; the file has it reversed
+  std::span<const std::byte> bytes;  // within the file
+};
+
+// A value of the metadata as the file holds it.
+struct GgufValue {
+  // Numbers of the format.
+  enum class Type : uint32_t {
+    kUint8 = 0,
+    kInt8 = 1,
+    kUint16 = 2,
+    kInt16 = 3,
+    kUint32 = 4,
+    kInt32 = 5,
+    kFloat32 = 6,
+    kBool = 7,
+    kString = 8,
+    kArray = 9,
+    kUint64 = 10,
+    kInt64 = 11,
+    kFloat64 = 12,
+  };
+  Type type = Type::kUint8;
+  Type element = Type::kUint8;  // of an array
+  uint64_t count = 0;           // elements of an array
+  std::span<const std::byte>
+      bytes;  // of a string its characters; of an array those of its elements
+};
+
+class GgufFile {
+ public:
+  // The errors of MappedFile besides.
+  static Result<GgufFile> Open(const std::filesystem::path& path);
+  // `bytes` must outlive the result; `where` begins the messages.
+  static Result<GgufFile> Parse(std::span<const std::byte> bytes, const std::string& where);
+
+  const std::string& where() const { return where_; }
+  const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in the order of the bytes
+  // nullptr without such a tensor.
+  const GgufTensor* Tensor(std::string_view name) const;
+
+  bool Has(std::string_view key) const { return metadata_.contains(key); }
+  // Values that must be there. A string is not always UTF-8.
+  Result<std::string_view> Text(std::string_view key) const;
+  Result<int64_t> Int(std::string_view key, int64_t low, int64_t high) const;
+  Result<bool> Bool(std::string_view key) const;
+  Result<double> Number(std::string_view key) const;  // an integer or a finite float
+  Result<std::vector<std::string_view>> Texts(std::string_view key) const;
+  Result<std::vector<int64_t>> Ints(std::string_view key) const;
+  Result<std::vector<float>> Floats(std::string_view key) const;  // all finite
+  // nullopt where there is none.
+  Result<std::optional<int64_t>> MaybeInt(std::string_view key, int64_t low, int64_t high) const;
+  Result<std::optional<bool>> MaybeBool(std::string_view key) const;
+
+  // kInvalidArgument "<where>: <key> <why>", kUnimplemented the same.
+  Status Wrong(std::string_view key, const std::string& why) const;
+  Status Unsupported(std::string_view key, const std::string& why) const;
+
+ private:
+  class Reader;
+  GgufFile() = default;
+  Result<const GgufValue*> Find(std::string_view key) const;
+  Result<const GgufValue*> FindArray(std::string_view key) const;
+
+  std::string where_;
+  std::optional<MappedFile> file_;
+  std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufTensor> tensors_;
+};
+
+// The file that `path` means as a model: a file whose name ends in .gguf, or the one such file of a
+// folder that has no model.safetensors (nor its index). nullopt: `path` is something else.
+std::optional<std::filesystem::path> FindGgufModel(const std::filesystem::path& path);
+
+}  // namespace outrider

@@ -1,0 +1,237 @@
+// GGUF files as models: what is read, kept and refused. That their logits are right is
+// reference_test's.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/cpu_backend.h"
+#include "common/model/ggml_blocks.h"
+#include "common/model/gguf_config.h"
+#include "common/model/gguf_tensors.h"
+#include "common/model/model_directory.h"
+#include "common/model/model_fingerprint.h"
+#include "common/model/safetensors.h"
+#include "common/model/weights.h"
+#include "tests/common/model/model_testing.h"
+#include "tests/support/gguf_writer.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Values of both signs, among them some that end a range.
+std::vector<float> SomeValues(size_t count) {
+  std::vector<float> values;
+  for (size_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 1.7)) *
+                     static_cast<float>(1 + i % 7));
+  }
+  return values;
+}
+
+TEST(GgmlBlocks, AreWhatTheLayoutsSay) {
+  for (const char* type : {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"}) {
+    const std::string bytes = GgmlEncode(type, SomeValues(512));
+    const std::vector<float> expected = GgmlDecode(type, bytes);
+    std::vector<float> values(512);
+    GgmlType parsed = GgmlType::kF32;
+    for (const GgmlType one : {GgmlType::kF16, GgmlType::kBf16, GgmlType::kQ8_0, GgmlType::kQ4_0,
+                               GgmlType::kQ4_K, GgmlType::kQ6_K}) {
+      if (std::string(GgmlTypeName(one)) == type) parsed = one;
+    }
+    Dequantize(parsed, reinterpret_cast<const std::byte*>(bytes.data()), values);
+    EXPECT_TRUE(BitEqual(values, expected)) << type;
+  }
+}
+
+TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
+  for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kQ4_0}) {
+    const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(96));
+    const GgufTensor tensor = {
+        .name = "t", .type = type, .shape = {3, 32}, .bytes = std::as_bytes(std::span(bytes))};
+    QuantizedMatrix matrix;
+    ASSERT_TRUE(AppendCodes({.name = "t", .tensor = &tensor}, &matrix).ok());
+    const std::vector<float> expected = GgmlDecode(GgmlTypeName(type), bytes);
+    std::vector<float> row(32);
+    for (int64_t i = 0; i < 3; ++i) {
+      matrix.WidenRow(i, row);
+      EXPECT_TRUE(BitEqual(row, std::span(expected).subspan(static_cast<size_t>(32 * i), 32)));
+    }
+  }
+}
+
+class GgufModel : public ::testing::Test {
+ protected:
+  void Make(const CheckpointOptions& checkpoint, const GgufOptions& gguf) {
+    ASSERT_TRUE(MakeCheckpoint(directory_.path(), checkpoint).ok());
+    ASSERT_TRUE(WriteGguf(directory_.path(), file(), gguf).ok());
+  }
+  std::filesystem::path file() const { return directory_.path() / "small.gguf"; }
+  // Of the file after `change`, loaded whole.
+  Status LoadWith(const std::function<void(std::string& bytes)>& change) {
+    std::string bytes = directory_.Read("small.gguf");
+    const std::string before = bytes;
+    change(bytes);
+    directory_.Write("small.gguf", bytes);
+    const Status status = LoadModel(file(), CreateCpuBackend({}).value(), kExactOptions).status();
+    directory_.Write("small.gguf", before);
+    return status;
+  }
+  // Of a file whose first place of `from` became `to`, which is as long.
+  std::string Words(const std::string& from, const std::string& to) {
+    const Status status = LoadWith([&](std::string& bytes) {
+      ASSERT_EQ(from.size(), to.size());
+      const size_t at = bytes.find(from);
+      ASSERT_NE(at, std::string::npos);
+      bytes.replace(at, to.size(), to);
+    });
+    EXPECT_FALSE(status.ok());
+    return status.message();
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(GgufModel, IsReadAsItsCheckpointIs) {
+  Make({.eos_token_ids = {7}, .tokenizer = true}, {.type = "F16", .tokenizer = true});
+  const ModelConfig config = LoadModelConfig(file()).value();
+  EXPECT_EQ(config.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(config.name, "small");
+  EXPECT_EQ(config.vocab_size, 320);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5f);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.eos_token_ids, std::vector<TokenId>{7});
+  EXPECT_TRUE(CheckModelDirectory(file()).ok());
+  // The folder means the file as soon as it is the only model in it.
+  const uint64_t fingerprint = ModelFingerprint(file()).value();
+  EXPECT_NE(ModelFingerprint(directory_.path()).value(), fingerprint);
+  std::filesystem::remove(directory_.path() / "model.safetensors");
+  EXPECT_EQ(ModelFingerprint(directory_.path()).value(), fingerprint);
+  EXPECT_TRUE(CheckModelDirectory(directory_.path()).ok());
+  EXPECT_NE(LoadTestModel(directory_.path()), nullptr);
+}
+
+TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
+  const auto kept = [&](const GgufOptions& options) {
+    Make({.family = Family::kLlama, .hidden_size = 64, .intermediate_size = 96}, options);
+    const auto backend = CreateCpuBackend({}).value();
+    const Weights weights =
+        LoadWeights(LoadModelConfig(file()).value(), Checkpoint::Open(file()).value(),
+                    WeightType::kBf16, *backend)
+            .value();
+    return std::vector<WeightType>{weights.embedding->type(), weights.layers[0].qkv->type(),
+                                   weights.layers[0].gate_up->type(),
+                                   weights.layers[0].down->type()};
+  };
+  using Types = std::vector<WeightType>;
+  EXPECT_EQ(kept({.type = "Q8_0"}), Types(4, WeightType::kW8A16));
+  EXPECT_EQ(kept({.type = "Q4_0"}), Types(4, WeightType::kW4A16));
+  EXPECT_EQ(kept({.type = "F16"}), Types(4, WeightType::kBf16));
+  // Of q, k and v one has another type: all three become floats.
+  EXPECT_EQ(kept({.type = "Q4_0", .finer_type = "Q8_0"}),
+            Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
+}
+
+TEST_F(GgufModel, NamesAScaleThatIsNotFinite) {
+  for (const char* type : {"Q8_0", "Q4_0", "Q4_K", "Q6_K"}) {
+    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = type});
+    const std::string path = file().string();
+    const Status status = LoadWith([&](std::string& bytes) {
+      const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), path).value();
+      const GgufTensor* const tensor = parsed.Tensor("blk.1.ffn_down.weight");
+      const size_t d = tensor->type == GgmlType::kQ6_K ? 208 : 0;
+      const size_t at = static_cast<size_t>(tensor->bytes.data() -
+                                            reinterpret_cast<const std::byte*>(bytes.data()));
+      bytes.replace(at + d, 2, "\xff\x7f");  // a NaN
+    });
+    EXPECT_EQ(status.code(), Code::kDataLoss) << type;
+    EXPECT_THAT(status.message(), HasSubstr("down")) << type;
+  }
+}
+
+TEST_F(GgufModel, RefusesWhatItDoesNotKnowByName) {
+  Make({.tokenizer = true}, {.type = "F16", .tokenizer = true});
+  EXPECT_THAT(Words(GgufString("llama"), GgufString("gptj2")),
+              AllOf(HasSubstr("small.gguf: general.architecture is gptj2"), HasSubstr("gemma3")));
+  EXPECT_THAT(Words(GgufString("model"), GgufString("lorax")),
+              HasSubstr("general.type is lorax, not a model"));
+  EXPECT_THAT(Words("llama.vocab_size", "llama.expert_use"),
+              HasSubstr("llama.expert_use is not supported"));
+  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.1.ffn_ab.weight"),
+              HasSubstr("blk.1.ffn_ab.weight is a tensor that llama models of 2 layers do not"));
+  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.2.ffn_up.weight"),
+              HasSubstr("blk.2.ffn_up.weight is a tensor"));
+  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.1.ffn_up.wei\n\1t"), HasSubstr("is a tensor"));
+  EXPECT_THAT(Words("llama.block_count", "llama.block_cOunt"),
+              HasSubstr("llama.block_count is missing"));
+  EXPECT_THAT(Words("llama.context_length", "llama.context_lengtH"),
+              HasSubstr("llama.context_length is missing"));
+}
+
+TEST_F(GgufModel, ChecksSizesAsThoseOfAConfig) {
+  Make({}, {.type = "F16"});
+  const auto with = [&](const std::string& key, uint32_t from, uint32_t to) {
+    return Words(key + LittleEndian(uint32_t{4}) + LittleEndian(from),
+                 key + LittleEndian(uint32_t{4}) + LittleEndian(to));
+  };
+  EXPECT_THAT(with("llama.embedding_length", 64, 1u << 20),
+              HasSubstr("small.gguf (as config.json): hidden_size is 1048576"));
+  EXPECT_THAT(with("llama.block_count", 2, 0), HasSubstr("llama.block_count is 0"));
+  EXPECT_THAT(with("llama.block_count", 2, 3), HasSubstr("no tensor"));
+  EXPECT_THAT(with("llama.attention.head_count_kv", 2, 3), HasSubstr("a divisor of"));
+  EXPECT_THAT(with("llama.attention.value_length", 16, 32),
+              HasSubstr("llama.attention.value_length is 32, heads of q and k have 16"));
+  EXPECT_THAT(with("llama.rope.dimension_count", 16, 8),
+              HasSubstr("llama.rope.dimension_count is 8, heads have 16"));
+  EXPECT_THAT(with("llama.feed_forward_length", 96, 80), HasSubstr("config.json asks for"));
+}
+
+TEST_F(GgufModel, RefusesSeveralFilesOfAFolder) {
+  Make({}, {.type = "F16"});
+  std::filesystem::remove(directory_.path() / "model.safetensors");
+  std::filesystem::remove(directory_.path() / "config.json");
+  directory_.Write("other.gguf", "x");
+  EXPECT_THAT(CheckModelDirectory(directory_.path()).message(),
+              HasSubstr("other.gguf: is one of several GGUF files of its folder"));
+}
+
+TEST(GgufConfig, RefusesPartsOfASplitModel) {
+  GgufWriter writer;
+  writer.Text("general.architecture", "llama");
+  writer.Uint32("split.count", 2);
+  const std::string bytes = writer.File();
+  const GgufFile file = GgufFile::Parse(std::as_bytes(std::span(bytes)), "a.gguf").value();
+  EXPECT_THAT(GgufConfigJson(file).status().message(), HasSubstr("llama-gguf-split --merge"));
+}
+
+TEST(GgufConfig, TakesOneNumberForAllLayers) {
+  const auto config = [](const std::vector<int32_t>& heads) {
+    GgufWriter writer;
+    writer.Text("general.architecture", "qwen2");
+    for (const char* key :
+         {"embedding_length", "feed_forward_length", "block_count", "context_length"}) {
+      writer.Uint32(std::string("qwen2.") + key, 64);
+    }
+    writer.Int32s("qwen2.attention.head_count", heads);
+    writer.Tensor("token_embd.weight", 0, {4, 1}, std::string(16, '\0'));
+    const std::string bytes = writer.File();
+    const GgufFile file = GgufFile::Parse(std::as_bytes(std::span(bytes)), "a.gguf").value();
+    const auto written = GgufConfigJson(file);
+    return written.ok() ? *written : written.status().message();
+  };
+  EXPECT_THAT(config({4, 4}), HasSubstr(R"("num_attention_heads":4)"));
+  EXPECT_THAT(config({4, 2}), HasSubstr("qwen2.attention.head_count differs from layer to layer"));
+  EXPECT_THAT(config({}), HasSubstr("must be positive integers"));
+}
+
+}  // namespace
+}  // namespace outrider

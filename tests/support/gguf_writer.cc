@@ -1,0 +1,561 @@
+#include "tests/support/gguf_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <utility>
+
+#include "common/tensor/tensor.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace outrider {
+namespace {
+
+using Json = nlohmann::json;
+
+float HalfOf(const std::string& bytes, size_t at) {
+  uint16_t half;
+  std::memcpy(&half, bytes.data() + at, 2);
+  return F16ToFloat(half);
+}
+
+int ByteOf(const std::string& bytes, size_t at) { return static_cast<unsigned char>(bytes[at]); }
+
+// The half nearest to `value`, as bytes, and what it is worth.
+std::pair<std::string, float> AsHalf(float value) {
+  const uint16_t half = FloatToF16(value);
+  return {LittleEndian(half), F16ToFloat(half)};
+}
+
+float LargestOf(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+int Rounded(float value, float scale, int low, int high) {
+  return scale == 0 ? 0 : std::clamp(static_cast<int>(std::lround(value / scale)), low, high);
+}
+
+std::string EncodeQ8_0(std::span<const float> x) {
+  auto [bytes, d] = AsHalf(LargestOf(x) / 127);
+  for (const float value : x) bytes += static_cast<char>(Rounded(value, d, -127, 127));
+  return bytes;
+}
+
+std::string EncodeQ4_0(std::span<const float> x) {
+  auto [bytes, d] = AsHalf(LargestOf(x) / -8);
+  for (size_t i = 0; i < 16; ++i) {
+    const int low = Rounded(x[i], d, -8, 7) + 8, high = Rounded(x[16 + i], d, -8, 7) + 8;
+    bytes += static_cast<char>(low | high << 4);
+  }
+  return bytes;
+}
+
+// 8 scales and 8 minima of 6 bits as 12 bytes: the first four of each in the low 6 bits of bytes 0
+// to 3 and 4 to 7; the others' low 4 bits in bytes 8 to 11, their high 2 bits above the first.
+std::string PackScales(const std::array<int, 8>& scales, const std::array<int, 8>& minima) {
+  std::string bytes(12, '\0');
+  for (size_t j = 0; j < 4; ++j) {
+    bytes[j] = static_cast<char>(scales[j] | scales[j + 4] >> 4 << 6);
+    bytes[j + 4] = static_cast<char>(minima[j] | minima[j + 4] >> 4 << 6);
+    bytes[j + 8] = static_cast<char>((scales[j + 4] & 15) | (minima[j + 4] & 15) << 4);
+  }
+  return bytes;
+}
+
+std::string EncodeQ4_K(std::span<const float> x) {
+  std::array<float, 8> steps, lowest;
+  for (size_t j = 0; j < 8; ++j) {
+    const auto part = x.subspan(32 * j, 32);
+    lowest[j] = std::max(0.f, -*std::min_element(part.begin(), part.end()));
+    steps[j] = (*std::max_element(part.begin(), part.end()) + lowest[j]) / 15;
+  }
+  const auto [d_bytes, d] = AsHalf(LargestOf(steps) / 63);
+  const auto [m_bytes, dmin] = AsHalf(LargestOf(lowest) / 63);
+  std::array<int, 8> scales, minima;
+  std::string codes(128, '\0');
+  for (size_t j = 0; j < 8; ++j) {
+    scales[j] = Rounded(steps[j], d, 0, 63);
+    minima[j] = Rounded(lowest[j], dmin, 0, 63);
+    const float step = d * static_cast<float>(scales[j]);
+    const float minimum = dmin * static_cast<float>(minima[j]);
+    for (size_t i = 0; i < 32; ++i) {
+      const int code = Rounded(x[32 * j + i] + minimum, step, 0, 15);
+      codes[32 * (j / 2) + i] = static_cast<char>(codes[32 * (j / 2) + i] | code << 4 * (j % 2));
+    }
+  }
+  return d_bytes + m_bytes + PackScales(scales, minima) + codes;
+}
+
+std::string EncodeQ6_K(std::span<const float> x) {
+  std::array<float, 16> steps;
+  for (size_t j = 0; j < 16; ++j) steps[j] = LargestOf(x.subspan(16 * j, 16)) / 31;
+  const auto [d_bytes, d] = AsHalf(LargestOf(steps) / 127);
+  std::string low(128, '\0'), high(64, '\0'), scales;
+  for (size_t j = 0; j < 16; ++j) {
+    // A negative scale too.
+    const int scale = (j % 3 == 0 ? -1 : 1) * Rounded(steps[j], d, 0, 127);
+    scales += static_cast<char>(scale);
+    for (size_t i = 16 * j; i < 16 * j + 16; ++i) {
+      const int code = Rounded(x[i], d * static_cast<float>(scale), -32, 31) + 32;
+      const size_t half = i / 128, within = i % 128;
+      char& low_byte = low[64 * half + within % 64];
+      low_byte = static_cast<char>(low_byte | (code & 15) << 4 * (within / 64));
+      char& high_byte = high[32 * half + within % 32];
+      high_byte = static_cast<char>(high_byte | code >> 4 << 2 * (within / 32));
+    }
+  }
+  return low + high + scales + d_bytes;
+}
+
+void DecodeQ8_0(const std::string& b, size_t at, std::vector<float>* out) {
+  for (size_t i = 0; i < 32; ++i) {
+    out->push_back(HalfOf(b, at) * static_cast<float>(static_cast<signed char>(b[at + 2 + i])));
+  }
+}
+
+void DecodeQ4_0(const std::string& b, size_t at, std::vector<float>* out) {
+  for (size_t i = 0; i < 32; ++i) {
+    const int code = ByteOf(b, at + 2 + i % 16) >> (i < 16 ? 0 : 4) & 15;
+    out->push_back(HalfOf(b, at) * static_cast<float>(code - 8));
+  }
+}
+
+void DecodeQ4_K(const std::string& b, size_t at, std::vector<float>* out) {
+  for (size_t i = 0; i < 256; ++i) {
+    const size_t j = i / 32, of = at + 4;
+    int scale = ByteOf(b, of + j % 4) & 63, minimum = ByteOf(b, of + 4 + j % 4) & 63;
+    if (j >= 4) {
+      const int low = ByteOf(b, of + 4 + j);
+      scale = low % 16 + ByteOf(b, of + j - 4) / 64 * 16;
+      minimum = low / 16 + ByteOf(b, of + j) / 64 * 16;
+    }
+    const int pair = ByteOf(b, at + 16 + 32 * (j / 2) + i % 32);
+    const int code = j % 2 == 0 ? pair % 16 : pair / 16;
+    out->push_back(HalfOf(b, at) * static_cast<float>(scale) * static_cast<float>(code) -
+                   HalfOf(b, at + 2) * static_cast<float>(minimum));
+  }
+}
+
+void DecodeQ6_K(const std::string& b, size_t at, std::vector<float>* out) {
+  for (size_t i = 0; i < 256; ++i) {
+    const size_t half = i / 128, within = i % 128;
+    const int low_byte = ByteOf(b, at + 64 * half + within % 64);
+    const int low = within < 64 ? low_byte % 16 : low_byte / 16;
+    const int high = ByteOf(b, at + 128 + 32 * half + within % 32) >> 2 * (within / 32) & 3;
+    const auto scale = static_cast<float>(static_cast<signed char>(b[at + 192 + i / 16]));
+    out->push_back(HalfOf(b, at + 208) * scale * static_cast<float>(low + 16 * high - 32));
+  }
+}
+
+struct BlockType {
+  uint32_t number;
+  size_t elements, bytes;
+  std::string (*encode)(std::span<const float>);
+  void (*decode)(const std::string&, size_t, std::vector<float>*);
+};
+
+std::string EncodeF32(std::span<const float> x) { return LittleEndian(x[0]); }
+std::string EncodeF16(std::span<const float> x) { return LittleEndian(FloatToF16(x[0])); }
+std::string EncodeBf16(std::span<const float> x) { return LittleEndian(FloatToBf16(x[0])); }
+void DecodeF32(const std::string& b, size_t at, std::vector<float>* out) {
+  std::memcpy(&out->emplace_back(), b.data() + at, sizeof(float));
+}
+void DecodeF16(const std::string& b, size_t at, std::vector<float>* out) {
+  out->push_back(HalfOf(b, at));
+}
+void DecodeBf16(const std::string& b, size_t at, std::vector<float>* out) {
+  uint16_t bits;
+  std::memcpy(&bits, b.data() + at, 2);
+  out->push_back(Bf16ToFloat(bits));
+}
+
+const BlockType& TypeOf(const std::string& name) {
+  static const std::map<std::string, BlockType> kTypes = {
+      {"F32", {0, 1, 4, EncodeF32, DecodeF32}},
+      {"F16", {1, 1, 2, EncodeF16, DecodeF16}},
+      {"BF16", {30, 1, 2, EncodeBf16, DecodeBf16}},
+      {"Q8_0", {8, 32, 34, EncodeQ8_0, DecodeQ8_0}},
+      {"Q4_0", {2, 32, 18, EncodeQ4_0, DecodeQ4_0}},
+      {"Q4_K", {12, 256, 144, EncodeQ4_K, DecodeQ4_K}},
+      {"Q6_K", {14, 256, 210, EncodeQ6_K, DecodeQ6_K}}};
+  return kTypes.at(name);
+}
+
+std::string ReadAllOf(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The names of config.json and of the format, architecture by architecture.
+struct Family {
+  std::string gguf;
+  bool reorders = false;  // rows of q and k
+  bool is_gemma = false;
+};
+
+Family FamilyOf(const std::string& architecture) {
+  static const std::map<std::string, Family> kFamilies = {
+      {"LlamaForCausalLM", {"llama", true}},
+      {"Qwen2ForCausalLM", {"qwen2"}},
+      {"Qwen3ForCausalLM", {"qwen3"}},
+      {"Gemma2ForCausalLM", {"gemma2", false, true}},
+      {"Gemma3ForCausalLM", {"gemma3", false, true}},
+      {"Phi3ForCausalLM", {"phi3"}},
+      {"Olmo2ForCausalLM", {"olmo2"}},
+      {"GraniteForCausalLM", {"granite", true}},
+      {"SmolLM3ForCausalLM", {"smollm3", true}}};
+  return kFamilies.at(architecture);
+}
+
+// The name in the file of "model.layers.3.self_attn.q_proj.weight".
+std::string GgufName(const Family& family, std::string name) {
+  if (name == "model.embed_tokens.weight") return "token_embd.weight";
+  if (name == "model.norm.weight") return "output_norm.weight";
+  if (name == "lm_head.weight") return "output.weight";
+  static const std::map<std::string, std::string> kParts = {
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.gate_up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"input_layernorm", "attn_norm"},
+      {"pre_feedforward_layernorm", "ffn_norm"},
+      {"post_feedforward_layernorm", "post_ffw_norm"}};
+  name = name.substr(std::string("model.layers.").size());
+  const size_t dot = name.find('.'), last = name.rfind('.');
+  const std::string layer = name.substr(0, dot), part = name.substr(dot + 1, last - dot - 1);
+  std::string of;
+  if (part == "post_attention_layernorm") {
+    of = family.is_gemma || family.gguf == "olmo2" ? "post_attention_norm" : "ffn_norm";
+  } else {
+    of = kParts.at(part);
+  }
+  return "blk." + layer + "." + of + name.substr(last);
+}
+
+// Rows 0 to size - 1 of each head become rows 0, size / 2, 1, size / 2 + 1, ...
+std::vector<float> Reordered(const std::vector<float>& values, int64_t rows, int64_t heads) {
+  const int64_t columns = static_cast<int64_t>(values.size()) / rows, size = rows / heads;
+  std::vector<float> out;
+  for (int64_t head = 0; head < heads; ++head) {
+    for (int64_t i = 0; i < size / 2; ++i) {
+      for (const int64_t row : {i, size / 2 + i}) {
+        const auto begin = values.begin() + (head * size + row) * columns;
+        out.insert(out.end(), begin, begin + columns);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<float> RestoredOrder(const std::vector<float>& values, int64_t rows, int64_t heads) {
+  std::vector<float> indices(static_cast<size_t>(rows));
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<float>(i);
+  const std::vector<float> from = Reordered(indices, rows, heads);
+  const int64_t columns = static_cast<int64_t>(values.size()) / rows;
+  std::vector<float> out(values.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto to = static_cast<int64_t>(from[static_cast<size_t>(row)]);
+    std::copy_n(values.begin() + row * columns, columns, out.begin() + to * columns);
+  }
+  return out;
+}
+
+class Conversion {
+ public:
+  Conversion(const std::filesystem::path& directory, const GgufOptions& options)
+      : directory_(directory),
+        options_(options),
+        config_(Json::parse(ReadAllOf(directory / "config.json"))),
+        family_(FamilyOf(config_["architectures"][0])) {}
+
+  Status Write(const std::filesystem::path& to) {
+    writer_.Text("general.architecture", family_.gguf);
+    writer_.Text("general.type", "model");
+    writer_.Text("general.name", "a test");
+    WriteMetadata();
+    WriteRope();
+    if (options_.tokenizer) WriteTokenizer();
+    std::map<std::string, StoredTensor> kept;
+    WriteTensors(&kept);
+    OUTRIDER_TRY(WriteSafetensors(directory_ / "model.safetensors", kept));
+    return WriteFile(to, writer_.File());
+  }
+
+ private:
+  std::string Key(const std::string& name) const { return family_.gguf + "." + name; }
+  bool Set(const char* field) const {
+    return config_.contains(field) && !config_.at(field).is_null();
+  }
+  void CopyInt(const char* field, const std::string& key) {
+    if (Set(field)) writer_.Uint32(Key(key), config_[field].get<uint32_t>());
+  }
+  void CopyFloat(const char* field, const std::string& key) {
+    if (Set(field)) writer_.Float(Key(key), config_[field].get<float>());
+  }
+
+  void WriteMetadata();
+  void WriteRope();
+  void WriteFactors(const std::string& name, const std::vector<float>& factors) {
+    writer_.Tensor(name, 0, {static_cast<int64_t>(factors.size())}, GgmlEncode("F32", factors));
+  }
+  std::vector<float> Llama3Factors(const Json& scaling) const;
+  void WriteTokenizer();
+  void WriteTensors(std::map<std::string, StoredTensor>* kept);
+  StoredTensor WriteTensor(const std::string& name, const std::vector<int64_t>& shape,
+                           std::vector<float> values);
+
+  const std::filesystem::path& directory_;
+  const GgufOptions& options_;
+  const Json config_;
+  const Family family_;
+  GgufWriter writer_;
+};
+
+void Conversion::WriteMetadata() {
+  CopyInt("hidden_size", "embedding_length");
+  CopyInt("intermediate_size", "feed_forward_length");
+  CopyInt("num_hidden_layers", "block_count");
+  CopyInt("num_attention_heads", "attention.head_count");
+  CopyInt("num_key_value_heads", "attention.head_count_kv");
+  CopyInt("head_dim", "attention.key_length");
+  CopyInt("head_dim", "attention.value_length");
+  CopyInt("max_position_embeddings", "context_length");
+  CopyInt("vocab_size", "vocab_size");
+  CopyFloat("rms_norm_eps", "attention.layer_norm_rms_epsilon");
+  if (family_.gguf == "phi3") {
+    writer_.Uint32(Key("attention.sliding_window"),
+                   Set("sliding_window") ? config_["sliding_window"].get<uint32_t>() : 0);
+  }
+  if (family_.is_gemma) {
+    CopyInt("sliding_window", "attention.sliding_window");
+    CopyFloat("attn_logit_softcapping", "attn_logit_softcapping");
+    CopyFloat("final_logit_softcapping", "final_logit_softcapping");
+    CopyInt("sliding_window_pattern", "attention.sliding_window_pattern");
+  }
+  if (family_.gguf == "granite") {
+    CopyFloat("attention_multiplier", "attention.scale");
+    CopyFloat("embedding_multiplier", "embedding_scale");
+    CopyFloat("residual_multiplier", "residual_scale");
+    CopyFloat("logits_scaling", "logit_scale");
+  }
+  const Json& ends = config_["eos_token_id"];
+  writer_.Uint32("tokenizer.ggml.bos_token_id", config_.value("bos_token_id", 0u));
+  writer_.Uint32("tokenizer.ggml.eos_token_id", (ends.is_array() ? ends[0] : ends).get<uint32_t>());
+}
+
+// As the conversion computes them, in float.
+std::vector<float> Conversion::Llama3Factors(const Json& scaling) const {
+  const int dims = config_["head_dim"];
+  const float base = config_["rope_theta"], factor = scaling["factor"];
+  const float low = scaling["low_freq_factor"], high = scaling["high_freq_factor"];
+  const float length = scaling["original_max_position_embeddings"];
+  std::vector<float> factors;
+  for (int i = 0; i < dims; i += 2) {
+    const float frequency = 1 / std::pow(base, static_cast<float>(i) / static_cast<float>(dims));
+    const float wavelength = 2 * std::numbers::pi_v<float> / frequency;
+    const float smooth = (length / wavelength - low) / (high - low);
+    if (wavelength < length / high) {
+      factors.push_back(1);
+    } else if (wavelength > length / low) {
+      factors.push_back(factor);
+    } else {
+      factors.push_back(1 / ((1 - smooth) / factor + smooth));
+    }
+  }
+  return factors;
+}
+
+void Conversion::WriteRope() {
+  CopyFloat("rope_theta", "rope.freq_base");
+  CopyFloat("rope_local_base_freq", "rope.freq_base_swa");
+  const double partial = config_.value("partial_rotary_factor", 1.0);
+  writer_.Uint32(Key("rope.dimension_count"),
+                 static_cast<uint32_t>(partial * config_["head_dim"].get<double>()));
+  if (!Set("rope_scaling")) return;
+  const Json& scaling = config_["rope_scaling"];
+  const std::string type = scaling.contains("rope_type") ? scaling["rope_type"] : scaling["type"];
+  if (type == "llama3") return WriteFactors("rope_freqs.weight", Llama3Factors(scaling));
+  if (type == "longrope") {
+    CopyInt("original_max_position_embeddings", "rope.scaling.original_context_length");
+    const double original = config_["original_max_position_embeddings"];
+    const double ratio = config_["max_position_embeddings"].get<double>() / original;
+    writer_.Float(Key("rope.scaling.attn_factor"),
+                  static_cast<float>(std::sqrt(1 + std::log(ratio) / std::log(original))));
+    WriteFactors("rope_factors_long.weight", scaling["long_factor"].get<std::vector<float>>());
+    WriteFactors("rope_factors_short.weight", scaling["short_factor"].get<std::vector<float>>());
+    return;
+  }
+  writer_.Text(Key("rope.scaling.type"), type);
+  writer_.Float(Key("rope.scaling.factor"), scaling["factor"].get<float>());
+  if (scaling.contains("original_max_position_embeddings")) {
+    writer_.Uint32(Key("rope.scaling.original_context_length"),
+                   scaling["original_max_position_embeddings"].get<uint32_t>());
+  }
+}
+
+void Conversion::WriteTokenizer() {
+  const Json json = Json::parse(ReadAllOf(directory_ / "tokenizer.json"));
+  const size_t rows = config_["vocab_size"];
+  std::vector<std::string> tokens(rows);
+  std::vector<int32_t> types(rows, 5);
+  for (size_t id = 0; id < rows; ++id) tokens[id] = "[PAD" + std::to_string(id) + "]";
+  for (const auto& [text, id] : json["model"]["vocab"].items()) {
+    tokens[id.get<size_t>()] = text;
+    types[id.get<size_t>()] = 1;
+  }
+  for (const Json& added : json["added_tokens"]) {
+    tokens[added["id"].get<size_t>()] = added["content"];
+    types[added["id"].get<size_t>()] = added.value("special", false) ? 3 : 4;
+  }
+  std::vector<std::string> merges;
+  for (const Json& merge : json["model"]["merges"]) {
+    merges.push_back(merge.is_string()
+                         ? merge.get<std::string>()
+                         : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  writer_.Text("tokenizer.ggml.model", "gpt2");
+  writer_.Text("tokenizer.ggml.pre", options_.pre);
+  writer_.Texts("tokenizer.ggml.tokens", tokens);
+  writer_.Int32s("tokenizer.ggml.token_type", types);
+  writer_.Texts("tokenizer.ggml.merges", merges);
+  writer_.Bool("tokenizer.ggml.add_bos_token", false);
+}
+
+StoredTensor Conversion::WriteTensor(const std::string& name, const std::vector<int64_t>& shape,
+                                     std::vector<float> values) {
+  const std::string to = GgufName(family_, name);
+  const bool is_matrix = shape.size() == 2;
+  const float shift = family_.is_gemma && name.ends_with("norm.weight") ? 1.f : 0.f;
+  for (float& value : values) value += shift;
+  int64_t heads = 0;
+  if (family_.reorders && to.find(".attn_q.") != std::string::npos) {
+    heads = config_["num_attention_heads"];
+  }
+  if (family_.reorders && to.find(".attn_k.") != std::string::npos) {
+    heads = config_["num_key_value_heads"];
+  }
+  if (heads > 0) values = Reordered(values, shape[0], heads);
+  std::string type = is_matrix ? options_.type : "F32";
+  const bool is_finer =
+      to.ends_with("attn_v.weight") || to.ends_with("ffn_down.weight") || to == "token_embd.weight";
+  if (is_matrix && is_finer && !options_.finer_type.empty()) type = options_.finer_type;
+  const std::string bytes = GgmlEncode(type, values);
+  writer_.Tensor(to, GgmlTypeNumber(type), shape, bytes);
+  values = GgmlDecode(type, bytes);
+  if (heads > 0) values = RestoredOrder(values, shape[0], heads);
+  for (float& value : values) value -= shift;
+  return {"F32", shape, GgmlEncode("F32", values)};
+}
+
+void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
+  const std::string file = ReadAllOf(directory_ / "model.safetensors");
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+  const Json header = Json::parse(file.substr(8, header_bytes));
+  for (const auto& [name, entry] : header.items()) {
+    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    const auto values = GgmlDecode(entry["dtype"].get<std::string>(),
+                                   file.substr(8 + header_bytes + begin, end - begin));
+    (*kept)[name] = WriteTensor(name, entry["shape"].get<std::vector<int64_t>>(), values);
+  }
+}
+
+}  // namespace
+
+std::string GgufString(const std::string& text) {
+  return LittleEndian(static_cast<uint64_t>(text.size())) + text;
+}
+
+void GgufWriter::Raw(const std::string& key, uint32_t type, const std::string& bytes) {
+  pairs_ += GgufString(key) + LittleEndian(type) + bytes;
+  ++pair_count_;
+}
+
+void GgufWriter::Text(const std::string& key, const std::string& value) {
+  Raw(key, 8, GgufString(value));
+}
+void GgufWriter::Uint32(const std::string& key, uint32_t value) { Raw(key, 4, LittleEndian(value)); }
+void GgufWriter::Int32(const std::string& key, int32_t value) { Raw(key, 5, LittleEndian(value)); }
+void GgufWriter::Float(const std::string& key, float value) { Raw(key, 6, LittleEndian(value)); }
+void GgufWriter::Bool(const std::string& key, bool value) {
+  Raw(key, 7, std::string(1, value ? '\1' : '\0'));
+}
+
+void GgufWriter::Texts(const std::string& key, const std::vector<std::string>& values) {
+  std::string bytes = LittleEndian(uint32_t{8}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  for (const std::string& value : values) bytes += GgufString(value);
+  Raw(key, 9, bytes);
+}
+void GgufWriter::Int32s(const std::string& key, const std::vector<int32_t>& values) {
+  std::string bytes = LittleEndian(uint32_t{5}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  for (const int32_t value : values) bytes += LittleEndian(value);
+  Raw(key, 9, bytes);
+}
+void GgufWriter::Floats(const std::string& key, const std::vector<float>& values) {
+  std::string bytes = LittleEndian(uint32_t{6}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  for (const float value : values) bytes += LittleEndian(value);
+  Raw(key, 9, bytes);
+}
+
+void GgufWriter::Tensor(const std::string& name, uint32_t type, const std::vector<int64_t>& shape,
+                        std::string bytes) {
+  tensors_.push_back({name, type, shape, std::move(bytes)});
+}
+
+std::string GgufWriter::File(uint64_t alignment) const {
+  std::string file = "GGUF" + LittleEndian(uint32_t{3}) +
+                     LittleEndian(static_cast<uint64_t>(tensors_.size())) + LittleEndian(pair_count_) +
+                     pairs_;
+  const auto pad = [&](std::string* text) {
+    text->resize((text->size() + alignment - 1) / alignment * alignment, '\0');
+  };
+  std::string data;
+  for (const StoredTensor& tensor : tensors_) {
+    file += GgufString(tensor.name) + LittleEndian(static_cast<uint32_t>(tensor.shape.size()));
+    for (size_t i = tensor.shape.size(); i-- > 0;) file += LittleEndian(tensor.shape[i]);
+    file += LittleEndian(tensor.type) + LittleEndian(static_cast<uint64_t>(data.size()));
+    data += tensor.bytes;
+    pad(&data);
+  }
+  pad(&file);
+  return file + data;
+}
+
+uint32_t GgmlTypeNumber(const std::string& type) { return TypeOf(type).number; }
+
+std::string GgmlEncode(const std::string& type, std::span<const float> values) {
+  const BlockType& block = TypeOf(type);
+  std::string bytes;
+  for (size_t at = 0; at < values.size(); at += block.elements) {
+    bytes += block.encode(values.subspan(at, block.elements));
+  }
+  return bytes;
+}
+
+std::vector<float> GgmlDecode(const std::string& type, const std::string& bytes) {
+  const BlockType& block = TypeOf(type);
+  std::vector<float> values;
+  for (size_t at = 0; at < bytes.size(); at += block.bytes) block.decode(bytes, at, &values);
+  return values;
+}
+
+Status WriteGguf(const std::filesystem::path& directory, const std::filesystem::path& to,
+                 const GgufOptions& options) {
+  return Conversion(directory, options).Write(to);
+}
+
+}  // namespace outrider

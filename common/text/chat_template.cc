@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "common/base/input_file.h"
+#include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
+#include "common/text/gguf_tokenizer.h"
 
 namespace outrider {
 namespace {
@@ -126,6 +128,28 @@ Result<OwnTexts> ReadOwnTexts(const std::filesystem::path& model_dir) {
   return found.Wrong("a template, or a list of named ones");
 }
 
+// What a model says of chats, whatever its format.
+struct ModelTexts {
+  ChatTemplate::SpecialTokens special_tokens;
+  OwnTexts own;  // where they were asked for
+};
+
+Result<ModelTexts> ReadModelTexts(const std::filesystem::path& model_dir, bool with_templates) {
+  ModelTexts texts;
+  if (const auto path = FindGgufModel(model_dir); path.has_value()) {
+    OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(*path));
+    OUTRIDER_ASSIGN(GgufChat chat, ReadGgufChat(file));
+    texts.special_tokens = std::move(chat.special_tokens);
+    texts.own = {.general = std::move(chat.general), .tool_use = std::move(chat.tool_use)};
+    return texts;
+  }
+  OUTRIDER_ASSIGN(texts.special_tokens, ReadSpecialTokens(model_dir));
+  if (with_templates) {
+    OUTRIDER_ASSIGN(texts.own, ReadOwnTexts(model_dir));
+  }
+  return texts;
+}
+
 std::string_view Stripped(std::string_view text, bool left_only) {
   constexpr std::string_view kSpace = " \t\r\n\f\v";
   text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
@@ -209,14 +233,15 @@ ChatTemplate ChatTemplate::ChatMl() {
 Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& model_dir,
                                         const std::string& choice) {
   if (choice == kChatMl) return ChatMl();
-  OUTRIDER_ASSIGN(SpecialTokens tokens, ReadSpecialTokens(model_dir));
+  OUTRIDER_ASSIGN(const ModelTexts model, ReadModelTexts(model_dir, choice.empty()));
+  SpecialTokens tokens = model.special_tokens;
   if (!choice.empty()) {
     OUTRIDER_ASSIGN(const std::string text, ReadFile(choice, jinja::kMaxTemplateBytes));
     const Status parsed = jinja::Template::Parse(text).status();
     if (!parsed.ok()) return parsed.Annotate(choice);
     return FromText(text, std::move(tokens));
   }
-  OUTRIDER_ASSIGN(const OwnTexts texts, ReadOwnTexts(model_dir));
+  const OwnTexts& texts = model.own;
   ChatTemplate out = texts.general.has_value() ? FromText(*texts.general, tokens) : ChatTemplate();
   if (texts.tool_use.has_value()) out.SetToolUse(FromText(*texts.tool_use, std::move(tokens)));
   return out;

@@ -66,11 +66,11 @@ class ChatTemplate {
   // A template that cannot be parsed gives an object that refuses every chat and says why.
   static ChatTemplate FromText(std::string_view jinja, SpecialTokens special_tokens = {});
   static ChatTemplate ChatMl();
-  // `choice`: kChatMl, a template's file, or "" for the checkpoint's own: chat_template.jinja, else
-  // chat_template in tokenizer_config.json: a string, or a list, of which the template named
-  // default is for chats without tools, and for those with tools unless one is named tool_use.
-  // kInvalidArgument: a malformed file of the checkpoint, or a chosen file that is no template;
-  // also the errors of common/base/input_file.h.
+  // `choice`: kChatMl, a template's file, or "" for the checkpoint's own: tokenizer.chat_template
+  // of a GGUF file, chat_template.jinja, else chat_template in tokenizer_config.json: a string, or
+  // a list, of which the template named default is for chats without tools, and for those with
+  // tools unless one is named tool_use. kInvalidArgument: a malformed file of the checkpoint, or a
+  // chosen file that is no template; also the errors of common/base/input_file.h.
   static Result<ChatTemplate> Load(const std::filesystem::path& model_dir,
                                    const std::string& choice);
 

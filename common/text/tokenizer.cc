@@ -8,6 +8,7 @@
 #include "common/text/bpe.h"
 #include "common/text/byte_alphabet.h"
 #include "common/text/detokenizer.h"
+#include "common/text/gguf_tokenizer.h"
 #include "common/text/length_bound.h"
 #include "common/text/normalizer.h"
 #include "common/text/pre_tokenizer.h"
@@ -90,8 +91,9 @@ struct Tokenizer::Parts {
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(std::string_view json) {
-  OUTRIDER_ASSIGN(const TokenizerSpec spec, ParseTokenizerJson(json));
+Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(const Result<TokenizerSpec>& read) {
+  OUTRIDER_TRY(read.status());
+  const TokenizerSpec& spec = *read;
   OUTRIDER_ASSIGN(Vocabulary vocabulary, Vocabulary::Create(spec));
   OUTRIDER_ASSIGN(Normalizer normalizer, Normalizer::Create(spec.normalizer));
   OUTRIDER_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.pre_tokenizer));
@@ -131,15 +133,28 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(std::string_view 
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(std::string_view json) {
-  Result<std::unique_ptr<Parts>> parts = MakeParts(json);
+  Result<std::unique_ptr<Parts>> parts = MakeParts(ParseTokenizerJson(json));
   if (!parts.ok()) return parts.status().Annotate("tokenizer.json");
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
 }
 
+Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadGguf(const std::filesystem::path& path) {
+  OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
+  OUTRIDER_ASSIGN(const TokenizerSpec spec, ReadGgufTokenizer(file));
+  OUTRIDER_ASSIGN(const ModelRoles roles, ReadGgufRoles(file));
+  Result<std::unique_ptr<Parts>> parts = MakeParts(spec);
+  if (!parts.ok()) return parts.status().Annotate(path.string());
+  if (Status status = (*parts)->ApplyRoles(roles); !status.ok()) {
+    return status.Annotate(path.string());
+  }
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
+}
+
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir) {
+  if (const auto gguf = FindGgufModel(model_dir); gguf.has_value()) return LoadGguf(*gguf);
   const std::filesystem::path file = model_dir / "tokenizer.json";
   OUTRIDER_ASSIGN(const std::string json, ReadFile(file, kMaxTokenizerFileBytes));
-  Result<std::unique_ptr<Parts>> parts = MakeParts(json);
+  Result<std::unique_ptr<Parts>> parts = MakeParts(ParseTokenizerJson(json));
   if (!parts.ok()) return parts.status().Annotate(file.string());
   OUTRIDER_ASSIGN(const ModelRoles roles, ReadModelRoles(model_dir));
   if (Status status = (*parts)->ApplyRoles(roles); !status.ok()) {

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/text/fingerprint.h"
+#include "common/text/tokenizer_spec.h"
 
 namespace outrider {
 
@@ -26,7 +27,8 @@ class Tokenizer {
   static constexpr size_t kMaxTextBytes = 4 << 20;
 
   // Reads tokenizer.json, and from tokenizer_config.json, generation_config.json and config.json
-  // beside it, where they exist, which tokens begin and end a text.
+  // beside it, where they exist, which tokens begin and end a text. Or all of it from the GGUF file
+  // that `model_dir` is or holds (FindGgufModel).
   // kNotFound, kInvalidArgument (malformed) or kUnimplemented, with the file and the field.
   static Result<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir);
   // From the content of a tokenizer.json alone.
@@ -68,7 +70,9 @@ class Tokenizer {
  private:
   struct Parts;
   explicit Tokenizer(std::unique_ptr<Parts> parts);
-  static Result<std::unique_ptr<Parts>> MakeParts(std::string_view json);
+  // Of a spec, or of the reason why there is none.
+  static Result<std::unique_ptr<Parts>> MakeParts(const Result<TokenizerSpec>& read);
+  static Result<std::unique_ptr<Tokenizer>> LoadGguf(const std::filesystem::path& path);
 
   std::unique_ptr<const Parts> parts_;
 };

@@ -6,6 +6,7 @@
 #include "common/base/printable.h"
 #include "common/json/json.h"
 #include "common/text/byte_alphabet.h"
+#include "common/text/split_patterns.h"
 
 namespace outrider {
 namespace {
@@ -15,11 +16,6 @@ constexpr JsonLimits kLimits = {.bytes = kMaxTokenizerFileBytes, .repeated_membe
 // Contents that a normalizer inserts are a character or two. Longer ones would let a small text
 // grow without bound.
 constexpr size_t kMaxInsertedBytes = 16;
-
-// GPT-2's pattern, which ByteLevel applies unless use_regex is false. Source: Radford et al. 2019,
-// the released encoder.
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Status Unknown(const JsonValue& step, const std::string& type) {
   return Unimplemented(step.path() + ": the type \"" + Printable(type, kMaxShownText) +

@@ -1,0 +1,179 @@
+#include "common/text/sentence_piece.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "common/base/printable.h"
+#include "common/text/byte_alphabet.h"
+#include "common/text/utf8.h"
+
+namespace outrider {
+namespace {
+
+using Type = SentencePiece::Type;
+
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+// Ways to make a piece of two others, on average. Published vocabularies have two or three; more
+// would let a small file take much memory.
+constexpr size_t kMaxMergesPerPiece = 16;
+
+// The text with spaces as marks, if it is nothing but spaces of either kind; else "". Gemma's runs
+// of spaces are user-defined pieces, which GGUF spells with spaces.
+std::string AsSpaceMarks(std::string_view text) {
+  std::string marks;
+  while (!text.empty()) {
+    const size_t size = text.starts_with(kSpaceMark) ? kSpaceMark.size() : 1;
+    if (size == 1 && text.front() != ' ') return "";
+    marks += kSpaceMark;
+    text.remove_prefix(size);
+  }
+  return marks;
+}
+
+// A piece that merging makes, and its score.
+struct Merged {
+  TokenId id;
+  float score;
+};
+
+struct Merge {
+  TokenId left, right;
+  size_t left_characters, right_characters;
+  float score;
+};
+
+size_t Characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+class MergeFinder {
+ public:
+  explicit MergeFinder(const TokenizerSpec& spec) : spec_(spec) {
+    for (size_t id = 0; id < spec.vocabulary.size(); ++id) {
+      if (spec.vocabulary[id].has_value()) {
+        ids_.emplace(*spec.vocabulary[id], static_cast<TokenId>(id));
+      }
+    }
+  }
+
+  // Appends the ways to make the piece of two others, in the order of their ids.
+  void Find(const Merged& merged, std::vector<Merge>* merges) const {
+    const std::string_view text = *spec_.vocabulary[static_cast<size_t>(merged.id)];
+    const size_t first = merges->size();
+    for (size_t at = 1; at < text.size(); ++at) {
+      if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;  // within a character
+      const auto left = ids_.find(text.substr(0, at));
+      if (left == ids_.end()) continue;
+      const auto right = ids_.find(text.substr(at));
+      if (right == ids_.end()) continue;
+      merges->push_back({left->second, right->second, Characters(left->first),
+                         Characters(right->first), merged.score});
+    }
+    std::sort(merges->begin() + static_cast<std::ptrdiff_t>(first), merges->end(),
+              [](const Merge& a, const Merge& b) {
+                return std::tie(a.left, a.right) < std::tie(b.left, b.right);
+              });
+  }
+
+ private:
+  const TokenizerSpec& spec_;
+  std::unordered_map<std::string_view, TokenId> ids_;
+};
+
+// Best first: by the score of what a merge makes; of the ways to make one piece, the longest left
+// half first. (transformers, convert_slow_tokenizer.py, generate_merges.)
+Status FillMerges(const std::vector<Merged>& merged, TokenizerSpec* spec) {
+  std::vector<Merge> merges;
+  const MergeFinder finder(*spec);
+  const size_t most = kMaxMergesPerPiece * spec->vocabulary.size();
+  for (const Merged& piece : merged) {
+    finder.Find(piece, &merges);
+    OUTRIDER_TRY(CheckAtMost("merges of the pieces", static_cast<int64_t>(merges.size()),
+                             static_cast<int64_t>(most)));
+  }
+  std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) {
+    return std::tie(a.score, a.left_characters, a.right_characters) >
+           std::tie(b.score, b.left_characters, b.right_characters);
+  });
+  spec->merges.reserve(merges.size());
+  for (const Merge& merge : merges) {
+    spec->merges.emplace_back(*spec->vocabulary[static_cast<size_t>(merge.left)],
+                              *spec->vocabulary[static_cast<size_t>(merge.right)]);
+  }
+  return Status();
+}
+
+Status CheckText(const std::string& text, size_t id) {
+  const std::string piece = "piece " + std::to_string(id);
+  if (text.empty()) return InvalidArgument(piece + " is empty");
+  OUTRIDER_TRY(CheckAtMost(piece, static_cast<int64_t>(text.size()), kMaxPieceBytes, "bytes"));
+  if (FindInvalidUtf8(text).has_value()) {
+    return InvalidArgument(piece + ", \"" + Printable(text) + "\", is not UTF-8");
+  }
+  return Status();
+}
+
+// Places one piece in the vocabulary or among the added tokens.
+Status AddPiece(const SentencePiece& piece, TokenId id, TokenizerSpec* spec,
+                std::vector<Merged>* merged) {
+  std::optional<std::string>& entry = spec->vocabulary[static_cast<size_t>(id)];
+  switch (piece.type) {
+    case Type::kNormal:
+      entry = piece.text;
+      merged->push_back({id, piece.score});
+      return Status();
+    case Type::kUnused:
+    case Type::kByte: entry = piece.text; return Status();
+    case Type::kUserDefined:
+      if (std::string marks = AsSpaceMarks(piece.text); !marks.empty()) {
+        entry = std::move(marks);
+        // It is found before any other piece.
+        merged->push_back({id, std::numeric_limits<float>::max()});
+      } else {
+        spec->added_tokens.push_back({.id = id, .content = piece.text});
+      }
+      return Status();
+    case Type::kUnknown:
+      if (spec->unk_token.has_value()) {
+        return InvalidArgument("piece " + std::to_string(id) + " is a second unknown piece");
+      }
+      spec->unk_token = piece.text;
+      [[fallthrough]];
+    case Type::kControl:
+      spec->added_tokens.push_back({.id = id, .content = piece.text, .special = true});
+      return Status();
+  }
+  return InvalidArgument("piece " + std::to_string(id) + " has the unknown type " +
+                         std::to_string(static_cast<int>(piece.type)));
+}
+
+}  // namespace
+
+Status FillSentencePieceBpe(const std::vector<SentencePiece>& pieces, bool adds_space,
+                            TokenizerSpec* spec) {
+  const std::string mark(kSpaceMark);
+  spec->vocabulary.resize(pieces.size());
+  std::vector<Merged> merged;
+  size_t bytes = 0;
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    OUTRIDER_TRY(CheckText(pieces[id].text, id));
+    OUTRIDER_TRY(AddPiece(pieces[id], static_cast<TokenId>(id), spec, &merged));
+    bytes += pieces[id].type == Type::kByte ? 1 : 0;
+  }
+  OUTRIDER_TRY(FillMerges(merged, spec));
+  spec->fuse_unk = true;
+  spec->byte_fallback = bytes >= 256;
+  if (adds_space) spec->normalizer.emplace_back(PrependStep{mark});
+  spec->normalizer.emplace_back(ReplaceStep{{.text = " ", .regex = false}, mark});
+  spec->replacements.emplace_back(mark, " ");
+  spec->strip_leading_space = adds_space;
+  return Status();
+}
+
+}  // namespace outrider

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/checkpoint_maker.h"
+#include "tests/support/gguf_writer.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -141,6 +142,29 @@ TEST(Greedy, QuantizedTargetsKeepTheirText) {
         prompts, "fixed", /*enough=*/100,
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
         {.target = dir / "target", .drafter = dir / "drafter"});
+  }
+}
+
+// A target that is a GGUF file beside a drafter that is a folder: both have the same tokenizer.
+TEST(Greedy, GgufTargetsKeepTheirText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(16);
+  for (const char* type : {"Q8_0", "Q4_0", "Q4_K"}) {
+    TempDir dir;
+    const CheckpointOptions options = {.vocab_size = 320,
+                                       .hidden_size = 256,
+                                       .intermediate_size = 256,
+                                       .head_dim = 64,
+                                       .tokenizer = true};
+    ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
+    ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
+    ASSERT_TRUE(
+        WriteGguf(dir / "target", dir / "target.gguf", {.type = type, .tokenizer = true}).ok());
+    const Comparison comparison = CompareWithPlain(
+        prompts, "fixed",
+        [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
+        {.target = dir / "target.gguf", .drafter = dir / "drafter"});
+    EXPECT_GT(comparison.accepted, 100u) << type;
   }
 }
 

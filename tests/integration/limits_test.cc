@@ -792,12 +792,26 @@ const Cases kGrpcCases = {
 
 // ---------------------------------------------------------------------------------------------
 
+constexpr char kGgufTest[] = "tests/common/gguf/gguf_file_test.cc";
+constexpr char kGgufTokenizerTest[] = "tests/common/text/gguf_tokenizer_test.cc";
+const Cases kModelFileCases = {
+    {"GGUF: pairs of metadata", HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
+    {"GGUF: tensors", HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
+    {"GGUF: counts, lengths, shapes and offsets",
+     HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
+    {"GGUF: tokens", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
+    {"SentencePiece: bytes of a piece", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
+    {"SentencePiece: merges that follow from scores",
+     HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
+};
+
 const std::map<std::string, const Cases*> kPorts = {
     {"HTTP", &kHttpCases},
     {"gRPC", &kGrpcCases},
     {"Metrics and status", &kMetricsCases},
     {"Connections and streams", &kConnectionCases},
     {"Logs", &kLogCases},
+    {"Model files", &kModelFileCases},
 };
 
 Cases AllCases() {

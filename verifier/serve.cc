@@ -86,6 +86,7 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
        {"tool_parser", std::string(NameOf(answers.tools))},
        {"reasoning_parser", std::string(NameOf(answers.reasoning))},
        {"before_prompts", named(tokenizer.prompt_prefix())},
+       {"after_prompts", named(tokenizer.prompt_suffix())},
        {"ends_texts", named(config.eos_token_ids)}});
 }
 

@@ -119,6 +119,12 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
                           : options.out;
   const std::string state = file + ".state";
   OUTRIDER_TRY(CheckModelDirectory(options.drafter));
+  std::error_code ignored;
+  if (options.out.empty() && !std::filesystem::is_directory(options.drafter, ignored)) {
+    return InvalidArgument(options.drafter +
+                           ": is a file, beside which no head is looked for; give --out FILE, and "
+                           "that file to the drafter as --acceptance-head");
+  }
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.drafter));
   OUTRIDER_ASSIGN(const uint64_t model, ModelFingerprint(options.drafter));
   OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model));

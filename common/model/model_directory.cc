@@ -121,7 +121,7 @@ Status NoWeights(const fs::path& folder) {
 
 Status NoTokenizer(const fs::path& folder) {
   std::string found;
-  for (const char* name : {"tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"}) {
+  for (const char* name : {"tekken.json", "vocab.json", "vocab.txt"}) {
     if (found.empty() && Exists(folder / name)) found = name;
   }
   if (found.empty()) {
@@ -147,7 +147,10 @@ Status CheckModelDirectory(const fs::path& path) {
     return NoWeights(path);
   }
   OUTRIDER_TRY(Checkpoint::Open(path).status());
-  return Exists(path / "tokenizer.json") ? Status() : NoTokenizer(path);
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    if (Exists(path / name)) return Status();
+  }
+  return NoTokenizer(path);
 }
 
 }  // namespace outrider

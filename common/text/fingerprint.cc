@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "common/base/fnv_hash.h"
-#include "common/text/bpe.h"
+#include "common/text/token_model.h"
 #include "common/text/vocabulary.h"
 
 namespace outrider {
 
-TokenizerFingerprint MakeFingerprint(const Vocabulary& vocabulary, const Bpe& bpe) {
+TokenizerFingerprint MakeFingerprint(const Vocabulary& vocabulary, const TokenModel& model) {
   FnvHash strings, merges, special;
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (!vocabulary.Has(id)) continue;
@@ -16,10 +16,7 @@ TokenizerFingerprint MakeFingerprint(const Vocabulary& vocabulary, const Bpe& bp
     strings.Add(vocabulary.Text(id));
     if (vocabulary.IsSpecial(id)) special.Add(static_cast<uint64_t>(id));
   }
-  for (const auto& [left, right] : bpe.merges()) {
-    merges.Add(static_cast<uint64_t>(left));
-    merges.Add(static_cast<uint64_t>(right));
-  }
+  model.AddTo(&merges);
   return {strings.value(), merges.value(), special.value(), vocabulary.size()};
 }
 

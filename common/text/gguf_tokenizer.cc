@@ -130,7 +130,7 @@ Status FillByteLevel(const GgufFile& file, const Tokens& tokens, TokenizerSpec* 
   if (adds_space.value_or(false)) {
     return file.Unsupported(kAddSpace, "is true, which byte-level tokenizers do not support here");
   }
-  if (pre->nfc) spec->normalizer.emplace_back(NfcStep{});
+  if (pre->nfc) spec->normalizer.emplace_back(UnicodeFormStep{UnicodeForm::kNfc});
   if (pre->lone_digits) {
     spec->pre_tokenizer.emplace_back(SplitStep{.pattern = {.text = "\\p{N}", .regex = true}});
   }

@@ -15,6 +15,7 @@ constexpr size_t kLongestCharacter = 4;
 
 // Whether some text has a part that only the unknown token can stand for.
 bool ReachesUnknown(const TokenizerSpec& spec) {
+  if (spec.model == TokenModelKind::kWordPiece) return true;
   if (!spec.unk_token.has_value()) return false;
   if (!spec.byte_level && !spec.byte_fallback) return true;
   std::unordered_set<std::string> known;
@@ -56,9 +57,14 @@ std::optional<size_t> LongestToken(const TokenizerSpec& spec,
 
 // By how much a step may shorten a text.
 std::optional<size_t> ShrinkOf(const NormalizerStep& step) {
-  if (std::holds_alternative<NfcStep>(step)) return kNfcShrinks;
+  if (const auto* form = std::get_if<UnicodeFormStep>(&step)) {
+    const bool canonical = form->form == UnicodeForm::kNfc || form->form == UnicodeForm::kNfd;
+    return canonical ? std::optional(kNfcShrinks) : std::nullopt;
+  }
+  if (std::holds_alternative<LowercaseStep>(step)) return kLongestCharacter;
+  if (std::holds_alternative<PrependStep>(step)) return 1;
   const auto* replace = std::get_if<ReplaceStep>(&step);
-  if (replace == nullptr) return 1;
+  if (replace == nullptr) return std::nullopt;  // the others may drop any part of a text
   if (replace->pattern.regex || replace->content.empty()) return std::nullopt;
   const size_t before = replace->pattern.text.size(), after = replace->content.size();
   return std::max<size_t>(1, (before + after - 1) / after);

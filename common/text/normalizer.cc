@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/text/rewriting.h"
 #include "common/text/unicode.h"
 
 namespace outrider {
@@ -27,32 +28,62 @@ Result<std::string> ReplaceAll(const std::string& text, const Pattern& pattern,
 
 }  // namespace
 
+struct Normalizer::Apply {
+  std::string text;
+
+  Result<std::string> operator()(const UnicodeFormStep& step) const {
+    return ToUnicodeForm(text, step.form);
+  }
+  Result<std::string> operator()(const PrependStep& step) const { return step.content + text; }
+  Result<std::string> operator()(const Replace& step) const {
+    return ReplaceAll(text, step.pattern, step.content);
+  }
+  Result<std::string> operator()(const LowercaseStep&) const { return ToLowerCase(text); }
+  Result<std::string> operator()(const StripAccentsStep&) const {
+    return WithoutMarks(text, /*nonspacing_alone=*/false);
+  }
+  Result<std::string> operator()(const StripStep& step) const {
+    return WithoutOuterSpace(text, step.left, step.right);
+  }
+  Result<std::string> operator()(const NmtStep&) const { return AfterNmt(text); }
+  Result<std::string> operator()(const BertStep& step) const { return AfterBert(text, step); }
+  Result<std::string> operator()(const CharacterMap& map) const {
+    return map.Rewrite(text, kMaxNormalizedBytes);
+  }
+};
+
+Result<Normalizer::Step> Normalizer::MakeStep(const NormalizerStep& step) {
+  if (const auto* replace = std::get_if<ReplaceStep>(&step)) {
+    OUTRIDER_ASSIGN(Pattern pattern, Pattern::Create(replace->pattern));
+    return Step(Replace{std::move(pattern), replace->content});
+  }
+  if (const auto* precompiled = std::get_if<PrecompiledStep>(&step)) {
+    OUTRIDER_ASSIGN(CharacterMap map, CharacterMap::Parse(precompiled->map));
+    return Step(std::move(map));
+  }
+  if (const auto* form = std::get_if<UnicodeFormStep>(&step)) return Step(*form);
+  if (const auto* prepend = std::get_if<PrependStep>(&step)) return Step(*prepend);
+  if (const auto* strip = std::get_if<StripStep>(&step)) return Step(*strip);
+  if (const auto* bert = std::get_if<BertStep>(&step)) return Step(*bert);
+  if (std::holds_alternative<NmtStep>(step)) return Step(NmtStep{});
+  if (std::holds_alternative<StripAccentsStep>(step)) return Step(StripAccentsStep{});
+  return Step(LowercaseStep{});
+}
+
 Result<Normalizer> Normalizer::Create(const std::vector<NormalizerStep>& steps) {
   Normalizer normalizer;
   for (const NormalizerStep& step : steps) {
-    if (const auto* replace = std::get_if<ReplaceStep>(&step)) {
-      OUTRIDER_ASSIGN(Pattern pattern, Pattern::Create(replace->pattern));
-      normalizer.steps_.emplace_back(Replace{std::move(pattern), replace->content});
-    } else if (const auto* prepend = std::get_if<PrependStep>(&step)) {
-      normalizer.steps_.emplace_back(*prepend);
-    } else {
-      normalizer.steps_.emplace_back(NfcStep{});
-    }
+    OUTRIDER_ASSIGN(Step made, MakeStep(step));
+    normalizer.steps_.push_back(std::move(made));
   }
   return normalizer;
 }
 
 Result<std::string> Normalizer::Normalize(std::string_view text) const {
   std::string out(text);
-  for (const auto& step : steps_) {
+  for (const Step& step : steps_) {
     if (out.empty()) break;
-    if (const auto* replace = std::get_if<Replace>(&step)) {
-      OUTRIDER_ASSIGN(out, ReplaceAll(out, replace->pattern, replace->content));
-    } else if (const auto* prepend = std::get_if<PrependStep>(&step)) {
-      out.insert(0, prepend->content);
-    } else {
-      out = ToNfc(out);
-    }
+    OUTRIDER_ASSIGN(out, std::visit(Apply{std::move(out)}, step));
     if (out.size() > kMaxNormalizedBytes) {
       return InvalidArgument("the normalized text has more than " +
                              std::to_string(kMaxNormalizedBytes) + " bytes; shorten it");

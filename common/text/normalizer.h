@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/text/character_map.h"
 #include "common/text/pattern.h"
 #include "common/text/tokenizer_spec.h"
 
@@ -27,7 +28,13 @@ class Normalizer {
     Pattern pattern;
     std::string content;
   };
-  std::vector<std::variant<NfcStep, PrependStep, Replace>> steps_;
+  using Step = std::variant<UnicodeFormStep, PrependStep, Replace, LowercaseStep, StripAccentsStep,
+                            StripStep, NmtStep, BertStep, CharacterMap>;
+  struct Apply;  // one step
+
+  static Result<Step> MakeStep(const NormalizerStep& step);
+
+  std::vector<Step> steps_;
 };
 
 }  // namespace outrider

@@ -153,26 +153,54 @@ Status AddPiece(const SentencePiece& piece, TokenId id, TokenizerSpec* spec,
                          std::to_string(static_cast<int>(piece.type)));
 }
 
-}  // namespace
-
-Status FillSentencePieceBpe(const std::vector<SentencePiece>& pieces, bool adds_space,
-                            TokenizerSpec* spec) {
+// Spaces as marks, before and after.
+void FillSpaces(bool adds_space, TokenizerSpec* spec) {
   const std::string mark(kSpaceMark);
-  spec->vocabulary.resize(pieces.size());
-  std::vector<Merged> merged;
-  size_t bytes = 0;
-  for (size_t id = 0; id < pieces.size(); ++id) {
-    OUTRIDER_TRY(CheckText(pieces[id].text, id));
-    OUTRIDER_TRY(AddPiece(pieces[id], static_cast<TokenId>(id), spec, &merged));
-    bytes += pieces[id].type == Type::kByte ? 1 : 0;
-  }
-  OUTRIDER_TRY(FillMerges(merged, spec));
-  spec->fuse_unk = true;
-  spec->byte_fallback = bytes >= 256;
   if (adds_space) spec->normalizer.emplace_back(PrependStep{mark});
   spec->normalizer.emplace_back(ReplaceStep{{.text = " ", .regex = false}, mark});
   spec->replacements.emplace_back(mark, " ");
   spec->strip_leading_space = adds_space;
+}
+
+// The pieces, in the vocabulary and among the added tokens; `merged`: those that others make.
+Status FillPieces(const std::vector<SentencePiece>& pieces, TokenizerSpec* spec,
+                  std::vector<Merged>* merged) {
+  spec->vocabulary.resize(pieces.size());
+  size_t bytes = 0;
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    OUTRIDER_TRY(CheckText(pieces[id].text, id));
+    OUTRIDER_TRY(AddPiece(pieces[id], static_cast<TokenId>(id), spec, merged));
+    bytes += pieces[id].type == Type::kByte ? 1 : 0;
+  }
+  spec->fuse_unk = true;
+  spec->byte_fallback = bytes >= 256;
+  return Status();
+}
+
+}  // namespace
+
+Status FillSentencePieceBpe(const std::vector<SentencePiece>& pieces, bool adds_space,
+                            TokenizerSpec* spec) {
+  std::vector<Merged> merged;
+  OUTRIDER_TRY(FillPieces(pieces, spec, &merged));
+  OUTRIDER_TRY(FillMerges(merged, spec));
+  FillSpaces(adds_space, spec);
+  return Status();
+}
+
+Status FillSentencePieceUnigram(const std::vector<SentencePiece>& pieces, bool adds_space,
+                                TokenizerSpec* spec) {
+  std::vector<Merged> merged;
+  OUTRIDER_TRY(FillPieces(pieces, spec, &merged));
+  spec->model = TokenModelKind::kUnigram;
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    const SentencePiece& piece = pieces[id];
+    spec->scores.push_back(static_cast<double>(piece.score));
+    if (piece.type == Type::kUnknown) spec->unk_id = static_cast<TokenId>(id);
+    // Not a piece of a text, whatever its spelling.
+    if (piece.type == Type::kUnused) spec->vocabulary[id].reset();
+  }
+  FillSpaces(adds_space, spec);
   return Status();
 }
 

@@ -1,5 +1,5 @@
-// A SentencePiece vocabulary (pieces with scores) as what a tokenizer.json would say: its merges
-// follow from the scores, as the Hugging Face library's conversion derives them.
+// A SentencePiece vocabulary (pieces with scores) as what a tokenizer.json would say: the merges of
+// BPE follow from the scores, as the Hugging Face library's conversion derives them.
 //
 // Thread: any.
 #pragma once
@@ -38,5 +38,8 @@ struct SentencePiece {
 // kInvalidArgument for a text that is not UTF-8, empty or too long, and for two unknown pieces.
 Status FillSentencePieceBpe(const std::vector<SentencePiece>& pieces, bool adds_space,
                             TokenizerSpec* spec);
+// The same with Unigram instead of BPE.
+Status FillSentencePieceUnigram(const std::vector<SentencePiece>& pieces, bool adds_space,
+                                TokenizerSpec* spec);
 
 }  // namespace outrider

@@ -1,23 +1,27 @@
 #include "common/text/tokenizer.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "common/base/input_file.h"
 #include "common/text/added_tokens.h"
-#include "common/text/bpe.h"
 #include "common/text/byte_alphabet.h"
 #include "common/text/detokenizer.h"
 #include "common/text/gguf_tokenizer.h"
 #include "common/text/length_bound.h"
 #include "common/text/normalizer.h"
 #include "common/text/pre_tokenizer.h"
+#include "common/text/sentence_piece_model.h"
+#include "common/text/token_model.h"
 #include "common/text/tokenizer_json.h"
 #include "common/text/utf8.h"
 #include "common/text/vocabulary.h"
 
 namespace outrider {
 namespace {
+
+constexpr char kSentencePieceFile[] = "tokenizer.model";
 
 std::string ReplaceAll(const std::string& text, std::string_view from, std::string_view to) {
   std::string out;
@@ -29,6 +33,23 @@ std::string ReplaceAll(const std::string& text, std::string_view from, std::stri
   return out.append(text, done);
 }
 
+// WordPiece's decoder: a space before each word, none where English has none before a mark. (HF's
+// tokenizers, decoders/wordpiece.rs; a text does not begin with that space.)
+std::string JoinedBytes(const TokenizerSpec& spec, std::string token) {
+  if (token.starts_with(spec.joined_prefix)) {
+    token.erase(0, spec.joined_prefix.size());
+  } else {
+    token.insert(0, " ");
+  }
+  if (!spec.joins_punctuation) return token;
+  constexpr std::pair<std::string_view, std::string_view> kJoined[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kJoined) token = ReplaceAll(token, from, to);
+  return token;
+}
+
 std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) {
   if (spec.byte_level) {
     // Added tokens are written as they appear in the text.
@@ -36,6 +57,7 @@ std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) 
     return CharactersToBytes(text).value_or(text);
   }
   for (const auto& [from, to] : spec.replacements) text = ReplaceAll(text, from, to);
+  if (!spec.joined_prefix.empty()) return JoinedBytes(spec, std::move(text));
   if (spec.byte_fallback) {
     if (const auto byte = ParseByteTokenName(text)) return std::string(1, static_cast<char>(*byte));
   }
@@ -78,14 +100,16 @@ struct Tokenizer::Parts {
   std::vector<std::string> bytes;  // by id
   std::vector<TokenId> prompt_prefix;
   std::vector<TokenId> eos_tokens;
-  std::optional<Bpe> bpe;  // refers to `vocabulary`, so it is made when that is in place
+  std::vector<TokenId> prompt_suffix;
+  // Refers to `vocabulary`, so it is made when that is in place.
+  std::optional<TokenModel> model;
   TokenizerFingerprint fingerprint;
 
   Status ApplyRoles(const ModelRoles& roles);
-  Status EncodePlain(std::string text, bool at_text_start, BpeScratch& scratch,
+  Status EncodePlain(std::string text, bool at_text_start, TokenScratch& scratch,
                      std::vector<TokenId>& ids) const;
   Status EncodeSegment(std::string_view text, bool at_text_start, bool parse_special,
-                       BpeScratch& scratch, std::vector<TokenId>& ids) const;
+                       TokenScratch& scratch, std::vector<TokenId>& ids) const;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -110,11 +134,12 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(const Result<Toke
                 .bytes = {},
                 .prompt_prefix = spec.prompt_prefix,
                 .eos_tokens = {},
-                .bpe = std::nullopt,
+                .prompt_suffix = spec.prompt_suffix,
+                .model = std::nullopt,
                 .fingerprint = {}});
-  OUTRIDER_ASSIGN(Bpe bpe, Bpe::Create(spec, parts->vocabulary));
-  parts->fingerprint = MakeFingerprint(parts->vocabulary, bpe);
-  parts->bpe.emplace(std::move(bpe));
+  OUTRIDER_ASSIGN(TokenModel model, TokenModel::Create(spec, parts->vocabulary));
+  parts->fingerprint = MakeFingerprint(parts->vocabulary, model);
+  parts->model.emplace(std::move(model));
   for (TokenId id = 0; id < parts->vocabulary.size(); ++id) {
     parts->bytes.push_back(
         BytesOf(spec, std::string(parts->vocabulary.Text(id)), parts->vocabulary.IsAdded(id)));
@@ -124,9 +149,11 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(const Result<Toke
     parts->bytes[token.id] = BytesOf(spec, token.content, true);
   }
   parts->normalized_tokens = AddedTokens(std::move(normalized));
-  for (const TokenId id : parts->prompt_prefix) {
-    if (!parts->vocabulary.Has(id)) {
-      return InvalidArgument("post_processor: no token has the id " + std::to_string(id));
+  for (const auto* added : {&parts->prompt_prefix, &parts->prompt_suffix}) {
+    for (const TokenId id : *added) {
+      if (!parts->vocabulary.Has(id)) {
+        return InvalidArgument("post_processor: no token has the id " + std::to_string(id));
+      }
     }
   }
   return parts;
@@ -150,13 +177,37 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadGguf(const std::filesystem::pa
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
 }
 
+// The spec of a folder without tokenizer.json. Tokenizers of such models begin texts with BOS and
+// do not end them with EOS, unless tokenizer_config.json says something else.
+Result<TokenizerSpec> Tokenizer::ReadSentencePiece(const std::filesystem::path& model_dir,
+                                                   ModelRoles* roles) {
+  OUTRIDER_ASSIGN(const std::string bytes,
+                  ReadFile(model_dir / kSentencePieceFile, kMaxTokenizerFileBytes));
+  OUTRIDER_ASSIGN(TokenizerSpec spec, ParseSentencePieceModel(bytes));
+  OUTRIDER_TRY(ReadAddedTokensBeside(model_dir, &spec));
+  if (!roles->add_bos.has_value()) roles->add_bos = true;
+  if (roles->add_eos.value_or(false)) {
+    if (roles->eos_ids.empty())
+      return InvalidArgument("add_eos_token is true, but no EOS is known");
+    spec.prompt_suffix = {roles->eos_ids.front()};
+  }
+  return spec;
+}
+
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir) {
   if (const auto gguf = FindGgufModel(model_dir); gguf.has_value()) return LoadGguf(*gguf);
-  const std::filesystem::path file = model_dir / "tokenizer.json";
-  OUTRIDER_ASSIGN(const std::string json, ReadFile(file, kMaxTokenizerFileBytes));
-  Result<std::unique_ptr<Parts>> parts = MakeParts(ParseTokenizerJson(json));
+  std::filesystem::path file = model_dir / "tokenizer.json";
+  const Result<std::string> json = ReadFile(file, kMaxTokenizerFileBytes);
+  std::error_code ignored;
+  const bool has_pieces = json.status().code() == Code::kNotFound &&
+                          std::filesystem::exists(model_dir / kSentencePieceFile, ignored);
+  if (!json.ok() && !has_pieces) return json.status();
+  OUTRIDER_ASSIGN(ModelRoles roles, ReadModelRoles(model_dir));
+  if (has_pieces) file = model_dir / kSentencePieceFile;
+  Result<std::unique_ptr<Parts>> parts = has_pieces
+                                             ? MakeParts(ReadSentencePiece(model_dir, &roles))
+                                             : MakeParts(ParseTokenizerJson(*json));
   if (!parts.ok()) return parts.status().Annotate(file.string());
-  OUTRIDER_ASSIGN(const ModelRoles roles, ReadModelRoles(model_dir));
   if (Status status = (*parts)->ApplyRoles(roles); !status.ok()) {
     return status.Annotate(model_dir.string());
   }
@@ -174,7 +225,8 @@ Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
   } else if (roles.add_bos == true && prompt_prefix.empty()) {
     if (!bos.has_value() || !vocabulary.Has(*bos)) {
       return InvalidArgument(
-          "tokenizer_config.json: add_bos_token is true, but no BOS token is known");
+          "tokenizer_config.json: add_bos_token is true, "
+          "but no BOS token is known");
     }
     prompt_prefix = {*bos};
   }
@@ -192,11 +244,11 @@ Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
   return Status();
 }
 
-Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, BpeScratch& scratch,
+Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, TokenScratch& scratch,
                                      std::vector<TokenId>& ids) const {
   OUTRIDER_ASSIGN(const Pieces pieces, pre_tokenizer.Split(std::move(text), at_text_start));
   for (const TextSpan& piece : pieces.spans) {
-    OUTRIDER_TRY(bpe->Encode(
+    OUTRIDER_TRY(model->Encode(
         std::string_view(pieces.text).substr(piece.begin, piece.end - piece.begin), scratch, ids));
   }
   return Status();
@@ -204,7 +256,7 @@ Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, BpeSc
 
 // A stretch between raw added tokens: normalization sees nothing beyond it.
 Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start,
-                                       bool parse_special, BpeScratch& scratch,
+                                       bool parse_special, TokenScratch& scratch,
                                        std::vector<TokenId>& ids) const {
   OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
   for (const TextPart& part : normalized_tokens.Split(normalized, parse_special)) {
@@ -227,7 +279,7 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse
     return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*bad));
   }
   std::vector<TokenId> ids;
-  BpeScratch scratch;
+  TokenScratch scratch;
   for (const TextPart& part : parts_->raw_tokens.Split(text, parse_special)) {
     if (part.id >= 0) {
       ids.push_back(part.id);
@@ -270,6 +322,8 @@ std::string_view Tokenizer::TokenBytes(TokenId id) const {
 bool Tokenizer::strips_leading_space() const { return parts_->strips_leading_space; }
 
 const std::vector<TokenId>& Tokenizer::prompt_prefix() const { return parts_->prompt_prefix; }
+
+const std::vector<TokenId>& Tokenizer::prompt_suffix() const { return parts_->prompt_suffix; }
 
 const std::vector<TokenId>& Tokenizer::eos_tokens() const { return parts_->eos_tokens; }
 

@@ -1,6 +1,6 @@
-// Text to token ids and back, as the tokenizer.json of a model says: byte-level BPE (GPT-2,
-// Llama 3, Qwen) and SentencePiece-style BPE with byte fallback (Llama 2, Mistral). Ids are the
-// same as the Hugging Face library's.
+// Text to token ids and back, as the tokenizer.json of a model says: byte-level BPE (GPT-2, Llama
+// 3, Qwen), SentencePiece-style BPE with byte fallback (Llama 2, Mistral), Unigram and WordPiece.
+// Ids are the same as the Hugging Face library's.
 //
 // Thread: any (immutable).
 #pragma once
@@ -21,15 +21,18 @@
 
 namespace outrider {
 
+struct ModelRoles;
+
 class Tokenizer {
  public:
   // A context of 131,072 tokens is about an eighth of this; 4 MiB is also gRPC's message limit.
   static constexpr size_t kMaxTextBytes = 4 << 20;
 
-  // Reads tokenizer.json, and from tokenizer_config.json, generation_config.json and config.json
-  // beside it, where they exist, which tokens begin and end a text. Or all of it from the GGUF file
-  // that `model_dir` is or holds (FindGgufModel).
-  // kNotFound, kInvalidArgument (malformed) or kUnimplemented, with the file and the field.
+  // Reads tokenizer.json, or without it tokenizer.model (SentencePiece's), and from
+  // tokenizer_config.json, generation_config.json and config.json beside it, where they exist,
+  // which tokens begin and end a text. Or all of it from the GGUF file that `model_dir` is or holds
+  // (FindGgufModel). kNotFound, kInvalidArgument (malformed) or kUnimplemented, with the file and
+  // the field.
   static Result<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir);
   // From the content of a tokenizer.json alone.
   static Result<std::unique_ptr<Tokenizer>> FromJson(std::string_view json);
@@ -62,6 +65,8 @@ class Tokenizer {
 
   // The ids to put before a prompt (a BOS token); empty where there are none.
   const std::vector<TokenId>& prompt_prefix() const;
+  // The ids to put after a prompt; empty for most models that write texts.
+  const std::vector<TokenId>& prompt_suffix() const;
   // The ids that end a generation, ascending. Empty when made from JSON alone.
   const std::vector<TokenId>& eos_tokens() const;
 
@@ -73,6 +78,8 @@ class Tokenizer {
   // Of a spec, or of the reason why there is none.
   static Result<std::unique_ptr<Parts>> MakeParts(const Result<TokenizerSpec>& read);
   static Result<std::unique_ptr<Tokenizer>> LoadGguf(const std::filesystem::path& path);
+  static Result<TokenizerSpec> ReadSentencePiece(const std::filesystem::path& model_dir,
+                                                 ModelRoles* roles);
 
   std::unique_ptr<const Parts> parts_;
 };

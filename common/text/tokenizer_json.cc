@@ -1,11 +1,14 @@
 #include "common/text/tokenizer_json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "common/base/printable.h"
 #include "common/json/json.h"
 #include "common/text/byte_alphabet.h"
+#include "common/text/character_map.h"
+#include "common/text/sentence_piece.h"
 #include "common/text/split_patterns.h"
 
 namespace outrider {
@@ -62,12 +65,54 @@ Result<std::string> ParseInserted(const JsonValue& node) {
   return content;
 }
 
+std::optional<UnicodeForm> FormOf(const std::string& type) {
+  if (type == "NFC") return UnicodeForm::kNfc;
+  if (type == "NFD") return UnicodeForm::kNfd;
+  if (type == "NFKC") return UnicodeForm::kNfkc;
+  if (type == "NFKD") return UnicodeForm::kNfkd;
+  return std::nullopt;
+}
+
+Result<NormalizerStep> ParseStripNormalizer(const JsonValue& node) {
+  StripStep step;
+  OUTRIDER_TRY(node["strip_left"].Read(&step.left));
+  OUTRIDER_TRY(node["strip_right"].Read(&step.right));
+  return NormalizerStep(step);
+}
+
+Result<NormalizerStep> ParseBertNormalizer(const JsonValue& node) {
+  BertStep step;
+  OUTRIDER_TRY(node["clean_text"].Read(&step.clean_text));
+  OUTRIDER_TRY(node["handle_chinese_chars"].Read(&step.separate_chinese));
+  OUTRIDER_TRY(node["lowercase"].Read(&step.lowercase));
+  step.strip_accents = step.lowercase;
+  OUTRIDER_TRY(node["strip_accents"].Read(&step.strip_accents));
+  return NormalizerStep(step);
+}
+
 Status ParseNormalizer(const JsonValue& root, TokenizerSpec& spec) {
   OUTRIDER_ASSIGN(const std::vector<JsonValue> steps, Flatten(root, "normalizers"));
   for (const JsonValue& step : steps) {
     OUTRIDER_ASSIGN(const std::string type, step["type"].String());
-    if (type == "NFC") {
-      spec.normalizer.emplace_back(NfcStep{});
+    if (const std::optional<UnicodeForm> form = FormOf(type)) {
+      spec.normalizer.emplace_back(UnicodeFormStep{*form});
+    } else if (type == "Lowercase") {
+      spec.normalizer.emplace_back(LowercaseStep{});
+    } else if (type == "StripAccents") {
+      spec.normalizer.emplace_back(StripAccentsStep{});
+    } else if (type == "Nmt") {
+      spec.normalizer.emplace_back(NmtStep{});
+    } else if (type == "Strip") {
+      OUTRIDER_ASSIGN(NormalizerStep strip, ParseStripNormalizer(step));
+      spec.normalizer.push_back(std::move(strip));
+    } else if (type == "BertNormalizer") {
+      OUTRIDER_ASSIGN(NormalizerStep bert, ParseBertNormalizer(step));
+      spec.normalizer.push_back(std::move(bert));
+    } else if (type == "Precompiled") {
+      OUTRIDER_ASSIGN(const std::string map, step["precompiled_charsmap"].String());
+      const std::optional<std::string> bytes = FromBase64(map);
+      if (!bytes.has_value()) return step["precompiled_charsmap"].Error("is no base64");
+      if (!bytes->empty()) spec.normalizer.emplace_back(PrecompiledStep{*bytes});
     } else if (type == "Prepend") {
       OUTRIDER_ASSIGN(std::string content, ParseInserted(step["prepend"]));
       spec.normalizer.emplace_back(PrependStep{std::move(content)});
@@ -147,6 +192,42 @@ Result<PreTokenizerStep> ParseDigits(const JsonValue& node) {
                 .invert = false});
 }
 
+// A Split by an expression of our own.
+PreTokenizerStep SplitBy(std::string_view pattern, SplitBehavior behavior, bool invert = false) {
+  return SplitStep{.pattern = {.text = std::string(pattern), .regex = true},
+                   .behavior = behavior,
+                   .invert = invert};
+}
+
+// The pre-tokenizers that are a Split or two under a name; none: it is no such name.
+Result<std::vector<PreTokenizerStep>> ParseNamedSplit(const JsonValue& node,
+                                                      const std::string& type) {
+  // ASCII's marks count, whatever Unicode takes them for.
+  constexpr std::string_view kMark = "[\\p{P}!-/:-@\\[-`{-~]";
+  // What \w is in the regex syntax of Unicode TR 18, and no space otherwise.
+  constexpr std::string_view kWords =
+      "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+|"
+      "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}\\s]+";
+  std::vector<PreTokenizerStep> steps;
+  if (type == "Whitespace") {
+    steps.push_back(SplitBy(kWords, SplitBehavior::kRemoved, /*invert=*/true));
+  } else if (type == "WhitespaceSplit") {
+    steps.push_back(SplitBy("\\s", SplitBehavior::kRemoved));
+  } else if (type == "BertPreTokenizer") {
+    steps.push_back(SplitBy("\\s", SplitBehavior::kRemoved));
+    steps.push_back(SplitBy(kMark, SplitBehavior::kIsolated));
+  } else if (type == "Punctuation") {
+    OUTRIDER_ASSIGN(const SplitBehavior behavior, ParseBehavior(node["behavior"]));
+    steps.push_back(SplitBy(kMark, behavior));
+  } else if (type == "CharDelimiterSplit") {
+    OUTRIDER_ASSIGN(std::string delimiter, node["delimiter"].String());
+    if (delimiter.empty()) return node["delimiter"].Error("is empty");
+    steps.push_back(SplitStep{.pattern = {.text = std::move(delimiter), .regex = false},
+                              .behavior = SplitBehavior::kRemoved});
+  }
+  return steps;
+}
+
 Status ParsePreTokenizer(const JsonValue& root, TokenizerSpec& spec) {
   OUTRIDER_ASSIGN(const std::vector<JsonValue> steps, Flatten(root, "pretokenizers"));
   for (const JsonValue& step : steps) {
@@ -165,7 +246,9 @@ Status ParsePreTokenizer(const JsonValue& root, TokenizerSpec& spec) {
       OUTRIDER_ASSIGN(MetaspaceStep metaspace, ParseMetaspace(step));
       spec.pre_tokenizer.emplace_back(std::move(metaspace));
     } else {
-      return Unknown(step, type);
+      OUTRIDER_ASSIGN(std::vector<PreTokenizerStep> splits, ParseNamedSplit(step, type));
+      if (splits.empty()) return Unknown(step, type);
+      spec.pre_tokenizer.insert(spec.pre_tokenizer.end(), splits.begin(), splits.end());
     }
   }
   return Status();
@@ -189,6 +272,16 @@ Status ParseStripDecoder(const JsonValue& node, TokenizerSpec& spec) {
   return Status();
 }
 
+Status ParseWordPieceDecoder(const JsonValue& node, TokenizerSpec& spec) {
+  spec.joined_prefix = "##";
+  OUTRIDER_TRY(node["prefix"].Read(&spec.joined_prefix));
+  if (spec.joined_prefix.empty()) return node["prefix"].Error("is empty");
+  spec.joins_punctuation = true;
+  OUTRIDER_TRY(node["cleanup"].Read(&spec.joins_punctuation));
+  spec.strip_leading_space = true;
+  return Status();
+}
+
 Status ParseDecoder(const JsonValue& root, TokenizerSpec& spec, bool& byte_fallback) {
   OUTRIDER_ASSIGN(const std::vector<JsonValue> steps, Flatten(root, "decoders"));
   for (const JsonValue& step : steps) {
@@ -203,6 +296,8 @@ Status ParseDecoder(const JsonValue& root, TokenizerSpec& spec, bool& byte_fallb
       OUTRIDER_ASSIGN(const MetaspaceStep metaspace, ParseMetaspace(step));
       spec.replacements.emplace_back(metaspace.replacement, " ");
       spec.strip_leading_space |= metaspace.prepend_scheme != PrependScheme::kNever;
+    } else if (type == "WordPiece") {
+      OUTRIDER_TRY(ParseWordPieceDecoder(step, spec));
     } else if (type == "ByteFallback") {
       byte_fallback = true;
     } else if (type != "Fuse") {
@@ -263,10 +358,59 @@ bool HasAllByteTokens(const TokenizerSpec& spec) {
   return count >= 256;
 }
 
+// [["token", score], ...]
+Status ParseScoredVocabulary(const JsonValue& node, TokenizerSpec& spec) {
+  OUTRIDER_TRY(node.MustBeArray());
+  OUTRIDER_TRY(CheckAtMost(node.path(), static_cast<int64_t>(node.size()), kMaxVocabulary));
+  for (size_t id = 0; id < node.size(); ++id) {
+    OUTRIDER_ASSIGN(std::string token, node[id][0].String());
+    if (token.empty() || token.size() > kMaxPieceBytes) {
+      return node[id][0].Error(std::to_string(token.size()) + " bytes, must be 1 to " +
+                               std::to_string(kMaxPieceBytes));
+    }
+    constexpr double kMost = 1e30;
+    OUTRIDER_ASSIGN(spec.scores.emplace_back(), node[id][1].Number(-kMost, kMost));
+    spec.vocabulary.emplace_back(std::move(token));
+  }
+  return Status();
+}
+
+Status ParseUnigram(const JsonValue& model, TokenizerSpec& spec) {
+  if (spec.byte_level) return Unimplemented(model.path() + ": Unigram over GPT-2's byte alphabet");
+  spec.model = TokenModelKind::kUnigram;
+  OUTRIDER_TRY(ParseScoredVocabulary(model["vocab"], spec));
+  OUTRIDER_ASSIGN(spec.unk_id,
+                  model["unk_id"].Int(0, static_cast<int>(spec.vocabulary.size()) - 1));
+  spec.unk_token = spec.vocabulary[static_cast<size_t>(spec.unk_id)];
+  spec.fuse_unk = true;
+  return model["byte_fallback"].Read(&spec.byte_fallback);
+}
+
+Status ParseWordPiece(const JsonValue& model, TokenizerSpec& spec) {
+  if (spec.byte_level)
+    return Unimplemented(model.path() + ": WordPiece over GPT-2's byte alphabet");
+  spec.model = TokenModelKind::kWordPiece;
+  OUTRIDER_TRY(ParseVocabulary(model["vocab"], spec));
+  for (const auto& token : spec.vocabulary) {
+    if (!token.has_value()) continue;
+    OUTRIDER_TRY(CheckAtMost(model["vocab"].path() + ": a token",
+                             static_cast<int64_t>(token->size()), kMaxPieceBytes, "bytes"));
+  }
+  spec.continuing_prefix = "##";
+  int most = 100;
+  OUTRIDER_ASSIGN(spec.unk_token, model["unk_token"].String());
+  OUTRIDER_TRY(model["continuing_subword_prefix"].Read(&spec.continuing_prefix));
+  OUTRIDER_TRY(model["max_input_chars_per_word"].Read(&most, 0));
+  spec.most_word_characters = static_cast<size_t>(most);
+  return Status();
+}
+
 Status ParseModel(const JsonValue& model, bool decoder_falls_back, TokenizerSpec& spec) {
   OUTRIDER_TRY(model.MustBeObject());
   std::string type = "BPE";
   OUTRIDER_TRY(model["type"].Read(&type));
+  if (type == "Unigram") return ParseUnigram(model, spec);
+  if (type == "WordPiece") return ParseWordPiece(model, spec);
   if (type != "BPE") return Unknown(model, type);
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     std::string text;
@@ -289,10 +433,13 @@ Status ParseModel(const JsonValue& model, bool decoder_falls_back, TokenizerSpec
   return Status();
 }
 
-Result<AddedTokenSpec> ParseAddedToken(const JsonValue& node) {
+// `id`: where the node does not say.
+Result<AddedTokenSpec> ParseAddedToken(const JsonValue& node, TokenId id = -1) {
   OUTRIDER_TRY(node.MustBeObject());
-  AddedTokenSpec token;
-  OUTRIDER_ASSIGN(token.id, Id(node["id"]));
+  AddedTokenSpec token{.id = id};
+  if (id < 0) {
+    OUTRIDER_ASSIGN(token.id, Id(node["id"]));
+  }
   OUTRIDER_ASSIGN(token.content, node["content"].String());
   if (token.content.empty()) return node["content"].Error("is empty");
   OUTRIDER_TRY(node["special"].Read(&token.special));
@@ -318,22 +465,27 @@ Status ParseAddedTokens(const JsonValue& node, TokenizerSpec& spec) {
   return Status();
 }
 
-// The special tokens of a TemplateProcessing's "single" that stand before the text.
+// The special tokens of a TemplateProcessing's "single", before and after the text.
 Status ParseTemplate(const JsonValue& node, TokenizerSpec& spec) {
   const JsonValue single = node["single"];
   OUTRIDER_TRY(single.MustBeArray());
-  std::vector<TokenId> prefix;
+  std::vector<TokenId> prefix, suffix;
+  bool before = true;
   for (size_t i = 0; i < single.size(); ++i) {
     OUTRIDER_TRY(single[i].MustBeObject());
-    if (!single[i]["Sequence"].is_null()) break;
+    if (!single[i]["Sequence"].is_null()) {
+      before = false;
+      continue;
+    }
     OUTRIDER_ASSIGN(const std::string name, single[i]["SpecialToken"]["id"].String());
     const JsonValue ids = node["special_tokens"][name]["ids"];
     OUTRIDER_TRY(ids.MustBeArray());
     for (size_t k = 0; k < ids.size(); ++k) {
-      OUTRIDER_ASSIGN(prefix.emplace_back(), Id(ids[k]));
+      OUTRIDER_ASSIGN((before ? prefix : suffix).emplace_back(), Id(ids[k]));
     }
   }
   spec.prompt_prefix.insert(spec.prompt_prefix.begin(), prefix.begin(), prefix.end());
+  spec.prompt_suffix.insert(spec.prompt_suffix.end(), suffix.begin(), suffix.end());
   return Status();
 }
 
@@ -343,6 +495,12 @@ Status ParsePostProcessor(const JsonValue& root, TokenizerSpec& spec) {
     OUTRIDER_ASSIGN(const std::string type, step["type"].String());
     if (type == "TemplateProcessing") {
       OUTRIDER_TRY(ParseTemplate(step, spec));
+    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+      // Pairs of a token and its id.
+      OUTRIDER_ASSIGN(const TokenId first, Id(step["cls"][1]));
+      OUTRIDER_ASSIGN(const TokenId last, Id(step["sep"][1]));
+      spec.prompt_prefix.insert(spec.prompt_prefix.begin(), first);
+      spec.prompt_suffix.push_back(last);
     } else if (type != "ByteLevel") {  // which moves offsets only
       return Unknown(step, type);
     }
@@ -380,6 +538,9 @@ Result<JsonValue> ReadOptionalObject(const std::filesystem::path& file) {
 Status ParseTokenizerConfig(const JsonValue& json, ModelRoles& roles) {
   if (const JsonValue add_bos = json["add_bos_token"]; !add_bos.is_null()) {
     OUTRIDER_ASSIGN(roles.add_bos, add_bos.Bool());
+  }
+  if (const JsonValue add_eos = json["add_eos_token"]; !add_eos.is_null()) {
+    OUTRIDER_ASSIGN(roles.add_eos, add_eos.Bool());
   }
   OUTRIDER_ASSIGN(roles.bos_token, ParseTokenText(json["bos_token"]));
   OUTRIDER_ASSIGN(roles.eos_token, ParseTokenText(json["eos_token"]));
@@ -423,6 +584,41 @@ Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir) {
     OUTRIDER_TRY(ParseModelConfig(config, roles));
   }
   return roles;
+}
+
+Result<std::vector<AddedTokenSpec>> ReadAddedTokensOf(const std::filesystem::path& model_dir) {
+  std::vector<AddedTokenSpec> tokens;
+  OUTRIDER_ASSIGN(const JsonValue config, ReadOptionalObject(model_dir / "tokenizer_config.json"));
+  const JsonValue decoder = config["added_tokens_decoder"];
+  if (decoder.is_object()) {
+    OUTRIDER_TRY(
+        decoder.ForEachMember([&](const std::string& name, const JsonValue& value) -> Status {
+          TokenId id = -1;
+          const char* const end = name.data() + name.size();
+          if (std::from_chars(name.data(), end, id).ptr != end || id < 0 || id >= kMaxVocabulary) {
+            return decoder.Error("has the member \"" + Printable(name, kMaxShownText) +
+                                 "\", must be ids");
+          }
+          OUTRIDER_ASSIGN(tokens.emplace_back(), ParseAddedToken(value, id));
+          return Status();
+        }));
+  } else {
+    OUTRIDER_ASSIGN(const JsonValue list, ReadOptionalObject(model_dir / "added_tokens.json"));
+    OUTRIDER_TRY(list.ForEachMember([&](const std::string& name, const JsonValue& value) -> Status {
+      if (name.empty()) return list.Error("has an empty token");
+      OUTRIDER_ASSIGN(const TokenId id, Id(value));
+      const bool looks_special = name.front() == '<' && name.back() == '>';
+      tokens.push_back({.id = id, .content = name, .special = looks_special});
+      return Status();
+    }));
+  }
+  size_t bytes = 0;
+  for (const AddedTokenSpec& token : tokens) bytes += token.content.size();
+  OUTRIDER_TRY(CheckAtMost(model_dir.string() + ": added tokens", static_cast<int64_t>(bytes),
+                           static_cast<int64_t>(kMaxAddedTokenBytes), "bytes"));
+  std::sort(tokens.begin(), tokens.end(),
+            [](const AddedTokenSpec& a, const AddedTokenSpec& b) { return a.id < b.id; });
+  return tokens;
 }
 
 }  // namespace outrider

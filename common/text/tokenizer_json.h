@@ -29,6 +29,7 @@ Result<TokenizerSpec> ParseTokenizerJson(std::string_view json);
 // What the files beside tokenizer.json say; all of them may be missing.
 struct ModelRoles {
   std::optional<bool> add_bos;           // tokenizer_config.json: add_bos_token
+  std::optional<bool> add_eos;           // tokenizer_config.json: add_eos_token
   std::optional<std::string> bos_token;  // tokenizer_config.json: bos_token
   std::optional<std::string> eos_token;  // tokenizer_config.json: eos_token
   std::optional<TokenId> bos_id;         // generation_config.json, else config.json
@@ -36,5 +37,9 @@ struct ModelRoles {
 };
 
 Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir);
+
+// added_tokens_decoder of tokenizer_config.json, else what added_tokens.json lists, which says
+// nothing of flags: those tokens are special if they look like it, "<|im_end|>". Sorted by id.
+Result<std::vector<AddedTokenSpec>> ReadAddedTokensOf(const std::filesystem::path& model_dir);
 
 }  // namespace outrider

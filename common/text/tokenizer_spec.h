@@ -17,7 +17,10 @@ struct PatternSpec {
   bool regex = false;  // false: the text itself
 };
 
-struct NfcStep {};
+enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
+struct UnicodeFormStep {
+  UnicodeForm form = UnicodeForm::kNfc;
+};
 struct PrependStep {
   std::string content;
 };
@@ -25,7 +28,27 @@ struct ReplaceStep {
   PatternSpec pattern;
   std::string content;
 };
-using NormalizerStep = std::variant<NfcStep, PrependStep, ReplaceStep>;
+struct LowercaseStep {};
+struct StripAccentsStep {};
+// White space at the ends of the text goes.
+struct StripStep {
+  bool left = true;
+  bool right = true;
+};
+struct NmtStep {};
+struct BertStep {
+  bool clean_text = true;        // no control characters, and spaces alone for white space
+  bool separate_chinese = true;  // spaces around each Chinese character
+  bool strip_accents = true;
+  bool lowercase = true;
+};
+// sentencepiece's table of replacements, as CharacterMap reads it.
+struct PrecompiledStep {
+  std::string map;
+};
+using NormalizerStep =
+    std::variant<UnicodeFormStep, PrependStep, ReplaceStep, LowercaseStep, StripAccentsStep,
+                 StripStep, NmtStep, BertStep, PrecompiledStep>;
 
 // What becomes of the matches of a Split: pieces of their own, nothing, or a part of the piece
 // before or behind. kContiguous: adjoining matches form one piece.
@@ -65,11 +88,15 @@ struct AddedTokenSpec {
   bool single_word = false;  // only where no word character adjoins
 };
 
+// What makes tokens of a piece.
+enum class TokenModelKind { kBpe, kUnigram, kWordPiece };
+
 struct TokenizerSpec {
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
 
   // model. The vocabulary is indexed by id; nullopt: no token of that id.
+  TokenModelKind model = TokenModelKind::kBpe;
   std::vector<std::optional<std::string>> vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;  // best first
   std::optional<std::string> unk_token;
@@ -77,13 +104,23 @@ struct TokenizerSpec {
   bool byte_fallback = false;
   bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
   bool byte_level = false;     // GPT-2's alphabet: a character of a token stands for a byte
+  // Of Unigram: by id.
+  std::vector<double> scores;
+  TokenId unk_id = -1;  // of Unigram, the token of unk_token; -1: none
+  // Of WordPiece: what tokens within a word begin with, and the characters of a word at most.
+  std::string continuing_prefix;
+  size_t most_word_characters = 0;
 
   // decoder.
   std::vector<std::pair<std::string, std::string>> replacements;  // within a token's text
   bool strip_leading_space = false;  // one space, at the start of the text
+  // Of WordPiece: a space goes before each token that does not begin so. Empty: not at all.
+  std::string joined_prefix;
+  bool joins_punctuation = false;  // WordPiece's "cleanup": no space before "." and its like
 
   std::vector<AddedTokenSpec> added_tokens;
   std::vector<TokenId> prompt_prefix;
+  std::vector<TokenId> prompt_suffix;
 };
 
 }  // namespace outrider

@@ -13,11 +13,25 @@ namespace {
 
 int CombiningClass(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
 
+bool IsComposed(UnicodeForm form) {
+  return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
+}
+bool IsCompatible(UnicodeForm form) {
+  return form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
+}
+
 // All characters below U+0300 are in NFC and compose with nothing before them. U+0300 starts with
 // the byte 0xCC, and no continuation byte is that large.
 bool IsNfcAtSight(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0xCC; });
+}
+
+// Whether bytes alone say that the text is in the form. ASCII is in all of them.
+bool IsAtSight(std::string_view text, UnicodeForm form) {
+  if (form == UnicodeForm::kNfc) return IsNfcAtSight(text);
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 // Unicode section 3.11, D109: sorts each run of non-starters by combining class, keeping the order
@@ -40,24 +54,28 @@ void ReorderMarks(std::vector<utf8proc_int32_t>& codes) {
 
 }  // namespace
 
-std::string ToNfc(std::string_view text) {
-  if (IsNfcAtSight(text)) return std::string(text);
+std::string ToUnicodeForm(std::string_view text, UnicodeForm form) {
+  if (IsAtSight(text, form)) return std::string(text);
+  const auto compatible = static_cast<utf8proc_option_t>(IsCompatible(form) ? UTF8PROC_COMPAT : 0);
   std::vector<utf8proc_int32_t> codes;
   codes.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Utf8Character character = FirstCharacter(text.substr(at));
     at += character.size;
-    utf8proc_int32_t parts[8];  // the longest canonical decomposition has 4
+    utf8proc_int32_t parts[32];  // the longest decomposition has 18
     int boundary = 0;
     const utf8proc_ssize_t count = utf8proc_decompose_char(
-        static_cast<utf8proc_int32_t>(character.code), parts, 8, UTF8PROC_DECOMPOSE, &boundary);
-    OUTRIDER_CHECK(count >= 0 && count <= 8);
+        static_cast<utf8proc_int32_t>(character.code), parts, 32,
+        static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | compatible), &boundary);
+    OUTRIDER_CHECK(count >= 0 && count <= 32);
     codes.insert(codes.end(), parts, parts + count);
   }
   ReorderMarks(codes);
-  const utf8proc_ssize_t count =
-      utf8proc_normalize_utf32(codes.data(), static_cast<utf8proc_ssize_t>(codes.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  auto count = static_cast<utf8proc_ssize_t>(codes.size());
+  if (IsComposed(form)) {
+    count = utf8proc_normalize_utf32(
+        codes.data(), count, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  }
   OUTRIDER_CHECK(count >= 0);
   std::string out;
   out.reserve(text.size());

@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "common/text/tokenizer_spec.h"
+
 namespace outrider {
 
-// Normalization form C. Takes O(n log n) for any text: the reordering of utf8proc's own NFC, like
-// that of most libraries, is quadratic in the length of a run of combining marks.
-// REQUIRES: `text` is well-formed UTF-8.
-std::string ToNfc(std::string_view text);
+// A normalization form. Takes O(n log n) for any text: the reordering of utf8proc's own NFC, like
+// that of most libraries, is quadratic in the length of a run of combining marks. REQUIRES: `text`
+// is well-formed UTF-8.
+std::string ToUnicodeForm(std::string_view text, UnicodeForm form);
 
 // The property White_Space.
 bool IsWhiteSpace(char32_t code);

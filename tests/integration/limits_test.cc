@@ -800,6 +800,8 @@ const Cases kModelFileCases = {
     {"GGUF: counts, lengths, shapes and offsets",
      HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
     {"GGUF: tokens", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
+    {"Unigram and WordPiece: bytes of a token",
+     HeldBy{"tests/common/text/tokenizer_json_test.cc", "LongTokensOfUnigramAndWordPiece"}},
     {"SentencePiece: bytes of a piece", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
     {"SentencePiece: merges that follow from scores",
      HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},

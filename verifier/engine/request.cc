@@ -135,6 +135,10 @@ Result<std::vector<TokenId>> EncodeText(const Tokenizer& tokenizer, std::string_
   std::vector<TokenId> tokens;
   if (options.add_special_tokens) tokens = tokenizer.prompt_prefix();
   tokens.insert(tokens.end(), ids.begin(), ids.end());
+  if (options.add_special_tokens) {
+    const std::vector<TokenId>& suffix = tokenizer.prompt_suffix();
+    tokens.insert(tokens.end(), suffix.begin(), suffix.end());
+  }
   return tokens;
 }
 

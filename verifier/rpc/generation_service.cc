@@ -346,6 +346,8 @@ grpc::ServerUnaryReactor* GenerationService::ServeTokenize(grpc::CallbackServerC
     if (asked.add_prefix()) {
       const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
       ids->insert(ids->begin(), prefix.begin(), prefix.end());
+      const std::vector<TokenId>& suffix = served_.tokenizer->prompt_suffix();
+      ids->insert(ids->end(), suffix.begin(), suffix.end());
     }
     response->mutable_token_ids()->Assign(ids->begin(), ids->end());
     return Status();

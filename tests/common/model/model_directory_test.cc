@@ -108,9 +108,11 @@ TEST_F(ModelDirectoryTest, SaysWhichTokenizerIsThere) {
   Make();
   Remove("tokenizer.json");
   EXPECT_THAT(Words(), HasSubstr("no tokenizer.json; the download is not complete"));
-  Write("tokenizer.model");
-  EXPECT_THAT(Words(), AllOf(HasSubstr("the tokenizer only as tokenizer.model"),
+  Write("vocab.json");
+  EXPECT_THAT(Words(), AllOf(HasSubstr("the tokenizer only as vocab.json"),
                              HasSubstr("AutoTokenizer.from_pretrained")));
+  Write("tokenizer.model");
+  EXPECT_TRUE(CheckModelDirectory(folder()).ok());
 }
 
 }  // namespace

@@ -25,7 +25,7 @@
 namespace outrider {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -44,7 +44,7 @@ const std::vector<std::string> kTexts = {"",
                                          "price: $3.50 (50%) -- #1!"};
 
 // Of the tokens, types and merges of a byte-level tokenizer.json.
-GgufWriter OfByteLevel(const json& tokenizer, const std::string& pre) {
+GgufWriter OfByteLevel(const Json& tokenizer, const std::string& pre) {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
   const auto put = [&](size_t id, const std::string& text, int32_t type) {
@@ -56,11 +56,11 @@ GgufWriter OfByteLevel(const json& tokenizer, const std::string& pre) {
     types[id] = type;
   };
   for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) put(id, text, 1);
-  for (const json& added : tokenizer["added_tokens"]) {
+  for (const Json& added : tokenizer["added_tokens"]) {
     put(added["id"], added["content"], added.value("special", false) ? 3 : 4);
   }
   std::vector<std::string> merges;
-  for (const json& merge : tokenizer["model"]["merges"]) {
+  for (const Json& merge : tokenizer["model"]["merges"]) {
     merges.push_back(merge.is_string()
                          ? merge.get<std::string>()
                          : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
@@ -75,8 +75,8 @@ GgufWriter OfByteLevel(const json& tokenizer, const std::string& pre) {
 }
 
 // Of a tokenizer as SentencePieceJson makes it: merges become scores.
-GgufWriter OfSentencePiece(const json& tokenizer) {
-  const json& vocab = tokenizer["model"]["vocab"];
+GgufWriter OfSentencePiece(const Json& tokenizer) {
+  const Json& vocab = tokenizer["model"]["vocab"];
   std::vector<std::string> tokens(vocab.size());
   std::vector<int32_t> types(vocab.size(), 1);
   std::vector<float> scores(vocab.size());
@@ -86,7 +86,7 @@ GgufWriter OfSentencePiece(const json& tokenizer) {
     scores[at] = -static_cast<float>(at);
     if (ParseByteTokenName(text).has_value()) types[at] = 6;
   }
-  for (const json& added : tokenizer["added_tokens"]) {
+  for (const Json& added : tokenizer["added_tokens"]) {
     const auto at = added["id"].get<size_t>();
     if (at >= tokens.size()) {
       tokens.resize(at + 1);
@@ -143,23 +143,23 @@ class GgufTokenizer : public ::testing::Test {
   testing::TempDir directory_;
 };
 
-const MergeList kMerges = {{"t", "h"},  {"th", "e"}, {"Ġ", "the"}, {"Ġthe", "n"}, {"1", "2"},
-                           {"12", "3"}, {"4", "5"},  {"Ġ", "Ġ"},   {"Ċ", "Ċ"},    {"l", "l"},
-                           {"'", "r"},  {"'r", "e"}, {"'", "t"},   {"/", "/"},    {"H", "T"},
-                           {"S", "e"},  {"Se", "r"}};
+const MergeList kGgufMerges = {{"t", "h"},  {"th", "e"}, {"Ġ", "the"}, {"Ġthe", "n"}, {"1", "2"},
+                               {"12", "3"}, {"4", "5"},  {"Ġ", "Ġ"},   {"Ċ", "Ċ"},    {"l", "l"},
+                               {"'", "r"},  {"'r", "e"}, {"'", "t"},   {"/", "/"},    {"H", "T"},
+                               {"S", "e"},  {"Se", "r"}};
 
 // A byte-level tokenizer.json with this pattern.
 std::string WithPattern(std::string_view pattern, const std::vector<std::string>& more = {}) {
-  json steps = json::array();
-  for (const std::string& step : more) steps.push_back(json::parse(step));
+  Json steps = Json::array();
+  for (const std::string& step : more) steps.push_back(Json::parse(step));
   steps.push_back({{"type", "Split"},
                    {"pattern", {{"Regex", pattern}}},
                    {"behavior", "Isolated"},
                    {"invert", false}});
   steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
-  std::string text = With(ByteLevelJson(kMerges), "/pre_tokenizer",
-                          json{{"type", "Sequence"}, {"pretokenizers", steps}}.dump());
-  const auto next = static_cast<TokenId>(256 + kMerges.size());
+  std::string text = With(ByteLevelJson(kGgufMerges), "/pre_tokenizer",
+                          Json{{"type", "Sequence"}, {"pretokenizers", steps}}.dump());
+  const auto next = static_cast<TokenId>(256 + kGgufMerges.size());
   text = With(text, "/added_tokens/-", AddedTokenJson(next, "<|x|>", {"special"}));
   return With(text, "/added_tokens/-", AddedTokenJson(next + 1, "<|y|>"));
 }
@@ -183,7 +183,7 @@ TEST_F(GgufTokenizer, ReadsEveryPreTokenizerByName) {
   for (const Case& one : cases) {
     for (const std::string& name : one.names) {
       SCOPED_TRACE(name);
-      GgufWriter writer = OfByteLevel(json::parse(one.tokenizer), name);
+      GgufWriter writer = OfByteLevel(Json::parse(one.tokenizer), name);
       writer.Bool("tokenizer.ggml.add_bos_token", false);
       const auto tokenizer = Load(writer);
       ASSERT_NE(tokenizer, nullptr);
@@ -197,7 +197,7 @@ TEST_F(GgufTokenizer, MakesMergesOfScores) {
   const std::string whole = SentencePieceJson(merges);
   const auto added = With(whole, "/added_tokens/-",
                           AddedTokenJson(static_cast<TokenId>(286 + merges.size()), "<|y|>"));
-  GgufWriter writer = OfSentencePiece(json::parse(added));
+  GgufWriter writer = OfSentencePiece(Json::parse(added));
   writer.Uint32("tokenizer.ggml.bos_token_id", 1);
   writer.Uint32("tokenizer.ggml.eos_token_id", 2);
   writer.Uint32("tokenizer.ggml.eot_token_id", 0);
@@ -237,7 +237,7 @@ TEST_F(GgufTokenizer, RanksMergesAsTheHuggingFaceLibraryDoes) {
 }
 
 TEST_F(GgufTokenizer, BeginsTextsAsTheFileSays) {
-  const json tokenizer = json::parse(WithPattern(kLlama3Pattern));
+  const Json tokenizer = Json::parse(WithPattern(kLlama3Pattern));
   const auto prefix = [&](const std::string& pre, std::optional<bool> adds) {
     GgufWriter writer = OfByteLevel(tokenizer, pre);
     writer.Uint32("tokenizer.ggml.bos_token_id", 273);
@@ -252,7 +252,7 @@ TEST_F(GgufTokenizer, BeginsTextsAsTheFileSays) {
 }
 
 TEST_F(GgufTokenizer, RefusesWhatItDoesNotKnow) {
-  const json tokenizer = json::parse(WithPattern(kGpt2Pattern));
+  const Json tokenizer = Json::parse(WithPattern(kGpt2Pattern));
   EXPECT_THAT(Words(OfByteLevel(tokenizer, "deepseek-llm")),
               AllOf(HasSubstr("tokenizer.ggml.pre is deepseek-llm"), HasSubstr("llama-bpe")));
   GgufWriter other;
@@ -301,7 +301,7 @@ TEST_F(GgufTokenizer, RefusesListsThatDoNotFit) {
 }
 
 TEST_F(GgufTokenizer, HoldsTheChatTemplate) {
-  GgufWriter writer = OfByteLevel(json::parse(WithPattern(kGpt2Pattern)), "gpt-2");
+  GgufWriter writer = OfByteLevel(Json::parse(WithPattern(kGpt2Pattern)), "gpt-2");
   writer.Uint32("tokenizer.ggml.bos_token_id", 273);
   writer.Text("tokenizer.chat_template", "{{ bos_token }}{{ messages[0].content }}");
   writer.Text("tokenizer.chat_template.tool_use", "tools of {{ messages[0].content }}");
@@ -311,7 +311,7 @@ TEST_F(GgufTokenizer, HoldsTheChatTemplate) {
   EXPECT_EQ(chat.Render(hi, {}).value().text(), "<|x|>hi");
   EXPECT_EQ(chat.text_with_tools(), "tools of {{ messages[0].content }}");
   EXPECT_FALSE(
-      ChatTemplate::Load(Write(OfByteLevel(json::parse(WithPattern(kGpt2Pattern)), "gpt-2")), "")
+      ChatTemplate::Load(Write(OfByteLevel(Json::parse(WithPattern(kGpt2Pattern)), "gpt-2")), "")
           .value()
           .status()
           .ok());

@@ -43,6 +43,31 @@ TEST(TokenizerJson, DeepNestingIsRefused) {
               "nested");
 }
 
+TEST(TokenizerJson, LongTokensOfUnigramAndWordPieceAreRefused) {
+  const auto unigram = [](size_t bytes) {
+    return R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], [")" +
+           std::string(bytes, 'a') + R"(", -1]]}})";
+  };
+  EXPECT_TRUE(Tokenizer::FromJson(unigram(256)).ok());
+  ExpectError(unigram(257), Code::kInvalidArgument,
+              "model.vocab[1][0]: 257 bytes, must be 1 to 256");
+  ExpectError(unigram(0), Code::kInvalidArgument, "model.vocab[1][0]: 0 bytes");
+  const auto word_piece = [](size_t bytes) {
+    return R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, ")" +
+           std::string(bytes, 'a') + R"(": 1}}})";
+  };
+  EXPECT_TRUE(Tokenizer::FromJson(word_piece(256)).ok());
+  ExpectError(word_piece(257), Code::kInvalidArgument, "a token: 257 bytes, at most 256");
+}
+
+TEST(TokenizerJson, UnigramAndWordPieceNeedAnUnknownToken) {
+  const std::string model = R"({"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": )";
+  ExpectError(model + "1}}", Code::kInvalidArgument, "model.unk_id");
+  ExpectError(model + "null}}", Code::kInvalidArgument, "model.unk_id");
+  ExpectError(R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"a": 0}}})",
+              Code::kInvalidArgument, "model.unk_token: not in the vocabulary");
+}
+
 TEST(TokenizerJson, BracketsInStringsDoNotNest) {
   const std::string brackets = With(ByteLevelJson({}), "/added_tokens/-",
                                     AddedTokenJson(256, std::string(100, '[') + "\\\"{"));
@@ -129,18 +154,19 @@ TEST(TokenizerJson, BadValuesNameTheField) {
 TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
   const std::string json = ByteLevelJson({});
   const BadField cases[] = {
-      {"/model/type", "\"Unigram\"", "model: the type \"Unigram\" is not supported"},
+      {"/model/type", "\"WordLevel\"", "model: the type \"WordLevel\" is not supported"},
       {"/model/dropout", "0.1", "model.dropout"},
       {"/model/end_of_word_suffix", "\"</w>\"", "model.end_of_word_suffix"},
       {"/model/continuing_subword_prefix", "\"##\"", "model.continuing_subword_prefix"},
       {"/normalizer", R"({"type": "Lowercase"})", "normalizer: the type \"Lowercase\""},
-      {"/normalizer", R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}]})",
-       "normalizer.normalizers[1]: the type \"NFKC\""},
-      {"/pre_tokenizer", R"({"type": "Whitespace"})", "pre_tokenizer: the type \"Whitespace\""},
+      {"/normalizer", R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "New"}]})",
+       "normalizer.normalizers[1]: the type \"New\""},
+      {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
+       "pre_tokenizer: the type \"UnicodeScripts\""},
       {"/pre_tokenizer",
        R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
        "pre_tokenizer.pretokenizers[1]: a step after ByteLevel"},
-      {"/decoder", R"({"type": "WordPiece"})", "decoder: the type \"WordPiece\""},
+      {"/decoder", R"({"type": "CTC"})", "decoder: the type \"CTC\""},
       {"/decoder", R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})", "decoder"},
       {"/post_processor", R"({"type": "RobertaProcessing"})", "post_processor: the type"},
   };

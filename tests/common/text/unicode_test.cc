@@ -5,6 +5,18 @@
 namespace outrider {
 namespace {
 
+std::string ToNfc(std::string_view text) { return ToUnicodeForm(text, UnicodeForm::kNfc); }
+
+TEST(Unicode, FormsDecomposeAndComposeAsTheirNamesSay) {
+  const std::string text = "\u00E9\uFB01\u2460\u1112\u1161\u11AB";
+  EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfd), "e\u0301\uFB01\u2460\u1112\u1161\u11AB");
+  EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfkd), "e\u0301fi1\u1112\u1161\u11AB");
+  EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfkc), "\u00E9fi1\uD55C");
+  EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfc), "\u00E9\uFB01\u2460\uD55C");
+  // The longest decomposition, of 18 characters.
+  EXPECT_EQ(ToUnicodeForm("\uFDFA", UnicodeForm::kNfkc).size(), 33u);
+}
+
 TEST(Unicode, NfcComposesWhatHasAComposedForm) {
   EXPECT_EQ(ToNfc("cafe\u0301"), "caf\u00E9");
   EXPECT_EQ(ToNfc("A\u030A"), "\u00C5");

@@ -467,6 +467,7 @@ void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   const Json header = Json::parse(file.substr(8, header_bytes));
   for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
     const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
     const auto values = GgmlDecode(entry["dtype"].get<std::string>(),
                                    file.substr(8 + header_bytes + begin, end - begin));

@@ -490,6 +490,13 @@ Result<std::optional<bool>> GgufFile::MaybeBool(std::string_view key) const {
   return std::optional(value);
 }
 
+Result<std::optional<int64_t>> GgufFile::MaybeToken(std::string_view key, int64_t limit) const {
+  if (!Has(key)) return std::optional<int64_t>();
+  OUTRIDER_ASSIGN(const int64_t token, Int(key, -1, UINT32_MAX));
+  if (token == -1 || token == int64_t{UINT32_MAX}) return std::optional<int64_t>();
+  return MaybeInt(key, 0, limit - 1);
+}
+
 std::optional<std::filesystem::path> FindGgufModel(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code failure;

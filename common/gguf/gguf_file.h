@@ -96,6 +96,8 @@ class GgufFile {
   // nullopt where there is none.
   Result<std::optional<int64_t>> MaybeInt(std::string_view key, int64_t low, int64_t high) const;
   Result<std::optional<bool>> MaybeBool(std::string_view key) const;
+  // A token's id, below `limit`; nullopt also where it is -1, which some files have for none.
+  Result<std::optional<int64_t>> MaybeToken(std::string_view key, int64_t limit) const;
 
   // kInvalidArgument "<where>: <key> <why>", kUnimplemented the same.
   Status Wrong(std::string_view key, const std::string& why) const;

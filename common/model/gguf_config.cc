@@ -486,7 +486,7 @@ Status ConfigWriter::WriteEnds() {
   Json ends = Json::array();
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
-    OUTRIDER_ASSIGN(const auto id, file_.MaybeInt(key, 0, kMost));
+    OUTRIDER_ASSIGN(const auto id, file_.MaybeToken(key, kMost));
     if (id.has_value()) ends.push_back(*id);
   }
   json_["eos_token_id"] = std::move(ends);

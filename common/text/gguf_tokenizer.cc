@@ -229,7 +229,7 @@ Result<ModelRoles> ReadGgufRoles(const GgufFile& file) {
   ModelRoles roles;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
-    OUTRIDER_ASSIGN(const auto id, file.MaybeInt(key, 0, kMaxVocabulary - 1));
+    OUTRIDER_ASSIGN(const auto id, file.MaybeToken(key, kMaxVocabulary));
     if (id.has_value()) roles.eos_ids.push_back(static_cast<TokenId>(*id));
   }
   return roles;
@@ -254,7 +254,7 @@ Result<GgufChat> ReadGgufChat(const GgufFile& file) {
       {"pad_token", "tokenizer.ggml.padding_token_id"},
       {"mask_token", "tokenizer.ggml.mask_token_id"}};
   for (const auto& [variable, key] : kVariables) {
-    OUTRIDER_ASSIGN(const auto id, file.MaybeInt(key, 0, static_cast<int64_t>(texts.size()) - 1));
+    OUTRIDER_ASSIGN(const auto id, file.MaybeToken(key, static_cast<int64_t>(texts.size())));
     if (!id.has_value()) continue;
     const std::string text(texts[static_cast<size_t>(*id)]);
     if (FindInvalidUtf8(text).has_value()) return file.Wrong(key, "is a token that is not UTF-8");

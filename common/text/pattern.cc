@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "common/text/newer_characters.h"
 #include "common/text/utf8.h"
 
 namespace outrider {
@@ -28,25 +29,84 @@ struct MatchDataFree {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 
-std::string WithWhiteSpaceProperty(std::string_view pattern) {
-  std::string out;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
-      out += pattern[i];
-      continue;
-    }
-    const char escaped = pattern[++i];
-    if (escaped == 's') {
-      out += "\\p{White_Space}";
-    } else if (escaped == 'S') {
-      out += "\\P{White_Space}";
-    } else {
-      out += '\\';
-      out += escaped;
-    }
-  }
-  return out;
+// The name of a property at the start of `text`, which follows a \\p: "{Lu}" is Lu. "" if it is
+// spelled in another way.
+std::string_view PropertyName(std::string_view text) {
+  const size_t end = text.find('}');
+  if (!text.starts_with('{') || end == std::string_view::npos) return "";
+  return text.substr(1, end - 1);
 }
+
+std::string_view NewerRanges(std::string_view property) {
+  for (const NewerCharacters& newer : kNewerCharacters) {
+    if (newer.property == property) return newer.ranges;
+  }
+  return "";
+}
+
+// Copies a regular expression as PCRE2 has to see it.
+class PatternRewriter {
+ public:
+  explicit PatternRewriter(std::string_view pattern) : rest_(pattern) {}
+
+  std::string Rewrite() {
+    while (!rest_.empty()) {
+      const char c = rest_.front();
+      if (c == '\\' && rest_.size() > 1) {
+        CopyEscape();
+        continue;
+      }
+      if (const size_t end = rest_.find(":]"); in_class_ && rest_.starts_with("[:")) {
+        Copy(end == std::string_view::npos ? 2 : end + 2);  // "[:alpha:]" within a class
+        continue;
+      }
+      out_ += c;
+      rest_.remove_prefix(1);
+      if (in_class_) {
+        in_class_ = c != ']';
+      } else if (c == '[') {
+        in_class_ = true;
+        // What comes first is a member, "]" too.
+        if (rest_.starts_with('^')) Copy(1);
+        if (rest_.starts_with(']')) Copy(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void Copy(size_t bytes) {
+    out_ += rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+  }
+
+  void CopyEscape() {
+    const char escaped = rest_[1];
+    if (escaped == 's' || escaped == 'S') {
+      out_ += escaped == 's' ? "\\p{White_Space}" : "\\P{White_Space}";
+      rest_.remove_prefix(2);
+      return;
+    }
+    const bool is_property = escaped == 'p' || escaped == 'P';
+    const std::string_view name = is_property ? PropertyName(rest_.substr(2)) : "";
+    const std::string_view newer = NewerRanges(name);
+    const size_t bytes = newer.empty() ? 2 : 4 + name.size();
+    if (newer.empty()) return Copy(2);
+    // Within a class, what a property does not hold cannot be taken back.
+    if (in_class_ && escaped == 'P') return Copy(bytes);
+    rest_.remove_prefix(bytes);
+    if (!in_class_) out_ += escaped == 'p' ? "[" : "[^";
+    out_ += "\\p{";
+    out_ += name;
+    out_ += "}";
+    out_ += newer;
+    if (!in_class_) out_ += "]";
+  }
+
+  std::string_view rest_;
+  std::string out_;
+  bool in_class_ = false;
+};
 
 std::string ErrorText(int error) {
   PCRE2_UCHAR buffer[256];
@@ -81,7 +141,7 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
     return InvalidArgument("a regular expression of " + std::to_string(spec.text.size()) +
                            " bytes, limit " + std::to_string(kMaxPatternBytes));
   }
-  const std::string text = WithWhiteSpaceProperty(spec.text);
+  const std::string text = PatternRewriter(spec.text).Rewrite();
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto regex = std::make_shared<Regex>();

@@ -1,7 +1,8 @@
 // A literal or a regular expression of a tokenizer.json, ready to search. Files are written for
 // Oniguruma; PCRE2 with Unicode properties reads the patterns in use the same way, but for \s,
-// which is rewritten to the property White_Space (PCRE2's own takes U+180E too). PCRE2 10.42 knows
-// Unicode 14: letters of later versions (rare scripts) count as unassigned here.
+// which is rewritten to the property White_Space (PCRE2's own takes U+180E too), and for characters
+// that are newer than Unicode 14, which PCRE2 10.42 knows: those of 15.0, and CJK extension I, are
+// added to each general category (newer_characters.h). Later ones count as unassigned.
 //
 // Thread: any. PCRE2 appears only in pattern.cc.
 #pragma once

@@ -43,6 +43,8 @@ TEST(GgufFile, ReadsEveryKindOfValue) {
   writer.Raw("i16", 3, LittleEndian(int16_t{-30000}));
   writer.Uint32("u32", 4000000000u);
   writer.Int32("i32", -7);
+  writer.Uint32("none", UINT32_MAX);
+  writer.Int32("minus one", -1);
   writer.Float("f32", 0.5f);
   writer.Bool("yes", true);
   writer.Text("text", "words");
@@ -75,6 +77,11 @@ TEST(GgufFile, ReadsEveryKindOfValue) {
   EXPECT_EQ(file.Ints("ints").value(), (std::vector<int64_t>{1, -2}));
   EXPECT_EQ(file.Floats("floats").value(), (std::vector<float>{0.5f, 2}));
   EXPECT_FALSE(file.MaybeInt("absent", 0, 1).value().has_value());
+  EXPECT_EQ(file.MaybeToken("u8", 201).value(), 200);
+  EXPECT_FALSE(file.MaybeToken("u8", 200).ok());
+  EXPECT_FALSE(file.MaybeToken("absent", 9).value().has_value());
+  EXPECT_FALSE(file.MaybeToken("none", 9).value().has_value());
+  EXPECT_FALSE(file.MaybeToken("minus one", 9).value().has_value());
 
   const auto says = [](const auto& result) { return result.status().message(); };
   EXPECT_EQ(says(file.Int("absent", 0, 1)), "m.gguf: absent is missing");

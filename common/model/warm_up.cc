@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
@@ -10,9 +11,20 @@
 namespace outrider {
 namespace {
 
+// Tokens that differ, so that rows of a mixture of experts choose different experts, as those of a
+// text do: equal ones would make more rows look free.
+std::vector<TokenId> SpreadTokens(int count, int vocab_size) {
+  constexpr uint32_t kStep = 2654435761u;  // Knuth 1998, section 6.4: multiples are far apart
+  std::vector<TokenId> tokens;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) {
+    tokens.push_back(static_cast<TokenId>(i * kStep % static_cast<uint32_t>(vocab_size)));
+  }
+  return tokens;
+}
+
 // A pass of a new sequence's first `rows` tokens; computes the logits of the last `logit_rows`.
 Status RunPass(Model* model, int rows, int logit_rows) {
-  const std::vector<TokenId> tokens(static_cast<size_t>(rows), 0);
+  const std::vector<TokenId> tokens = SpreadTokens(rows, model->config().vocab_size);
   std::vector<int32_t> last(static_cast<size_t>(logit_rows));
   std::iota(last.begin(), last.end(), rows - logit_rows);
   const SequenceId sequence = model->NewSequence();

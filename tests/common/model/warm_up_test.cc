@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 #include "tests/support/fake_model.h"
@@ -50,6 +51,17 @@ TEST(WarmUpTest, TimesPassesThreeTimesUntilTheTimeIsOver) {
   EXPECT_TRUE(TimePasses(&model, 16, 0)->empty());
   model.FailNextForward(ResourceExhausted("memory"));
   EXPECT_EQ(TimePasses(&model, 16, 1).status().code(), Code::kResourceExhausted);
+}
+
+// Equal rows would all choose the same experts of a mixture, and cost no more than one.
+TEST(WarmUpTest, TimesRowsOfDifferentTokens) {
+  FakeModel model({.max_batch_tokens = 16});
+  ASSERT_TRUE(TimePasses(&model, 16, 1e9).ok());
+  for (const auto& batch : model.batches()) {
+    const std::set<TokenId> tokens(batch[0].tokens.begin(), batch[0].tokens.end());
+    EXPECT_GE(2 * tokens.size(), batch[0].tokens.size());
+    for (const TokenId token : tokens) EXPECT_LT(token, model.config().vocab_size);
+  }
 }
 
 TEST(WarmUpTest, KeepsToWhatASequenceCanHold) {

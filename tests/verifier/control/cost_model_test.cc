@@ -47,6 +47,37 @@ TEST(CostModel, AStepThatIsNotLinearIsCorrectedWhereItWasSeen) {
   }
 }
 
+// Rows of a mixture that choose their experts independently: more rows meet fewer new experts each.
+// `share`: of a row's time, what its experts take.
+double MixtureStep(double rows, double experts, double top_k, double share) {
+  const double met = experts * (1 - std::pow(1 - top_k / experts, rows));
+  return 0.020 * (1 - share + share * met / top_k);
+}
+
+TEST(CostModel, RowsOfAMixtureAreLearnedWhereTheyAreUsed) {
+  struct Mixture {
+    double experts, top_k, share;
+  };
+  for (const auto& [experts, top_k, share] : {Mixture{8, 2, 0.87}, Mixture{128, 8, 0.55}}) {
+    CostModel costs(1);
+    const auto step = [&](double rows) { return MixtureStep(rows, experts, top_k, share); };
+    // The passes before the first request, then plain steps and drafts of four tokens.
+    for (const double rows : {1, 2, 4, 8, 16}) costs.ObserveStep(rows, 0, step(rows));
+    for (const double rows : {1, 2, 4, 8, 16}) {
+      EXPECT_NEAR(costs.StepSeconds(rows, 0), step(rows), 0.3 * step(rows)) << rows;
+    }
+    for (int i = 0; i < 30; ++i) {
+      for (const double rows : {1, 5}) costs.ObserveStep(rows, 0, step(rows));
+    }
+    for (const double rows : {1, 5}) {
+      EXPECT_NEAR(costs.StepSeconds(rows, 0), step(rows), 0.07 * step(rows)) << rows;
+    }
+    for (const double rows : {2, 3, 4, 6, 8}) {
+      EXPECT_NEAR(costs.StepSeconds(rows, 0), step(rows), 0.2 * step(rows)) << rows;
+    }
+  }
+}
+
 TEST(CostModel, AStallIsNotTheRule) {
   CostModel costs(1);
   for (int i = 0; i < 50; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));

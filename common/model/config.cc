@@ -66,6 +66,15 @@ Status ReadNormEps(const JsonValue& field, const Architecture& architecture, Mod
   return field.is_null() ? Status() : ReadPositive(field, 1.0, &config->rms_norm_eps);
 }
 
+// MXFP4 is read of stacked experts alone.
+Status CheckMxfp4(const JsonValue& quantization, const ModelConfig& config) {
+  if (config.quantization.layout != Quantization::Layout::kMxfp4) return Status();
+  for (const LayerDescription& layer : config.layers) {
+    if (layer.mlp.mixture && layer.mlp.mixture->stacked) return Status();
+  }
+  return quantization["quant_method"].Unsupported(" for " + config.architecture);
+}
+
 // "eos_token_id" is a number or a list of them; -1 is none.
 Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   if (value.is_null()) return Status();
@@ -104,6 +113,7 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
   OUTRIDER_TRY(ReadNormEps(json["rms_norm_eps"], *architecture, &config));
   OUTRIDER_TRY(architecture->describe(json, &config));
+  OUTRIDER_TRY(CheckMxfp4(json["quantization_config"], config));
   // Where the file does not say, the architecture's own default.
   OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
   OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));

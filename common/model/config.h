@@ -1,4 +1,4 @@
-// A dense decoder as config.json of an HF directory, or a GGUF file, states it.
+// A decoder as config.json of an HF directory, or a GGUF file, states it.
 #pragma once
 
 #include <filesystem>

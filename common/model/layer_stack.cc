@@ -16,6 +16,14 @@ std::vector<int32_t> WindowsOf(const ModelConfig& config) {
   return windows;
 }
 
+// With the sinks that the weights have.
+std::vector<AttentionShape> ShapesWithSinks(const ModelConfig& config, const ModelOptions& options,
+                                            const Weights& weights) {
+  std::vector<AttentionShape> shapes = ShapesOf(config, options);
+  for (size_t i = 0; i < shapes.size(); ++i) shapes[i].sinks = FloatsOf(weights.layers[i].sinks);
+  return shapes;
+}
+
 }  // namespace
 
 std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options) {
@@ -37,10 +45,10 @@ LayerStack::LayerStack(const ModelConfig* config, const ModelOptions& options, B
                        Weights weights)
     : config_(*config),
       options_(options),
-      shapes_(ShapesOf(config_, options)),
-      windows_(WindowsOf(config_)),
       backend_(*backend),
       weights_(std::move(weights)),
+      shapes_(ShapesWithSinks(config_, options, weights_)),
+      windows_(WindowsOf(config_)),
       feed_forward_(config, backend) {}
 
 Status LayerStack::Allocate(int pages) {

@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// The attention of each layer.
+// The attention of each layer, without sinks.
 std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options);
 
 class LayerStack {
@@ -77,10 +77,10 @@ class LayerStack {
 
   const ModelConfig& config_;
   const ModelOptions options_;
-  const std::vector<AttentionShape> shapes_;  // by layer
-  const std::vector<int32_t> windows_;
   Backend& backend_;
   const Weights weights_;
+  const std::vector<AttentionShape> shapes_;  // by layer
+  const std::vector<int32_t> windows_;
   std::vector<KvBuffers> kv_buffers_;
   std::vector<KvLayer> kv_;                           // views of kv_buffers_
   std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind; null: no rotation

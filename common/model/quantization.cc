@@ -199,8 +199,9 @@ Result<Quantization> ReadQuantization(const JsonValue& field) {
   if (method.Is("fp8")) return ReadFp8(field);
   if (method.Is("gptq")) return ReadGptq(field);
   if (method.Is("awq")) return ReadAwq(field);
+  if (method.Is("mxfp4")) return Quantization{.layout = Layout::kMxfp4, .bits = 4};
   return (method.absent() ? field : method)
-      .Unsupported("; supported: compressed-tensors, fp8, gptq and awq");
+      .Unsupported("; supported: compressed-tensors, fp8, gptq, awq and mxfp4");
 }
 
 }  // namespace outrider

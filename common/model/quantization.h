@@ -16,6 +16,7 @@ struct Quantization {
     kGptq,      // AutoGPTQ and GPTQModel
     kAwq,       // AutoAWQ, version "gemm"
     kGguf,      // a GGUF file, whose tensors have a type each
+    kMxfp4,     // gpt-oss: stacked experts alone, which stacked_experts.h reads
   };
 
   Layout layout = Layout::kNone;

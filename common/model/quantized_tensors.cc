@@ -79,6 +79,7 @@ std::string QuantizedTensors::CodesName(const std::string& name) const {
     case Layout::kGptq:
     case Layout::kAwq: return base + "qweight";
     case Layout::kNone:
+    case Layout::kMxfp4:
     case Layout::kInt8Rows:
     case Layout::kFp8:
     case Layout::kGguf: break;
@@ -89,7 +90,8 @@ std::string QuantizedTensors::CodesName(const std::string& name) const {
 bool QuantizedTensors::Holds(const std::string& name) const {
   const SafetensorsEntry* const entry = checkpoint_.Entry(CodesName(name));
   switch (quantization_.layout) {
-    case Layout::kNone: break;
+    case Layout::kNone:
+    case Layout::kMxfp4: break;
     case Layout::kInt8Rows: return entry != nullptr && entry->dtype == "I8";
     case Layout::kFp8: return entry != nullptr && entry->dtype == "F8_E4M3";
     case Layout::kPacked:
@@ -163,7 +165,8 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
   if (has_offsets) matrix->offsets.resize(matrix->scales.size());
   switch (quantization_.layout) {
     case Layout::kNone:
-    case Layout::kGguf: break;
+    case Layout::kGguf:
+    case Layout::kMxfp4: break;
     case Layout::kInt8Rows:
       OUTRIDER_TRY(ReadBytes(part, "I8", matrix));
       return ReadRowScales(part, matrix);

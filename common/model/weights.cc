@@ -15,6 +15,7 @@
 #include "common/base/mapped_file.h"
 #include "common/model/gguf_tensors.h"
 #include "common/model/quantized_tensors.h"
+#include "common/model/stacked_experts.h"
 
 namespace outrider {
 namespace {
@@ -165,6 +166,53 @@ class Loader {
     return backend_.GroupExperts(std::move(matrices));
   }
 
+  // The same of experts that are stacked as the tensor `name`.
+  Result<std::unique_ptr<ExpertMatrices>> Stacked(const std::string& name,
+                                                  const StackedShape& shape) {
+    OUTRIDER_ASSIGN(const StackedExperts stacked, StackedExperts::Find(checkpoint_, name, shape));
+    if (!stacked.has_codes()) {
+      OUTRIDER_TRY(CheckFits(name, stacked.view(), type_));
+      stored_.insert(DtypeName(stacked.view().dtype));
+      rounds_ = rounds_ || Rounds(stacked.view().dtype, type_);
+    }
+    const std::vector<Part> parts = {{name, shape.rows}};
+    std::vector<std::unique_ptr<PackedMatrix>> matrices;
+    for (int e = 0; e < shape.experts; ++e) {
+      std::unique_ptr<PackedMatrix> packed;
+      if (stacked.has_codes()) {
+        stored_.insert("mxfp4");
+        OUTRIDER_ASSIGN(packed, PackCodes(stacked.Codes(e), parts));
+      } else {
+        const std::vector<float> values = stacked.Floats(e);
+        OUTRIDER_ASSIGN(
+            packed, Pack(TensorView{values.data(), Dtype::kF32, {shape.rows, shape.columns}}, type_,
+                         parts));
+      }
+      kept_.insert(WeightTypeName(packed->type()));
+      matrices.push_back(std::move(packed));
+    }
+    stacked.Forget();
+    done_ += stacked.bytes();
+    if (progress_) progress_(done_ + codes_.bytes_read(), all_);
+    return backend_.GroupExperts(std::move(matrices));
+  }
+
+  // The biases of such experts, [experts, rows] in the order of their matrices' rows.
+  Result<std::unique_ptr<Buffer>> StackedBias(const std::string& name, const StackedShape& shape) {
+    std::vector<std::byte> storage;
+    OUTRIDER_ASSIGN(const TensorView view,
+                    Find(name, {shape.experts, shape.rows}, Dtype::kF32, &storage));
+    OUTRIDER_TRY(CheckFits(name, view, WeightType::kF32));
+    const std::vector<float> stored = Widen(view);
+    std::vector<float> values;
+    for (int64_t first = 0; first < shape.experts * shape.rows; first += shape.rows) {
+      for (int64_t row = 0; row < shape.rows; ++row) {
+        values.push_back(stored[static_cast<size_t>(first + StackedRow(shape, row))]);
+      }
+    }
+    return Upload(values);
+  }
+
   // A matrix with a row for each token: 4 bits are too few for it.
   Result<std::unique_ptr<PackedMatrix>> Table(const std::string& name, int64_t rows,
                                               int64_t columns) {
@@ -183,11 +231,7 @@ class Loader {
       values.insert(values.end(), part.begin(), part.end());
     }
     for (float& value : values) value += offset;
-    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
-                    backend_.Allocate(values.size() * sizeof(float)));
-    backend_.CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
-    backend_.Wait();
-    return buffer;
+    return Upload(values);
   }
 
   // The gain of a norm.
@@ -313,6 +357,11 @@ class Loader {
       OUTRIDER_TRY(codes_.Append(part.name, part.rows, columns, &matrix));
     }
     for (const Part& part : parts) NoteStored(part.name, CodeTypeName(matrix.type));
+    return PackCodes(matrix, parts);
+  }
+
+  Result<std::unique_ptr<PackedMatrix>> PackCodes(const QuantizedMatrix& matrix,
+                                                  const std::vector<Part>& parts) {
     const WeightType floats = IsFloats(type_) ? type_ : WeightType::kBf16;
     if (floats == WeightType::kF16) OUTRIDER_TRY(CheckCodesFit(matrix, parts, floats));
     const WeightType kept = KeptAs(matrix, type_, config_.quantization.rounds_activations);
@@ -325,11 +374,12 @@ class Loader {
     rounds_ = rounds_ || floats != WeightType::kF32;
     OUTRIDER_TRY(CheckCodesFit(matrix, parts, floats));
     std::vector<float> values(matrix.codes.size());
-    const auto width = static_cast<size_t>(columns);
+    const auto width = static_cast<size_t>(matrix.columns);
     for (int64_t row = 0; row < matrix.rows; ++row) {
       matrix.WidenRowInOrder(row, std::span(values).subspan(static_cast<size_t>(row) * width));
     }
-    return Pack(TensorView{values.data(), Dtype::kF32, {matrix.rows, columns}}, floats, parts);
+    return Pack(TensorView{values.data(), Dtype::kF32, {matrix.rows, matrix.columns}}, floats,
+                parts);
   }
 
   static Status CheckCodesFit(const QuantizedMatrix& matrix, const std::vector<Part>& parts,
@@ -349,6 +399,14 @@ class Loader {
     const GgufEntry* const gguf = checkpoint_.Gguf(name);
     stored_.insert(gguf == nullptr ? type : GgmlTypeName(gguf->tensor->type));
     return gguf != nullptr && GgmlBlockElements(gguf->tensor->type) > 1;
+  }
+
+  Result<std::unique_ptr<Buffer>> Upload(const std::vector<float>& values) {
+    OUTRIDER_ASSIGN(std::unique_ptr<Buffer> buffer,
+                    backend_.Allocate(values.size() * sizeof(float)));
+    backend_.CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
+    backend_.Wait();
+    return buffer;
   }
 
   // As Checkpoint::FindWidened.
@@ -424,10 +482,32 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
     OUTRIDER_ASSIGN(out->k_norm,
                     load.Norm(attention + "k_norm", heads ? config.head_dim : kv_rows));
   }
+  if (described.sinks) {
+    OUTRIDER_ASSIGN(out->sinks, load.Vector({{attention + "sinks", config.num_heads}}));
+  }
   OUTRIDER_ASSIGN(out->attention_out, load.Matrix(attention + "o_proj.weight", hidden, q_rows));
   if (described.out_bias) {
     OUTRIDER_ASSIGN(out->attention_out_bias, load.Vector({{attention + "o_proj.bias", hidden}}));
   }
+  return Status();
+}
+
+// The experts of gpt-oss.
+Status LoadStackedExperts(const MixtureDescription& described, int64_t hidden,
+                          const std::string& block, Loader& load, MixtureWeights* out) {
+  const StackedShape gate_up = {.experts = described.router.experts,
+                                .rows = int64_t{2} * described.intermediate_size,
+                                .columns = hidden,
+                                .interleaved = true};
+  const StackedShape down = {
+      .experts = described.router.experts, .rows = hidden, .columns = described.intermediate_size};
+  OUTRIDER_ASSIGN(out->router_bias,
+                  load.Vector({{block + described.router_name + ".bias", gate_up.experts}}));
+  OUTRIDER_ASSIGN(out->gate_up, load.Stacked(block + "experts.gate_up_proj", gate_up));
+  OUTRIDER_ASSIGN(out->gate_up_bias,
+                  load.StackedBias(block + "experts.gate_up_proj_bias", gate_up));
+  OUTRIDER_ASSIGN(out->down, load.Stacked(block + "experts.down_proj", down));
+  OUTRIDER_ASSIGN(out->down_bias, load.StackedBias(block + "experts.down_proj_bias", down));
   return Status();
 }
 
@@ -438,6 +518,7 @@ Status LoadMixture(const MixtureDescription& described, int64_t hidden, const st
   const int experts = described.router.experts;
   OUTRIDER_ASSIGN(out->router,
                   load.Router(block + described.router_name + ".weight", experts, hidden));
+  if (described.stacked) return LoadStackedExperts(described, hidden, block, load, out);
   const auto name = [&](int expert, const char* projection) {
     return block + "experts." + std::to_string(expert) + "." + projection + ".weight";
   };

@@ -49,6 +49,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const outrider::LayerDescription& layer : config->layers) {
     Require(layer.attention.window >= 0);
     Require(layer.attention.soft_cap >= 0 && layer.attention.query_scalar >= 0);
+    if (!layer.mlp.mixture) continue;
+    const outrider::RouterShape& router = layer.mlp.mixture->router;
+    Require(router.experts > 0 && router.experts <= outrider::kMaxExperts);
+    Require(router.top_k > 0 && router.top_k <= router.experts);
+    Require(router.top_k <= outrider::kMaxExpertsOfARow);
+    Require(layer.mlp.mixture->intermediate_size > 0);
   }
   for (const outrider::RopeDescription& rope : outrider::DistinctRopes(config->layers)) {
     Require(rope.dims >= 0 && rope.dims <= config->head_dim && rope.dims % 2 == 0);

@@ -168,5 +168,28 @@ TEST(Greedy, GgufTargetsKeepTheirText) {
   }
 }
 
+// The rows of a draft meet experts that a row alone does not, beside rows of other requests: no
+// text shows it. The drafter is a mixture, too.
+TEST(Greedy, MixturesOfExpertsKeepTheirText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(12);
+  for (CheckpointOptions options :
+       {CheckpointOptions{.family = Family::kMixtral},
+        CheckpointOptions{.family = Family::kQwen3Moe, .num_experts = 16, .experts_per_token = 4},
+        CheckpointOptions{.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4}}) {
+    TempDir dir;
+    options.vocab_size = 320;
+    options.tokenizer = true;
+    ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
+    options.noise = 0.05;
+    ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
+    const Comparison comparison = CompareWithPlain(
+        prompts, "fixed",
+        [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
+        {.target = dir / "target", .drafter = dir / "drafter"});
+    EXPECT_GT(comparison.accepted, 100u) << static_cast<int>(options.family);
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -39,7 +39,9 @@ class Normal {
   uint64_t state_;
 };
 
-bool IsMixture(Family family) { return family == Family::kMixtral || family == Family::kQwen3Moe; }
+bool IsMixture(Family family) {
+  return family == Family::kMixtral || family == Family::kQwen3Moe || family == Family::kGptOss;
+}
 
 bool IsGemma(Family family) { return family == Family::kGemma2 || family == Family::kGemma3; }
 
@@ -67,6 +69,7 @@ class Maker {
       AddProjection(attention, "qkv_proj", {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
       Add(attention + "o_proj.weight", {o_.hidden_size, q}, 0, 1 / std::sqrt(q));
       AddAttentionBiases(attention, q, kv);
+      if (o_.family == Family::kGptOss) Add(attention + "sinks", {o_.num_heads}, 0, 1);
       if (o_.family == Family::kQwen3 || o_.family == Family::kQwen3Moe ||
           o_.family == Family::kGemma3 || olmo2) {
         const double mean = o_.family == Family::kGemma3 ? 0 : 1;
@@ -76,7 +79,9 @@ class Maker {
       AddNorm(layer + "post_attention_layernorm.weight");
       if (IsGemma(o_.family)) AddNorm(layer + "pre_feedforward_layernorm.weight");
       if (IsGemma(o_.family) || olmo2) AddNorm(layer + "post_feedforward_layernorm.weight");
-      if (IsMixture(o_.family)) {
+      if (o_.family == Family::kGptOss) {
+        AddStackedMixture(layer + "mlp.");
+      } else if (IsMixture(o_.family)) {
         AddMixture(layer);
       } else {
         AddMlp(layer + "mlp.");
@@ -108,12 +113,25 @@ class Maker {
     Add(prefix + fused + ".weight", {all, o_.hidden_size}, 0, spread);
   }
   void AddAttentionBiases(const std::string& attention, int q, int kv) {
-    if (o_.attention_bias || o_.family == Family::kQwen2) {
+    const bool gpt_oss = o_.family == Family::kGptOss;
+    if (o_.attention_bias || o_.family == Family::kQwen2 || gpt_oss) {
       Add(attention + "q_proj.bias", {q}, 0, 0.5);
       Add(attention + "k_proj.bias", {kv}, 0, 0.5);
       Add(attention + "v_proj.bias", {kv}, 0, 0.5);
     }
-    if (o_.attention_bias) Add(attention + "o_proj.bias", {o_.hidden_size}, 0, 0.5);
+    if (o_.attention_bias || gpt_oss) Add(attention + "o_proj.bias", {o_.hidden_size}, 0, 0.5);
+  }
+  // All experts of a projection as one tensor, input by input. Gates and ups are large enough that
+  // some are clamped.
+  void AddStackedMixture(const std::string& block) {
+    const int experts = o_.num_experts, width = o_.expert_size, hidden = o_.hidden_size;
+    const double in = 1 / std::sqrt(hidden), between = 1 / std::sqrt(width);
+    Add(block + "router.weight", {experts, hidden}, 0, in);
+    Add(block + "router.bias", {experts}, 0, 0.5);
+    Add(block + "experts.gate_up_proj", {experts, hidden, 2 * width}, 0, 3 * in);
+    Add(block + "experts.gate_up_proj_bias", {experts, 2 * width}, 0, 0.5);
+    Add(block + "experts.down_proj", {experts, width, hidden}, 0, between / 8);
+    Add(block + "experts.down_proj_bias", {experts, hidden}, 0, 0.1);
   }
   // Router logits have a standard deviation of about 1.
   void AddMixture(const std::string& layer) {
@@ -200,7 +218,16 @@ Status WriteWeights(const std::filesystem::path& directory, const CheckpointOpti
   for (const auto& [name, tensor] : tensors) {
     const size_t shard = next++ % shards.size();
     weight_map[name] = file_of(shard);
-    if (options.stored_as != StoredAs::kFloats && IsQuantized(name)) {
+    if (options.stored_as == StoredAs::kMxfp4) {
+      if (name.ends_with("experts.gate_up_proj") || name.ends_with("experts.down_proj")) {
+        for (auto& [part, stored] : Mxfp4TensorsOf(name, tensor.values, tensor.shape)) {
+          weight_map[part] = file_of(shard);
+          shards[shard][part] = std::move(stored);
+        }
+        weight_map.erase(name);
+        continue;
+      }
+    } else if (options.stored_as != StoredAs::kFloats && IsQuantized(name)) {
       const std::string base = name.substr(0, name.size() - std::string_view("weight").size());
       weight_map.erase(name);
       for (auto& [part, stored] : QuantizedTensorsOf(options.stored_as, base, tensor.values,
@@ -290,6 +317,18 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
     config["decoder_sparse_step"] = 1;
     config["mlp_only_layers"] = Json::array();
   }
+  if (o.family == Family::kGptOss) {
+    config["num_local_experts"] = o.num_experts;
+    config["intermediate_size"] = o.expert_size;
+    config["attention_bias"] = true;
+    config["swiglu_limit"] = 7.0;
+    config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 24;
+    // As published, but for an original context that small models leave.
+    config["rope_theta"] = 150000.0;
+    config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 8.0},
+                              {"beta_fast", 32.0},   {"beta_slow", 1.0},
+                              {"truncate", false},   {"original_max_position_embeddings", 64}};
+  }
   if (IsMixture(o.family)) config["num_experts_per_tok"] = o.experts_per_token;
   if (o.family == Family::kSmolLm3) {
     config["no_rope_layers"] = Json::array();
@@ -299,13 +338,13 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
 
 Json Config(const CheckpointOptions& o) {
   static const std::map<Family, std::string> kArchitectures = {
-      {Family::kLlama, "LlamaForCausalLM"},      {Family::kLlama3, "LlamaForCausalLM"},
-      {Family::kMistral, "MistralForCausalLM"},  {Family::kQwen2, "Qwen2ForCausalLM"},
-      {Family::kQwen3, "Qwen3ForCausalLM"},      {Family::kGemma2, "Gemma2ForCausalLM"},
-      {Family::kGemma3, "Gemma3ForCausalLM"},    {Family::kOlmo2, "Olmo2ForCausalLM"},
-      {Family::kGranite, "GraniteForCausalLM"},  {Family::kSmolLm3, "SmolLM3ForCausalLM"},
-      {Family::kPhi3, "Phi3ForCausalLM"},        {Family::kMixtral, "MixtralForCausalLM"},
-      {Family::kQwen3Moe, "Qwen3MoeForCausalLM"}};
+      {Family::kLlama, "LlamaForCausalLM"},       {Family::kLlama3, "LlamaForCausalLM"},
+      {Family::kMistral, "MistralForCausalLM"},   {Family::kQwen2, "Qwen2ForCausalLM"},
+      {Family::kQwen3, "Qwen3ForCausalLM"},       {Family::kGemma2, "Gemma2ForCausalLM"},
+      {Family::kGemma3, "Gemma3ForCausalLM"},     {Family::kOlmo2, "Olmo2ForCausalLM"},
+      {Family::kGranite, "GraniteForCausalLM"},   {Family::kSmolLm3, "SmolLM3ForCausalLM"},
+      {Family::kPhi3, "Phi3ForCausalLM"},         {Family::kMixtral, "MixtralForCausalLM"},
+      {Family::kQwen3Moe, "Qwen3MoeForCausalLM"}, {Family::kGptOss, "GptOssForCausalLM"}};
   Json config = {{"architectures", {kArchitectures.at(o.family)}},
                  {"hidden_act", "silu"},
                  {"vocab_size", o.vocab_size},
@@ -396,11 +435,11 @@ Json Tokenizer(const CheckpointOptions& o) {
 
 Result<Family> ParseFamily(const std::string& name) {
   static const std::map<std::string, Family> kFamilies = {
-      {"llama", Family::kLlama},      {"llama3", Family::kLlama3}, {"mistral", Family::kMistral},
-      {"qwen2", Family::kQwen2},      {"qwen3", Family::kQwen3},   {"gemma2", Family::kGemma2},
-      {"gemma3", Family::kGemma3},    {"olmo2", Family::kOlmo2},   {"granite", Family::kGranite},
-      {"smollm3", Family::kSmolLm3},  {"phi3", Family::kPhi3},     {"mixtral", Family::kMixtral},
-      {"qwen3moe", Family::kQwen3Moe}};
+      {"llama", Family::kLlama},       {"llama3", Family::kLlama3}, {"mistral", Family::kMistral},
+      {"qwen2", Family::kQwen2},       {"qwen3", Family::kQwen3},   {"gemma2", Family::kGemma2},
+      {"gemma3", Family::kGemma3},     {"olmo2", Family::kOlmo2},   {"granite", Family::kGranite},
+      {"smollm3", Family::kSmolLm3},   {"phi3", Family::kPhi3},     {"mixtral", Family::kMixtral},
+      {"qwen3moe", Family::kQwen3Moe}, {"gptoss", Family::kGptOss}};
   const auto found = kFamilies.find(name);
   if (found == kFamilies.end()) return InvalidArgument("no family \"" + name + "\"");
   return found->second;

@@ -28,11 +28,12 @@ enum class Family {
   kSmolLm3,
   kPhi3,
   kMixtral,
-  kQwen3Moe
+  kQwen3Moe,
+  kGptOss
 };
 
 // "llama", "llama3", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "olmo2", "granite",
-// "smollm3", "phi3", "mixtral" or "qwen3moe".
+// "smollm3", "phi3", "mixtral", "qwen3moe" or "gptoss".
 Result<Family> ParseFamily(const std::string& name);
 
 struct CheckpointOptions {

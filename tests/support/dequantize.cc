@@ -124,6 +124,26 @@ WideTensor FromAwq(const Tensors& tensors, const std::string& base) {
   return out;
 }
 
+// transformers/integrations/mxfp4.py, convert_moe_packed_tensors: byte i of a block holds the codes
+// of inputs 2 i (low) and 2 i + 1, with a power of two for each block; then inputs and outputs
+// change places.
+WideTensor FromMxfp4(const WideTensor& blocks, const WideTensor& scales) {
+  const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const auto experts = static_cast<size_t>(blocks.shape[0]);
+  const auto outputs = static_cast<size_t>(blocks.shape[1]);
+  const auto inputs = static_cast<size_t>(blocks.shape[2]) * 32;
+  WideTensor out = {{blocks.shape[0], blocks.shape[2] * 32, blocks.shape[1]}, {}};
+  out.values.resize(experts * inputs * outputs);
+  for (size_t i = 0; i < out.values.size(); ++i) {
+    const size_t input = i % inputs, output = i / inputs % outputs, expert = i / inputs / outputs;
+    const int code = static_cast<int>(blocks.values[i / 2]) >> 4 * (i % 2) & 15;
+    const double magnitude =
+        std::ldexp(values[code & 7], static_cast<int>(scales.values[i / 32]) - 127);
+    out.values[(expert * inputs + input) * outputs + output] = code & 8 ? -magnitude : magnitude;
+  }
+  return out;
+}
+
 // "X." for each tensor "X.<suffix>".
 std::vector<std::string> BasesOf(const Tensors& tensors, const std::string& suffix) {
   std::vector<std::string> bases;
@@ -141,6 +161,17 @@ void DequantizeTensors(const Json& config, Tensors* tensors) {
     for (const std::string& base : BasesOf(*tensors, "qweight")) {
       (*tensors)[base + "weight"] = FromGptq(*tensors, base, config["bits"],
                                              config.value("checkpoint_format", "gptq") == "gptq");
+    }
+    return;
+  }
+  if (method == "mxfp4") {
+    const std::string suffix = "_blocks";
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : *tensors) {
+      if (name.ends_with(suffix)) names.push_back(name.substr(0, name.size() - suffix.size()));
+    }
+    for (const std::string& name : names) {
+      (*tensors)[name] = FromMxfp4(tensors->at(name + "_blocks"), tensors->at(name + "_scales"));
     }
     return;
   }

@@ -16,8 +16,8 @@ struct WideTensor {
   std::vector<double> values;
 };
 
-// Replaces the tensors of each quantized matrix "X" by "X.weight". `config`: the
-// "quantization_config" of config.json.
+// Replaces the tensors of each quantized matrix "X" by "X.weight", or by "X" for stacked experts.
+// `config`: the "quantization_config" of config.json.
 void DequantizeTensors(const nlohmann::json& config, std::map<std::string, WideTensor>* tensors);
 
 }  // namespace outrider

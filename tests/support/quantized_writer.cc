@@ -25,6 +25,7 @@ struct Scheme {
 Scheme SchemeOf(StoredAs stored) {
   switch (stored) {
     case StoredAs::kFloats:
+    case StoredAs::kMxfp4:
     case StoredAs::kInt8Rows:
     case StoredAs::kPacked8: return {};
     case StoredAs::kFp8Tensor: return {.is_float = true, .block_rows = 1 << 30};
@@ -265,6 +266,19 @@ Json Gptq(int bits, bool has_order, const char* format) {
           {"desc_act", has_order},  {"sym", false}, {"checkpoint_format", format}};
 }
 
+// The code of E2M1 nearest to `value`: a sign above 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+uint8_t NearestFp4(float value) {
+  const float magnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  uint8_t best = 0;
+  for (uint8_t code = 1; code < 8; ++code) {
+    if (std::fabs(magnitudes[code] - std::fabs(value)) <
+        std::fabs(magnitudes[best] - std::fabs(value))) {
+      best = code;
+    }
+  }
+  return value < 0 ? best | 8 : best;
+}
+
 }  // namespace
 
 Result<StoredAs> ParseStoredAs(const std::string& name) {
@@ -276,7 +290,8 @@ Result<StoredAs> ParseStoredAs(const std::string& name) {
                                                          {"packed8", StoredAs::kPacked8},
                                                          {"gptq", StoredAs::kGptq},
                                                          {"gptq-order", StoredAs::kGptqOrder},
-                                                         {"awq", StoredAs::kAwq}};
+                                                         {"awq", StoredAs::kAwq},
+                                                         {"mxfp4", StoredAs::kMxfp4}};
   const auto found = kNames.find(name);
   if (found == kNames.end()) return InvalidArgument("no way to store weights: " + name);
   return found->second;
@@ -285,6 +300,10 @@ Result<StoredAs> ParseStoredAs(const std::string& name) {
 Json QuantizationConfig(StoredAs stored) {
   switch (stored) {
     case StoredAs::kFloats: return nullptr;
+    case StoredAs::kMxfp4:
+      return {
+          {"quant_method", "mxfp4"},
+          {"modules_to_not_convert", {"model.layers.*.self_attn", "model.layers.*.mlp.router"}}};
     case StoredAs::kInt8Rows:
       return CompressedTensors("int-quantized", Weights(8, "int", true, "channel"));
     case StoredAs::kFp8Tensor:
@@ -325,7 +344,8 @@ std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const st
   const Scheme scheme = SchemeOf(stored);
   const Rounded rounded = Round(scheme, values, rows, columns);
   switch (stored) {
-    case StoredAs::kFloats: break;
+    case StoredAs::kFloats:
+    case StoredAs::kMxfp4: break;
     case StoredAs::kInt8Rows:
     case StoredAs::kFp8Tensor:
     case StoredAs::kFp8Channel: return Bytes(scheme, rounded, base, "weight_scale");
@@ -340,6 +360,31 @@ std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const st
     case StoredAs::kAwq: return ByInput(scheme, rounded, base, true, 0);
   }
   return {};
+}
+
+Tensors Mxfp4TensorsOf(const std::string& name, std::span<const float> values,
+                       std::span<const int64_t> shape) {
+  const int64_t experts = shape[0], inputs = shape[1], outputs = shape[2], groups = inputs / 32;
+  std::vector<uint8_t> blocks, scales;
+  for (int64_t row = 0; row < experts * outputs; ++row) {
+    for (int64_t group = 0; group < groups; ++group) {
+      float of_group[32], largest = 0;
+      for (int64_t i = 0; i < 32; ++i) {
+        const int64_t at = (row / outputs * inputs + group * 32 + i) * outputs + row % outputs;
+        of_group[i] = values[static_cast<size_t>(at)];
+        largest = std::max(largest, std::fabs(of_group[i]));
+      }
+      const int exponent = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) - 2 : 0;
+      scales.push_back(static_cast<uint8_t>(exponent + 127));
+      for (int i = 0; i < 32; i += 2) {
+        const uint8_t low = NearestFp4(std::ldexp(of_group[i], -exponent));
+        const uint8_t high = NearestFp4(std::ldexp(of_group[i + 1], -exponent));
+        blocks.push_back(static_cast<uint8_t>(low | high << 4));
+      }
+    }
+  }
+  return {{name + "_blocks", Stored("U8", {experts, outputs, groups, 16}, blocks)},
+          {name + "_scales", Stored("U8", {experts, outputs, groups}, scales)}};
 }
 
 }  // namespace outrider

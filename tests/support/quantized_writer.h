@@ -26,17 +26,25 @@ enum class StoredAs {
   kGptqOrder,     // format "gptq_v2", with act-order
   kGptq8,         // 8 bits
   kAwq,
+  kMxfp4,  // stacked experts alone
 };
 
-// "int8", "fp8", "fp8-channel", "fp8-block", "packed4", "packed8", "gptq", "gptq-order" or "awq".
+// "int8", "fp8", "fp8-channel", "fp8-block", "packed4", "packed8", "gptq", "gptq-order", "awq" or
+// "mxfp4".
 Result<StoredAs> ParseStoredAs(const std::string& name);
 
 constexpr int kQuantizedGroup = 32;  // inputs
 
 nlohmann::json QuantizationConfig(StoredAs stored);
 
+// The tensors of stacked experts [experts, inputs, outputs], rounded to 4-bit floats in blocks of
+// 32 inputs. REQUIRES: inputs that fill their blocks.
+std::map<std::string, StoredTensor> Mxfp4TensorsOf(const std::string& name,
+                                                   std::span<const float> values,
+                                                   std::span<const int64_t> shape);
+
 // The tensors of the matrix "X.weight" [rows, columns], rounded; `base` is "X.". REQUIRES: not
-// kFloats; sides that fill the layout's words.
+// kFloats or kMxfp4; sides that fill the layout's words.
 std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const std::string& base,
                                                        std::span<const float> values, int64_t rows,
                                                        int64_t columns);

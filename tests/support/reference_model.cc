@@ -23,7 +23,7 @@ std::string ReadAll(const std::filesystem::path& path) {
 size_t BytesOf(const std::string& dtype) {
   if (dtype == "I64") return 8;
   if (dtype == "F32" || dtype == "I32") return 4;
-  return dtype == "I8" || dtype == "F8_E4M3" ? 1 : 2;
+  return dtype == "I8" || dtype == "U8" || dtype == "F8_E4M3" ? 1 : 2;
 }
 
 template <class T>
@@ -35,6 +35,7 @@ double Read(const char* bytes) {
 
 double Widen(const std::string& dtype, const char* bytes) {
   if (dtype == "I8") return static_cast<signed char>(*bytes);
+  if (dtype == "U8") return static_cast<unsigned char>(*bytes);
   if (dtype == "I64") return Read<int64_t>(bytes);
   if (dtype == "I32") return Read<uint32_t>(bytes);
   if (dtype == "F32") return Read<float>(bytes);
@@ -141,6 +142,9 @@ void ReferenceModel::ReadMixtures(const Json& config, const std::string& name) {
       layers_[i].mixture = std::count(dense.begin(), dense.end(), i) == 0 &&
                            (i + 1) % config.value("decoder_sparse_step", size_t{1}) == 0;
     }
+  } else if (name == "GptOssForCausalLM") {
+    mixture_ = {.block = "mlp.", .router = "router", .stacked = true};
+    for (Layer& layer : layers_) layer.mixture = true;
   } else {
     return;
   }
@@ -188,6 +192,7 @@ void ReferenceModel::ReadWindows(const Json& config, const std::string& name) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     bool slides =
         name == "MistralForCausalLM" || name == "MixtralForCausalLM" || name == "Phi3ForCausalLM";
+    if (name == "GptOssForCausalLM") slides = i % 2 == 0;
     if (name == "Gemma2ForCausalLM") slides = i % 2 == 0;
     if (name == "Gemma3ForCausalLM") {
       slides = (i + 1) % config.value("sliding_window_pattern", size_t{6}) > 0;
@@ -368,7 +373,7 @@ void ReferenceModel::Rotate(const Rope& rope, Vector& heads, int position) const
   }
 }
 
-ReferenceModel::Vector ReferenceModel::Attend(int window, const Vector& query,
+ReferenceModel::Vector ReferenceModel::Attend(int window, const Vector* sinks, const Vector& query,
                                               const std::vector<Vector>& keys,
                                               const std::vector<Vector>& values) const {
   const auto dim = static_cast<size_t>(head_dim_);
@@ -378,7 +383,7 @@ ReferenceModel::Vector ReferenceModel::Attend(int window, const Vector& query,
   for (size_t head = 0; head < static_cast<size_t>(heads_); ++head) {
     const size_t kv = head / static_cast<size_t>(heads_ / kv_heads_) * dim;
     Vector weights;
-    double sum = 0;
+    double sum = sinks == nullptr ? 0 : std::exp((*sinks)[head]);
     for (size_t t = first; t < keys.size(); ++t) {
       double dot = 0;
       for (size_t i = 0; i < dim; ++i) dot += query[head * dim + i] * keys[t][kv + i];
@@ -403,6 +408,8 @@ void ReferenceModel::AddAttention(int layer, std::vector<Vector>& states) const 
   const bool norm_qk = tensors_.count(attention + "q_norm.weight") > 0;
   const size_t kv = static_cast<size_t>(kv_heads_) * static_cast<size_t>(head_dim_);
   const size_t q = static_cast<size_t>(heads_) * static_cast<size_t>(head_dim_);
+  const auto sink = tensors_.find(attention + "sinks");
+  const Vector* const sinks = sink == tensors_.end() ? nullptr : &sink->second.values;
   std::vector<Vector> keys;
   std::vector<Vector> values;
   for (size_t t = 0; t < states.size(); ++t) {
@@ -416,7 +423,7 @@ void ReferenceModel::AddAttention(int layer, std::vector<Vector>& states) const 
     keys.push_back(qkv[1]);
     values.push_back(qkv[2]);
     const Vector attended =
-        Linear(attention + "o_proj", Attend(described.window, qkv[0], keys, values));
+        Linear(attention + "o_proj", Attend(described.window, sinks, qkv[0], keys, values));
     const Vector result = NormNamed(attended, name, norms_.attention_after);
     for (size_t i = 0; i < result.size(); ++i) states[t][i] += residual_scale_ * result[i];
   }
@@ -449,7 +456,12 @@ std::vector<std::pair<size_t, double>> ReferenceModel::Choose(const Vector& logi
 ReferenceModel::Vector ReferenceModel::Mix(const std::string& name, const Vector& x) const {
   const std::string block = name + mixture_.block;
   Vector sum(x.size());
-  for (const auto& [expert, weight] : Choose(Linear(block + "gate", x))) {
+  for (const auto& [expert, weight] : Choose(Linear(block + mixture_.router, x))) {
+    if (mixture_.stacked) {
+      const Vector returned = StackedExpert(block + "experts.", expert, x);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * returned[i];
+      continue;
+    }
     const std::string of_expert = block + "experts." + std::to_string(expert) + ".";
     Vector gated = Linear(of_expert + mixture_.gate, x);
     const Vector up = Linear(of_expert + mixture_.up, x);
@@ -458,6 +470,35 @@ ReferenceModel::Vector ReferenceModel::Mix(const std::string& name, const Vector
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * returned[i];
   }
   return sum;
+}
+
+// y = x W + b with W [inputs, outputs], of one expert of `name`.
+ReferenceModel::Vector ReferenceModel::StackedLinear(const std::string& name, size_t expert,
+                                                     const Vector& x) const {
+  const WideTensor& w = tensors_.at(name);
+  const auto outputs = static_cast<size_t>(w.shape[2]);
+  const Vector& bias = Weight(name + "_bias");
+  Vector y(outputs);
+  for (size_t o = 0; o < outputs; ++o) {
+    y[o] = bias[expert * outputs + o];
+    for (size_t i = 0; i < x.size(); ++i) {
+      y[o] += x[i] * w.values[(expert * x.size() + i) * outputs + o];
+    }
+  }
+  return y;
+}
+
+// transformers/models/gpt_oss/modeling_gpt_oss.py, GptOssExperts: even outputs are gates.
+ReferenceModel::Vector ReferenceModel::StackedExpert(const std::string& experts, size_t expert,
+                                                     const Vector& x) const {
+  const Vector both = StackedLinear(experts + "gate_up_proj", expert, x);
+  Vector gated(both.size() / 2);
+  for (size_t i = 0; i < gated.size(); ++i) {
+    const double gate = std::min(both[2 * i], 7.0);
+    const double up = std::max(std::min(both[2 * i + 1], 7.0), -7.0);
+    gated[i] = (up + 1) * gate / (1 + std::exp(-1.702 * gate));
+  }
+  return StackedLinear(experts + "down_proj", expert, gated);
 }
 
 void ReferenceModel::AddMlp(int layer, std::vector<Vector>& states) const {

@@ -40,8 +40,10 @@ class ReferenceModel {
   // A mixture of experts; the names of its tensors.
   struct Mixture {
     std::string block, gate, up, down;
+    std::string router = "gate";
     size_t top_k = 0;
     bool normalize = true;
+    bool stacked = false;  // all experts of a projection are one tensor
   };
   // Names of the norms of a layer; "": none.
   struct Norms {
@@ -72,15 +74,17 @@ class ReferenceModel {
                               const std::vector<size_t>& sizes, const Vector& x) const;
   double Activate(double x) const;
   void Rotate(const Rope& rope, Vector& heads, int position) const;
-  // Attention of the last row over all rows of keys and values.
-  Vector Attend(int window, const Vector& query, const std::vector<Vector>& keys,
-                const std::vector<Vector>& values) const;
+  // Attention of the last row over all rows of keys and values. `sinks`: of each head, or null.
+  Vector Attend(int window, const Vector* sinks, const Vector& query,
+                const std::vector<Vector>& keys, const std::vector<Vector>& values) const;
   // Adds a layer's attention, and its MLP, to the states.
   void AddAttention(int layer, std::vector<Vector>& states) const;
   void AddMlp(int layer, std::vector<Vector>& states) const;
   // What a layer's MLP, or its mixture, returns for x.
   Vector Mlp(const std::string& name, const Vector& x) const;
   Vector Mix(const std::string& name, const Vector& x) const;
+  Vector StackedExpert(const std::string& experts, size_t expert, const Vector& x) const;
+  Vector StackedLinear(const std::string& name, size_t expert, const Vector& x) const;
   // Experts of x with their weights.
   std::vector<std::pair<size_t, double>> Choose(const Vector& logits) const;
 

@@ -35,6 +35,11 @@ constexpr Architecture kArchitectures[] = {
      .rms_norm_eps = 1e-5f,
      .max_position_embeddings = 131072},
     {.name = "Qwen3MoeForCausalLM", .describe = DescribeQwen3Moe, .max_position_embeddings = 32768},
+    {.name = "GptOssForCausalLM",
+     .describe = DescribeGptOss,
+     .head_dim = 64,
+     .rms_norm_eps = 1e-5f,
+     .max_position_embeddings = 131072},
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ std::string ArchitectureNames();
 // One for each file of this folder.
 Status DescribeGemma2(const JsonValue& json, ModelConfig* config);
 Status DescribeGemma3(const JsonValue& json, ModelConfig* config);
+Status DescribeGptOss(const JsonValue& json, ModelConfig* config);
 Status DescribeGranite(const JsonValue& json, ModelConfig* config);
 Status DescribeLlama(const JsonValue& json, ModelConfig* config);
 Status DescribeMistral(const JsonValue& json, ModelConfig* config);

@@ -22,7 +22,8 @@ std::vector<CheckpointOptions> SomeModels() {
           {.family = Family::kMistral, .sliding_window = 11},
           {.family = Family::kGemma2, .sliding_window = 9},
           {.family = Family::kOlmo2, .config = R"({"partial_rotary_factor": 0.625})"},
-          {.family = Family::kQwen3Moe, .num_experts = 12, .experts_per_token = 3}};
+          {.family = Family::kQwen3Moe, .num_experts = 12, .experts_per_token = 3},
+          {.family = Family::kGptOss, .sliding_window = 9}};
 }
 
 std::vector<TokenId> Join(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {

@@ -71,6 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
                       Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
                       Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, Family::kMistral},
+                      Kind{"GptOss", WeightType::kBf16, Dtype::kBf16, Family::kGptOss},
                       Kind{"Mixture", WeightType::kBf16, Dtype::kBf16, Family::kMixtral},
                       Kind{"AlternatingWindows", WeightType::kBf16, Dtype::kBf16, Family::kGemma2}),
     [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });

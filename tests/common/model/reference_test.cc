@@ -38,7 +38,9 @@ CheckpointOptions Scaled(const std::string& scaling) {
   return {.family = Family::kLlama, .config = R"({"rope_scaling": )" + scaling + "}"};
 }
 
-bool IsMixture(Family family) { return family == Family::kMixtral || family == Family::kQwen3Moe; }
+bool IsMixture(Family family) {
+  return family == Family::kMixtral || family == Family::kQwen3Moe || family == Family::kGptOss;
+}
 
 // The error at each position of a prompt, relative to the largest logit of its row, in order.
 std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
@@ -222,7 +224,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Qwen3MoeDenseLayers", {.family = Family::kQwen3Moe, .num_layers = 4, .config = R"({
                   "decoder_sparse_step": 2, "mlp_only_layers": [3]})"}},
         Case{"Qwen3MoeFp8Block", {.family = Family::kQwen3Moe, .stored_as = StoredAs::kFp8Block}},
-        Case{"Qwen3MoeBiases", {.family = Family::kQwen3Moe, .attention_bias = true}}),
+        Case{"Qwen3MoeBiases", {.family = Family::kQwen3Moe, .attention_bias = true}},
+        Case{"GptOss", {.family = Family::kGptOss, .num_layers = 3, .tied_embeddings = false}},
+        Case{"GptOssWideHeads", {.family = Family::kGptOss, .head_dim = 64}},
+        Case{"GptOssOddSizes",
+             {.family = Family::kGptOss,
+              .hidden_size = 54,
+              .num_heads = 3,
+              .num_kv_heads = 1,
+              .head_dim = 24,
+              .num_experts = 5,
+              .experts_per_token = 3,
+              .expert_size = 37}},
+        Case{"GptOssMxfp4", {.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4}},
+        Case{"GptOssMxfp4Sharded",
+             {.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4, .shards = 2}}),
     NameOf);
 
 // As large as a block of 256 asks for.

@@ -1,0 +1,132 @@
+#include "common/model/stacked_experts.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "common/base/mapped_file.h"
+
+namespace outrider {
+namespace {
+
+constexpr int64_t kMxGroup = 32;     // inputs that share a scale
+constexpr uint8_t kNanScale = 0xff;  // of E8M0; other bytes b are 2^(b - 127)
+
+// Twice what the codes of E2M1 are worth: a sign and 0, 0.5, 1, 1.5, 2, 3, 4 or 6.
+constexpr std::array<int8_t, 16> kTwiceFp4 = {0, 1,  2,  3,  4,  6,  8,  12,
+                                              0, -1, -2, -3, -4, -6, -8, -12};
+
+std::string ShowShape(std::span<const int64_t> shape) {
+  std::string text;
+  for (const int64_t side : shape) text += (text.empty() ? "" : ", ") + std::to_string(side);
+  return "[" + text + "]";
+}
+
+Result<const SafetensorsEntry*> FindBytes(const Checkpoint& checkpoint, const std::string& name,
+                                          const std::vector<int64_t>& shape) {
+  const SafetensorsEntry* const entry = checkpoint.Entry(name);
+  if (entry == nullptr) return InvalidArgument("no tensor " + name);
+  if (entry->dtype == "U8" && entry->shape == shape) return entry;
+  return InvalidArgument(name + " is " + ShowShape(entry->shape) + " " + entry->dtype +
+                         ", config.json asks for " + ShowShape(shape) + " U8");
+}
+
+const uint8_t* BytesOf(const SafetensorsEntry& entry) {
+  return reinterpret_cast<const uint8_t*>(entry.bytes.data());
+}
+
+}  // namespace
+
+int64_t StackedRow(const StackedShape& shape, int64_t row) {
+  if (!shape.interleaved) return row;
+  const int64_t half = shape.rows / 2;
+  return row < half ? 2 * row : 2 * (row - half) + 1;
+}
+
+Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const std::string& name,
+                                            const StackedShape& shape) {
+  StackedExperts found(shape);
+  if (checkpoint.Has(name + "_blocks") || checkpoint.Has(name + "_scales")) {
+    if (shape.columns % kMxGroup != 0) {
+      return InvalidArgument(name + "_blocks: " + std::to_string(shape.columns) +
+                             " inputs do not fill blocks of " + std::to_string(kMxGroup));
+    }
+    const int64_t groups = shape.columns / kMxGroup;
+    OUTRIDER_ASSIGN(found.blocks_, FindBytes(checkpoint, name + "_blocks",
+                                             {shape.experts, shape.rows, groups, kMxGroup / 2}));
+    OUTRIDER_ASSIGN(found.scales_,
+                    FindBytes(checkpoint, name + "_scales", {shape.experts, shape.rows, groups}));
+    const uint8_t* const begin = BytesOf(*found.scales_);
+    const uint8_t* const end = begin + found.scales_->bytes.size();
+    const uint8_t* const nan = std::find(begin, end, kNanScale);
+    if (nan == end) return found;
+    const int64_t at = nan - begin;
+    const std::array<int64_t, 3> place = {at / groups / shape.rows, at / groups % shape.rows,
+                                          at % groups};
+    return DataLoss(name + "_scales" + ShowShape(place) +
+                    " is NaN; scales must be finite: the checkpoint is damaged, fetch or convert "
+                    "it again");
+  }
+  Result<TensorView> view = checkpoint.Find(name);
+  if (view.status().code() == Code::kNotFound) return InvalidArgument(view.status().message());
+  OUTRIDER_TRY(view.status());
+  const std::vector<int64_t> sides = {shape.experts, shape.columns, shape.rows};
+  if (view->shape != sides) {
+    return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
+                           ShowShape(sides));
+  }
+  found.view_ = *view;
+  return found;
+}
+
+std::vector<float> StackedExperts::Floats(int expert) const {
+  const auto rows = static_cast<size_t>(shape_.rows), columns = static_cast<size_t>(shape_.columns);
+  std::vector<size_t> from(rows);  // of each row
+  for (size_t row = 0; row < rows; ++row) {
+    from[row] = static_cast<size_t>(StackedRow(shape_, static_cast<int64_t>(row)));
+  }
+  std::vector<float> of_input(rows), out(rows * columns);
+  for (size_t k = 0; k < columns; ++k) {
+    LoadElements(view_, (static_cast<size_t>(expert) * columns + k) * rows, of_input);
+    for (size_t row = 0; row < rows; ++row) out[row * columns + k] = of_input[from[row]];
+  }
+  return out;
+}
+
+QuantizedMatrix StackedExperts::Codes(int expert) const {
+  QuantizedMatrix out = {.type = CodeType::kInt8,
+                         .rows = shape_.rows,
+                         .columns = shape_.columns,
+                         .group_size = kMxGroup};
+  const auto columns = static_cast<size_t>(shape_.columns);
+  const size_t groups = columns / kMxGroup;
+  out.codes.reserve(static_cast<size_t>(shape_.rows) * columns);
+  out.scales.reserve(static_cast<size_t>(shape_.rows) * groups);
+  for (int64_t row = 0; row < shape_.rows; ++row) {
+    const auto from = static_cast<size_t>(expert * shape_.rows + StackedRow(shape_, row));
+    const uint8_t* const pairs = BytesOf(*blocks_) + from * columns / 2;
+    for (size_t i = 0; i < columns / 2; ++i) {
+      out.codes.push_back(static_cast<uint8_t>(kTwiceFp4[pairs[i] & 15]));
+      out.codes.push_back(static_cast<uint8_t>(kTwiceFp4[pairs[i] >> 4]));
+    }
+    const uint8_t* const exponents = BytesOf(*scales_) + from * groups;
+    for (size_t group = 0; group < groups; ++group) {
+      out.scales.push_back(std::ldexp(1.f, exponents[group] - 128));  // codes are doubled
+    }
+  }
+  return out;
+}
+
+int64_t StackedExperts::bytes() const {
+  if (has_codes()) return static_cast<int64_t>(blocks_->bytes.size() + scales_->bytes.size());
+  return static_cast<int64_t>(view_.elements() * DtypeBytes(view_.dtype));
+}
+
+void StackedExperts::Forget() const {
+  if (has_codes()) return MappedFile::Forget(blocks_->bytes);
+  MappedFile::Forget({static_cast<const std::byte*>(view_.data), static_cast<size_t>(bytes())});
+}
+
+}  // namespace outrider

@@ -1,0 +1,56 @@
+// One projection of all experts of a mixture where a checkpoint holds it as one tensor (gpt-oss):
+// as floats, input by input, or as MXFP4 codes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/safetensors.h"
+#include "common/tensor/quantized_matrix.h"
+
+namespace outrider {
+
+struct StackedShape {
+  int experts = 0;
+  int64_t rows = 0;     // outputs of an expert
+  int64_t columns = 0;  // inputs
+  // Rows of gate and up take turns in the checkpoint; what is read has all gates first.
+  bool interleaved = false;
+};
+
+// The row of the checkpoint that becomes row `row` of an expert's matrix.
+int64_t StackedRow(const StackedShape& shape, int64_t row);
+
+class StackedExperts {
+ public:
+  // The tensor `name` [experts, columns, rows], or `name`_blocks [experts, rows, columns / 32, 16]
+  // of bytes with two codes each, the first low, and `name`_scales [experts, rows, columns / 32]
+  // (OCP Microscaling Formats 1.0, MXFP4). kInvalidArgument for a tensor that is missing or has
+  // another type or shape, kDataLoss for a scale that is NaN. Values of floats are the caller's to
+  // check.
+  static Result<StackedExperts> Find(const Checkpoint& checkpoint, const std::string& name,
+                                     const StackedShape& shape);
+
+  bool has_codes() const { return blocks_ != nullptr; }
+  // REQUIRES: no codes.
+  const TensorView& view() const { return view_; }
+  std::vector<float> Floats(int expert) const;  // [rows, columns]
+  // An expert's codes as 8-bit integers: a code of MXFP4 is worth a multiple of a half, 6 at most.
+  QuantizedMatrix Codes(int expert) const;
+  // Of the tensors.
+  int64_t bytes() const;
+  // The values are not needed any more: their part of the file need not stay in memory.
+  void Forget() const;
+
+ private:
+  explicit StackedExperts(const StackedShape& shape) : shape_(shape) {}
+
+  StackedShape shape_;
+  TensorView view_;
+  const SafetensorsEntry* blocks_ = nullptr;
+  const SafetensorsEntry* scales_ = nullptr;
+};
+
+}  // namespace outrider

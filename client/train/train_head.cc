@@ -156,7 +156,6 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
   if (old.ok()) before = Evaluate(*old, split.held_out);
   const AcceptanceHead head = trainer.Finish();
   OUTRIDER_TRY(head.Save(file));
-  std::error_code ignored;
   std::filesystem::remove(state, ignored);
   Print(options, split, Evaluate(head, split.held_out), before, file, console);
   return Status();

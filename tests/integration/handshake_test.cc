@@ -14,7 +14,7 @@ namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::SmallPair;
+using testing::SourcePath;
 using testing::StartDrafter;
 using testing::StartVerifier;
 using testing::TempDir;
@@ -54,13 +54,12 @@ TEST_F(Handshake, DrafterThatSharesTooFewTokensIsRefusedWithTheShare) {
   EXPECT_TRUE(client.Generate(request).status.ok()) << "the verifier goes on";
 }
 
-// The drafter is the target's model with other ids, some other tokens, and without one of the
-// special tokens, which is in the prompt: its drafts are those that share the vocabulary but where
-// it lacks a token.
+// The drafter is the default one with other ids, some other tokens, and without one of the special
+// tokens, which is in the prompt. A target as small as that would not wait for its drafts.
 TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
   const std::string drafter_model = dir_ / "drafter";
-  ASSERT_TRUE(WriteOtherVocabulary(SmallPair("target"), drafter_model).ok());
-  const auto verifier = StartVerifier(SmallPair("target"), dir_ / "verifier.log");
+  ASSERT_TRUE(WriteOtherVocabulary(SourcePath("models/default/drafter"), drafter_model).ok());
+  const auto verifier = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
   TestClient client(verifier.address());

@@ -88,25 +88,11 @@ Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   return Status();
 }
 
-// The metadata of a GGUF file in the words of config.json.
-Result<JsonValue> ReadGgufConfig(const std::filesystem::path& path) {
-  OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
-  OUTRIDER_ASSIGN(const std::string json, GgufConfigJson(file));
-  return ParseJsonObject(json, path.string() + " (as config.json)");
-}
-
-}  // namespace
-
-Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
-  const std::optional<std::filesystem::path> gguf = FindGgufModel(directory);
-  OUTRIDER_ASSIGN(const JsonValue json,
-                  gguf.has_value()
-                      ? ReadGgufConfig(*gguf)
-                      : ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
+// What config.json says. `directory` gives the model's name.
+Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path& directory) {
   ModelConfig config;
   const std::filesystem::path plain = directory.lexically_normal();
   config.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
-  if (gguf == directory) config.name = plain.stem().string();
   OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
   OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
@@ -117,12 +103,32 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   // Where the file does not say, the architecture's own default.
   OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
   OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));
-  if (gguf.has_value()) {
-    config.quantization.layout = Quantization::Layout::kGguf;
-    config.norm_gain_offset = 0;  // the conversion has added it to the gains
-    return config;
-  }
+  return config;
+}
 
+// The metadata of a GGUF file is read in the words of config.json.
+Result<ModelConfig> LoadGgufConfig(const std::filesystem::path& path,
+                                   const std::filesystem::path& directory) {
+  OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
+  OUTRIDER_ASSIGN(const std::string text, GgufConfigJson(file));
+  OUTRIDER_ASSIGN(const JsonValue json, ParseJsonObject(text, path.string()));
+  Result<ModelConfig> config = Describe(json, directory);
+  if (!config.ok()) return config.status().Annotate(path.string() + " (as config.json)");
+  if (path == directory) config->name = path.stem().string();
+  config->quantization.layout = Quantization::Layout::kGguf;
+  config->norm_gain_offset = 0;  // the conversion has added it to the gains
+  return config;
+}
+
+}  // namespace
+
+Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
+  if (const auto gguf = FindGgufModel(directory); gguf.has_value()) {
+    return LoadGgufConfig(*gguf, directory);
+  }
+  OUTRIDER_ASSIGN(const JsonValue json,
+                  ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
+  OUTRIDER_ASSIGN(ModelConfig config, Describe(json, directory));
   const std::filesystem::path generation = directory / "generation_config.json";
   std::error_code ignored;
   if (std::filesystem::exists(generation, ignored)) {

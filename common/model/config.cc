@@ -5,8 +5,8 @@
 #include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
 #include "common/model/architectures/architecture.h"
+#include "common/model/architectures/gguf_config.h"
 #include "common/model/config_fields.h"
-#include "common/model/gguf_config.h"
 
 namespace outrider {
 namespace {

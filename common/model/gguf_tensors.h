@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/model/gguf_config.h"
+#include "common/model/architectures/gguf_config.h"
 #include "common/tensor/quantized_matrix.h"
 #include "common/tensor/tensor.h"
 

@@ -20,7 +20,7 @@
 #include "common/base/mapped_file.h"
 #include "common/base/status.h"
 #include "common/gguf/gguf_file.h"
-#include "common/model/gguf_config.h"
+#include "common/model/architectures/gguf_config.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/gguf/gguf_file.h"
-#include "common/model/gguf_config.h"
+#include "common/model/architectures/gguf_config.h"
 #include "common/model/gguf_tensors.h"
 #include "common/text/chat_template.h"
 #include "common/text/gguf_tokenizer.h"

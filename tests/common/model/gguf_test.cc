@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.h"
+#include "common/model/architectures/gguf_config.h"
 #include "common/model/ggml_blocks.h"
-#include "common/model/gguf_config.h"
 #include "common/model/gguf_tensors.h"
 #include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"

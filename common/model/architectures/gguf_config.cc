@@ -1,4 +1,4 @@
-#include "common/model/gguf_config.h"
+#include "common/model/architectures/gguf_config.h"
 
 #include <algorithm>
 #include <array>

@@ -56,8 +56,9 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
                                                        {"int8", WeightType::kW8A8},
                                                        {"int4", WeightType::kW4A16}};
   app.option_defaults()->group("Model");
-  app.add_option("--model", o->model,
-                 "Directory of the model: config.json, *.safetensors, tokenizer.json; or a GGUF file")
+  app.add_option(
+         "--model", o->model,
+         "Directory of the model: config.json, *.safetensors, tokenizer.json; or a GGUF file")
       ->required();
   app.add_option("--device", o->device, "Where the model runs: cpu, or cuda:N for a CUDA device")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });

@@ -489,7 +489,9 @@ void GgufWriter::Raw(const std::string& key, uint32_t type, const std::string& b
 void GgufWriter::Text(const std::string& key, const std::string& value) {
   Raw(key, 8, GgufString(value));
 }
-void GgufWriter::Uint32(const std::string& key, uint32_t value) { Raw(key, 4, LittleEndian(value)); }
+void GgufWriter::Uint32(const std::string& key, uint32_t value) {
+  Raw(key, 4, LittleEndian(value));
+}
 void GgufWriter::Int32(const std::string& key, int32_t value) { Raw(key, 5, LittleEndian(value)); }
 void GgufWriter::Float(const std::string& key, float value) { Raw(key, 6, LittleEndian(value)); }
 void GgufWriter::Bool(const std::string& key, bool value) {
@@ -497,17 +499,20 @@ void GgufWriter::Bool(const std::string& key, bool value) {
 }
 
 void GgufWriter::Texts(const std::string& key, const std::vector<std::string>& values) {
-  std::string bytes = LittleEndian(uint32_t{8}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  std::string bytes =
+      LittleEndian(uint32_t{8}) + LittleEndian(static_cast<uint64_t>(values.size()));
   for (const std::string& value : values) bytes += GgufString(value);
   Raw(key, 9, bytes);
 }
 void GgufWriter::Int32s(const std::string& key, const std::vector<int32_t>& values) {
-  std::string bytes = LittleEndian(uint32_t{5}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  std::string bytes =
+      LittleEndian(uint32_t{5}) + LittleEndian(static_cast<uint64_t>(values.size()));
   for (const int32_t value : values) bytes += LittleEndian(value);
   Raw(key, 9, bytes);
 }
 void GgufWriter::Floats(const std::string& key, const std::vector<float>& values) {
-  std::string bytes = LittleEndian(uint32_t{6}) + LittleEndian(static_cast<uint64_t>(values.size()));
+  std::string bytes =
+      LittleEndian(uint32_t{6}) + LittleEndian(static_cast<uint64_t>(values.size()));
   for (const float value : values) bytes += LittleEndian(value);
   Raw(key, 9, bytes);
 }
@@ -519,8 +524,8 @@ void GgufWriter::Tensor(const std::string& name, uint32_t type, const std::vecto
 
 std::string GgufWriter::File(uint64_t alignment) const {
   std::string file = "GGUF" + LittleEndian(uint32_t{3}) +
-                     LittleEndian(static_cast<uint64_t>(tensors_.size())) + LittleEndian(pair_count_) +
-                     pairs_;
+                     LittleEndian(static_cast<uint64_t>(tensors_.size())) +
+                     LittleEndian(pair_count_) + pairs_;
   const auto pad = [&](std::string* text) {
     text->resize((text->size() + alignment - 1) / alignment * alignment, '\0');
   };

@@ -1,5 +1,5 @@
-// What a model's generation_config.json, or its GGUF file, says of sampling: the defaults of requests that leave a
-// field out, as in vLLM.
+// What a model's generation_config.json, or its GGUF file, says of sampling: the defaults of
+// requests that leave a field out, as in vLLM.
 //
 // Thread: any.
 #pragma once

@@ -58,7 +58,7 @@ struct GgufArchitecture {
   Biases biases = Biases::kNone;
 };
 
-constexpr GgufArchitecture kArchitectures[] = {
+constexpr GgufArchitecture kGgufArchitectures[] = {
     {"llama", "LlamaForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll},
     {"qwen2", "Qwen2ForCausalLM", kAttentionAndMlp, kNormsBefore, false, false, Biases::kQkv},
     {"qwen3", "Qwen3ForCausalLM", kAttentionAndMlp, kNormsBefore, true, false, Biases::kAttention},
@@ -74,7 +74,8 @@ constexpr GgufArchitecture kArchitectures[] = {
 constexpr char kLongFactors[] = "rope_factors_long.weight";
 constexpr char kShortFactors[] = "rope_factors_short.weight";
 constexpr char kRopeFactors[] = "rope_freqs.weight";
-constexpr int64_t kMost = INT64_C(1) << 31;  // of any size; config.cc has the limits that count
+constexpr int64_t kMostOfASize = INT64_C(1)
+                                 << 31;  // of any size; config.cc has the limits that count
 
 bool IsGemma(const GgufArchitecture& architecture) {
   return architecture.name.starts_with("gemma");
@@ -88,7 +89,7 @@ Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
     }
   }
   if (file.Has("split.count")) {
-    OUTRIDER_ASSIGN(const int64_t parts, file.Int("split.count", 0, kMost));
+    OUTRIDER_ASSIGN(const int64_t parts, file.Int("split.count", 0, kMostOfASize));
     if (parts > 1) {
       return file.Unsupported("split.count", "is " + std::to_string(parts) +
                                                  ": the model is in several files; join them with "
@@ -97,7 +98,7 @@ Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
   }
   OUTRIDER_ASSIGN(const std::string_view name, file.Text("general.architecture"));
   std::string all;
-  for (const GgufArchitecture& known : kArchitectures) {
+  for (const GgufArchitecture& known : kGgufArchitectures) {
     if (known.name == name) return &known;
     all += (all.empty() ? "" : ", ") + std::string(known.name);
   }
@@ -152,10 +153,10 @@ std::string CheckpointName(const GgufArchitecture& architecture, const LayerName
 Result<int64_t> SharedInt(const GgufFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end() || found->second.type != GgufValue::Type::kArray) {
-    return file.Int(key, 1, kMost);
+    return file.Int(key, 1, kMostOfASize);
   }
   OUTRIDER_ASSIGN(const std::vector<int64_t> numbers, file.Ints(key));
-  if (numbers.empty() || numbers.front() < 1 || numbers.front() > kMost) {
+  if (numbers.empty() || numbers.front() < 1 || numbers.front() > kMostOfASize) {
     return file.Wrong(key, "must be positive integers");
   }
   for (const int64_t number : numbers) {
@@ -333,11 +334,13 @@ Status ConfigWriter::WriteSizes() {
   OUTRIDER_TRY(Copy("attention.head_count_kv", "num_key_value_heads"));
   OUTRIDER_TRY(Copy("context_length", "max_position_embeddings"));
   OUTRIDER_TRY(Copy("attention.layer_norm_rms_epsilon", "rms_norm_eps"));
-  OUTRIDER_ASSIGN(hidden_, file_.Int(Key("embedding_length"), 1, kMost));
+  OUTRIDER_ASSIGN(hidden_, file_.Int(Key("embedding_length"), 1, kMostOfASize));
   OUTRIDER_ASSIGN(layers_, SharedInt(file_, Key("block_count")));
   OUTRIDER_ASSIGN(heads_, SharedInt(file_, Key("attention.head_count")));
-  OUTRIDER_ASSIGN(const auto key_length, file_.MaybeInt(Key("attention.key_length"), 1, kMost));
-  OUTRIDER_ASSIGN(const auto value_length, file_.MaybeInt(Key("attention.value_length"), 1, kMost));
+  OUTRIDER_ASSIGN(const auto key_length,
+                  file_.MaybeInt(Key("attention.key_length"), 1, kMostOfASize));
+  OUTRIDER_ASSIGN(const auto value_length,
+                  file_.MaybeInt(Key("attention.value_length"), 1, kMostOfASize));
   head_dim_ = key_length.value_or(hidden_ / heads_);
   if (value_length.value_or(head_dim_) != head_dim_) {
     return file_.Unsupported(Key("attention.value_length"),
@@ -368,7 +371,7 @@ Status ConfigWriter::WriteRope() {
     json_["rope_local_base_freq"] = 1e4;
     OUTRIDER_TRY(Copy("rope.freq_base_swa", "rope_local_base_freq"));
   }
-  OUTRIDER_ASSIGN(const auto dims, file_.MaybeInt(Key("rope.dimension_count"), 1, kMost));
+  OUTRIDER_ASSIGN(const auto dims, file_.MaybeInt(Key("rope.dimension_count"), 1, kMostOfASize));
   if (dims.has_value() && *dims != head_dim_) {
     // The neighbours that are rotated would not be those of a head's halves.
     if (architecture_.interleaved || *dims > head_dim_) {
@@ -468,7 +471,7 @@ Status ConfigWriter::WriteGemma() {
     json_["final_logit_softcapping"] = nullptr;
     const std::string pattern = Key("attention.sliding_window_pattern");
     if (file_.Has(pattern)) {
-      OUTRIDER_ASSIGN(json_["sliding_window_pattern"], file_.Int(pattern, 1, kMost));
+      OUTRIDER_ASSIGN(json_["sliding_window_pattern"], file_.Int(pattern, 1, kMostOfASize));
     }
   } else {
     OUTRIDER_TRY(Copy("attn_logit_softcapping", "attn_logit_softcapping"));
@@ -486,7 +489,7 @@ Status ConfigWriter::WriteEnds() {
   Json ends = Json::array();
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
-    OUTRIDER_ASSIGN(const auto id, file_.MaybeToken(key, kMost));
+    OUTRIDER_ASSIGN(const auto id, file_.MaybeToken(key, kMostOfASize));
     if (id.has_value()) ends.push_back(*id);
   }
   json_["eos_token_id"] = std::move(ends);

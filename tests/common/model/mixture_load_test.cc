@@ -31,7 +31,9 @@ class LoadMixtureTest : public ::testing::Test {
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
     const json header = json::parse(file.substr(8, header_bytes));
+    tensors_.clear();
     for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__") continue;
       const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
       tensors_[name] = {entry["dtype"], entry["shape"],
                         file.substr(8 + header_bytes + begin, end - begin)};

@@ -158,7 +158,7 @@ TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
       {"/model/dropout", "0.1", "model.dropout"},
       {"/model/end_of_word_suffix", "\"</w>\"", "model.end_of_word_suffix"},
       {"/model/continuing_subword_prefix", "\"##\"", "model.continuing_subword_prefix"},
-      {"/normalizer", R"({"type": "Lowercase"})", "normalizer: the type \"Lowercase\""},
+      {"/normalizer", R"({"type": "ByteLevel"})", "normalizer: the type \"ByteLevel\""},
       {"/normalizer", R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "New"}]})",
        "normalizer.normalizers[1]: the type \"New\""},
       {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
@@ -168,7 +168,7 @@ TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
        "pre_tokenizer.pretokenizers[1]: a step after ByteLevel"},
       {"/decoder", R"({"type": "CTC"})", "decoder: the type \"CTC\""},
       {"/decoder", R"({"type": "Strip", "content": " ", "start": 2, "stop": 0})", "decoder"},
-      {"/post_processor", R"({"type": "RobertaProcessing"})", "post_processor: the type"},
+      {"/post_processor", R"({"type": "NewProcessing"})", "post_processor: the type"},
   };
   for (const BadField& field : cases) {
     ExpectError(With(json, field.pointer, field.value), Code::kUnimplemented, field.words);

@@ -36,7 +36,8 @@ std::optional<size_t> LongestToken(const TokenizerSpec& spec,
                                    const std::vector<AddedTokenSpec>& normalized_tokens) {
   size_t longest = 1;
   if (ReachesUnknown(spec)) {
-    if (spec.fuse_unk) return std::nullopt;
+    // WordPiece makes one unknown token of a whole word.
+    if (spec.fuse_unk || spec.model == TokenModelKind::kWordPiece) return std::nullopt;
     longest = kLongestCharacter;
   }
   for (const auto& token : spec.vocabulary) {

@@ -119,8 +119,8 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
                           : options.out;
   const std::string state = file + ".state";
   OUTRIDER_TRY(CheckModelDirectory(options.drafter));
-  std::error_code unknown;
-  if (options.out.empty() && !std::filesystem::is_directory(options.drafter, unknown)) {
+  std::error_code ignored;
+  if (options.out.empty() && !std::filesystem::is_directory(options.drafter, ignored)) {
     return InvalidArgument(options.drafter +
                            ": is a file, beside which no head is looked for; give --out FILE, and "
                            "that file to the drafter as --acceptance-head");

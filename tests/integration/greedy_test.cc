@@ -160,11 +160,10 @@ TEST(Greedy, GgufTargetsKeepTheirText) {
     ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
     ASSERT_TRUE(
         WriteGguf(dir / "target", dir / "target.gguf", {.type = type, .tokenizer = true}).ok());
-    const Comparison comparison = CompareWithPlain(
-        prompts, "fixed",
+    (void)CompareWithPlain(
+        prompts, "fixed", /*enough=*/100,
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
         {.target = dir / "target.gguf", .drafter = dir / "drafter"});
-    EXPECT_GT(comparison.accepted, 100u) << type;
   }
 }
 
@@ -183,11 +182,10 @@ TEST(Greedy, MixturesOfExpertsKeepTheirText) {
     ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
     options.noise = 0.05;
     ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
-    const Comparison comparison = CompareWithPlain(
-        prompts, "fixed",
+    (void)CompareWithPlain(
+        prompts, "fixed", /*enough=*/100,
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
         {.target = dir / "target", .drafter = dir / "drafter"});
-    EXPECT_GT(comparison.accepted, 100u) << static_cast<int>(options.family);
   }
 }
 

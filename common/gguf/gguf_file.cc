@@ -32,10 +32,10 @@ struct TypeInfo {
   int64_t elements, bytes;  // of a block
 };
 constexpr TypeInfo kTypes[] = {
-    {0, GgmlType::kF32, "F32", 1, 4},       {1, GgmlType::kF16, "F16", 1, 2},
-    {30, GgmlType::kBf16, "BF16", 1, 2},    {8, GgmlType::kQ8_0, "Q8_0", 32, 34},
-    {2, GgmlType::kQ4_0, "Q4_0", 32, 18},   {12, GgmlType::kQ4_K, "Q4_K", 256, 144},
-    {14, GgmlType::kQ6_K, "Q6_K", 256, 210}};
+    {0, GgmlType::kF32, "F32", 1, 4},      {1, GgmlType::kF16, "F16", 1, 2},
+    {30, GgmlType::kBf16, "BF16", 1, 2},   {8, GgmlType::kQ80, "Q8_0", 32, 34},
+    {2, GgmlType::kQ40, "Q4_0", 32, 18},   {12, GgmlType::kQ4K, "Q4_K", 256, 144},
+    {14, GgmlType::kQ6K, "Q6_K", 256, 210}};
 
 // Types that are known by name alone.
 constexpr std::pair<uint32_t, const char*> kOtherTypes[] = {

@@ -32,7 +32,7 @@ inline constexpr uint64_t kMaxGgufTensors = 1 << 17;
 
 // How tensors hold their elements: blocks of consecutive elements of a row. The layouts are in
 // common/model/ggml_blocks.cc.
-enum class GgmlType { kF32, kF16, kBf16, kQ8_0, kQ4_0, kQ4_K, kQ6_K };
+enum class GgmlType { kF32, kF16, kBf16, kQ80, kQ40, kQ4K, kQ6K };
 
 // "Q4_K"
 const char* GgmlTypeName(GgmlType type);

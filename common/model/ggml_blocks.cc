@@ -96,17 +96,17 @@ void Dequantize(GgmlType type, const std::byte* blocks, std::span<float> out) {
     case GgmlType::kF32: return floats(Dtype::kF32);
     case GgmlType::kF16: return floats(Dtype::kF16);
     case GgmlType::kBf16: return floats(Dtype::kBf16);
-    case GgmlType::kQ8_0: return ForBlocks<DequantizeQ8_0>(type, blocks, out);
-    case GgmlType::kQ4_0: return ForBlocks<DequantizeQ4_0>(type, blocks, out);
-    case GgmlType::kQ4_K: return ForBlocks<DequantizeQ4_K>(type, blocks, out);
-    case GgmlType::kQ6_K: return ForBlocks<DequantizeQ6_K>(type, blocks, out);
+    case GgmlType::kQ80: return ForBlocks<DequantizeQ8_0>(type, blocks, out);
+    case GgmlType::kQ40: return ForBlocks<DequantizeQ4_0>(type, blocks, out);
+    case GgmlType::kQ4K: return ForBlocks<DequantizeQ4_K>(type, blocks, out);
+    case GgmlType::kQ6K: return ForBlocks<DequantizeQ6_K>(type, blocks, out);
   }
 }
 
 void UnpackCodes(GgmlType type, const std::byte* block, uint8_t* codes, float* scale) {
-  OUTRIDER_CHECK(type == GgmlType::kQ8_0 || type == GgmlType::kQ4_0);
+  OUTRIDER_CHECK(type == GgmlType::kQ80 || type == GgmlType::kQ40);
   *scale = HalfAt(block);
-  if (type == GgmlType::kQ8_0) {
+  if (type == GgmlType::kQ80) {
     std::memcpy(codes, block + 2, 32);
     return;
   }

@@ -63,7 +63,7 @@ bool IsPlain(const GgufEntry& entry) {
 }
 
 bool HasCodes(const GgufEntry& entry) {
-  return entry.tensor->type == GgmlType::kQ8_0 || entry.tensor->type == GgmlType::kQ4_0;
+  return entry.tensor->type == GgmlType::kQ80 || entry.tensor->type == GgmlType::kQ40;
 }
 
 WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
@@ -102,7 +102,7 @@ WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
 
 Status AppendCodes(const GgufEntry& entry, QuantizedMatrix* matrix) {
   const GgufTensor& tensor = *entry.tensor;
-  const bool is_int4 = tensor.type == GgmlType::kQ4_0;
+  const bool is_int4 = tensor.type == GgmlType::kQ40;
   matrix->type = is_int4 ? CodeType::kInt4 : CodeType::kInt8;
   matrix->columns = RowElements(tensor);
   matrix->group_size = kCodeBlock;

@@ -100,7 +100,7 @@ TEST(GgufFile, GivesTensorsWithRowsFirst) {
   ASSERT_EQ(file.tensors().size(), 2u);
   const GgufTensor* const b = file.Tensor("b");
   ASSERT_NE(b, nullptr);
-  EXPECT_EQ(b->type, GgmlType::kQ8_0);
+  EXPECT_EQ(b->type, GgmlType::kQ80);
   EXPECT_EQ(b->shape, (std::vector<int64_t>{2, 32}));
   EXPECT_EQ(b->bytes.size(), 68u);
   EXPECT_EQ(std::to_integer<int>(b->bytes[0]), 1);

@@ -43,8 +43,8 @@ TEST(GgmlBlocks, AreWhatTheLayoutsSay) {
     const std::vector<float> expected = GgmlDecode(type, bytes);
     std::vector<float> values(512);
     GgmlType parsed = GgmlType::kF32;
-    for (const GgmlType one : {GgmlType::kF16, GgmlType::kBf16, GgmlType::kQ8_0, GgmlType::kQ4_0,
-                               GgmlType::kQ4_K, GgmlType::kQ6_K}) {
+    for (const GgmlType one : {GgmlType::kF16, GgmlType::kBf16, GgmlType::kQ80, GgmlType::kQ40,
+                               GgmlType::kQ4K, GgmlType::kQ6K}) {
       if (std::string(GgmlTypeName(one)) == type) parsed = one;
     }
     Dequantize(parsed, reinterpret_cast<const std::byte*>(bytes.data()), values);
@@ -53,7 +53,7 @@ TEST(GgmlBlocks, AreWhatTheLayoutsSay) {
 }
 
 TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
-  for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kQ4_0}) {
+  for (const GgmlType type : {GgmlType::kQ80, GgmlType::kQ40}) {
     const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(96));
     const GgufTensor tensor = {
         .name = "t", .type = type, .shape = {3, 32}, .bytes = std::as_bytes(std::span(bytes))};
@@ -150,7 +150,7 @@ TEST_F(GgufModel, NamesAScaleThatIsNotFinite) {
     const Status status = LoadWith([&](std::string& bytes) {
       const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), path).value();
       const GgufTensor* const tensor = parsed.Tensor("blk.1.ffn_down.weight");
-      const size_t d = tensor->type == GgmlType::kQ6_K ? 208 : 0;
+      const size_t d = tensor->type == GgmlType::kQ6K ? 208 : 0;
       const size_t at = static_cast<size_t>(tensor->bytes.data() -
                                             reinterpret_cast<const std::byte*>(bytes.data()));
       bytes.replace(at + d, 2, "\xff\x7f");  // a NaN

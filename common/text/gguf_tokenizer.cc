@@ -146,14 +146,14 @@ Status FillByteLevel(const GgufFile& file, const Tokens& tokens, TokenizerSpec* 
                         "has a token that is empty or not UTF-8, number " + std::to_string(id));
     }
     const PieceType type = tokens.types[id];
-    if (type == PieceType::kNormal || type == PieceType::kByte) {
+    const bool is_text = type == PieceType::kNormal || type == PieceType::kByte ||
+                         (type == PieceType::kUnused && !IsPadding(text, id));
+    if (is_text) {
       spec->vocabulary[id] = text;
     } else if (type != PieceType::kUnused) {
       spec->added_tokens.push_back({.id = static_cast<TokenId>(id),
                                     .content = text,
                                     .special = type != PieceType::kUserDefined});
-    } else if (!IsPadding(text, id)) {
-      spec->vocabulary[id] = text;
     }
   }
   return FillGgufMerges(file, spec);

@@ -36,7 +36,9 @@ TEST(LinkMessageTest, RefusesSenselessWelcomes) {
   EXPECT_EQ(ToLinkMessage(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
   const Status version = ToLinkMessage(Welcome(1.f, 8, 10, 1)).status();
   EXPECT_EQ(version.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(version.message(), HasSubstr("the drafter speaks 2, the verifier 1"));
+  EXPECT_THAT(version.message(),
+              HasSubstr("the drafter speaks " + std::to_string(kDraftingProtocolVersion) +
+                        ", the verifier 1"));
 }
 
 TEST(LinkMessageTest, ClampsWhatNoIntCanHold) {

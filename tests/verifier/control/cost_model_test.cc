@@ -47,20 +47,21 @@ TEST(CostModel, AStepThatIsNotLinearIsCorrectedWhereItWasSeen) {
   }
 }
 
+struct Mixture {
+  double experts, top_k;
+  double share;  // of a row's time, what its experts take
+};
+
 // Rows of a mixture that choose their experts independently: more rows meet fewer new experts each.
-// `share`: of a row's time, what its experts take.
-double MixtureStep(double rows, double experts, double top_k, double share) {
-  const double met = experts * (1 - std::pow(1 - top_k / experts, rows));
-  return 0.020 * (1 - share + share * met / top_k);
+double MixtureStep(double rows, const Mixture& mixture) {
+  const double met = mixture.experts * (1 - std::pow(1 - mixture.top_k / mixture.experts, rows));
+  return 0.020 * (1 - mixture.share + mixture.share * met / mixture.top_k);
 }
 
 TEST(CostModel, RowsOfAMixtureAreLearnedWhereTheyAreUsed) {
-  struct Mixture {
-    double experts, top_k, share;
-  };
-  for (const auto& [experts, top_k, share] : {Mixture{8, 2, 0.87}, Mixture{128, 8, 0.55}}) {
+  for (const Mixture& mixture : {Mixture{8, 2, 0.87}, Mixture{128, 8, 0.55}}) {
     CostModel costs(1);
-    const auto step = [&](double rows) { return MixtureStep(rows, experts, top_k, share); };
+    const auto step = [&](double rows) { return MixtureStep(rows, mixture); };
     // The passes before the first request, then plain steps and drafts of four tokens.
     for (const double rows : {1, 2, 4, 8, 16}) costs.ObserveStep(rows, 0, step(rows));
     for (const double rows : {1, 2, 4, 8, 16}) {

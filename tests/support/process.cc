@@ -28,6 +28,7 @@ std::unique_ptr<Process> Process::Start(const std::vector<std::string>& argv,
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a crashed test leaves nothing behind
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);  // a shell starts what it puts into the background with it ignored
     if (sent_before != 0) {
       sigset_t blocked;
       sigemptyset(&blocked);

@@ -7,6 +7,7 @@
 // position alone: multiply-adds are spelled out, so that no compiler contracts the two ways to a
 // chunk's result (a shared key, an ancestor's key) differently.
 #include "common/backend/cuda/kernels/attention.h"
+#include "common/backend/cuda/kernels/attention_merge.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
 #include "common/backend/cuda/kernels/attention_parts.h"
 #include "common/backend/cuda/kernels/device.h"
@@ -261,35 +262,6 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   }
 }
 
-constexpr int kMergedQueries = 8;  // of a block
-
-// Result after result, as a unit that has all chunks does.
-__global__ void __launch_bounds__(kThreads) MergeKernel(AttentionCall call) {
-  if (IsIdle(call, kMerges)) return;
-  const AttentionMerge merge = call.merges[blockIdx.x];
-  const AttentionShape& shape = call.shape;
-  const int dim = shape.head_dim;
-  const int kv_head = static_cast<int>(blockIdx.y);
-  const int group = shape.num_heads / shape.num_kv_heads;
-  const int first = static_cast<int>(blockIdx.z) * kMergedQueries;
-  const int end = min(first + kMergedQueries, merge.queries);
-  for (int at = first * dim + static_cast<int>(threadIdx.x); at < end * dim; at += kThreads) {
-    const int q = at / dim, i = at % dim;
-    float max = kNothing, sum = 0.f, value = 0.f;
-    for (int r = 0; r < merge.results; ++r) {
-      const int64_t result = merge.partial + static_cast<int64_t>(r) * merge.queries + q;
-      const float* from = Partial(call, result, kv_head);
-      const Meeting m = Meet(max, sum, from[dim], from[dim + 1]);
-      value = m.Join(value, from[i]);
-      max = m.max;
-      sum = m.sum;
-    }
-    const int64_t row = call.row_begin[merge.sequence] + (merge.first_query + q) / group;
-    const int head = kv_head * group + (merge.first_query + q) % group;
-    WriteOutput(call, row, head, i, value / SumWithSink(shape, head, max, sum));
-  }
-}
-
 template <int kTile, class T>
 cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
                         cudaStream_t stream) {
@@ -328,9 +300,7 @@ cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, i
                                  int merges, int tile_queries, cudaStream_t stream) {
   const cudaError_t error = LaunchUnits(call, kv, units, tile_queries, stream);
   if (error != cudaSuccess || merges == 0) return error;
-  const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
-                  Blocks(tile_queries, kMergedQueries));
-  return Launch(MergeKernel, grid, kThreads, 0, stream, call);
+  return LaunchAttentionMerge(call, merges, tile_queries, stream);
 }
 
 }  // namespace outrider

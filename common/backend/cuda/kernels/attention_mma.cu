@@ -8,17 +8,13 @@
 // does not matter which queries share a tile. In a tree, positions from its context on are another
 // token for each path: there, steps are taken once for every pass, a path that some of the tile's
 // rows stand on, and the other rows see nothing of them.
+#include "common/backend/cuda/kernels/attention_few.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
-#include "common/backend/cuda/kernels/attention_parts.h"
-#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/attention_steps.h"
 #include "common/backend/cuda/kernels/kv.h"
-#include "common/backend/cuda/kernels/tensor_core.h"
 
 namespace outrider {
 namespace {
-
-// Positions of a step, for heads of up to kDim elements: about as many products for each.
-constexpr int StepPositions(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
 
 // Shared memory: two steps' keys and values, then each warp's sums of the chunks so far.
 template <int kDim>
@@ -34,119 +30,6 @@ struct Layout {
   static_assert(Bytes(kMmaWarps) <= 99 << 10);
   static_assert(kAttentionChunk % kStep == 0);
 };
-
-// Where a block is.
-struct Place {
-  int chunk;
-  int pass;  // below the unit's first: positions that are the same tokens for all rows
-  int step;
-};
-
-// The order in which a block takes its steps: chunk after chunk; in each the steps of shared
-// positions, then those of every pass. All threads walk alike.
-template <int kStep>
-class Walk {
- public:
-  __device__ Walk(const AttentionCall& call, const AttentionTile& unit)
-      : positions_(call.positions),
-        passes_(call.passes),
-        unit_(unit),
-        tail_(call.is_tree[unit.sequence] != 0 ? call.context[unit.sequence] / kStep : INT32_MAX) {}
-
-  __device__ Place First() const {
-    Place at = {unit_.chunk_begin, unit_.pass_begin - 1,
-                max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
-    Settle(&at);
-    return at;
-  }
-  // False: there is none.
-  __device__ bool Advance(Place* at) const {
-    ++at->step;
-    return Settle(at);
-  }
-  __device__ bool IsShared(const Place& at) const { return at.pass < unit_.pass_begin; }
-  __device__ int PassRow(const Place& at) const { return passes_[at.pass]; }
-  // Positions from here on are nobody's.
-  __device__ int End(const Place& at) const {
-    return IsShared(at) ? unit_.end : positions_[PassRow(at)] + 1;
-  }
-
- private:
-  static constexpr int kSteps = kAttentionChunk / kStep;
-
-  // To the first step from here on that is there.
-  __device__ bool Settle(Place* at) const {
-    while (at->chunk < unit_.chunk_end) {
-      const int chunk_end = (at->chunk + 1) * kSteps;
-      const int end = min(chunk_end, (End(*at) - 1) / kStep + 1);
-      if (at->step < (IsShared(*at) ? min(end, tail_) : end)) return true;
-      if (tail_ < chunk_end && ++at->pass < unit_.pass_end) {
-        at->step = max(max(tail_, at->chunk * kSteps), unit_.begin / kStep);
-        continue;
-      }
-      at->pass = unit_.pass_begin - 1;
-      at->step = ++at->chunk * kSteps;
-    }
-    return false;
-  }
-
-  const int32_t* const positions_;
-  const int32_t* const passes_;
-  const AttentionTile& unit_;
-  const int tail_;  // the first step that is not the same for all rows
-};
-
-// One of the two queries of a thread: rows g and g + 8 of its warp's tile.
-struct Query {
-  bool is_there = false;
-  int64_t row = 0;  // of the batch
-  int head = 0;
-  int begin = INT32_MAX, end = 0;  // positions that it sees
-  int pass = -1;                   // in which it sees those behind its context
-
-  __device__ bool Sees(int position) const { return position >= begin && position < end; }
-};
-
-__device__ inline Query FindQuery(const AttentionCall& call, const AttentionTile& unit, int kv_head,
-                                  int index) {
-  Query q;
-  if (index >= unit.queries) return q;
-  const AttentionShape& shape = call.shape;
-  const int group = shape.num_heads / shape.num_kv_heads;
-  const int local = (unit.first_query + index) / group;
-  q.is_there = true;
-  q.row = call.row_begin[unit.sequence] + local;
-  q.head = kv_head * group + (unit.first_query + index) % group;
-  q.end = call.positions[q.row] + 1;
-  q.begin = shape.sliding_window > 0 ? max(0, q.end - shape.sliding_window) : 0;
-  const int depth = q.end - 1 - call.context[unit.sequence];
-  for (int pass = unit.pass_begin; pass < unit.pass_end && q.pass < 0; ++pass) {
-    const int leaf = call.passes[pass];
-    if (call.positions[leaf] + 1 < q.end) continue;
-    if (call.paths[call.path_begin[leaf] + depth] == local) q.pass = pass;
-  }
-  return q;
-}
-
-// Over the eight pairs of queries of a warp.
-__device__ inline int MinOfTile(int value) {
-#pragma unroll
-  for (int step = 4; step < kWarpSize; step *= 2) {
-    value = min(value, __shfl_xor_sync(kFullWarp, value, step));
-  }
-  return value;
-}
-__device__ inline int MaxOfTile(int value) { return -MinOfTile(-value); }
-
-// Over the four lanes of a query: the same bits in all of them.
-__device__ inline float MaxOfQuery(float value) {
-  value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, 1));
-  return fmaxf(value, __shfl_xor_sync(kFullWarp, value, 2));
-}
-__device__ inline float SumOfQuery(float value) {
-  value += __shfl_xor_sync(kFullWarp, value, 1);
-  return value + __shfl_xor_sync(kFullWarp, value, 2);
-}
 
 template <int kDim, class T>
 __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
@@ -172,36 +55,10 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   float4* const sums =
       reinterpret_cast<float4*>(shared + Parts::kBytesOfSteps + warp * Parts::kBytesOfSums) + lane;
 
-  Query query[2];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    query[r] = FindQuery(call, unit, kv_head, warp * kMmaQueries + g + 8 * r);
-  }
-  // Of the warp: positions that any query sees, and those that all see.
-  const int any_begin = MinOfTile(min(query[0].begin, query[1].begin));
-  const int any_end = MaxOfTile(max(query[0].end, query[1].end));
-  const int all_begin = MaxOfTile(max(query[0].is_there ? query[0].begin : 0,  //
-                                      query[1].is_there ? query[1].begin : 0));
-  const int all_end = MinOfTile(min(query[0].is_there ? query[0].end : INT32_MAX,
-                                    query[1].is_there ? query[1].end : INT32_MAX));
-
-  // Fragments of the queries.
+  const TileQueries tile(call, unit, kv_head, warp * kMmaQueries);
+  const Query* const query = tile.of;
   unsigned q[kDim / 16][4];
-  const int row_width = (shape.num_heads + 2 * shape.num_kv_heads) * dim;
-#pragma unroll
-  for (int k = 0; k < kDim / 16; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const Query& of = query[i % 2];
-      const int column = k * 16 + i / 2 * 8 + 2 * t;
-      float2 pair = make_float2(0.f, 0.f);
-      if (of.is_there && column < dim) {
-        pair = *reinterpret_cast<const float2*>(call.qkv + of.row * row_width + of.head * dim +
-                                                column);
-      }
-      q[k][i] = Core::Pack(pair.x, pair.y);
-    }
-  }
+  tile.Load<T>(call, q);
 
   // Columns beyond the head are zero, and stay so.
   for (int at = static_cast<int>(threadIdx.x); at < 4 * kStep; at += static_cast<int>(blockDim.x)) {
@@ -228,11 +85,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
       const int position = at.step * kStep + first + key;
       slot[i] = -1;
       if (key < part && position >= unit.begin && position < end) {
-        const int token =
-            path == nullptr || position < context ? position : context + path[position - context];
-        const int32_t page = pages[token / shape.page_tokens];
-        slot[i] =
-            (page * shape.num_kv_heads + kv_head) * shape.page_tokens + token % shape.page_tokens;
+        slot[i] = SlotOf(shape, pages, kv_head, context, path, position);
       }
     }
     T* const to = steps + stage * (2 * Parts::kMatrix) + first * kStride;
@@ -251,12 +104,10 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     CloseCopies();
   };
 
-  const float cap = shape.soft_cap * kLog2e;
-  const float product_scale = ScoreScale(shape);
-  const float scale = cap > 0 ? 1.f : product_scale;  // capped scores are scaled before
+  const ScoreScales scales(shape);
   const bool adds_up = unit.partial < 0 || unit.is_first != 0;
-  float out[kColumns][4] = {};                        // of this chunk
-  float most[2] = {kNothing, kNothing}, sum[2] = {};  // and of this thread's keys
+  float out[kColumns][4] = {};  // of this chunk
+  ChunkSoftmax softmax;
   float most_of_all[2] = {kNothing, kNothing}, sum_of_all[2] = {};
 
   Place at = walk.First();
@@ -271,11 +122,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
 
     const int base = at.step * kStep;
     const bool is_shared = walk.IsShared(at);
-    bool sees = base < any_end && base + kStep > any_begin;
-    if (sees && !is_shared) {
-      sees = __any_sync(kFullWarp, query[0].pass == at.pass || query[1].pass == at.pass) != 0;
-    }
-    if (sees) {
+    if (tile.See<kStep>(base, is_shared, at.pass)) {
       const T* const key_rows = steps + stage * (2 * Parts::kMatrix);
       const T* const value_rows = key_rows + Parts::kMatrix;
 
@@ -292,63 +139,22 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
           Core::MultiplyAdd(q[k], b[2], b[3], score[2 * n + 1]);
         }
       }
-      if (cap > 0) {
+      scales.Cap(score);
+      tile.Mask(base, is_shared, at.pass, score);
+      float factor[2];
+      softmax.Weigh(scales.scale, score, factor);
 #pragma unroll
-        for (int n = 0; n < kStep / 8; ++n) {
+      for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-          for (float& s : score[n]) s = SoftCap(s * product_scale, cap);
-        }
-      }
-      if (!is_shared || base < all_begin || base + kStep > all_end) {
-        const bool in_pass[2] = {is_shared || query[0].pass == at.pass,
-                                 is_shared || query[1].pass == at.pass};
-#pragma unroll
-        for (int n = 0; n < kStep / 8; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int position = base + n * 8 + 2 * t + i % 2;
-            if (!in_pass[i / 2] || !query[i / 2].Sees(position)) score[n][i] = kNothing;
-          }
-        }
-      }
-
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float highest = kNothing;
-#pragma unroll
-        for (int n = 0; n < kStep / 8; ++n) {
-          highest = fmaxf(highest, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
-        }
-        const float before = most[r];
-        most[r] = fmaxf(before, __fmul_rn(MaxOfQuery(highest), scale));
-        const float zero = most[r] == kNothing ? 0.f : most[r];
-        const float factor = Exp2(before - zero);
-        float own = 0.f;
-#pragma unroll
-        for (int n = 0; n < kStep / 8; ++n) {
-#pragma unroll
-          for (int i = 2 * r; i < 2 * r + 2; ++i) {
-            score[n][i] = Exp2(fmaf(score[n][i], scale, -zero));
-            own += score[n][i];
-          }
-        }
-        sum[r] = fmaf(sum[r], factor, own);
-#pragma unroll
-        for (int n = 0; n < kColumns; ++n) {
-          out[n][2 * r] = __fmul_rn(out[n][2 * r], factor);
-          out[n][2 * r + 1] = __fmul_rn(out[n][2 * r + 1], factor);
-        }
+        for (int i = 0; i < 4; ++i) out[n][i] = __fmul_rn(out[n][i], factor[i / 2]);
       }
 
       // 16 keys by two tiles of eight elements at a time.
       const T* const value = value_rows + (lane / 8 % 2 * 8 + lane % 8) * kStride + lane / 16 * 8;
 #pragma unroll
       for (int k = 0; k < kStep / 16; ++k) {
-        // What the product before gave as C is laid out as A is read.
-        const unsigned weights[4] = {Core::Pack(score[2 * k][0], score[2 * k][1]),
-                                     Core::Pack(score[2 * k][2], score[2 * k][3]),
-                                     Core::Pack(score[2 * k + 1][0], score[2 * k + 1][1]),
-                                     Core::Pack(score[2 * k + 1][2], score[2 * k + 1][3])};
+        unsigned weights[4];
+        PackWeights<T>(score[2 * k], score[2 * k + 1], weights);
 #pragma unroll
         for (int n = 0; n < kColumns / 2; ++n) {
           unsigned b[4];
@@ -360,11 +166,10 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     }
 
     if (!more || next.chunk != at.chunk) {
-      sum[0] = SumOfQuery(sum[0]);
-      sum[1] = SumOfQuery(sum[1]);
+      softmax.AddUp();
       if (adds_up) {
-        const Meeting low = Meet(most_of_all[0], sum_of_all[0], most[0], sum[0]);
-        const Meeting high = Meet(most_of_all[1], sum_of_all[1], most[1], sum[1]);
+        const Meeting low = Meet(most_of_all[0], sum_of_all[0], softmax.most[0], softmax.sum[0]);
+        const Meeting high = Meet(most_of_all[1], sum_of_all[1], softmax.most[1], softmax.sum[1]);
         most_of_all[0] = low.max, sum_of_all[0] = low.sum;
         most_of_all[1] = high.max, sum_of_all[1] = high.sum;
 #pragma unroll
@@ -389,7 +194,8 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
             *reinterpret_cast<float2*>(to + n * 8 + 2 * t) =
                 make_float2(out[n][2 * r], out[n][2 * r + 1]);
           }
-          if (t == 0) *reinterpret_cast<float2*>(to + dim) = make_float2(most[r], sum[r]);
+          if (t == 0)
+            *reinterpret_cast<float2*>(to + dim) = make_float2(softmax.most[r], softmax.sum[r]);
         }
       }
 #pragma unroll
@@ -397,8 +203,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
 #pragma unroll
         for (float& x : out[n]) x = 0.f;
       }
-      most[0] = most[1] = kNothing;
-      sum[0] = sum[1] = 0.f;
+      softmax = ChunkSoftmax();
     }
     if (!more) break;
     at = next;
@@ -451,18 +256,20 @@ cudaError_t Prepare() {
     });
     if (error != cudaSuccess) return error;
   }
-  return cudaSuccess;
+  return PrepareAttentionFew<T>();
 }
 
 template <class T>
 cudaError_t LaunchOf(const AttentionCall& call, const KvLayer& kv, int units, int tile_queries,
                      cudaStream_t stream) {
+  const auto* keys = static_cast<const T*>(kv.keys);
+  const auto* values = static_cast<const T*>(kv.values);
+  if (tile_queries <= kMmaQueries) return LaunchAttentionFew(call, keys, values, units, stream);
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
-  const int warps = tile_queries <= kMmaQueries ? 1 : tile_queries <= 2 * kMmaQueries ? 2 : 4;
+  const int warps = tile_queries <= 2 * kMmaQueries ? 2 : 4;
   return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
     return Launch(kernel, grid, static_cast<unsigned>(warps * kWarpSize),
-                  static_cast<size_t>(layout.Bytes(warps)), stream, call,
-                  static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
+                  static_cast<size_t>(layout.Bytes(warps)), stream, call, keys, values);
   });
 }
 

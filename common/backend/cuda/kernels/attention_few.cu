@@ -1,0 +1,375 @@
+// Attention on tensor cores for tiles of up to 16 queries, as decoding and the verification of
+// short drafts make them: a block's four warps share one tile. Of each step a warp multiplies the
+// queries with some of the keys, all warps read all scores and make the same weights of them, and a
+// warp adds up some columns of the values. So every sum runs as in the kernel for many queries
+// (attention_mma.cu), where one warp does all of this, and the bits are the same.
+#include "common/backend/cuda/kernels/attention_few.h"
+#include "common/backend/cuda/kernels/attention_mma.h"
+#include "common/backend/cuda/kernels/attention_steps.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kWarpSize;
+constexpr int kStages = 4;  // steps in shared memory: one is worked on, the others are on their way
+
+// Shared memory: the steps' keys and values, then the scores of one.
+template <int kDim>
+struct FewLayout {
+  static constexpr int kStep = StepPositions(kDim);
+  // An odd number of 16 bytes: eight rows of a matrix are in banks of their own.
+  static constexpr int kStride = kDim + 8;
+  static constexpr int kMatrix = kStep * kStride;
+  static constexpr int kBytesOfSteps = kStages * 2 * kMatrix * static_cast<int>(sizeof(uint16_t));
+  static constexpr int kScoreStride = kStep + 8;  // four rows of pairs are in banks of their own
+  static constexpr int kBytes =
+      kBytesOfSteps + kMmaQueries * kScoreStride * static_cast<int>(sizeof(float));
+  static_assert(kBytes <= 99 << 10);  // what a block may have on any device
+  static_assert(kAttentionChunk % kStep == 0);
+};
+
+template <int kDim, class T>
+class FewQueries {
+ public:
+  __device__ FewQueries(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+                        const T* keys, const T* values, unsigned char* shared)
+      : call_(call),
+        shape_(call.shape),
+        unit_(unit),
+        kv_head_(kv_head),
+        warp_(static_cast<int>(threadIdx.x) / kWarpSize),
+        lane_(static_cast<int>(threadIdx.x) % kWarpSize),
+        own_key_(static_cast<int>(threadIdx.x) / kPieces),
+        own_column_(static_cast<int>(threadIdx.x) % kPieces * 8),
+        row_bytes_(static_cast<unsigned>(shape_.head_dim) * sizeof(T)),
+        key_column_(keys + own_column_),
+        value_column_(values + own_column_),
+        steps_(reinterpret_cast<T*>(shared)),
+        scores_(reinterpret_cast<float*>(shared + Parts::kBytesOfSteps)),
+        walk_(call, unit),
+        tile_(call, unit, kv_head, 0),
+        scales_(call.shape) {
+    tile_.template Load<T>(call, q_);
+    // Columns beyond the head are zero, and stay so.
+    for (int at = static_cast<int>(threadIdx.x); at < kStages * 2 * kStep; at += kThreads) {
+      for (int e = shape_.head_dim; e < kDim; ++e) steps_[at * kStride + e] = T{};
+    }
+  }
+
+  __device__ void Run() {
+    Place at = walk_.First(), ahead = at;
+    bool more_ahead = true;
+    int slot[kSlots];  // of `ahead`: asked for a step before they are needed
+    FindSlots(ahead, slot);
+    const auto bring_next = [&](int stage) {
+      if (more_ahead) {
+        Bring(slot, stage);
+        more_ahead = walk_.Advance(&ahead);
+        if (more_ahead) FindSlots(ahead, slot);
+      }
+      CloseCopies();
+    };
+    for (int stage = 0; stage + 1 < kStages; ++stage) bring_next(stage);
+    for (int stage = 0;; stage = (stage + 1) % kStages) {
+      // The step is here, and nobody reads the one before any more.
+      WaitForCopies<kStages - 2>();
+      __syncthreads();
+      bring_next((stage + kStages - 1) % kStages);
+      Take(at, stage);
+      Place next = at;
+      const bool more = walk_.Advance(&next);
+      if (!more || next.chunk != at.chunk) EndChunk(at.chunk);
+      if (!more) break;
+      at = next;
+    }
+    if (AddsUp()) Finish();
+  }
+
+ private:
+  using Core = TensorCore<T>;
+  using Parts = FewLayout<kDim>;
+  static constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
+  static constexpr int kColumns = kDim / 8;  // tiles of C
+  static constexpr int kKeyTiles = kStep / 8;
+  static constexpr int kOwnKeyTiles = (kKeyTiles + kWarps - 1) / kWarps;
+  // Pairs of tiles of C: a warp has each fourth.
+  static constexpr int kOwnPairs = (kColumns / 2 + kWarps - 1) / kWarps;
+  static constexpr int kSlots = (kStep + kWarpSize - 1) / kWarpSize;  // of a lane
+  // Pieces of 16 bytes of a row, rounded up to a power of two so that a thread keeps its column.
+  static constexpr int kPieces = kDim <= 64 ? 8 : kDim <= 128 ? 16 : 32;
+  static constexpr int kKeysAtOnce = kThreads / kPieces;
+  static_assert(kStep % kKeysAtOnce == 0 && kWarpSize % kKeysAtOnce == 0);
+
+  __device__ bool AddsUp() const { return unit_.partial < 0 || unit_.is_first != 0; }
+  __device__ bool HasPair(int p) const { return p * kWarps + warp_ < kColumns / 2; }
+  // The first of this thread's two columns in half `half` of its pair `p`.
+  __device__ int ColumnOf(int p, int half) const {
+    return (p * kWarps + warp_) * 16 + half * 8 + lane_ % 4 * 2;
+  }
+
+  // Where the cache has the keys of a step: each warp finds all, a lane one or two.
+  __device__ void FindSlots(const Place& at, int (&slot)[kSlots]) const {
+    const int end = walk_.End(at);
+    const int32_t* const path =
+        walk_.IsShared(at) ? nullptr : call_.paths + call_.path_begin[walk_.PassRow(at)];
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
+      const int key = i * kWarpSize + lane_;
+      const int position = at.step * kStep + key;
+      slot[i] = -1;
+      if (key < kStep && position >= unit_.begin && position < end) {
+        slot[i] = SlotOf(shape_, call_.pages + call_.page_begin[unit_.sequence], kv_head_,
+                         call_.context[unit_.sequence], path, position);
+      }
+    }
+  }
+
+  // Begins to bring them.
+  __device__ void Bring(const int (&slot)[kSlots], int stage) const {
+    T* const to = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
+    const auto at = [&](const T* column, int row) {
+      return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(column) +
+                                        uint64_t{static_cast<unsigned>(row)} * row_bytes_);
+    };
+#pragma unroll
+    for (int i = 0; i < kStep / kKeysAtOnce; ++i) {
+      const int from = __shfl_sync(kFullWarp, slot[i * kKeysAtOnce / kWarpSize],
+                                   (i * kKeysAtOnce + own_key_) % kWarpSize);
+      if (own_column_ >= shape_.head_dim) continue;
+      T* const row = to + i * kKeysAtOnce * kStride;
+      BeginCopy(row, at(key_column_, max(from, 0)), from >= 0);
+      BeginCopy(row + Parts::kMatrix, at(value_column_, max(from, 0)), from >= 0);
+    }
+  }
+
+  // All warps have the same queries, so all of them skip a step or none.
+  __device__ void Take(const Place& at, int stage) {
+    const int base = at.step * kStep;
+    const bool is_shared = walk_.IsShared(at);
+    if (!tile_.template See<kStep>(base, is_shared, at.pass)) return;
+    const T* const keys = steps_ + stage * (2 * Parts::kMatrix);
+    WriteScores(keys);
+    __syncthreads();
+    float score[kKeyTiles][4];
+    ReadScores(score);
+    tile_.Mask(base, is_shared, at.pass, score);
+    float factor[2];
+    softmax_.Weigh(scales_.scale, score, factor);
+    AddValues(keys + Parts::kMatrix, score, factor);
+  }
+
+  // Of this warp's keys.
+  __device__ void WriteScores(const T* keys) {
+    float score[kOwnKeyTiles][4] = {};
+    const int first = warp_ * kOwnKeyTiles;
+    if (first >= kKeyTiles) return;
+    // A tile of eight keys by 32 elements at a time.
+    const T* const key = keys + (first * 8 + lane_ % 8) * kStride + lane_ / 8 * 8;
+#pragma unroll
+    for (int k = 0; k < kDim / 32; ++k) {
+#pragma unroll
+      for (int n = 0; n < kOwnKeyTiles; ++n) {
+        unsigned b[4];
+        LoadMatrices(key + n * 8 * kStride + k * 32, b);
+        Core::MultiplyAdd(q_[2 * k], b[0], b[1], score[n]);
+        Core::MultiplyAdd(q_[2 * k + 1], b[2], b[3], score[n]);
+      }
+    }
+    scales_.Cap(score);
+    float* const to = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2 + first * 8;
+#pragma unroll
+    for (int n = 0; n < kOwnKeyTiles; ++n) {
+      *reinterpret_cast<float2*>(to + n * 8) = make_float2(score[n][0], score[n][1]);
+      *reinterpret_cast<float2*>(to + 8 * Parts::kScoreStride + n * 8) =
+          make_float2(score[n][2], score[n][3]);
+    }
+  }
+
+  __device__ void ReadScores(float (&score)[kKeyTiles][4]) const {
+    const float* const from = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+      const float2 low = *reinterpret_cast<const float2*>(from + n * 8);
+      const float2 high = *reinterpret_cast<const float2*>(from + 8 * Parts::kScoreStride + n * 8);
+      score[n][0] = low.x, score[n][1] = low.y;
+      score[n][2] = high.x, score[n][3] = high.y;
+    }
+  }
+
+  // Of this warp's columns. `weight` is ChunkSoftmax's, `factor` what it says.
+  __device__ void AddValues(const T* values, const float (&weight)[kKeyTiles][4],
+                            const float (&factor)[2]) {
+#pragma unroll
+    for (int p = 0; p < kOwnPairs; ++p) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float& x = out_[p][i / 4][i % 4];
+        x = __fmul_rn(x, factor[i % 4 / 2]);
+      }
+    }
+    // 16 keys by a pair of tiles at a time.
+    const T* const value = values + (lane_ / 8 % 2 * 8 + lane_ % 8) * kStride + lane_ / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < kStep / 16; ++k) {
+      unsigned a[4];
+      PackWeights<T>(weight[2 * k], weight[2 * k + 1], a);
+#pragma unroll
+      for (int p = 0; p < kOwnPairs; ++p) {
+        if (!HasPair(p)) continue;
+        unsigned b[4];
+        LoadTransposed(value + k * 16 * kStride + (p * kWarps + warp_) * 16, b);
+        Core::MultiplyAdd(a, b[0], b[1], out_[p][0]);
+        Core::MultiplyAdd(a, b[2], b[3], out_[p][1]);
+      }
+    }
+  }
+
+  __device__ void EndChunk(int chunk) {
+    softmax_.AddUp();
+    if (AddsUp()) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const Meeting m = Meet(most_[r], sum_[r], softmax_.most[r], softmax_.sum[r]);
+        most_[r] = m.max;
+        sum_[r] = m.sum;
+#pragma unroll
+        for (int p = 0; p < kOwnPairs; ++p) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int i = 2 * r; i < 2 * r + 2; ++i) {
+              all_[p][half][i] = m.Join(all_[p][half][i], out_[p][half][i]);
+            }
+          }
+        }
+      }
+    } else {
+      WritePartials((chunk - unit_.chunk_begin) * unit_.queries, out_, softmax_.most, softmax_.sum);
+    }
+#pragma unroll
+    for (auto& pair : out_) {
+#pragma unroll
+      for (auto& half : pair) {
+#pragma unroll
+        for (float& x : half) x = 0.f;
+      }
+    }
+    softmax_ = ChunkSoftmax();
+  }
+
+  // As the unit's results of all queries, the first at `first` of the unit's own.
+  __device__ void WritePartials(int first, const float (&out)[kOwnPairs][2][4],
+                                const float (&most)[2], const float (&sum)[2]) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (!tile_.of[r].is_there) continue;
+      const int64_t result = unit_.partial + first + lane_ / 4 + 8 * r;
+      float* const to = Partial(call_, result, kv_head_);
+#pragma unroll
+      for (int p = 0; p < kOwnPairs; ++p) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int column = ColumnOf(p, half);
+          if (!HasPair(p) || column >= shape_.head_dim) continue;
+          *reinterpret_cast<float2*>(to + column) =
+              make_float2(out[p][half][2 * r], out[p][half][2 * r + 1]);
+        }
+      }
+      if (threadIdx.x < kWarpSize && lane_ % 4 == 0) {
+        *reinterpret_cast<float2*>(to + shape_.head_dim) = make_float2(most[r], sum[r]);
+      }
+    }
+  }
+
+  // What all chunks add up to.
+  __device__ void Finish() const {
+    if (unit_.partial >= 0) return WritePartials(0, all_, most_, sum_);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const Query& query = tile_.of[r];
+      if (!query.is_there) continue;
+      const float divisor = SumWithSink(shape_, query.head, most_[r], sum_[r]);
+#pragma unroll
+      for (int p = 0; p < kOwnPairs; ++p) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int column = ColumnOf(p, half);
+          if (!HasPair(p) || column >= shape_.head_dim) continue;
+          WriteTwo(call_, query.row, query.head, column, all_[p][half][2 * r] / divisor,
+                   all_[p][half][2 * r + 1] / divisor);
+        }
+      }
+    }
+  }
+
+  const AttentionCall& call_;
+  const AttentionShape& shape_;
+  const AttentionTile& unit_;
+  const int kv_head_, warp_, lane_;
+  // What this thread copies of a step: a piece of each kKeysAtOnce-th key and value.
+  const int own_key_, own_column_;
+  const unsigned row_bytes_;
+  const T* const key_column_;
+  const T* const value_column_;
+  T* const steps_;
+  float* const scores_;  // [16, kScoreStride]
+  const Walk<kStep> walk_;
+  const TileQueries tile_;
+  const ScoreScales scales_;
+  unsigned q_[kDim / 16][4];
+  // Of this chunk, and of all before it.
+  ChunkSoftmax softmax_;
+  float out_[kOwnPairs][2][4] = {};
+  float most_[2] = {kNothing, kNothing}, sum_[2] = {};
+  float all_[kOwnPairs][2][4] = {};
+};
+
+template <int kDim, class T>
+__global__ void __launch_bounds__(kThreads)
+    AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
+  if (IsIdle(call, kUnits)) return;
+  OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
+  const AttentionTile unit = call.units[blockIdx.x];
+  FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
+}
+
+// Calls `with` for the kernel of such heads: one for each of a few sizes, others take the next.
+template <class T, class With>
+cudaError_t ForHeads(int head_dim, With&& with) {
+  if (head_dim <= 64) return with(AttentionFewKernel<64, T>, FewLayout<64>());
+  if (head_dim <= 96) return with(AttentionFewKernel<96, T>, FewLayout<96>());
+  if (head_dim <= 128) return with(AttentionFewKernel<128, T>, FewLayout<128>());
+  return with(AttentionFewKernel<256, T>, FewLayout<256>());
+}
+
+}  // namespace
+
+template <class T>
+cudaError_t PrepareAttentionFew() {
+  for (const int head_dim : {64, 96, 128, 256}) {
+    const cudaError_t error = ForHeads<T>(head_dim, [](auto kernel, auto layout) {
+      return AllowShared(kernel, static_cast<size_t>(layout.kBytes));
+    });
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+template cudaError_t PrepareAttentionFew<Bf16>();
+template cudaError_t PrepareAttentionFew<F16>();
+
+template <class T>
+cudaError_t LaunchAttentionFew(const AttentionCall& call, const T* keys, const T* values, int units,
+                               cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
+  return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
+    return Launch(kernel, grid, kThreads, static_cast<size_t>(layout.kBytes), stream, call, keys,
+                  values);
+  });
+}
+template cudaError_t LaunchAttentionFew(const AttentionCall&, const Bf16*, const Bf16*, int,
+                                        cudaStream_t);
+template cudaError_t LaunchAttentionFew(const AttentionCall&, const F16*, const F16*, int,
+                                        cudaStream_t);
+
+}  // namespace outrider

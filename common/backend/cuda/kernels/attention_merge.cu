@@ -1,0 +1,101 @@
+// The results of a query are added up one after the other, as by a block that has all of its chunks
+// (Meet in attention_parts.h). Only the multiply-adds have to take turns. The maximum of all
+// results so far is a prefix, so the factors of 32 results are found side by side, a lane each, and
+// the values of the next results come from memory while these are added up.
+#include "common/backend/cuda/kernels/attention_merge.h"
+#include "common/backend/cuda/kernels/attention_parts.h"
+#include "common/backend/cuda/kernels/device.h"
+
+namespace outrider {
+namespace {
+
+constexpr int kMaxThreads = 256;  // a column of the head each
+constexpr int kAhead = 16;        // results whose values are on their way
+
+// Maximum and sum of a result, a lane each, and then what the results so far and this one are
+// multiplied by where they meet.
+struct Factors {
+  float sum = 0.f;
+  float before = 1.f, chunk = 0.f;
+};
+
+// Of result `lane` of these, and `max` of all results before them, which becomes that with them.
+__device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
+  float highest = of_result;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int step = 1; step < kWarpSize; step *= 2) {
+    const float lower = __shfl_up_sync(kFullWarp, highest, static_cast<unsigned>(step));
+    if (lane >= step) highest = fmaxf(highest, lower);
+  }
+  highest = fmaxf(*max, highest);
+  float before = __shfl_up_sync(kFullWarp, highest, 1);
+  if (lane == 0) before = *max;
+  const Meeting m = Meet(before, 0.f, of_result, sum);
+  *max = __shfl_sync(kFullWarp, highest, kWarpSize - 1);
+  return {sum, m.before, m.chunk};
+}
+
+// A block a query of a merge.
+__global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call) {
+  if (IsIdle(call, kMerges)) return;
+  const AttentionMerge merge = call.merges[blockIdx.x];
+  const int q = static_cast<int>(blockIdx.z);
+  if (q >= merge.queries) return;
+  const AttentionShape& shape = call.shape;
+  const int dim = shape.head_dim;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int column = static_cast<int>(threadIdx.x);
+  const int lane = column % kWarpSize;
+  const float* const first = Partial(call, merge.partial + q, kv_head);
+  const int64_t stride = Partial(call, merge.partial + q + merge.queries, kv_head) - first;
+  const auto load = [&](int result, int at, float otherwise) {
+    return result < merge.results ? first[result * stride + at] : otherwise;
+  };
+  const int own = min(column, dim - 1);  // a warp's last lanes may have no column
+
+  float next[kAhead];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) next[i] = load(i, own, 0.f);
+  float max = kNothing, sum = 0.f, value = 0.f;
+  for (int begin = 0; begin < merge.results; begin += kWarpSize) {
+    const Factors factors =
+        FactorsOf(load(begin + lane, dim, kNothing), load(begin + lane, dim + 1, 0.f), &max);
+#pragma unroll
+    for (int half = 0; half < kWarpSize; half += kAhead) {
+      float values[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        values[i] = next[i];
+        next[i] = load(begin + half + kAhead + i, own, 0.f);
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (begin + half + i >= merge.results) break;
+        const Meeting m = {.max = 0.f,
+                           .sum = 0.f,
+                           .before = __shfl_sync(kFullWarp, factors.before, half + i),
+                           .chunk = __shfl_sync(kFullWarp, factors.chunk, half + i)};
+        sum = m.Join(sum, __shfl_sync(kFullWarp, factors.sum, half + i));
+        value = m.Join(value, values[i]);
+      }
+    }
+  }
+  if (column >= dim) return;
+  const int group = shape.num_heads / shape.num_kv_heads;
+  const int64_t row = call.row_begin[merge.sequence] + (merge.first_query + q) / group;
+  const int head = kv_head * group + (merge.first_query + q) % group;
+  WriteOutput(call, row, head, column, value / SumWithSink(shape, head, max, sum));
+}
+
+}  // namespace
+
+cudaError_t LaunchAttentionMerge(const AttentionCall& call, int merges, int tile_queries,
+                                 cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
+                  static_cast<unsigned>(tile_queries));
+  const unsigned threads = Blocks(call.shape.head_dim, kWarpSize) * kWarpSize;
+  return Launch(MergeKernel, grid, threads, 0, stream, call);
+}
+
+}  // namespace outrider

@@ -1,0 +1,273 @@
+// What the kernels of attention on tensor cores share: the order in which a block takes the steps
+// of its positions, the queries of a warp and what they see, and the softmax step by step. Included
+// by .cu only.
+#pragma once
+
+#include <climits>
+
+#include "common/backend/cuda/kernels/attention_parts.h"
+#include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/tensor_core.h"
+
+namespace outrider {
+
+// Positions of a step, for heads of up to kDim elements: about as many products for each.
+constexpr int StepPositions(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
+
+// Where a block is.
+struct Place {
+  int chunk;
+  int pass;  // below the unit's first: positions that are the same tokens for all rows
+  int step;
+};
+
+// The order in which a block takes its steps: chunk after chunk; in each the steps of shared
+// positions, then those of every pass. All threads walk alike.
+template <int kStep>
+class Walk {
+ public:
+  __device__ Walk(const AttentionCall& call, const AttentionTile& unit)
+      : positions_(call.positions),
+        passes_(call.passes),
+        unit_(unit),
+        tail_(call.is_tree[unit.sequence] != 0 ? call.context[unit.sequence] / kStep : INT32_MAX) {}
+
+  __device__ Place First() const {
+    Place at = {unit_.chunk_begin, unit_.pass_begin - 1,
+                max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
+    Settle(&at);
+    return at;
+  }
+  // False: there is none.
+  __device__ bool Advance(Place* at) const {
+    ++at->step;
+    return Settle(at);
+  }
+  __device__ bool IsShared(const Place& at) const { return at.pass < unit_.pass_begin; }
+  __device__ int PassRow(const Place& at) const { return passes_[at.pass]; }
+  // Positions from here on are nobody's.
+  __device__ int End(const Place& at) const {
+    return IsShared(at) ? unit_.end : positions_[PassRow(at)] + 1;
+  }
+
+ private:
+  static constexpr int kSteps = kAttentionChunk / kStep;
+
+  // To the first step from here on that is there.
+  __device__ bool Settle(Place* at) const {
+    while (at->chunk < unit_.chunk_end) {
+      const int chunk_end = (at->chunk + 1) * kSteps;
+      const int end = min(chunk_end, (End(*at) - 1) / kStep + 1);
+      if (at->step < (IsShared(*at) ? min(end, tail_) : end)) return true;
+      if (tail_ < chunk_end && ++at->pass < unit_.pass_end) {
+        at->step = max(max(tail_, at->chunk * kSteps), unit_.begin / kStep);
+        continue;
+      }
+      at->pass = unit_.pass_begin - 1;
+      at->step = ++at->chunk * kSteps;
+    }
+    return false;
+  }
+
+  const int32_t* const positions_;
+  const int32_t* const passes_;
+  const AttentionTile& unit_;
+  const int tail_;  // the first step that is not the same for all rows
+};
+
+// One of the two queries of a thread: rows g and g + 8 of its warp's tile.
+struct Query {
+  bool is_there = false;
+  int64_t row = 0;  // of the batch
+  int head = 0;
+  int begin = INT32_MAX, end = 0;  // positions that it sees
+  int pass = -1;                   // in which it sees those behind its context
+
+  __device__ bool Sees(int position) const { return position >= begin && position < end; }
+};
+
+__device__ inline Query FindQuery(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+                                  int index) {
+  Query q;
+  if (index >= unit.queries) return q;
+  const AttentionShape& shape = call.shape;
+  const int group = shape.num_heads / shape.num_kv_heads;
+  const int local = (unit.first_query + index) / group;
+  q.is_there = true;
+  q.row = call.row_begin[unit.sequence] + local;
+  q.head = kv_head * group + (unit.first_query + index) % group;
+  q.end = call.positions[q.row] + 1;
+  q.begin = shape.sliding_window > 0 ? max(0, q.end - shape.sliding_window) : 0;
+  const int depth = q.end - 1 - call.context[unit.sequence];
+  for (int pass = unit.pass_begin; pass < unit.pass_end && q.pass < 0; ++pass) {
+    const int leaf = call.passes[pass];
+    if (call.positions[leaf] + 1 < q.end) continue;
+    if (call.paths[call.path_begin[leaf] + depth] == local) q.pass = pass;
+  }
+  return q;
+}
+
+// Over the eight pairs of queries of a warp.
+__device__ inline int MinOfTile(int value) {
+#pragma unroll
+  for (int step = 4; step < kWarpSize; step *= 2) {
+    value = min(value, __shfl_xor_sync(kFullWarp, value, step));
+  }
+  return value;
+}
+__device__ inline int MaxOfTile(int value) { return -MinOfTile(-value); }
+
+// Over the four lanes of a query: the same bits in all of them.
+__device__ inline float MaxOfQuery(float value) {
+  value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, 1));
+  return fmaxf(value, __shfl_xor_sync(kFullWarp, value, 2));
+}
+__device__ inline float SumOfQuery(float value) {
+  value += __shfl_xor_sync(kFullWarp, value, 1);
+  return value + __shfl_xor_sync(kFullWarp, value, 2);
+}
+
+// The queries of a warp's tile, as each of its threads has them.
+struct TileQueries {
+  Query of[2];
+  int any_begin, any_end;  // positions that any query of the tile sees
+  int all_begin, all_end;  // those that all of them see
+
+  __device__ TileQueries(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+                         int first) {
+    const int g = static_cast<int>(threadIdx.x) % kWarpSize / 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) of[r] = FindQuery(call, unit, kv_head, first + g + 8 * r);
+    any_begin = MinOfTile(min(of[0].begin, of[1].begin));
+    any_end = MaxOfTile(max(of[0].end, of[1].end));
+    all_begin = MaxOfTile(max(of[0].is_there ? of[0].begin : 0, of[1].is_there ? of[1].begin : 0));
+    all_end = MinOfTile(
+        min(of[0].is_there ? of[0].end : INT32_MAX, of[1].is_there ? of[1].end : INT32_MAX));
+  }
+
+  // Whether any of them sees something of the kStep positions from `base` on.
+  template <int kStep>
+  __device__ bool See(int base, bool is_shared, int pass) const {
+    if (base >= any_end || base + kStep <= any_begin) return false;
+    return is_shared || __any_sync(kFullWarp, of[0].pass == pass || of[1].pass == pass) != 0;
+  }
+
+  // Takes away the scores, in tiles of eight keys from `base` on, of what a query does not see.
+  template <int kTiles>
+  __device__ void Mask(int base, bool is_shared, int pass, float (&score)[kTiles][4]) const {
+    if (is_shared && base >= all_begin && base + kTiles * 8 <= all_end) return;
+    const int t = static_cast<int>(threadIdx.x) % 4;
+    const bool in_pass[2] = {is_shared || of[0].pass == pass, is_shared || of[1].pass == pass};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int position = base + n * 8 + 2 * t + i % 2;
+        if (!in_pass[i / 2] || !of[i / 2].Sees(position)) score[n][i] = kNothing;
+      }
+    }
+  }
+
+  // Fragments of A, zeros beyond the head.
+  template <class T, int kSteps>
+  __device__ void Load(const AttentionCall& call, unsigned (&q)[kSteps][4]) const {
+    const AttentionShape& shape = call.shape;
+    const int dim = shape.head_dim, t = static_cast<int>(threadIdx.x) % 4;
+    const int row_width = (shape.num_heads + 2 * shape.num_kv_heads) * dim;
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const Query& query = of[i % 2];
+        const int column = k * 16 + i / 2 * 8 + 2 * t;
+        float2 pair = make_float2(0.f, 0.f);
+        if (query.is_there && column < dim) {
+          pair = *reinterpret_cast<const float2*>(call.qkv + query.row * row_width +
+                                                  query.head * dim + column);
+        }
+        q[k][i] = TensorCore<T>::Pack(pair.x, pair.y);
+      }
+    }
+  }
+};
+
+// By what scores are multiplied before their softmax, and their cap where there is one.
+struct ScoreScales {
+  float cap, product_scale, scale;
+
+  __device__ explicit ScoreScales(const AttentionShape& shape)
+      : cap(shape.soft_cap * kLog2e),
+        product_scale(ScoreScale(shape)),
+        scale(cap > 0 ? 1.f : product_scale) {}  // capped scores are scaled before
+
+  template <int kTiles>
+  __device__ void Cap(float (&score)[kTiles][4]) const {
+    if (cap <= 0) return;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (float& s : score[n]) s = SoftCap(s * product_scale, cap);
+    }
+  }
+};
+
+// The softmax of a thread's two queries over the steps of a chunk.
+struct ChunkSoftmax {
+  float most[2] = {kNothing, kNothing};
+  float sum[2] = {};  // of this thread's keys
+
+  // Scores become weights. `factor`: what the sums of the steps before are multiplied by.
+  template <int kTiles>
+  __device__ void Weigh(float scale, float (&score)[kTiles][4], float (&factor)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float highest = kNothing;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        highest = fmaxf(highest, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
+      }
+      const float before = most[r];
+      most[r] = fmaxf(before, __fmul_rn(MaxOfQuery(highest), scale));
+      const float zero = most[r] == kNothing ? 0.f : most[r];
+      factor[r] = Exp2(before - zero);
+      float own = 0.f;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 2 * r; i < 2 * r + 2; ++i) {
+          score[n][i] = Exp2(fmaf(score[n][i], scale, -zero));
+          own += score[n][i];
+        }
+      }
+      sum[r] = fmaf(sum[r], factor[r], own);
+    }
+  }
+  // `sum` becomes that of all keys, in each of a query's threads.
+  __device__ void AddUp() {
+    sum[0] = SumOfQuery(sum[0]);
+    sum[1] = SumOfQuery(sum[1]);
+  }
+};
+
+// Weights of 16 keys as a product reads them: what the product before gave as C is laid out so.
+template <class T>
+__device__ inline void PackWeights(const float (&low)[4], const float (&high)[4],
+                                   unsigned (&a)[4]) {
+  using Core = TensorCore<T>;
+  a[0] = Core::Pack(low[0], low[1]);
+  a[1] = Core::Pack(low[2], low[3]);
+  a[2] = Core::Pack(high[0], high[1]);
+  a[3] = Core::Pack(high[2], high[3]);
+}
+
+// Row of the cache, of a head, that holds what `walk` has at `position` of a step; -1: nobody sees
+// it. `path` is the pass's, null where positions are shared.
+__device__ inline int SlotOf(const AttentionShape& shape, const int32_t* pages, int kv_head,
+                             int context, const int32_t* path, int position) {
+  const int token =
+      path == nullptr || position < context ? position : context + path[position - context];
+  const int32_t page = pages[token / shape.page_tokens];
+  return (page * shape.num_kv_heads + kv_head) * shape.page_tokens + token % shape.page_tokens;
+}
+
+}  // namespace outrider

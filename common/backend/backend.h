@@ -30,6 +30,14 @@
 
 namespace outrider {
 
+// Which ops read what an op writes, until it is written again.
+enum class Readers : uint8_t {
+  kAny,
+  // MatMul alone, of all rows from the first on, with matrices of the model's weight type: a
+  // backend whose products read rounded rows does not write the floats.
+  kProducts,
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -78,10 +86,10 @@ class Backend {
   // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
   virtual void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
                       bool accumulate, float* out) = 0;
-  // out = x / rms(x) * gain, or out += when `accumulate` (then x is not out), each row of n.
-  // `stride` is the distance of rows in x and out.
+  // out = x / rms(x) * gain, or out += when `accumulate` (then x is not out, and `readers` is
+  // kAny), each row of n. `stride` is the distance of rows in x and out.
   virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-                       bool accumulate, float* out) = 0;
+                       bool accumulate, float* out, Readers readers) = 0;
   // RmsNorm in place of `heads` runs of n consecutive values in each row. Rows are `stride` apart.
   virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                             float eps) = 0;
@@ -94,7 +102,7 @@ class Backend {
   // out[rows, num_heads * head_dim]: each row attends to its sequence's context and to itself and
   // its ancestors among the new rows (all earlier ones in a chain).
   virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,
-                              const float* qkv, const KvLayer& kv, float* out) = 0;
+                              const float* qkv, const KvLayer& kv, float* out, Readers readers) = 0;
   // As MatMul without `accumulate`, for a router in f32: a row's bits depend on that row alone on
   // every backend, as another bit may be another expert.
   virtual void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
@@ -118,7 +126,8 @@ class Backend {
                               const ExpertRouting& routing, int rows, int n, bool accumulate,
                               float* out) = 0;
   // gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
-  virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) = 0;
+  virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
+                   Readers readers) = 0;
   // x[rows, n] *= factor.
   virtual void Scale(float* x, int rows, int n, float factor) = 0;
   // Each of x[rows, n] becomes cap * tanh(x / cap).

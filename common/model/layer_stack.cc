@@ -126,7 +126,7 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
   float* normed = work_.normed->floats();
   float* logits = work_.logits->floats();
   backend_.RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                   hidden, config_.rms_norm_eps, /*accumulate=*/false, normed);
+                   hidden, config_.rms_norm_eps, /*accumulate=*/false, normed, Readers::kAny);
   backend_.MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
   if (config_.logit_scale != 1.f) {
     backend_.Scale(logits, rows, config_.vocab_size, config_.logit_scale);
@@ -153,7 +153,8 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
   backend_.RopeAndWriteKv(batch, shape, ropes_[at], qkv, kv);
   const bool last = index + 1 == config_.num_layers();
   if (last && logit_rows.empty()) return;
-  backend_.PagedAttention(batch, shape, qkv, kv, attention);
+  backend_.PagedAttention(batch, shape, qkv, kv, attention,
+                          last ? Readers::kAny : Readers::kProducts);
   if (last) {
     rows = static_cast<int>(logit_rows.size());
     backend_.GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
@@ -167,7 +168,9 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
     backend_.MatMul(*layer.attention_out, attention, rows, FloatsOf(layer.attention_out_bias),
                     accumulate, out);
   });
-  const float* read = Normed(layer.mlp_norm, residual, rows);
+  const bool mixture = config_.layers[at].mlp.mixture.has_value();
+  const float* read =
+      Normed(layer.mlp_norm, residual, rows, mixture ? Readers::kAny : Readers::kProducts);
   AddHalf(layer.mlp_norm_after, rows, residual, [&](bool accumulate, float* out) {
     feed_forward_.Run(index, layer, read, rows, accumulate, out);
   });
@@ -178,8 +181,9 @@ void LayerStack::RunQkv(int index, int rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
   float* qkv = work_.qkv->floats();
-  backend_.MatMul(*layer.qkv, Normed(layer.attention_norm, work_.residual->floats(), rows), rows,
-                  FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
+  const float* read =
+      Normed(layer.attention_norm, work_.residual->floats(), rows, Readers::kProducts);
+  backend_.MatMul(*layer.qkv, read, rows, FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
   const auto norm = [&](float* x, Buffer& gain, int heads) {
     const bool apart = described.qk_norm == QkNorm::kHeads;
     const int runs = apart ? heads : 1;
@@ -193,12 +197,12 @@ void LayerStack::RunQkv(int index, int rows) {
 
 // What a half of a layer reads of the residual stream. Writes to `normed` where there is a norm.
 const float* LayerStack::Normed(const std::unique_ptr<Buffer>& gain, const float* residual,
-                                int rows) {
+                                int rows, Readers readers) {
   if (gain == nullptr) return residual;
   const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
   backend_.RmsNorm(residual, gain->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                   /*accumulate=*/false, normed);
+                   /*accumulate=*/false, normed, readers);
   return normed;
 }
 
@@ -212,7 +216,7 @@ void LayerStack::AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, fl
   float* result = work_.normed->floats();
   half(/*accumulate=*/false, result);
   backend_.RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                   /*accumulate=*/true, residual);
+                   /*accumulate=*/true, residual, Readers::kAny);
 }
 
 }  // namespace outrider

@@ -221,7 +221,8 @@ class Decoder {
       b.MatMul(*matrices_[4 * i + 1], attended_.data(), rows_, nullptr, true, x_.data());
       Normalize(b);
       b.MatMul(*matrices_[4 * i + 2], normed_.data(), rows_, nullptr, false, gate_up_.data());
-      b.Glu(Activation::kSilu, gate_up_.data(), rows_, s_.intermediate, gated_.data());
+      b.Glu(Activation::kSilu, gate_up_.data(), rows_, s_.intermediate, gated_.data(),
+            Readers::kProducts);
       b.MatMul(*matrices_[4 * i + 3], gated_.data(), rows_, nullptr, true, x_.data());
     }
     Normalize(b);
@@ -247,12 +248,13 @@ class Decoder {
   static constexpr int kPageTokens = 16;
 
   void Normalize(Backend& b) {
-    b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, false, normed_.data());
+    b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, false, normed_.data(),
+              Readers::kProducts);
   }
   void Attend(Backend& b, int layer) {
     const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), Dtype::kF32};
     b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
-    b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data());
+    b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Readers::kProducts);
   }
 
   Backend& backend_;

@@ -112,7 +112,7 @@ class Layers {
     backend_.ExpertMatMul(*layer.gate_up, s_.router, routing, rows, x, true, nullptr,
                           gate_up_.data());
     backend_.Glu(Activation::kSilu, gate_up_.data(), rows * s_.router.top_k, s_.intermediate,
-                 gated_.data());
+                 gated_.data(), Readers::kAny);
     backend_.ExpertMatMul(*layer.down, s_.router, routing, rows, gated_.data(), false, nullptr,
                           returned_.data());
     backend_.CombineExperts(returned_.data(), s_.router, routing, rows, s_.hidden, true,
@@ -128,7 +128,8 @@ class Layers {
     const DenseLayer& layer = denses_[next_dense_++ % denses_.size()];
     const int width = s_.router.top_k * s_.intermediate;
     backend_.MatMul(*layer.gate_up, NextRows(rows), rows, nullptr, false, gate_up_.data());
-    backend_.Glu(Activation::kSilu, gate_up_.data(), rows, width, gated_.data());
+    backend_.Glu(Activation::kSilu, gate_up_.data(), rows, width, gated_.data(),
+                 Readers::kProducts);
     backend_.MatMul(*layer.down, gated_.data(), rows, nullptr, true, out_.data());
   }
 

@@ -116,7 +116,8 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   const auto out = MakeBuffer(backend_, layout.rows * out_width * sizeof(float), 0xff);
   const auto ops = [&] {
     backend_->RopeAndWriteKv(layout, shape_, cos_sin_->floats(), device_qkv->floats(), kv_);
-    backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats());
+    backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats(),
+                             Readers::kAny);
   };
   if (backend_->device() != nullptr) {
     backend_->device()->RunPass(layout, shape_, kv_.dtype, ops);

@@ -9,7 +9,8 @@ namespace {
 
 using RowsTest = ConformanceTest;
 
-constexpr int kWidths[] = {1, 3, 8, 15, 16, 17, 31, 64, 96, 100, 255, 256, 1025};
+constexpr int kWidths[] = {1,   3,   8,   15,   16,   17,   31,    64,   96,
+                           100, 255, 256, 1025, 4100, 8192, 16384, 20000};
 // f32 sums of up to 1025 terms in a few dozen lanes, and the square root: 2^-24 each.
 constexpr double kRelative = 2e-6;
 
@@ -22,7 +23,7 @@ TEST_P(RowsTest, RmsNormEqualsDouble) {
       const std::vector<float> gain = RandomValues(n, random);
       const float eps = 1e-5f;
       float* out = Poisoned(rows * stride);
-      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, false, out);
+      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, false, out, Readers::kAny);
       const std::vector<float> got = Download(out, rows * stride);
       for (int r = 0; r < rows; ++r) {
         double sum = 0;
@@ -44,12 +45,12 @@ TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
   const std::vector<float> x = RandomValues(rows * n, random);
   const float* gain = Upload(RandomValues(n, random));
   float* all = Upload(x);
-  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, false, all);
+  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, false, all, Readers::kAny);
   const std::vector<float> want = Download(all, rows * n);
   const float* source = Upload(x);
   for (int r = 0; r < rows; ++r) {
     float* one = Poisoned(n);
-    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, false, one);
+    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, false, one, Readers::kAny);
     EXPECT_TRUE(std::equal(&want[r * n], &want[r * n] + n, Download(one, n).begin())) << r;
   }
 }
@@ -62,9 +63,9 @@ TEST_P(RowsTest, RmsNormAddsToWhatIsThere) {
     const std::vector<float> gain = RandomValues(n, random);
     const std::vector<float> before = RandomValues(rows * n, random);
     float* normed = Poisoned(rows * n);
-    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, false, normed);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, false, normed, Readers::kAny);
     float* sum = Upload(before);
-    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, true, sum);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, true, sum, Readers::kAny);
     const std::vector<float> want = Download(normed, rows * n), got = Download(sum, rows * n);
     for (int i = 0; i < rows * n; ++i) {
       const double both = std::fabs(before[i]) + std::fabs(want[i]);
@@ -126,7 +127,7 @@ TEST_P(RowsTest, GluEqualsDouble) {
     const float edges[] = {-1000.f, -100.f, -88.f, -30.f, 0.f, 30.f, 100.f, 1000.f};
     for (int i = 0; i < std::min(n, 8); ++i) x[i] = edges[i];
     float* out = Poisoned(rows * n);
-    backend_->Glu(activation, Upload(x), rows, n, out);
+    backend_->Glu(activation, Upload(x), rows, n, out, Readers::kAny);
     const std::vector<float> got = Download(out, rows * n);
     // Far below 0 a backend may stop at its smallest exp; GELU is as good as 0 there, and has what
     // its exponent is rounded by.

@@ -161,7 +161,7 @@ class CpuBackend final : public Backend {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               bool accumulate, float* out) override {
+               bool accumulate, float* out, Readers /*readers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * stride;
@@ -171,7 +171,9 @@ class CpuBackend final : public Backend {
 
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
-    for (int h = 0; h < heads; ++h, x += n) RmsNorm(x, gain, rows, n, stride, eps, false, x);
+    for (int h = 0; h < heads; ++h, x += n) {
+      RmsNorm(x, gain, rows, n, stride, eps, false, x, Readers::kAny);
+    }
   }
 
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
@@ -183,7 +185,7 @@ class CpuBackend final : public Backend {
   }
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
-                      const KvLayer& kv, float* out) override {
+                      const KvLayer& kv, float* out, Readers /*readers*/) override {
     const FlushDenormals flush;
     const Attention attention{&batch, shape, qkv, kv, out};
     // A multiple of 16 floats keeps every thread's share on cache-line borders.
@@ -232,7 +234,8 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
+  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
+           Readers /*readers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * n;

@@ -180,12 +180,16 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               bool accumulate, float* out) override {
+               bool accumulate, float* out, Readers readers) override {
     if (rows == 0) return;
-    const RoundedRows rounded =
-        stride == n && !accumulate ? RoundedBeside(out, rows, n) : RoundedRows();
-    if (rounded.data == nullptr) Writes(out);
-    MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, accumulate, out, rounded, stream()),
+    Output to = {.floats = out};
+    if (stride == n && !accumulate) {
+      to = OutputFor(readers, rows, n, out);
+    } else {
+      Writes(out);
+    }
+    MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, accumulate, to.floats, to.rounded,
+                              stream()),
                 "RmsNorm");
   }
 
@@ -207,16 +211,17 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
-                      const KvLayer& kv, float* out) override {
+                      const KvLayer& kv, float* out, Readers readers) override {
     OUTRIDER_CHECK(CheckShape(shape).ok());
     const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.dtype));
     AttentionCall call = plan.call;
     call.shape = shape;
     call.qkv = qkv;
-    call.out = out;
+    const Output to = OutputFor(readers, batch.rows, shape.num_heads * shape.head_dim, out);
+    call.out = to.floats;
+    call.rounded = to.rounded;
     call.partials = static_cast<float*>(
         partials_.AtLeast(static_cast<size_t>(plan.partials * PartialBytes(shape))));
-    call.rounded = RoundedBeside(out, batch.rows, shape.num_heads * shape.head_dim);
     MustSucceed(
         LaunchPagedAttention(call, kv, plan.units, plan.merges, plan.tile_queries, stream()),
         "attention");
@@ -266,10 +271,11 @@ class CudaBackend final : public Backend, public DeviceOps {
                 "adding up experts");
   }
 
-  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out) override {
+  void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
+           Readers readers) override {
     if (rows == 0) return;
-    MustSucceed(LaunchGlu(activation, gate_up, rows, n, out, RoundedBeside(out, rows, n), stream()),
-                "Glu");
+    const Output to = OutputFor(readers, rows, n, out);
+    MustSucceed(LaunchGlu(activation, gate_up, rows, n, to.floats, to.rounded, stream()), "Glu");
   }
 
   void Scale(float* x, int rows, int n, float factor) override {
@@ -287,7 +293,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
     if (count == 0) return;
     const int32_t* indices = batch_.Indices(rows, count);
-    MustSucceed(LaunchGatherRows(x, indices, count, n, out, RoundedBeside(out, count, n), stream()),
+    const Output to = OutputFor(Readers::kAny, count, n, out);
+    MustSucceed(LaunchGatherRows(x, indices, count, n, to.floats, to.rounded, stream()),
                 "gathering rows");
   }
 
@@ -419,8 +426,19 @@ class CudaBackend final : public Backend, public DeviceOps {
     }
   }
 
+  // Where an op writes its result.
+  struct Output {
+    float* floats = nullptr;  // null: nobody reads them
+    RoundedRows rounded;
+  };
   // Products with 16-bit weights read activations of the same type. An op whose result such a
   // product reads next writes the rounded copy itself; only the last one is kept.
+  Output OutputFor(Readers readers, int rows, int n, float* out) {
+    const RoundedRows rounded = RoundedBeside(out, rows, n);
+    rounded_only_ = rounded.data != nullptr && readers == Readers::kProducts;
+    return {rounded_only_ ? nullptr : out, rounded};
+  }
+  // No data where products read f32.
   RoundedRows RoundedBeside(const float* out, int rows, int n) {
     if (rounds_to_ == Dtype::kF32) return {};
     const int stride = (n + 7) / 8 * 8;
@@ -437,10 +455,12 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
     if (rounded_of_ != x || rounded_count_ < rows || rounded_rows_.stride != matrix.stride()) {
+      OUTRIDER_CHECK(rounded_of_ != x || !rounded_only_);
       const RoundedRows rounded = RoundedBeside(x, rows, matrix.in_features());
       MustSucceed(
           LaunchGatherRows(x, nullptr, rows, matrix.in_features(), nullptr, rounded, stream()),
           "rounding");
+      rounded_only_ = false;
     }
     return rounded_rows_.data;
   }
@@ -523,6 +543,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   GraphCache graphs_;
   Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
   const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's
+  bool rounded_only_ = false;          // the floats are not written
   RoundedRows rounded_rows_;
   int rounded_count_ = 0;
 };

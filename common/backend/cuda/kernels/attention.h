@@ -28,7 +28,7 @@ struct AttentionCall {
   const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's
-  float* out = nullptr;        // [rows, num_heads * head_dim]
+  float* out = nullptr;        // [rows, num_heads * head_dim]; null: nothing but `rounded`
   RoundedRows rounded;
   AttentionShape shape;
 };

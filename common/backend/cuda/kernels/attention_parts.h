@@ -66,7 +66,7 @@ __device__ inline int64_t OutputWidth(const AttentionShape& shape) {
 __device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int head, int i,
                                    float value) {
   const int64_t column = OutputColumn(call.shape, head, i);
-  call.out[row * OutputWidth(call.shape) + column] = value;
+  if (call.out != nullptr) call.out[row * OutputWidth(call.shape) + column] = value;
   if (call.rounded.data != nullptr) {
     StoreRounded(call.rounded, row * call.rounded.stride + column, value);
   }
@@ -76,8 +76,10 @@ __device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int h
 __device__ inline void WriteTwo(const AttentionCall& call, int64_t row, int head, int i, float low,
                                 float high) {
   const int64_t column = OutputColumn(call.shape, head, i);
-  *reinterpret_cast<float2*>(call.out + row * OutputWidth(call.shape) + column) =
-      make_float2(low, high);
+  if (call.out != nullptr) {
+    *reinterpret_cast<float2*>(call.out + row * OutputWidth(call.shape) + column) =
+        make_float2(low, high);
+  }
   if (call.rounded.data != nullptr) {
     *reinterpret_cast<unsigned*>(call.rounded.data + row * call.rounded.stride + column) =
         Round(low, call.rounded.dtype) | static_cast<unsigned>(Round(high, call.rounded.dtype))

@@ -16,10 +16,77 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
   }
 }
 
-// One block a head of a row.
+__device__ inline float4 LoadFour(const float* at) { return *reinterpret_cast<const float4*>(at); }
+
+// Elements `at` to `at` + 3 of rows for a product, `at` a multiple of 4.
+__device__ inline void StoreFourRounded(const RoundedRows& rows, int64_t at, float4 value) {
+  uint2 bits;
+  bits.x = Round(value.x, rows.dtype) | static_cast<unsigned>(Round(value.y, rows.dtype)) << 16;
+  bits.y = Round(value.z, rows.dtype) | static_cast<unsigned>(Round(value.w, rows.dtype)) << 16;
+  *reinterpret_cast<uint2*>(rows.data + at) = bits;
+}
+
+// The zeros after the n values of this block's row.
+__device__ inline void ClearBeyond(const RoundedRows& rows, int n) {
+  if (rows.data == nullptr) return;
+  uint16_t* const row = rows.data + static_cast<int64_t>(blockIdx.x) * rows.stride;
+  for (int i = n + static_cast<int>(threadIdx.x); i < rows.stride;
+       i += static_cast<int>(blockDim.x)) {
+    row[i] = 0;
+  }
+}
+
+// One block a head of a row. Each thread holds kVectors times four neighbouring values, so that all
+// of a row, and the gains, are on their way from memory at once.
+template <int kVectors>
 __global__ void __launch_bounds__(512)
     RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
                   float* out, RoundedRows rounded) {
+  __shared__ float of_warp[kWarpSize];
+  const int64_t at =
+      static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
+  const int first = static_cast<int>(threadIdx.x) * 4, step = static_cast<int>(blockDim.x) * 4;
+  float4 value[kVectors], weight[kVectors], before[kVectors];
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int i = first + v * step;
+    const bool is_there = i < n;
+    value[v] = is_there ? LoadFour(x + at + i) : float4{};
+    weight[v] = is_there ? LoadFour(gain + i) : float4{};
+    before[v] = is_there && accumulate ? LoadFour(out + at + i) : float4{};
+  }
+  float sum = 0.f;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    sum = fmaf(value[v].x, value[v].x, sum);
+    sum = fmaf(value[v].y, value[v].y, sum);
+    sum = fmaf(value[v].z, value[v].z, sum);
+    sum = fmaf(value[v].w, value[v].w, sum);
+  }
+  const float mean = BlockSum(sum, of_warp) / static_cast<float>(n);
+  const float scale = 1.f / sqrtf(mean + eps);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int i = first + v * step;
+    if (i >= n) break;
+    float4 normed = {value[v].x * scale * weight[v].x, value[v].y * scale * weight[v].y,
+                     value[v].z * scale * weight[v].z, value[v].w * scale * weight[v].w};
+    if (accumulate) {
+      normed = {before[v].x + normed.x, before[v].y + normed.y, before[v].z + normed.z,
+                before[v].w + normed.w};
+    }
+    if (out != nullptr) *reinterpret_cast<float4*>(out + at + i) = normed;
+    if (rounded.data != nullptr) {
+      StoreFourRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, normed);
+    }
+  }
+  ClearBeyond(rounded, n);
+}
+
+// The same for rows that cannot be read in vectors, or that a block's registers do not hold.
+__global__ void __launch_bounds__(512)
+    AnyRmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
+                     bool accumulate, float* out, RoundedRows rounded) {
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
@@ -31,15 +98,12 @@ __global__ void __launch_bounds__(512)
   for (int i = first; i < n; i += step) {
     const float normed = x[at + i] * scale * gain[i];
     const float value = accumulate ? out[at + i] + normed : normed;
-    out[at + i] = value;
+    if (out != nullptr) out[at + i] = value;
     if (rounded.data != nullptr) {
       StoreRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, value);
     }
   }
-  if (rounded.data == nullptr) return;
-  for (int i = n + first; i < rounded.stride; i += step) {
-    rounded.data[static_cast<int64_t>(blockIdx.x) * rounded.stride + i] = 0;
-  }
+  ClearBeyond(rounded, n);
 }
 
 // A gate is weighted by the sigmoid of this: cpu/row_kernels.cc has GELU's.
@@ -71,7 +135,7 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
     // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
     const float weight = 1.f + expf(-SigmoidArgument<kActivation>(gate));
     const float value = gate / weight * up;
-    out[row * n + i] = value;
+    if (out != nullptr) out[row * n + i] = value;
     if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {
     rounded.data[row * rounded.stride + i] = 0;
@@ -110,6 +174,10 @@ __global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out
   *at = accumulate ? *at + bias[i] : bias[i];
 }
 
+bool IsAlignedForVectors(const float* at) {
+  return reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
+}
+
 // A grid is 65,535 blocks high at most: the rows, which may be more, go along x.
 dim3 ColumnGrid(int columns, int rows) {
   return dim3(static_cast<unsigned>(rows), Blocks(columns, kThreads));
@@ -131,8 +199,19 @@ cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads
                           float eps, bool accumulate, float* out, RoundedRows rounded,
                           cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads));
-  return Launch(RmsNormKernel, grid, ThreadsForRow(n), 0, stream, x, gain, n, stride, eps,
-                accumulate, out, rounded);
+  const unsigned threads = ThreadsForRow(n);
+  const auto launch = [&](auto* kernel) {
+    return Launch(kernel, grid, threads, 0, stream, x, gain, n, stride, eps, accumulate, out,
+                  rounded);
+  };
+  const bool vectors = n % 4 == 0 && stride % 4 == 0 && IsAlignedForVectors(x) &&
+                       IsAlignedForVectors(gain) && IsAlignedForVectors(out);
+  const int per_thread = (n + static_cast<int>(threads) - 1) / static_cast<int>(threads);
+  if (!vectors || per_thread > 32) return launch(AnyRmsNormKernel);
+  if (per_thread <= 4) return launch(RmsNormKernel<1>);
+  if (per_thread <= 8) return launch(RmsNormKernel<2>);
+  if (per_thread <= 16) return launch(RmsNormKernel<4>);
+  return launch(RmsNormKernel<8>);
 }
 
 cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int n, float* out,

@@ -1,6 +1,7 @@
 // Launchers of the kernels that work on rows one at a time. All pointers are device memory, rows
 // are dense and row-major unless said otherwise. Where a launcher takes a `RoundedRows`, it writes
-// its result there too, rounded, for the matrix product that reads it next.
+// its result there too, rounded, for the matrix product that reads it next; `out` may then be null,
+// unless said otherwise.
 //
 // Each returns what is wrong with the launch itself. A row's bits depend on that row alone.
 #pragma once

@@ -181,31 +181,66 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
     return y[3];
   };
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   EXPECT_EQ(product(x->floats()), 1.f);
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
   EXPECT_EQ(product(x->floats()), 2.f);
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
   // The same by a product that rounds nothing itself and so leaves the copy alone.
   const auto exact = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF32).value();
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   backend->MatMul(*exact, gain->floats(), 1, nullptr, true, x->floats());
   EXPECT_EQ(product(x->floats()), 2.f);
   const std::vector<float> threes(n, 3.f);
   const auto table = backend->Pack({threes.data(), Dtype::kF32, {1, n}}, WeightType::kF32).value();
   const std::vector<TokenId> token = {0};
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats());
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   backend->Embed(*table, token.data(), 1, x->floats());
   EXPECT_EQ(product(x->floats()), 3.f);
 }
 
-// A chain of three rows behind 700 tokens, over blocks that have it all or one chunk each.
-TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
+// Where only products read a result, they get the rounded copy and the floats stay unwritten.
+TEST(CudaBackend, FloatsThatOnlyProductsReadAreNotWritten) {
+  const auto backend = Emulated();
+  const int n = 16;
+  const std::vector<float> eye(n * n, 0.25f), ones(n, 1.f), poison(n, 1000.f);
+  const auto w = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kBf16).value();
+  const auto in = backend->Allocate(2 * n * sizeof(float)).value();
+  const auto gain = backend->Allocate(n * sizeof(float)).value();
+  const auto x = backend->Allocate(n * sizeof(float)).value();
+  const auto out = backend->Allocate(n * sizeof(float)).value();
+  backend->CopyIn(in->data(), ones.data(), n * sizeof(float));
+  backend->CopyIn(in->floats() + n, ones.data(), n * sizeof(float));
+  backend->CopyIn(gain->data(), ones.data(), n * sizeof(float));
+  const auto first_of = [&](Buffer& buffer) {
+    std::vector<float> y(n);
+    backend->CopyOut(y.data(), buffer.data(), n * sizeof(float));
+    backend->Wait();
+    return y[0];
+  };
+  for (const Readers readers : {Readers::kAny, Readers::kProducts}) {
+    const bool written = readers == Readers::kAny;
+    backend->CopyIn(x->data(), poison.data(), n * sizeof(float));
+    backend->RmsNorm(in->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), readers);
+    backend->MatMul(*w, x->floats(), 1, nullptr, false, out->floats());
+    EXPECT_EQ(first_of(*out), 4.f);
+    EXPECT_EQ(first_of(*x), written ? 1.f : 1000.f);
+
+    backend->CopyIn(x->data(), poison.data(), n * sizeof(float));
+    backend->Glu(Activation::kGeluTanh, in->floats(), 1, n, x->floats(), readers);
+    backend->MatMul(*w, x->floats(), 1, nullptr, false, out->floats());
+    EXPECT_NEAR(first_of(*out), 4 * 0.8412, 0.01);
+    EXPECT_NEAR(first_of(*x), written ? 0.8412 : 1000, 1e-4);
+  }
+}
+
+// A chain of three rows after `context` tokens, over blocks that have it all or one chunk each.
+void ExpectSameBitsCutOrNot(int context) {
   const AttentionShape shape = {
       .num_heads = 6, .num_kv_heads = 2, .head_dim = 40, .page_tokens = 16};
-  const int context = 700, rows = 3, pages = (context + rows) / 16 + 1;
+  const int rows = 3, pages = (context + rows) / 16 + 1;
   std::vector<float> keys(static_cast<size_t>(pages) * 16 * 2 * 40), values(keys.size());
   std::vector<float> qkv(static_cast<size_t>(rows) * 10 * 40);
   std::mt19937 random(1);
@@ -213,8 +248,9 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   for (auto* array : {&keys, &values, &qkv}) {
     for (float& x : *array) x = normal(random);
   }
-  std::vector<int32_t> positions = {700, 701, 702}, slots = positions, row_begin = {0, rows};
-  std::vector<int32_t> contexts = {context}, page_begin = {0, pages}, page(pages);
+  std::vector<int32_t> positions = {context, context + 1, context + 2}, slots = positions;
+  std::vector<int32_t> row_begin = {0, rows}, contexts = {context};
+  std::vector<int32_t> page_begin = {0, pages}, page(pages);
   std::iota(page.begin(), page.end(), 0);
   const BatchLayout layout = {.rows = rows,
                               .sequences = 1,
@@ -231,7 +267,7 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
     const PlannedAttention& plan =
         batch.Attention(layout, shape,
                         {.blocks = blocks,
-                         .max_partials = 100,
+                         .max_partials = 1000,
                          .tile_queries = AttentionTileQueries(shape, Dtype::kF32)});
     EXPECT_EQ(plan.merges == 0, blocks == 1);
     std::vector<float> partials(plan.partials * PartialBytes(shape) / sizeof(float), NAN);
@@ -246,6 +282,11 @@ TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   }
   EXPECT_FALSE(std::isnan(results[0][0]));
   EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
+  ExpectSameBitsCutOrNot(700);
+  ExpectSameBitsCutOrNot(11000);  // 43 chunks: the merge takes 32 at a time
 }
 
 // A layer with a window reads nothing before it, whatever other layers of the pass see.

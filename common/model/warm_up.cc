@@ -35,6 +35,13 @@ Status RunPass(Model* model, int rows, int logit_rows) {
   return ran;
 }
 
+// The next size to run. A device's library chooses an algorithm for all products of 16 k rows up to
+// 128, and of a power of two beyond (cuda/product_choice.h), with the first that it sees.
+int Below(int rows) {
+  if (rows > 128) return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
+  return rows > 16 ? (rows - 1) / 16 * 16 : rows / 2;
+}
+
 // Tokens that one sequence can take in one pass.
 int MostRows(const Model& model) {
   return std::min({model.max_batch_tokens(), model.free_pages() * model.page_tokens(),
@@ -44,11 +51,9 @@ int MostRows(const Model& model) {
 }  // namespace
 
 Status WarmUp(Model* model, int most_rows) {
-  int rows = std::min(most_rows, MostRows(*model));
-  while (rows > 0) {
-    OUTRIDER_TRY(RunPass(model, rows, /*logit_rows=*/1));
-    // Algorithms are chosen for powers of two.
-    rows = static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
+  // All rows are scored, as a draft's are: the output head's products are those of any batch.
+  for (int rows = std::min(most_rows, MostRows(*model)); rows > 0; rows = Below(rows)) {
+    OUTRIDER_TRY(RunPass(model, rows, rows));
   }
   return Status();
 }

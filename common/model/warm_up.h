@@ -11,8 +11,9 @@
 
 namespace outrider {
 
-// Runs one pass of `most_rows` tokens, then passes of fewer and fewer down to one, of a sequence
-// that is released again; as far as batches, positions and free pages go. Errors are Forward's.
+// Runs passes of `most_rows` tokens and fewer, so that each product that a batch may need has been
+// made once, down to one token; as far as batches, positions and free pages go. Errors are
+// Forward's.
 Status WarmUp(Model* model, int most_rows);
 
 struct PassTime {

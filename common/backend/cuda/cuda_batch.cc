@@ -62,6 +62,13 @@ struct Grid {
   int tile_queries = 0;
 };
 
+// The next size of a graph's grid: eight for each power of two, so that at most an eighth of the
+// blocks have nothing to do.
+size_t RoundUpBlocks(size_t blocks) {
+  const size_t step = std::max<size_t>(1, std::bit_ceil(blocks) / 16);
+  return (blocks + step - 1) / step * step;
+}
+
 Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
   Grid grid;
   for (const AttentionPlan& plan : plans) {
@@ -70,7 +77,7 @@ Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
     grid.tile_queries = std::max(grid.tile_queries, plan.tile_queries);
   }
   if (round_up) {
-    grid.units = std::bit_ceil(grid.units);
+    grid.units = RoundUpBlocks(grid.units);
     if (grid.merges > 0) grid.merges = grid.units / 2;  // a merged tile has two units or more
   }
   // As for the launch: one kernel takes all tiles up to a power of two.

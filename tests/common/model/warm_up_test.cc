@@ -25,9 +25,17 @@ std::vector<int> Rows(const FakeModel& model) {
 TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
   FakeModel model({.max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&model, 100).ok());
-  EXPECT_THAT(Rows(model), ::testing::ElementsAre(100, 64, 32, 16, 8, 4, 2, 1));
+  EXPECT_THAT(Rows(model), ::testing::ElementsAre(100, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));
+  EXPECT_EQ(model.batches()[0][0].logit_rows.size(), 100u) << "so does the output head";
   EXPECT_EQ(model.sequences(), 0);
   EXPECT_EQ(model.free_pages(), model.total_pages());
+}
+
+TEST(WarmUpTest, RunsPowersOfTwoAbove128) {
+  FakeModel model({.max_batch_tokens = 600});
+  ASSERT_TRUE(WarmUp(&model, 600).ok());
+  EXPECT_THAT(Rows(model),
+              ::testing::ElementsAre(600, 512, 256, 128, 112, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));
 }
 
 TEST(WarmUpTest, RunsNoMoreRowsThanAsked) {

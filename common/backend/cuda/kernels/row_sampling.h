@@ -83,6 +83,12 @@ __device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) 
   __syncthreads();
 }
 
+// Whether AdjustLogits may change anything.
+__device__ inline bool Adjusts(const RowAdjustment& a) {
+  return a.sampling.has_penalties() || a.bias_count > 0 || a.mask != nullptr ||
+         a.bad_word_count > 0 || a.suppressed_count > 0;
+}
+
 // Penalties, bias, then masks, in place on the first `n` logits. A step of the whole block.
 __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
   const RowSampling& sampling = a.sampling;

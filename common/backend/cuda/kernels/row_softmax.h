@@ -73,16 +73,63 @@ __device__ inline bool IsBroken(const float* row, int n, Bits* of_warp) {
   return BlockReduce(broken, of_warp, Largest()) != 0;
 }
 
+// What softmax multiplies logits with.
+__device__ inline float InverseTemperature(float temperature) {
+  return fminf(1.f / temperature, 3.402823466e+38f);
+}
+// By how much an entry is less likely than one that is `below` higher; 0 for NaN too.
+__device__ inline float Exponent(float below, float inverse_temperature) {
+  const float t = below * inverse_temperature;
+  return t >= -103.f ? expf(t) : 0.f;
+}
+
+// What one reading of a row tells of it.
+struct RowSummary {
+  Bits best = 0;        // as RowBest
+  bool broken = false;  // as IsBroken
+  double sum = 0;       // of the entries' exponents, relative to the largest
+};
+
+// A thread's sum is relative to the largest entry that it has met so far, and is scaled down when
+// it meets a larger one (Milakov and Gimelshein 2018). A step of the whole block.
+__device__ inline RowSummary Summarize(const float* row, int n, float inverse_temperature,
+                                       Bits* of_warp, double* sum_of_warp) {
+  Bits best = 0, broken = 0;
+  float most = -INFINITY;  // of the finite ones
+  double sum = 0, infinite = 0;
+  ForEntries(row, n, [&](float x, int i) {
+    if (!(fabsf(x) < INFINITY)) broken = 1;
+    if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
+    if (x == INFINITY) {
+      infinite += 1;
+    } else if (x > most) {
+      sum = sum * static_cast<double>(Exponent(most - x, inverse_temperature)) + 1;
+      most = x;
+    } else {
+      sum += static_cast<double>(Exponent(x - most, inverse_temperature));
+    }
+  });
+  best = BlockReduce(best, of_warp, Largest());
+  broken = BlockReduce(broken, of_warp, Largest());
+  const float max = best == 0 ? -INFINITY : row[IdOf(best)];
+  sum = max < INFINITY ? sum * static_cast<double>(Exponent(most - max, inverse_temperature))
+                       : infinite;
+  return {best, broken != 0, BlockReduce(sum, sum_of_warp, Plus())};
+}
+
 // Softmax of common/math/softmax.h.
 class SoftmaxRow {
  public:
+  __device__ SoftmaxRow(const float* logits, float temperature, const RowSummary& summary)
+      : SoftmaxRow(logits, temperature, summary.best) {
+    scale_ = static_cast<float>(1.0 / summary.sum);
+  }
   // A step of the whole block.
   __device__ SoftmaxRow(const float* logits, int n, float temperature, Bits best, double* of_warp)
-      : logits_(logits), max_(best == 0 ? -INFINITY : logits[IdOf(best)]) {
-    inverse_ = fminf(1.f / temperature, 3.402823466e+38f);
+      : SoftmaxRow(logits, temperature, best) {
     double sum = 0;
     ForEntries(logits, n, [&](float x, int) {
-      sum += static_cast<double>(finite() ? Exponent(x) : x == max_ ? 1.f : 0.f);
+      sum += static_cast<double>(finite() ? Exponent(x - max_, inverse_) : x == max_ ? 1.f : 0.f);
     });
     sum = BlockReduce(sum, of_warp, Plus());
     scale_ = static_cast<float>(1.0 / sum);
@@ -95,19 +142,19 @@ class SoftmaxRow {
   __device__ float operator()(int i) const { return Of(logits_[i], i); }
   __device__ const float* entries() const { return logits_; }
   __device__ float Of(float logit, int i) const {
-    if (finite()) return __fmul_rn(Exponent(logit), scale_);
+    if (finite()) return __fmul_rn(Exponent(logit - max_, inverse_), scale_);
     if (max_ > 0.f) return logit == max_ ? scale_ : 0.f;
     return i == 0 ? 1.f : 0.f;
   }
 
  private:
-  __device__ float Exponent(float logit) const {
-    const float t = (logit - max_) * inverse_;
-    return t >= -103.f ? expf(t) : 0.f;  // 0 for NaN too
-  }
+  __device__ SoftmaxRow(const float* logits, float temperature, Bits best)
+      : logits_(logits),
+        max_(best == 0 ? -INFINITY : logits[IdOf(best)]),
+        inverse_(InverseTemperature(temperature)) {}
 
   const float* logits_;
-  float max_, inverse_, scale_;
+  float max_, inverse_, scale_ = 1.f;
 };
 
 }  // namespace outrider

@@ -8,29 +8,28 @@
 namespace outrider {
 namespace {
 
-// Penalties, biases and masks of row `row` of the batch's nodes, in place.
-__device__ void Adjust(const DeviceRoundArrays& a, int row, float* logits) {
+// Penalties, biases and masks of row `row` of the batch's nodes.
+__device__ RowAdjustment AdjustmentOf(const DeviceRoundArrays& a, int row) {
   const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];
   const int depth = a.batch.depths[row];
   const int node = row - round.first_node;
-  AdjustLogits({.sampling = round.sampling,
-                .seen = a.batch.seen + round.first_seen,
-                .seen_count = round.seen,
-                .biases = a.batch.biases + round.first_bias,
-                .bias_count = round.biases,
-                .suppressed = a.batch.suppressed + round.first_suppressed,
-                .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
-                .mask = round.mask > 0 ? a.batch.mask + round.mask_of(node) : nullptr,
-                .bad_words = a.batch.bad_words + round.first_bad_word,
-                .bad_word_count = round.bad_words,
-                .bad_tokens = a.batch.bad_tokens + round.first_bad_token,
-                .recent = a.batch.recent + round.first_recent,
-                .recent_count = round.recent,
-                .parents = a.batch.parents + round.first_node,
-                .tokens = a.batch.tokens + round.first_node,
-                .node = node,
-                .depth = depth},
-               a.allowed, logits);
+  return {.sampling = round.sampling,
+          .seen = a.batch.seen + round.first_seen,
+          .seen_count = round.seen,
+          .biases = a.batch.biases + round.first_bias,
+          .bias_count = round.biases,
+          .suppressed = a.batch.suppressed + round.first_suppressed,
+          .suppressed_count = depth < round.suppressed_rows ? round.suppressed : 0,
+          .mask = round.mask > 0 ? a.batch.mask + round.mask_of(node) : nullptr,
+          .bad_words = a.batch.bad_words + round.first_bad_word,
+          .bad_word_count = round.bad_words,
+          .bad_tokens = a.batch.bad_tokens + round.first_bad_token,
+          .recent = a.batch.recent + round.first_recent,
+          .recent_count = round.recent,
+          .parents = a.batch.parents + round.first_node,
+          .tokens = a.batch.tokens + round.first_node,
+          .node = node,
+          .depth = depth};
 }
 
 // The rows of kRace or all others; apart, as the race's noise takes registers that distributions
@@ -50,13 +49,21 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   float* logits = a.logits + int64_t{row} * a.vocab;
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const float inverse = InverseTemperature(sampling.temperature);
+  const auto summarize = [&] {
+    return Summarize(logits, n, inverse, shared.sampling.best, shared.sampling.sum);
+  };
+  RowSummary summary = summarize();
   // As the model gave it: penalties may make infinities.
-  const bool broken = IsBroken(logits, n, shared.sampling.best);
-  if (thread == 0) a.broken[row] = broken ? 1 : 0;
-  const int depth = a.batch.depths[row];
-  Adjust(a, row, logits);
-
-  const Bits best = RowBest(logits, n, shared.sampling.best);
+  if (thread == 0) a.broken[row] = summary.broken ? 1 : 0;
+  const RowAdjustment adjustment = AdjustmentOf(a, row);
+  if (Adjusts(adjustment)) {
+    __syncthreads();  // nobody reads the row any more
+    AdjustLogits(adjustment, n, logits);
+    summary = summarize();
+  }
+  const Bits best = summary.best;
+  const int depth = adjustment.depth;
   if (round.kind() == DraftKind::kArgmax) {
     if (thread == 0) a.matches[row] = best == 0 ? 0 : IdOf(best);
     return;
@@ -66,17 +73,17 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   if constexpr (kIsRace) {
     if (!sampling.truncates(n) && max > -INFINITY && max < INFINITY) {
       const double top = static_cast<double>(max);
-      const double inverse = 1 / static_cast<double>(sampling.temperature);
+      const double steepness = 1 / static_cast<double>(sampling.temperature);
       const TokenId winner =
           RaceWinner([&](int i) { return logits[i]; },
-                     [&](float x) { return exp((static_cast<double>(x) - top) * inverse); }, n,
+                     [&](float x) { return exp((static_cast<double>(x) - top) * steepness); }, n,
                      round.spec.seed, position, bounds, shared.race);
       if (thread == 0) a.matches[row] = winner;
       return;
     }
   }
 
-  const SoftmaxRow softmax(logits, n, sampling.temperature, best, shared.sampling.sum);
+  const SoftmaxRow softmax(logits, sampling.temperature, summary);
   const SampledRow probability(softmax, sampling, n, shared.sampling);
   if constexpr (kIsRace) {
     const TokenId winner = RaceWinner(

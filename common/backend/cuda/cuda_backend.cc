@@ -555,6 +555,7 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    CudaBackendSettings settings) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
+  kernels_overlap = properties.major >= 9;
   // The first that asks for a kernel's code.
   const cudaError_t prepared = PrepareAttention();
   if (prepared == cudaErrorNoKernelImageForDevice || prepared == cudaErrorInvalidDeviceFunction) {

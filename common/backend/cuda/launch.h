@@ -22,7 +22,24 @@ cudaError_t AllowShared(void (*kernel)(Params...), size_t bytes) {
                               cudaSharedmemCarveoutMaxShared);
 }
 
+// Kernels of a pass are launched by LaunchNext instead of Launch: where the device can (compute
+// capability 9.0 and later), their blocks may begin while the kernel before them still runs, and
+// wait in AwaitEarlierKernels (programmatic dependent launch). Every thread of such a kernel calls
+// that before it ends, and before it touches memory that other kernels write or read: a kernel that
+// ended without having waited would let those after it begin before their inputs are there.
+
+// Whether LaunchNext lets kernels overlap. Set before the first launch.
+inline bool kernels_overlap = false;
+
 #if defined(__CUDACC__)
+
+// What was enqueued before this kernel is over, and the one after it may begin.
+__device__ inline void AwaitEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
 
 #define OUTRIDER_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char outrider_dynamic_shared[]; \
@@ -37,7 +54,26 @@ cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shar
   return cudaGetLastError();
 }
 
+template <class... Params, class... Args>
+cudaError_t LaunchNext(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                       cudaStream_t stream, Args... args) {
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = kernels_overlap ? 1 : 0;
+  (void)cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
+  return cudaGetLastError();
+}
+
 #elif defined(OUTRIDER_CUDA_EMULATION)
+
+inline void AwaitEarlierKernels() { cuda_emulation::Await(); }
 
 #define OUTRIDER_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::outrider::cuda_emulation::DynamicShared())
@@ -48,6 +84,16 @@ cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shar
   cuda_emulation::SetKernel(reinterpret_cast<const void*>(kernel));
   return cuda_emulation::LaunchGrid(grid, block, shared_bytes, stream,
                                     [=] { kernel(static_cast<Params>(args)...); });
+}
+
+template <class... Params, class... Args>
+cudaError_t LaunchNext(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                       cudaStream_t stream, Args... args) {
+  cuda_emulation::SetKernel(reinterpret_cast<const void*>(kernel));
+  return cuda_emulation::LaunchGrid(grid, block, shared_bytes, stream, [=] {
+    kernel(static_cast<Params>(args)...);
+    cuda_emulation::CheckAwaited();
+  });
 }
 
 #endif

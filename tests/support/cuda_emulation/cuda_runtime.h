@@ -155,6 +155,10 @@ namespace outrider::cuda_emulation {
 // Enqueues body(), once for every thread of the grid, with threadIdx and so on set.
 cudaError_t LaunchGrid(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                        std::function<void()> body);
+// What a kernel that LaunchNext launched does before it ends: CheckAwaited fails the launch of one
+// that has not.
+void Await();
+void CheckAwaited();
 // The block's dynamic shared memory.
 void* DynamicShared();
 // Which kernel this thread launches next, and how many bytes of that memory it may have.

@@ -29,6 +29,7 @@ struct Lane {
   uint3 index = {};
   uint64_t deposit[2] = {};  // of this and the last warp operation
   unsigned parity = 0;
+  bool awaited = false;
 };
 
 struct Warp {
@@ -49,6 +50,7 @@ struct Failure {
   const char* other = nullptr;
   unsigned other_thread = 0;
   bool is_address = false;  // that the operation cannot take
+  bool not_awaited = false;
 };
 
 // One block at a time on each thread of the machine. What the fibers touch is plain data: code of
@@ -96,6 +98,9 @@ std::string InBlock() {
 }
 
 std::string Describe(const Failure& failure) {
+  if (failure.not_awaited) {
+    return Name(failure.thread) + " ends without AwaitEarlierKernels" + InBlock();
+  }
   if (failure.is_address) {
     return Name(failure.thread) + " gives " + failure.operation +
            " an address that is not aligned to 16 bytes," + InBlock();
@@ -246,6 +251,11 @@ cudaError_t LaunchGrid(dim3 grid, dim3 shape, size_t shared_bytes, cudaStream_t 
   }
   return Enqueue(stream,
                  [=, body = std::move(body)] { return RunGrid(grid, shape, shared_bytes, body); });
+}
+
+void Await() { block.lanes[block.current].awaited = true; }
+void CheckAwaited() {
+  if (!block.lanes[block.current].awaited) Fail({.not_awaited = true});
 }
 
 void* DynamicShared() { return block.shared.get(); }

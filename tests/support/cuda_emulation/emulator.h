@@ -15,6 +15,7 @@
 //   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. Among
 //     them are the products and loads of kernels/tensor_core.h, whose copies into shared memory
 //     are there when they are waited for, not before, and whose addresses must be multiples of 16.
+//   - A kernel that LaunchNext launches fails if a thread ends without AwaitEarlierKernels.
 //   - A block has 48 KB of dynamic shared memory, 99 KB where AllowShared asked for them.
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try

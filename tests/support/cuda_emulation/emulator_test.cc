@@ -69,6 +69,12 @@ TEST(CudaEmulator, LanesAtDifferentOperationsFailTheLaunch) {
   EXPECT_THAT(LastFailure(), HasSubstr("is at __shfl_sync while thread 0"));
 }
 
+TEST(CudaEmulator, KernelsThatOverlapWaitForThoseBefore) {
+  EXPECT_EQ(LaunchAwaiting(64, true), cudaSuccess);
+  EXPECT_EQ(LaunchAwaiting(64, false), cudaErrorLaunchFailure);
+  EXPECT_THAT(LastFailure(), HasSubstr("thread 63 ends without AwaitEarlierKernels"));
+}
+
 TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(LaunchSharedWrite((48 << 10) + 1, 0), cudaErrorInvalidConfiguration);
   EXPECT_THAT(LastFailure(), HasSubstr("shared memory"));

@@ -53,6 +53,11 @@ __global__ void SharedWriteKernel(int count) {
   for (int i = 0; i < count; ++i) bytes[i] = 1;
 }
 
+__global__ void AwaitingKernel(bool wait) {
+  if (!wait && threadIdx.x + 1 == blockDim.x) return;
+  AwaitEarlierKernels();
+}
+
 }  // namespace
 
 cudaError_t LaunchBlockSum(const float* x, int n, float* sum) {
@@ -79,6 +84,10 @@ cudaError_t LaunchMissingBarrier(int* out, int threads) {
 }
 cudaError_t LaunchSharedWrite(int bytes, int count) {
   return Launch(SharedWriteKernel, 1, 1, static_cast<size_t>(bytes), nullptr, count);
+}
+
+cudaError_t LaunchAwaiting(int threads, bool wait) {
+  return LaunchNext(AwaitingKernel, 2, static_cast<unsigned>(threads), 0, nullptr, wait);
 }
 
 }  // namespace outrider

@@ -19,4 +19,7 @@ cudaError_t LaunchMissingBarrier(int* out, int threads);
 // Writes `count` bytes of `bytes` bytes of shared memory.
 cudaError_t LaunchSharedWrite(int bytes, int count);
 
+// Launched by LaunchNext: the last of `threads` threads ends without waiting, unless all `wait`.
+cudaError_t LaunchAwaiting(int threads, bool wait);
+
 }  // namespace outrider

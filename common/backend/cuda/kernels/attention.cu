@@ -87,6 +87,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   // Of each query: maximum and sum, of this chunk and of all so far.
   __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
 
+  AwaitEarlierKernels();
   if (IsIdle(call, kUnits)) return;
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
@@ -266,8 +267,8 @@ template <int kTile, class T>
 cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
                         cudaStream_t stream) {
   const SharedLayout<kTile> layout{call.shape.head_dim};
-  return Launch(AttentionKernel<kTile, T>, grid, kThreads, static_cast<size_t>(layout.bytes()),
-                stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
+  return LaunchNext(AttentionKernel<kTile, T>, grid, kThreads, static_cast<size_t>(layout.bytes()),
+                    stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
 }
 
 cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units, int tile_queries,

@@ -328,6 +328,7 @@ class FewQueries {
 template <int kDim, class T>
 __global__ void __launch_bounds__(kThreads)
     AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
+  AwaitEarlierKernels();
   if (IsIdle(call, kUnits)) return;
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   const AttentionTile unit = call.units[blockIdx.x];
@@ -363,8 +364,8 @@ cudaError_t LaunchAttentionFew(const AttentionCall& call, const T* keys, const T
                                cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
-    return Launch(kernel, grid, kThreads, static_cast<size_t>(layout.kBytes), stream, call, keys,
-                  values);
+    return LaunchNext(kernel, grid, kThreads, static_cast<size_t>(layout.kBytes), stream, call,
+                      keys, values);
   });
 }
 template cudaError_t LaunchAttentionFew(const AttentionCall&, const Bf16*, const Bf16*, int,

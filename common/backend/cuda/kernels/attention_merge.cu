@@ -38,6 +38,7 @@ __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
 
 // A block a query of a merge.
 __global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call) {
+  AwaitEarlierKernels();
   if (IsIdle(call, kMerges)) return;
   const AttentionMerge merge = call.merges[blockIdx.x];
   const int q = static_cast<int>(blockIdx.z);
@@ -95,7 +96,7 @@ cudaError_t LaunchAttentionMerge(const AttentionCall& call, int merges, int tile
   const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
                   static_cast<unsigned>(tile_queries));
   const unsigned threads = Blocks(call.shape.head_dim, kWarpSize) * kWarpSize;
-  return Launch(MergeKernel, grid, threads, 0, stream, call);
+  return LaunchNext(MergeKernel, grid, threads, 0, stream, call);
 }
 
 }  // namespace outrider

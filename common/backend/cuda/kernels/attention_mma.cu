@@ -38,6 +38,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   using Parts = Layout<kDim>;
   constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
   constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
+  AwaitEarlierKernels();
   if (IsIdle(call, kUnits)) return;
   // All lanes copy as often: shuffles name each other's positions.
   static_assert(kStep / kMmaWarps * kColumns % kWarpSize == 0);
@@ -268,8 +269,8 @@ cudaError_t LaunchOf(const AttentionCall& call, const KvLayer& kv, int units, in
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   const int warps = tile_queries <= 2 * kMmaQueries ? 2 : 4;
   return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
-    return Launch(kernel, grid, static_cast<unsigned>(warps * kWarpSize),
-                  static_cast<size_t>(layout.Bytes(warps)), stream, call, keys, values);
+    return LaunchNext(kernel, grid, static_cast<unsigned>(warps * kWarpSize),
+                      static_cast<size_t>(layout.Bytes(warps)), stream, call, keys, values);
   });
 }
 

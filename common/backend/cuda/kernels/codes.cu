@@ -8,6 +8,7 @@ namespace {
 // One block a row.
 template <class T>
 __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int stride, T* out) {
+  AwaitEarlierKernels();
   const int64_t row = rows != nullptr ? rows[blockIdx.x] : static_cast<int64_t>(blockIdx.x);
   T* const to = out + static_cast<int64_t>(blockIdx.x) * stride;
   for (int i = static_cast<int>(threadIdx.x); i < stride; i += static_cast<int>(blockDim.x)) {
@@ -22,8 +23,8 @@ __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int str
 template <class T>
 cudaError_t LaunchWidenCodes(const DeviceCodes& codes, const int32_t* rows, int count, int stride,
                              T* out, cudaStream_t stream) {
-  return Launch(WidenCodesKernel<T>, static_cast<unsigned>(count), ThreadsForRow(stride), 0, stream,
-                codes, rows, stride, out);
+  return LaunchNext(WidenCodesKernel<T>, static_cast<unsigned>(count), ThreadsForRow(stride), 0,
+                    stream, codes, rows, stride, out);
 }
 template cudaError_t LaunchWidenCodes(const DeviceCodes&, const int32_t*, int, int, float*,
                                       cudaStream_t);

@@ -34,6 +34,7 @@ __device__ inline bool ComesBefore(const Candidate& a, const Candidate& b) {
 // A warp a row.
 __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int32_t* chosen,
                                     float* weights) {
+  AwaitEarlierKernels();
   const int lane = static_cast<int>(threadIdx.x);
   const float* const of_row = logits + static_cast<int64_t>(blockIdx.x) * shape.experts;
   int32_t* const experts = chosen + static_cast<int64_t>(blockIdx.x) * shape.top_k;
@@ -87,6 +88,7 @@ __device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, c
 // pair at its place.
 __global__ void __launch_bounds__(kOrderThreads)
     OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int max_tiles) {
+  AwaitEarlierKernels();
   __shared__ int begin[kMaxExperts + 1], first_tile[kMaxExperts + 1];
   for (int e = Warp(); e < shape.experts; e += Warps()) {
     const int count = ForPairsOf(routing.chosen, pairs, e, [](int, int) {});
@@ -171,6 +173,7 @@ template <class T>
 __global__ void __launch_bounds__(kProductWarps* kWarpSize)
     ExpertProductKernel(ExpertProductCall call, const int32_t* row_of_place,
                         const ExpertTile* tiles) {
+  AwaitEarlierKernels();
   const ExpertTile tile = tiles[blockIdx.x];
   if (tile.places == 0) return;
   const DeviceExpert expert = call.experts[tile.expert];
@@ -213,6 +216,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize)
 // Block x is a row, y its columns.
 __global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRouting routing,
                                      int n, bool accumulate, float* out) {
+  AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
   const int64_t row = blockIdx.x;
@@ -234,11 +238,11 @@ int MaxTiles(int rows, const RouterShape& shape) {
 
 cudaError_t LaunchRouteRows(const float* logits, int rows, const RouterShape& shape,
                             const ExpertRouting& routing, cudaStream_t stream) {
-  const cudaError_t error = Launch(ChooseExpertsKernel, static_cast<unsigned>(rows), kWarpSize, 0,
-                                   stream, logits, shape, routing.chosen, routing.weights);
+  const cudaError_t error = LaunchNext(ChooseExpertsKernel, static_cast<unsigned>(rows), kWarpSize,
+                                       0, stream, logits, shape, routing.chosen, routing.weights);
   if (error != cudaSuccess) return error;
-  return Launch(OrderPairsKernel, 1, kOrderThreads, 0, stream, shape, routing, rows * shape.top_k,
-                MaxTiles(rows, shape));
+  return LaunchNext(OrderPairsKernel, 1, kOrderThreads, 0, stream, shape, routing,
+                    rows * shape.top_k, MaxTiles(rows, shape));
 }
 
 cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape& shape,
@@ -246,8 +250,8 @@ cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape
   const auto launch = [&](auto kernel) {
     const dim3 grid(static_cast<unsigned>(MaxTiles(rows, shape)),
                     Blocks(call.out_features, kProductWarps * kOutputsOfAWarp));
-    return Launch(kernel, grid, kProductWarps * kWarpSize, 0, stream, call, routing.row_of_place,
-                  reinterpret_cast<const ExpertTile*>(routing.tiles));
+    return LaunchNext(kernel, grid, kProductWarps * kWarpSize, 0, stream, call,
+                      routing.row_of_place, reinterpret_cast<const ExpertTile*>(routing.tiles));
   };
   switch (call.dtype) {
     case Dtype::kF32: return launch(ExpertProductKernel<float>);
@@ -261,8 +265,8 @@ cudaError_t LaunchCombineExperts(const float* y, const RouterShape& shape,
                                  const ExpertRouting& routing, int rows, int n, bool accumulate,
                                  float* out, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(rows), Blocks(n, kCombineThreads));
-  return Launch(CombineExpertsKernel, grid, kCombineThreads, 0, stream, y, shape, routing, n,
-                accumulate, out);
+  return LaunchNext(CombineExpertsKernel, grid, kCombineThreads, 0, stream, y, shape, routing, n,
+                    accumulate, out);
 }
 
 }  // namespace outrider

@@ -9,6 +9,7 @@ constexpr int kThreads = 256;
 // One block a row.
 template <class T>
 __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, int n, float* out) {
+  AwaitEarlierKernels();
   const T* from = table + static_cast<int64_t>(tokens[blockIdx.x]) * stride;
   float* to = out + static_cast<int64_t>(blockIdx.x) * n;
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
@@ -42,6 +43,7 @@ template <int kVectors>
 __global__ void __launch_bounds__(512)
     RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
                   float* out, RoundedRows rounded) {
+  AwaitEarlierKernels();
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
@@ -87,6 +89,7 @@ __global__ void __launch_bounds__(512)
 __global__ void __launch_bounds__(512)
     AnyRmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
                      bool accumulate, float* out, RoundedRows rounded) {
+  AwaitEarlierKernels();
   __shared__ float of_warp[kWarpSize];
   const int64_t at =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
@@ -122,6 +125,7 @@ __device__ inline float SigmoidArgument(float x) {
 // Block x is a row, y its columns: up to the rounded rows' stride.
 template <Activation kActivation>
 __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
+  AwaitEarlierKernels();
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
@@ -144,6 +148,7 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
 
 __global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, float* out,
                                  RoundedRows rounded) {
+  AwaitEarlierKernels();
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
@@ -156,11 +161,13 @@ __global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, flo
 }
 
 __global__ void ScaleKernel(float* x, int n, float factor) {
+  AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) x[static_cast<int64_t>(blockIdx.x) * n + i] *= factor;
 }
 
 __global__ void SoftCapKernel(float* x, int n, float cap) {
+  AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
   float* at = x + static_cast<int64_t>(blockIdx.x) * n + i;
@@ -168,6 +175,7 @@ __global__ void SoftCapKernel(float* x, int n, float cap) {
 }
 
 __global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out) {
+  AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
   float* at = out + static_cast<int64_t>(blockIdx.x) * n + i;
@@ -188,8 +196,8 @@ dim3 ColumnGrid(int columns, int rows) {
 template <class T>
 cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int rows, int n,
                         float* out, cudaStream_t stream) {
-  return Launch(EmbedKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream, table, stride,
-                tokens, n, out);
+  return LaunchNext(EmbedKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream, table, stride,
+                    tokens, n, out);
 }
 template cudaError_t LaunchEmbed(const float*, int, const int32_t*, int, int, float*, cudaStream_t);
 template cudaError_t LaunchEmbed(const Bf16*, int, const int32_t*, int, int, float*, cudaStream_t);
@@ -201,8 +209,8 @@ cudaError_t LaunchRmsNorm(const float* x, const float* gain, int rows, int heads
   const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads));
   const unsigned threads = ThreadsForRow(n);
   const auto launch = [&](auto* kernel) {
-    return Launch(kernel, grid, threads, 0, stream, x, gain, n, stride, eps, accumulate, out,
-                  rounded);
+    return LaunchNext(kernel, grid, threads, 0, stream, x, gain, n, stride, eps, accumulate, out,
+                      rounded);
   };
   const bool vectors = n % 4 == 0 && stride % 4 == 0 && IsAlignedForVectors(x) &&
                        IsAlignedForVectors(gain) && IsAlignedForVectors(out);
@@ -218,7 +226,7 @@ cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int
                       RoundedRows rounded, cudaStream_t stream) {
   const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, rows);
   const auto launch = [&](auto* kernel) {
-    return Launch(kernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
+    return LaunchNext(kernel, grid, kThreads, 0, stream, gate_up, n, out, rounded);
   };
   switch (activation) {
     case Activation::kSilu: return launch(GluKernel<Activation::kSilu>);
@@ -229,22 +237,22 @@ cudaError_t LaunchGlu(Activation activation, const float* gate_up, int rows, int
 }
 
 cudaError_t LaunchScale(float* x, int rows, int n, float factor, cudaStream_t stream) {
-  return Launch(ScaleKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, factor);
+  return LaunchNext(ScaleKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, factor);
 }
 
 cudaError_t LaunchSoftCap(float* x, int rows, int n, float cap, cudaStream_t stream) {
-  return Launch(SoftCapKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, cap);
+  return LaunchNext(SoftCapKernel, ColumnGrid(n, rows), kThreads, 0, stream, x, n, cap);
 }
 
 cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,
                              RoundedRows rounded, cudaStream_t stream) {
   const dim3 grid = ColumnGrid(rounded.data != nullptr ? rounded.stride : n, count);
-  return Launch(GatherRowsKernel, grid, kThreads, 0, stream, x, rows, n, out, rounded);
+  return LaunchNext(GatherRowsKernel, grid, kThreads, 0, stream, x, rows, n, out, rounded);
 }
 
 cudaError_t LaunchBias(const float* bias, int rows, int n, bool accumulate, float* out,
                        cudaStream_t stream) {
-  return Launch(BiasKernel, ColumnGrid(n, rows), kThreads, 0, stream, bias, n, accumulate, out);
+  return LaunchNext(BiasKernel, ColumnGrid(n, rows), kThreads, 0, stream, bias, n, accumulate, out);
 }
 
 }  // namespace outrider

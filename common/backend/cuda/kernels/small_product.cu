@@ -13,6 +13,7 @@ template <int kRows>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     SmallProductKernel(const float* w, const float* x, int stride, int out_features,
                        const float* bias, bool accumulate, float* y) {
+  AwaitEarlierKernels();
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kOutputs;
@@ -62,8 +63,8 @@ cudaError_t LaunchSmallProduct(const float* w, const float* x, int stride, int o
                                int rows, const float* bias, bool accumulate, float* y,
                                cudaStream_t stream) {
   const auto launch = [&](auto kernel) {
-    return Launch(kernel, Blocks(out_features, kWarps * kOutputs), kWarps * kWarpSize, 0, stream, w,
-                  x, stride, out_features, bias, accumulate, y);
+    return LaunchNext(kernel, Blocks(out_features, kWarps * kOutputs), kWarps * kWarpSize, 0,
+                      stream, w, x, stride, out_features, bias, accumulate, y);
   };
   switch (rows) {
     case 1: return launch(SmallProductKernel<1>);

@@ -67,7 +67,7 @@ function(outrider_test name)
     set(ARG_LABEL unit)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 600)
   endif()
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS}
@@ -92,9 +92,9 @@ function(outrider_test name)
 endfunction()
 
 # outrider_python_test(Name script.py): a script that starts the programs; it is given the source and the
-# binaries' folder, and says why if it skips itself. It has 120 seconds, or as many as a third argument says.
+# binaries' folder, and says why if it skips itself. It has 300 seconds, or as many as a third argument says.
 function(outrider_python_test name script)
-  set(timeout ${ARGN} 120)
+  set(timeout ${ARGN} 300)
   list(GET timeout 0 timeout)
   # Debian's, which sees Debian's modules, if there is another one in front of it.
   find_program(OUTRIDER_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)

@@ -116,6 +116,11 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option("--max-draft-tokens", engine.max_draft_tokens,
                  "Draft tokens of one round over all its sequences, at most")
       ->check(CLI::Range(1, 256));
+  app.add_option("--min-draft-wait", o->min_draft_wait_seconds,
+                 "Seconds that a round waits for each draft, at least, also where plain decoding "
+                 "would be faster. For tests and measurements of fixed plans: a drafter that hangs "
+                 "then holds its requests up")
+      ->check(Between(0, 60));
   app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
                "Use drafts only where a drafter that lies cannot change the text's distribution: "
                "rule gumbel (then the default) and temperature 0");

@@ -20,6 +20,7 @@ struct VerifierOptions {
   std::string policy = "adaptive";
   PlannerOptions planner;
   DraftDistributionLimits distribution_limits;
+  double min_draft_wait_seconds = 0;  // above 0 for tests and measurements
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach

@@ -50,7 +50,7 @@ TEST(DefaultPair, DraftsAreTakenInEveryDomainAndGreedyTextStays) {
   TempDir dir;
   // The adaptive policy would draft only where that is faster on this machine.
   const auto verifier = StartVerifier(SourcePath("models/default/target"), dir / "verifier.log",
-                                      {"--policy", "fixed"});
+                                      {"--policy", "fixed", "--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
       StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter.log");

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,7 +74,8 @@ Texts Generate(TestClient& client, const Setting& setting) {
 
 TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
   TempDir dir;
-  const auto verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
+  const auto verifier =
+      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   const Texts plain = Generate(client, {.speculate = false});
@@ -100,15 +100,7 @@ TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
         }
       }
     }
-    // Drafts were scored, not avoided. How many come in time is the machine's: on a busy one more
-    // is asked for.
-    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (accepted <= kAnswerTokens && std::chrono::steady_clock::now() < until) {
-      const Texts drafted = Generate(client, {.paths = 1, .length = 8});
-      EXPECT_EQ(drafted.texts, plain.texts);
-      accepted += drafted.accepted;
-    }
-    EXPECT_GT(accepted, kAnswerTokens) << model;
+    EXPECT_GT(accepted, kAnswerTokens) << model << ": drafts were avoided, not scored";
   }
 }
 

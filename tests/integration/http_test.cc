@@ -44,7 +44,7 @@ constexpr char kPrompt[] = "Once upon a time, there was a little";
 class Http : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags = {}) {
-    flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
+    flags.insert(flags.end(), {"--http", "127.0.0.1:0", "--min-draft-wait", "30"});
     verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
     const std::string line = verifier_.process->AwaitLine("http_port=");

@@ -78,10 +78,10 @@ Flags operator+(Flags a, const Flags& b) {
 TEST_F(Security, MutualTlsWithTokensServesTextAndDrafts) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const std::string tokens = Write("clients", "alice token-a\n");
-  const auto verifier =
-      StartVerifier(model_, dir_ / "verifier.log",
-                    TlsFlags(ca.Issue("verifier"), ca.cert()) +
-                        Flags{"--client-tokens", tokens, "--drafter-names", "drafter-1,drafter-2"});
+  const auto verifier = StartVerifier(model_, dir_ / "verifier.log",
+                                      TlsFlags(ca.Issue("verifier"), ca.cert()) +
+                                          Flags{"--client-tokens", tokens, "--drafter-names",
+                                                "drafter-1,drafter-2", "--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(model_, verifier.address(), dir_ / "drafter.log",
                                     TlsFlags(ca.Issue("drafter-1", ""), ca.cert()));

@@ -25,7 +25,8 @@ using testing::VerifierProcess;
 class Serving : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", {"--policy", "fixed"});
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log",
+                              {"--policy", "fixed", "--min-draft-wait", "30"});
     ASSERT_NE(verifier_.port, 0);
     drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());

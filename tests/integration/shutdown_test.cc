@@ -57,7 +57,8 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
   EXPECT_THAT(generate->Log(), ::testing::ContainsRegex("\\([0-9]+ tokens? w(as|ere) received\\)"));
   EXPECT_EQ(verifier.process->Wait(), 128 + SIGKILL);
 
-  verifier = StartVerifier(SmallPair("target"), dir / "again.log", {"--policy", "fixed"}, address);
+  verifier = StartVerifier(SmallPair("target"), dir / "again.log",
+                           {"--policy", "fixed", "--min-draft-wait", "30"}, address);
   ASSERT_EQ(verifier.address(), address);
   TestClient client(address);
   EXPECT_TRUE(client.AwaitDrafters(2)) << drafters[0]->Log() << drafters[1]->Log();

@@ -131,9 +131,9 @@ constexpr RuleCase kRules[] = {{"token", 1},      {"block", 1},  {"multipath-blo
 class Structured : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ =
-        StartVerifier(SmallPair("target"), dir_ / "verifier.log",
-                      {"--http", "127.0.0.1:0", "--tool-parser", "hermes", "--policy", "fixed"});
+    verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log",
+                              {"--http", "127.0.0.1:0", "--tool-parser", "hermes", "--policy",
+                               "fixed", "--min-draft-wait", "30"});
     ASSERT_NE(verifier_.port, 0);
     const std::string line = verifier_.process->AwaitLine("http_port=");
     port_ = std::stoi(line.substr(line.find("http_port=") + 10));

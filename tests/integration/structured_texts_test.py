@@ -63,7 +63,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         line = processes.start("verifier", [
             binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--metrics", "",
-            "--http", "127.0.0.1:0", "--policy", "fixed"], await_line="http_port=").line
+            "--http", "127.0.0.1:0", "--policy", "fixed", "--min-draft-wait", "30"], await_line="http_port=").line
         port = re.search(r" port=(\d+)", line).group(1)
         processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
                                     f"127.0.0.1:{port}", "--listen", "", "--metrics", ""])

@@ -64,7 +64,7 @@ struct ReadSpan {
 class Traces : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags = {}, bool verifier_traces = true) {
-    flags.insert(flags.end(), {"--http", "127.0.0.1:0"});
+    flags.insert(flags.end(), {"--http", "127.0.0.1:0", "--min-draft-wait", "30"});
     if (verifier_traces) flags.insert(flags.end(), {"--trace-file", verifier_file_});
     verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);

@@ -35,7 +35,8 @@ std::string Read(const std::string& path) {
 class TrainHead : public ::testing::Test {
  protected:
   void SetUp() override {
-    verifier_ = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log");
+    verifier_ = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log",
+                              {"--min-draft-wait", "30"});
     ASSERT_NE(verifier_.port, 0);
     client_ = std::make_unique<TestClient>(verifier_.address());
   }

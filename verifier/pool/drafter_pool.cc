@@ -31,9 +31,10 @@ DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
 }  // namespace
 
 DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
-                         VerifierMetrics* metrics, const Clock* clock)
+                         VerifierMetrics* metrics, const Clock* clock, double min_draft_wait)
     : target_(std::move(target)),
       law_limits_(distribution_limits),
+      min_draft_wait_(min_draft_wait),
       metrics_(metrics),
       clock_(clock) {}
 
@@ -115,6 +116,7 @@ Status DrafterPool::OnMatch(uint64_t id, const VocabularyMatch& match) {
 void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                           std::optional<VocabularyMatch> match) {
   ConnectedDrafter& drafter = drafters_[id];
+  drafter.punctuality = Punctuality(min_draft_wait_);
   drafter.hello = std::move(hello);
   drafter.match = match;
   drafter.link = std::move(link);

@@ -64,8 +64,9 @@ struct DrafterSnapshot {
 
 class DrafterPool final : public DraftSource {
  public:
+  // `min_draft_wait`: seconds, as Punctuality has it.
   DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
-              VerifierMetrics* metrics, const Clock* clock);
+              VerifierMetrics* metrics, const Clock* clock, double min_draft_wait = 0);
 
   // Where drafts go; set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
@@ -155,6 +156,7 @@ class DrafterPool final : public DraftSource {
 
   const TargetIdentity target_;
   const DraftDistributionLimits law_limits_;
+  const double min_draft_wait_;
   VerifierMetrics* const metrics_;
   const Clock* const clock_;
   DraftConsumer* consumer_ = nullptr;

@@ -38,8 +38,8 @@ double Longest(double worth) { return std::clamp(worth, kMinTimeout, Punctuality
 
 double Punctuality::Timeout(double worth) const {
   if (suspended_) return 0;
-  return std::clamp(round_trip_.mean + kDeviations * round_trip_.deviation, kMinTimeout,
-                    Longest(worth));
+  const double usual = round_trip_.mean + kDeviations * round_trip_.deviation;
+  return std::max(min_wait_, std::clamp(usual, kMinTimeout, Longest(worth)));
 }
 
 double Punctuality::TrialTimeout(double worth) { return std::min(Longest(worth), kMaxTrial); }
@@ -60,7 +60,7 @@ void Punctuality::RecordRefusal(Time now, double seconds) {
 
 void Punctuality::MarkLate(Time now, double at_least, bool silent) {
   round_trip_.AddAtLeast(at_least);
-  if (suspended_) return;
+  if (suspended_ || min_wait_ > 0) return;
   ++late_in_a_row_;
   const int enough = strikes_ > kFreeStrikes ? 1 : kLateToSuspend;
   if (silent || late_in_a_row_ >= enough) Suspend(now);

@@ -19,8 +19,12 @@ namespace outrider {
 
 class Punctuality {
  public:
-  // Longest wait for any draft.
+  // Longest wait for any draft, unless a least one is asked for.
   static constexpr double kMaxTimeout = 1.0;
+
+  // `min_wait`: every draft is waited for at least so long, and the drafter is never suspended.
+  // Above 0 only for tests and measurements: nothing bounds what a drafter that hangs then costs.
+  explicit Punctuality(double min_wait = 0) : min_wait_(min_wait), suspended_(min_wait == 0) {}
 
   // From a plan's sending to its whole draft. A draft that never came counts with the time that was
   // waited for it.
@@ -57,8 +61,9 @@ class Punctuality {
  private:
   void Suspend(Time now);
 
+  double min_wait_;
   Estimate round_trip_;
-  bool suspended_ = true;
+  bool suspended_;
   bool shown_ = false;  // a whole draft has come in time
   int late_in_a_row_ = 0;
   int in_time_ = 0;       // since one suspension was last forgiven for them

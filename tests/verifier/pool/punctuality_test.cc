@@ -38,6 +38,15 @@ TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
   EXPECT_EQ(p_.Timeout(kPlenty), 0);
 }
 
+TEST_F(PunctualityTest, WaitsAsLongAsItIsTold) {
+  p_ = Punctuality(5);
+  EXPECT_FALSE(p_.suspended());
+  EXPECT_EQ(p_.Timeout(0.01), 5) << "a draft that is worth less, of a drafter that is new";
+  for (int i = 0; i < 100; ++i) p_.MarkLate(Time(), 5, /*silent=*/true);
+  EXPECT_FALSE(p_.suspended());
+  EXPECT_GE(p_.Timeout(0.01), 5);
+}
+
 TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
   EXPECT_EQ(p_.Timeout(kPlenty), 0);
   EXPECT_TRUE(p_.IsTrialDue(clock_.Now())) << "but it is asked";

@@ -2,7 +2,11 @@
 
 add_library(outrider_warnings INTERFACE)
 # Designated initialisers leave out what keeps its default, on purpose.
-set(warnings -Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers)
+set(warnings -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+option(OUTRIDER_WERROR "Warnings are errors" OFF)
+if(OUTRIDER_WERROR)
+  list(APPEND warnings -Werror)
+endif()
 # Under sanitizers g++ takes much for uninitialized that is not (its manual says so).
 if(OUTRIDER_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND warnings -Wno-maybe-uninitialized)

@@ -1,12 +1,13 @@
 # The two ways in which every target of ours is made, and the warnings that all of them share.
 
 add_library(outrider_warnings INTERFACE)
-# Designated initialisers leave out what keeps its default, on purpose.
-set(warnings -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
 option(OUTRIDER_WERROR "Warnings are errors" OFF)
+set(warnings -Wall -Wextra -Wshadow)
 if(OUTRIDER_WERROR)
   list(APPEND warnings -Werror)
 endif()
+# Designated initialisers leave out what keeps its default, on purpose.
+list(APPEND warnings -Wno-missing-field-initializers)
 # Under sanitizers g++ takes much for uninitialized that is not (its manual says so).
 if(OUTRIDER_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND warnings -Wno-maybe-uninitialized)

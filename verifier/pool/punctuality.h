@@ -24,7 +24,8 @@ class Punctuality {
 
   // `min_wait`: every draft is waited for at least so long, and the drafter is never suspended.
   // Above 0 only for tests and measurements: nothing bounds what a drafter that hangs then costs.
-  explicit Punctuality(double min_wait = 0) : min_wait_(min_wait), suspended_(min_wait == 0) {}
+  Punctuality() = default;
+  explicit Punctuality(double min_wait) : min_wait_(min_wait), suspended_(min_wait == 0) {}
 
   // From a plan's sending to its whole draft. A draft that never came counts with the time that was
   // waited for it.
@@ -61,9 +62,9 @@ class Punctuality {
  private:
   void Suspend(Time now);
 
-  double min_wait_;
+  double min_wait_ = 0;
   Estimate round_trip_;
-  bool suspended_;
+  bool suspended_ = true;
   bool shown_ = false;  // a whole draft has come in time
   int late_in_a_row_ = 0;
   int in_time_ = 0;       // since one suspension was last forgiven for them

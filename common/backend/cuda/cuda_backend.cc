@@ -20,6 +20,7 @@
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
+#include "common/backend/cuda/launch.h"
 #include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
 

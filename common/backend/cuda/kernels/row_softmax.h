@@ -85,9 +85,10 @@ __device__ inline float Exponent(float below, float inverse_temperature) {
 
 // What one reading of a row tells of it.
 struct RowSummary {
-  Bits best = 0;        // as RowBest
-  bool broken = false;  // as IsBroken
-  double sum = 0;       // of the entries' exponents, relative to the largest
+  Bits best = 0;          // as RowBest
+  float max = -INFINITY;  // the entry
+  bool broken = false;    // as IsBroken
+  double sum = 0;         // of the entries' exponents, relative to the largest
 };
 
 // A thread's sum is relative to the largest entry that it has met so far, and is scaled down when
@@ -114,19 +115,19 @@ __device__ inline RowSummary Summarize(const float* row, int n, float inverse_te
   const float max = best == 0 ? -INFINITY : row[IdOf(best)];
   sum = max < INFINITY ? sum * static_cast<double>(Exponent(most - max, inverse_temperature))
                        : infinite;
-  return {best, broken != 0, BlockReduce(sum, sum_of_warp, Plus())};
+  return {best, max, broken != 0, BlockReduce(sum, sum_of_warp, Plus())};
 }
 
 // Softmax of common/math/softmax.h.
 class SoftmaxRow {
  public:
   __device__ SoftmaxRow(const float* logits, float temperature, const RowSummary& summary)
-      : SoftmaxRow(logits, temperature, summary.best) {
+      : SoftmaxRow(logits, temperature, summary.max) {
     scale_ = static_cast<float>(1.0 / summary.sum);
   }
   // A step of the whole block.
   __device__ SoftmaxRow(const float* logits, int n, float temperature, Bits best, double* of_warp)
-      : SoftmaxRow(logits, temperature, best) {
+      : SoftmaxRow(logits, temperature, best == 0 ? -INFINITY : logits[IdOf(best)]) {
     double sum = 0;
     ForEntries(logits, n, [&](float x, int) {
       sum += static_cast<double>(finite() ? Exponent(x - max_, inverse_) : x == max_ ? 1.f : 0.f);
@@ -148,10 +149,8 @@ class SoftmaxRow {
   }
 
  private:
-  __device__ SoftmaxRow(const float* logits, float temperature, Bits best)
-      : logits_(logits),
-        max_(best == 0 ? -INFINITY : logits[IdOf(best)]),
-        inverse_(InverseTemperature(temperature)) {}
+  __device__ SoftmaxRow(const float* logits, float temperature, float max)
+      : logits_(logits), max_(max), inverse_(InverseTemperature(temperature)) {}
 
   const float* logits_;
   float max_, inverse_, scale_ = 1.f;

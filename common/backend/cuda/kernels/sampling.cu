@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
     return;
   }
   const uint32_t position = round.spec.position + static_cast<uint32_t>(depth);
-  const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
+  const float max = summary.max;
   if constexpr (kIsRace) {
     if (!sampling.truncates(n) && max > -INFINITY && max < INFINITY) {
       const double top = static_cast<double>(max);

@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+
+#include "common/math/fp8.h"
 
 namespace outrider {
 namespace {
-
-float Fp8Value(uint8_t code) {
-  const int exponent = code >> 3 & 15;
-  const auto mantissa = static_cast<float>(code & 7);
-  const float magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1.f + mantissa / 8.f, exponent - 7);
-  return (code & 0x80) != 0 ? -magnitude : magnitude;
-}
 
 // To the nearest integer, ties to even, in a loop that the compiler vectorises: adding 1.5 * 2^23
 // leaves no bits for a fraction. REQUIRES: |x| < 2^22.
@@ -37,7 +30,7 @@ float CodeValue(CodeType type, uint8_t code) {
   switch (type) {
     case CodeType::kInt4: return static_cast<float>(code);
     case CodeType::kInt8: return static_cast<float>(static_cast<int8_t>(code));
-    case CodeType::kFp8E4M3: return Fp8Value(code);
+    case CodeType::kFp8E4M3: return Fp8ToFloat(code);
   }
   return 0;
 }

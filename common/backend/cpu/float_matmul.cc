@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/widen_fp8-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -90,20 +91,16 @@ struct Block {
     }
   }
 
-  // 8-bit codes; FP8 as if it had f16's bias.
+  // 8-bit codes; FP8 in units of kFp8Unit.
   template <WeightType kType>
   HWY_INLINE static VF WidenBytes(const char* p) {
     const DF df;
-    const hn::Rebind<int8_t, DF> d8;
-    const auto bytes = hn::LoadU(d8, reinterpret_cast<const int8_t*>(p));
     if constexpr (kType == WeightType::kW8A16) {
+      const hn::Rebind<int8_t, DF> d8;
+      const auto bytes = hn::LoadU(d8, reinterpret_cast<const int8_t*>(p));
       return hn::ConvertTo(df, hn::PromoteTo(hn::RebindToSigned<DF>(), bytes));
     } else {
-      const hn::Rebind<int16_t, DF> d16;
-      // Sign, then the exponent and mantissa from f16's second exponent bit on.
-      const auto sign_and_rest = hn::Set(d16, static_cast<int16_t>(0xbfff));
-      const auto halves = hn::And(hn::ShiftLeft<7>(hn::PromoteTo(d16, bytes)), sign_and_rest);
-      return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves));
+      return WidenFiniteFp8(df, reinterpret_cast<const uint8_t*>(p));
     }
   }
 

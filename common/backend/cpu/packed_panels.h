@@ -45,9 +45,10 @@ constexpr int StepsPerWord(WeightType type) {
   return 0;
 }
 
-// What a code is multiplied with besides its scale, since the product widens FP8 as if its exponent
-// had f16's bias: 15 instead of 7.
-constexpr float CodeUnit(WeightType type) { return type == WeightType::kFp8 ? 256.f : 1.f; }
+// What an FP8 code is multiplied with besides its scale, since it is widened as if its exponent had
+// f16's bias: 15 instead of 7.
+constexpr float kFp8Unit = 256.f;
+constexpr float CodeUnit(WeightType type) { return type == WeightType::kFp8 ? kFp8Unit : 1.f; }
 
 class PanelMatrix final : public PackedMatrix {
  public:

@@ -5,18 +5,21 @@
 #include <cstdint>
 #include <span>
 
+#include "common/backend/kv_type.h"
 #include "common/base/types.h"
 #include "common/math/host_device.h"
-#include "common/tensor/tensor.h"
 
 namespace outrider {
 
-// One layer's paged keys and values: pages * page_tokens * kv_heads * head_dim each, of `dtype`.
-// How a page is laid out inside is the backend's own affair.
+// One layer's paged keys and values: pages * page_tokens * kv_heads * head_dim elements each. How a
+// page is laid out inside is the backend's own affair.
 struct KvLayer {
   void* keys = nullptr;
   void* values = nullptr;
-  Dtype dtype = Dtype::kF32;  // the CPU knows no kF16
+  KvType type = KvType::kF32;
+  // By which an element of kFp8 is multiplied; 1 for other types.
+  float key_scale = 1.f;
+  float value_scale = 1.f;
 };
 
 // The attention of one layer. The layers of a model have all in common but what follows

@@ -37,7 +37,7 @@ class DeviceOps {
   // reads no other host memory and does nothing but call ops, those of the layers with `shape`, in
   // one of the batch's windows, over caches of type `kv`. For equal numbers of rows and wanted
   // rows, with tokens or without, they are the same, on the same memory and with the same numbers.
-  virtual void RunPass(const BatchLayout& batch, const AttentionShape& shape, Dtype kv,
+  virtual void RunPass(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
                        const std::function<void()>& ops) = 0;
 
   // Drafts several depths in one go. The ops(d) of passes[d], as RunPass has them, make `rows`, one
@@ -45,7 +45,7 @@ class DeviceOps {
   // EmbedDrawn feeds to the next pass, whose layout has no tokens. Waits for all of it. What was
   // picked and drawn, by depth and then by chain, until the next Draft or RunChains.
   virtual std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
-                                               const AttentionShape& shape, Dtype kv,
+                                               const AttentionShape& shape, KvType kv,
                                                const PickBatch& chains, float* rows, int vocab,
                                                const std::function<void(int depth)>& ops) = 0;
   // Backend::Embed of the tokens that the depth before has drawn.

@@ -62,7 +62,7 @@ Status LayerStack::Allocate(int pages) {
 
   const size_t kv_bytes = static_cast<size_t>(slots) *
                           static_cast<size_t>(config_.num_kv_heads * config_.head_dim) *
-                          DtypeBytes(options_.kv);
+                          KvTypeBytes(options_.kv);
   for (int i = 0; i < config_.num_layers(); ++i) {
     KvBuffers buffers;
     OUTRIDER_ASSIGN(buffers.keys, backend_.Allocate(kv_bytes));

@@ -33,9 +33,9 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
   return left / request.page * request.page;
 }
 
-int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv) {
+int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv) {
   return int64_t{2} * config.num_layers() * page_tokens * config.num_kv_heads * config.head_dim *
-         static_cast<int64_t>(DtypeBytes(kv));
+         static_cast<int64_t>(KvTypeBytes(kv));
 }
 
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,

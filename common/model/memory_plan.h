@@ -8,7 +8,6 @@
 #include "common/base/status.h"
 #include "common/model/config.h"
 #include "common/model/transformer.h"
-#include "common/tensor/tensor.h"
 
 namespace outrider {
 
@@ -27,7 +26,7 @@ struct MemoryRequest {
 Result<int64_t> PlanKvBytes(const MemoryRequest& request);
 
 // One page of all layers, keys and values.
-int64_t PageBytes(const ModelConfig& config, int page_tokens, Dtype kv);
+int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv);
 // Pages of the KV cache, as `options` has it, at most as many as have int32 slots. `memory`: of the
 // device with the weights on it; all zeros where it is not known. kInvalidArgument for options that
 // leave no page or ask for too many, and errors of PlanKvBytes.

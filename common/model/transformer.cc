@@ -348,7 +348,7 @@ Status CheckOptions(const ModelOptions& options) {
     return InvalidArgument("max_batch_tokens is " + std::to_string(options.max_batch_tokens) +
                            ", not within 1 to 65536");
   }
-  if (options.kv == Dtype::kF16 && options.weights != WeightType::kF16) {
+  if (options.kv == KvType::kF16 && options.weights != WeightType::kF16) {
     return InvalidArgument("KV in f16 goes with weights in f16 alone");
   }
   return Status();

@@ -16,7 +16,7 @@ namespace outrider {
 
 struct ModelOptions {
   WeightType weights = WeightType::kBf16;
-  Dtype kv = Dtype::kF32;  // or kBf16; kF16 on a GPU
+  KvType kv = KvType::kF32;  // kF16 goes with weights in f16
   // Size of the KV cache. kv_pages counts if it is above 0; else, with a memory_fraction, what the
   // device has left of this fraction of its memory (where a backend knows that); else kv_bytes.
   double memory_fraction = 0;

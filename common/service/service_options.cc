@@ -35,18 +35,18 @@ int KvPages(const ServiceOptions& options, const ModelConfig& config) {
 
 // The CPU's attention is written for f32; on a GPU, where half the bytes count, the cache is as
 // wide as the weights.
-Dtype KvType(const ServiceOptions& options) {
-  if (OnCpu(options)) return Dtype::kF32;
+KvType KvTypeOf(const ServiceOptions& options) {
+  if (OnCpu(options)) return KvType::kF32;
   switch (options.weights) {
-    case WeightType::kF32: return Dtype::kF32;
-    case WeightType::kF16: return Dtype::kF16;
-    case WeightType::kBf16: return Dtype::kBf16;
+    case WeightType::kF32: return KvType::kF32;
+    case WeightType::kF16: return KvType::kF16;
+    case WeightType::kBf16: return KvType::kBf16;
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
     case WeightType::kFp8: break;
   }
-  return Dtype::kBf16;
+  return KvType::kBf16;
 }
 
 void AddModelFlags(CLI::App& app, ServiceOptions* o) {
@@ -181,7 +181,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
   OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
                   LoadModel(options.model, std::move(backend),
                             {.weights = options.weights,
-                             .kv = KvType(options),
+                             .kv = KvTypeOf(options),
                              .memory_fraction = options.memory_fraction,
                              .kv_pages = KvPages(options, config),
                              .promised_bytes = promised_bytes,
@@ -199,7 +199,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
 
 int64_t KvBytes(const ServiceOptions& options, const Model& model) {
   if (!OnCpu(options)) return 0;
-  return model.total_pages() * PageBytes(model.config(), model.page_tokens(), KvType(options));
+  return model.total_pages() * PageBytes(model.config(), model.page_tokens(), KvTypeOf(options));
 }
 
 }  // namespace outrider

@@ -232,7 +232,7 @@ std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend>
   Weights weights = Must(random.Make(config, *backend));
   return Must(BuildModel(config, std::move(weights), std::move(backend),
                          {.weights = WeightType::kBf16,
-                          .kv = Dtype::kBf16,
+                          .kv = KvType::kBf16,
                           .memory_fraction = 0.9,
                           .max_batch_tokens = kMaxBatchTokens}));
 }

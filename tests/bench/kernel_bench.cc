@@ -252,7 +252,7 @@ class Decoder {
               Readers::kProducts);
   }
   void Attend(Backend& b, int layer) {
-    const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), Dtype::kF32};
+    const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), KvType::kF32};
     b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
     b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Readers::kProducts);
   }

@@ -120,7 +120,7 @@ Result<Pair> BuildPair(const Flags& flags, std::unique_ptr<Backend> for_target,
                        const PairLoad& load, const std::vector<PairCase>& cases) {
   const bool f32 = flags.at("dtype") == "f32";
   ModelOptions options = {.weights = f32 ? WeightType::kF32 : WeightType::kBf16,
-                          .kv = f32 ? Dtype::kF32 : Dtype::kBf16,
+                          .kv = f32 ? KvType::kF32 : KvType::kBf16,
                           .kv_pages = 1};
   for (const PairCase& c : cases) {
     const int pages = c.sessions * (PairKvTokens(load, c) / options.page_tokens + 1);

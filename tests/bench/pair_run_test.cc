@@ -26,7 +26,7 @@ std::unique_ptr<Model> Random(const ModelConfig& config) {
   // Prompts take two passes.
   Result<std::unique_ptr<Model>> model = BuildModel(
       config, std::move(*weights), std::move(*backend),
-      {.weights = WeightType::kBf16, .kv = Dtype::kF32, .kv_pages = 12, .max_batch_tokens = 16});
+      {.weights = WeightType::kBf16, .kv = KvType::kF32, .kv_pages = 12, .max_batch_tokens = 16});
   EXPECT_TRUE(model.ok()) << model.status().ToString();
   return model.ok() ? std::move(*model) : nullptr;
 }

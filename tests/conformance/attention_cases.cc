@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
+#include "common/math/fp8.h"
 #include "gtest/gtest.h"
 
 namespace outrider {
@@ -24,10 +26,14 @@ std::unique_ptr<Buffer> MakeBuffer(Backend* backend, size_t bytes, int fill) {
 }
 
 // What the cache keeps of a value.
-double Stored(float value, Dtype dtype) {
-  return dtype == Dtype::kF32   ? value
-         : dtype == Dtype::kF16 ? F16ToFloat(FloatToF16(value))
-                                : Bf16ToFloat(FloatToBf16(value));
+double Stored(float value, KvType type, float scale) {
+  switch (type) {
+    case KvType::kF32: break;
+    case KvType::kF16: return F16ToFloat(FloatToF16(value));
+    case KvType::kBf16: return Bf16ToFloat(FloatToBf16(value));
+    case KvType::kFp8: return static_cast<double>(Fp8ToFloat(FloatToFp8(value / scale))) * scale;
+  }
+  return value;
 }
 
 // The first `dims` values of a head.
@@ -43,16 +49,20 @@ void Rotate(const std::vector<float>& table, int position, int dims, double* x) 
 
 }  // namespace
 
-PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int tokens,
+PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, KvType type, int tokens,
                        unsigned page_seed)
     : backend_(backend), shape_(shape) {
   const int pages = tokens / shape.page_tokens + 4;
   const size_t bytes = static_cast<size_t>(pages) * shape.page_tokens * shape.num_kv_heads *
-                       shape.head_dim * DtypeBytes(dtype);
-  keys_ = MakeBuffer(backend, bytes, 0xff);  // NaN in either type
+                       shape.head_dim * KvTypeBytes(type);
+  keys_ = MakeBuffer(backend, bytes, 0xff);  // NaN in every type
   values_ = MakeBuffer(backend, bytes, 0xff);
-  kv_ = {keys_->data(), values_->data(), dtype};
-  const std::vector<float>& table = CosSinTable(shape.head_dim - shape.unrotated);
+  kv_ = {keys_->data(), values_->data(), type};
+  if (type == KvType::kFp8) {
+    kv_.key_scale = kFp8KeyScale;
+    kv_.value_scale = kFp8ValueScale;
+  }
+  const std::vector<float>& table = CosSinTable(shape.head_dim - shape.unrotated, type);
   cos_sin_ = MakeBuffer(backend, table.size() * sizeof(float), 0);
   backend->CopyIn(cos_sin_->data(), table.data(), table.size() * sizeof(float));
   if (shape.sinks != nullptr) {
@@ -120,7 +130,7 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
                              Readers::kAny);
   };
   if (backend_->device() != nullptr) {
-    backend_->device()->RunPass(layout, shape_, kv_.dtype, ops);
+    backend_->device()->RunPass(layout, shape_, kv_.type, ops);
   } else {
     ops();
   }
@@ -159,7 +169,7 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   const int dim = shape_.head_dim;
   const int kv_width = shape_.num_kv_heads * dim;
   const int rotated = dim - shape_.unrotated;
-  const std::vector<float>& table = CosSinTable(rotated);
+  const std::vector<float>& table = CosSinTable(rotated, type_);
   std::vector<double> out;
   for (int r = 0; r < Rows(rows, shape_); ++r) {
     std::vector<int> seen(context);  // token indices in the order of their positions
@@ -183,8 +193,10 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
     Token token{std::vector<double>(k, k + kv_width), {}};
     for (int h = 0; h < shape_.num_kv_heads; ++h)
       Rotate(table, position, rotated, &token.key[h * dim]);
-    for (double& x : token.key) x = Stored(static_cast<float>(x), dtype_);
-    for (int i = 0; i < kv_width; ++i) token.value.push_back(Stored(k[kv_width + i], dtype_));
+    for (double& x : token.key) x = Stored(static_cast<float>(x), type_, kFp8KeyScale);
+    for (int i = 0; i < kv_width; ++i) {
+      token.value.push_back(Stored(k[kv_width + i], type_, kFp8ValueScale));
+    }
     tokens.push_back(token);
 
     for (int h = 0; h < shape_.num_heads; ++h) {
@@ -210,16 +222,25 @@ std::vector<double> ReferenceCache::Append(const NewRows& rows) {
   return out;
 }
 
-const std::vector<float>& CosSinTable(int dims) {
-  static std::map<int, std::vector<float>> tables;
-  std::vector<float>& table = tables[dims];
+const std::vector<float>& CosSinTable(int dims, KvType type) {
+  const bool quarters = type == KvType::kFp8;
+  static std::map<std::pair<int, bool>, std::vector<float>> tables;
+  std::vector<float>& table = tables[{dims, quarters}];
   if (!table.empty()) return table;
   table.resize(static_cast<size_t>(kMaxPositions) * dims);
   for (int p = 0; p < kMaxPositions; ++p) {
     for (int i = 0; i < dims / 2; ++i) {
+      float* const cos = &table[p * dims + i];
+      float* const sin = cos + dims / 2;
+      if (quarters) {
+        const int turns = p * (i + 1) % 4;
+        *cos = turns % 2 == 0 ? static_cast<float>(1 - turns) : 0.f;
+        *sin = turns % 2 == 0 ? 0.f : static_cast<float>(2 - turns);
+        continue;
+      }
       const double angle = p * std::pow(100., -2. * i / dims);
-      table[p * dims + i] = static_cast<float>(std::cos(angle));
-      table[p * dims + dims / 2 + i] = static_cast<float>(std::sin(angle));
+      *cos = static_cast<float>(std::cos(angle));
+      *sin = static_cast<float>(std::sin(angle));
     }
   }
   return table;

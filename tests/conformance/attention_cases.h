@@ -22,7 +22,7 @@ class PagedCache {
  public:
   // The shape's sinks are in host memory, here and in ReferenceCache. Room for `tokens` tokens of
   // up to four sequences. Pages are dealt out in an order drawn with `page_seed`.
-  PagedCache(Backend* backend, const AttentionShape& shape, Dtype dtype, int tokens,
+  PagedCache(Backend* backend, const AttentionShape& shape, KvType type, int tokens,
              unsigned page_seed);
 
   // One call of RopeAndWriteKv and one of PagedAttention over all of `batch`, appended to their
@@ -50,7 +50,7 @@ class PagedCache {
 // The same in double, without pages.
 class ReferenceCache {
  public:
-  ReferenceCache(const AttentionShape& shape, Dtype dtype) : shape_(shape), dtype_(dtype) {}
+  ReferenceCache(const AttentionShape& shape, KvType type) : shape_(shape), type_(type) {}
 
   // [rows, num_heads * head_dim] of one sequence's new rows.
   std::vector<double> Append(const NewRows& rows);
@@ -62,13 +62,19 @@ class ReferenceCache {
   };
 
   AttentionShape shape_;
-  Dtype dtype_;
+  KvType type_;
   std::vector<std::vector<Token>> sequences_;
 };
 
+// Scales of caches in FP8: some keys are beyond the largest code, some values subnormal.
+constexpr float kFp8KeyScale = 0.006f;
+constexpr float kFp8ValueScale = 0.3f;
+
 constexpr int kMaxPositions = 1024;
-// [kMaxPositions, dims] of angles that differ for every position and index.
-const std::vector<float>& CosSinTable(int dims);
+// [kMaxPositions, dims] of angles that differ for every position and index. For a cache in FP8
+// quarter turns, which are exact in any arithmetic: a key that is rounded the other way, as a key
+// that is off by 2^-24 may be, would be off by 2^-3.
+const std::vector<float>& CosSinTable(int dims, KvType type);
 
 NewRows RandomRows(const AttentionShape& shape, int sequence, int rows, std::mt19937& random);
 // parents[i] < i, drawn at random; the first row is a root, others may be too.

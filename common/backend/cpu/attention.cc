@@ -18,6 +18,7 @@
 
 #include "common/backend/cpu/attention_units.h"
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/widen_fp8-inl.h"
 #include "common/base/check.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
@@ -41,6 +42,11 @@ HWY_INLINE hn::Vec<D> Widen(D d, const uint16_t* p) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> dh;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, p))));
+}
+// In units of kFp8Unit, as AttentionUnit's scales have it.
+template <class D>
+HWY_INLINE hn::Vec<D> Widen(D d, const uint8_t* codes) {
+  return WidenFp8(d, codes);
 }
 
 // scores[q][0..lanes) of kChunks runs of neighbouring tokens against kQueries queries. All of
@@ -350,7 +356,7 @@ void RunUnit(const AttentionUnit& unit) {
   for (int q = 0; q < unit.queries; ++q) {
     const hn::CappedTag<float, 8> eight;  // divides head_dim
     const float sum = unit.sum[q] + std::exp(unit.sink[q] - unit.max[q]);
-    const auto scale = hn::Set(eight, 1.f / sum);
+    const auto scale = hn::Set(eight, unit.value_scale / sum);
     const float* sums = unit.sums + q * unit.head_dim;
     for (size_t e = 0; e < unit.head_dim; e += hn::Lanes(eight)) {
       hn::StoreU(hn::Mul(hn::LoadU(eight, sums + e), scale), eight, unit.out[q] + e);
@@ -361,10 +367,11 @@ void RunUnit(const AttentionUnit& unit) {
 void AttentionRange(const Attention& attention, int begin, int end, float* scratch) {
   for (int i = begin; i < end; ++i) {
     const AttentionUnit unit(attention, i, scratch);
-    switch (attention.kv.dtype) {
-      case Dtype::kF32: RunUnit<float>(unit); break;
-      case Dtype::kBf16: RunUnit<uint16_t>(unit); break;
-      case Dtype::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
+    switch (attention.kv.type) {
+      case KvType::kF32: RunUnit<float>(unit); break;
+      case KvType::kBf16: RunUnit<uint16_t>(unit); break;
+      case KvType::kFp8: RunUnit<uint8_t>(unit); break;
+      case KvType::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
     }
   }
 }

@@ -49,7 +49,9 @@ AttentionUnit::AttentionUnit(const Attention& attention, int index, float* scrat
   head_dim = shape->head_dim;
   page_tokens = shape->page_tokens;
   const int group = Group(*shape);
-  scale = 1.f / std::sqrt(shape->ScoreScalar());
+  const float unit = attention.kv.type == KvType::kFp8 ? kFp8Unit : 1.f;
+  scale = unit * attention.kv.key_scale / std::sqrt(shape->ScoreScalar());
+  value_scale = unit * attention.kv.value_scale;
   keys = attention.kv.keys;
   values = attention.kv.values;
 

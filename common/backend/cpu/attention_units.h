@@ -43,7 +43,8 @@ struct AttentionUnit {
   const AttentionShape* shape;
   size_t head_dim;
   int page_tokens;
-  float scale;
+  float scale;        // a score is this times q.k, of keys as they are widened
+  float value_scale;  // of values as they are widened
   const void* keys;
   const void* values;
 

@@ -88,15 +88,11 @@ class CpuBackend final : public Backend {
                    std::span<const SlotCopy> copies) override {
     for (const SlotCopy& copy : copies) {
       for (const KvLayer& kv : layers) {
-        switch (kv.dtype) {
-          case Dtype::kF32:
-            CopySlot(static_cast<float*>(kv.keys), static_cast<float*>(kv.values), shape, copy);
-            break;
-          case Dtype::kF16:
-          case Dtype::kBf16:
-            CopySlot(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values), shape,
-                     copy);
-            break;
+        switch (kv.type) {
+          case KvType::kF32: CopySlot<float>(kv, shape, copy); break;
+          case KvType::kF16:
+          case KvType::kBf16: CopySlot<uint16_t>(kv, shape, copy); break;
+          case KvType::kFp8: CopySlot<uint8_t>(kv, shape, copy); break;
         }
       }
     }
@@ -276,8 +272,11 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  // T: as wide as an element.
   template <class T>
-  static void CopySlot(T* keys, T* values, const AttentionShape& shape, const SlotCopy& copy) {
+  static void CopySlot(const KvLayer& kv, const AttentionShape& shape, const SlotCopy& copy) {
+    auto* const keys = static_cast<T*>(kv.keys);
+    auto* const values = static_cast<T*>(kv.values);
     for (int h = 0; h < shape.num_kv_heads; ++h) {
       const KvPlace source(shape, copy.from, h);
       const KvPlace target(shape, copy.to, h);

@@ -6,9 +6,13 @@
 #include "hwy/foreach_target.h"
 // clang-format on
 
+#include <cstdint>
+#include <type_traits>
+
 #include "common/backend/cpu/bf16.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/base/check.h"
+#include "common/math/fp8.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,9 +48,21 @@ HWY_INLINE void RotateHead(const float* cos_sin, size_t half, float* x) {
   }
 }
 
+// What the cache keeps of a value: of FP8 a code that is to be multiplied by `scale`.
+template <class T>
+HWY_INLINE T Stored(float value, float scale) {
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    return FloatToFp8(value / scale);
+  } else {
+    return Narrow<T>(value);
+  }
+}
+
 template <class T>
 void Write(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin, float* qkv,
-           T* keys, T* values, int begin, int end) {
+           const KvLayer& kv, int begin, int end) {
+  auto* const keys = static_cast<T*>(kv.keys);
+  auto* const values = static_cast<T*>(kv.values);
   const int dim = shape.head_dim;
   const int rotated = dim - shape.unrotated;
   const size_t width = static_cast<size_t>(shape.num_heads + 2 * shape.num_kv_heads) * dim;
@@ -62,23 +78,19 @@ void Write(const BatchLayout& batch, const AttentionShape& shape, const float* c
       const KvPlace place(shape, batch.slots[r], h);
       T* key = keys + place.key;
       T* value = values + place.value;
-      for (int i = 0; i < dim; ++i, key += shape.page_tokens) *key = Narrow<T>(k[i]);
-      for (int i = 0; i < dim; ++i) value[i] = Narrow<T>(v[i]);
+      for (int i = 0; i < dim; ++i, key += shape.page_tokens) *key = Stored<T>(k[i], kv.key_scale);
+      for (int i = 0; i < dim; ++i) value[i] = Stored<T>(v[i], kv.value_scale);
     }
   }
 }
 
 void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
                     float* qkv, const KvLayer& kv, int begin, int end) {
-  const auto write = [&](auto* keys, auto* values) {
-    Write(batch, shape, cos_sin, qkv, keys, values, begin, end);
-  };
-  switch (kv.dtype) {
-    case Dtype::kF32: write(static_cast<float*>(kv.keys), static_cast<float*>(kv.values)); break;
-    case Dtype::kBf16:
-      write(static_cast<uint16_t*>(kv.keys), static_cast<uint16_t*>(kv.values));
-      break;
-    case Dtype::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
+  switch (kv.type) {
+    case KvType::kF32: Write<float>(batch, shape, cos_sin, qkv, kv, begin, end); break;
+    case KvType::kBf16: Write<uint16_t>(batch, shape, cos_sin, qkv, kv, begin, end); break;
+    case KvType::kFp8: Write<uint8_t>(batch, shape, cos_sin, qkv, kv, begin, end); break;
+    case KvType::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
   }
 }
 

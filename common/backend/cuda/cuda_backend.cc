@@ -116,7 +116,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (layers.empty() || copies.empty()) return;
     UseDevice();  // before memory that the arrays may take
     MustSucceed(
-        LaunchCopyKvSlots(batch_.Send(layers), static_cast<int>(layers.size()), layers[0].dtype,
+        LaunchCopyKvSlots(batch_.Send(layers), static_cast<int>(layers.size()), layers[0].type,
                           batch_.Send(copies), static_cast<int>(copies.size()), shape, stream()),
         "copying KV slots");
   }
@@ -128,7 +128,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     batch_.Forget();
   }
 
-  void RunPass(const BatchLayout& batch, const AttentionShape& shape, Dtype kv,
+  void RunPass(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
                const std::function<void()>& ops) override {
     UseDevice();
     RunAsGraph(BeginPasses(kPassGraph, {&batch, 1}, shape, kv), [&] {
@@ -214,7 +214,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
                       const KvLayer& kv, float* out, Readers readers) override {
     OUTRIDER_CHECK(CheckShape(shape).ok());
-    const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.dtype));
+    const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.type));
     AttentionCall call = plan.call;
     call.shape = shape;
     call.qkv = qkv;
@@ -321,7 +321,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   // it are alike, so they and all draws are one graph. Their arrays are planned while the
   // device runs the first pass.
   std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
-                                       const AttentionShape& shape, Dtype kv,
+                                       const AttentionShape& shape, KvType kv,
                                        const PickBatch& draws, float* rows, int vocab,
                                        const std::function<void(int)>& ops) override {
     RunPass(passes[0], shape, kv, [&] { ops(0); });
@@ -355,7 +355,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     return stream_->get();
   }
 
-  AttentionLimits Limits(const AttentionShape& shape, Dtype kv) const {
+  AttentionLimits Limits(const AttentionShape& shape, KvType kv) const {
     return {.blocks = multiprocessors_ * kBlocksPerMultiprocessor,
             .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
             .tile_queries = AttentionTileQueries(shape, kv)};
@@ -363,7 +363,7 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   // The key of the graph of `kind` that they may be; empty: they are not to be one.
   GraphKey BeginPasses(int32_t kind, std::span<const BatchLayout> passes,
-                       const AttentionShape& shape, Dtype kv) {
+                       const AttentionShape& shape, KvType kv) {
     const AttentionLimits limits = Limits(shape, kv);
     const bool graph = graphs_.enabled() && !passes.empty() && passes[0].rows <= kMaxGraphRows;
     batch_.BeginPasses(passes, shape, limits, graph);

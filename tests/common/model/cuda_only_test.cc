@@ -12,7 +12,7 @@ namespace outrider {
 namespace {
 
 constexpr ModelOptions kF16Options = {
-    .weights = WeightType::kF16, .kv = Dtype::kF16, .kv_pages = 64, .max_batch_tokens = 128};
+    .weights = WeightType::kF16, .kv = KvType::kF16, .kv_pages = 64, .max_batch_tokens = 128};
 
 // Three bits more than bf16: an eighth of its tolerance.
 TEST(ModelInF16, LogitsAgreeWithTheReference) {

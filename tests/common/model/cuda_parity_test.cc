@@ -29,7 +29,7 @@ class CudaParity : public ::testing::TestWithParam<Case> {
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), GetParam().checkpoint).ok());
   }
 
-  std::unique_ptr<Model> Load(const std::string& device, WeightType weights, Dtype kv) {
+  std::unique_ptr<Model> Load(const std::string& device, WeightType weights, KvType kv) {
     ModelOptions options = kExactOptions;
     options.weights = weights;
     options.kv = kv;
@@ -49,7 +49,7 @@ class CudaParity : public ::testing::TestWithParam<Case> {
     return rows;
   }
 
-  double WorstError(WeightType weights, Dtype kv) {
+  double WorstError(WeightType weights, KvType kv) {
     const int vocabulary = GetParam().checkpoint.vocab_size;
     const Rows want = Story(*Load("cpu", weights, kv), vocabulary);
     const Rows got = Story(*Load("cuda:0", weights, kv), vocabulary);
@@ -72,26 +72,26 @@ class CudaParity : public ::testing::TestWithParam<Case> {
 
 // Float sums in another order, through a few layers.
 TEST_P(CudaParity, LogitsAgreeInFloat) {
-  EXPECT_LT(WorstError(WeightType::kF32, Dtype::kF32), 1e-4);
+  EXPECT_LT(WorstError(WeightType::kF32, KvType::kF32), 1e-4);
 }
 
 // The CPU keeps activations in f32, the device rounds them at each product (2^-9 per element).
 TEST_P(CudaParity, LogitsAgreeInBf16) {
-  EXPECT_LT(WorstError(WeightType::kBf16, Dtype::kBf16), 3e-2);
+  EXPECT_LT(WorstError(WeightType::kBf16, KvType::kBf16), 3e-2);
 }
 
 // The same with 2^-12 per element, against the CPU in f32: it keeps no f16.
 TEST_P(CudaParity, LogitsAgreeInF16) {
   const int vocabulary = GetParam().checkpoint.vocab_size;
-  const Rows want = Story(*Load("cpu", WeightType::kF32, Dtype::kF32), vocabulary);
-  const Rows got = Story(*Load("cuda:0", WeightType::kF16, Dtype::kF16), vocabulary);
+  const Rows want = Story(*Load("cpu", WeightType::kF32, KvType::kF32), vocabulary);
+  const Rows got = Story(*Load("cuda:0", WeightType::kF16, KvType::kF16), vocabulary);
   EXPECT_LT(WorstOf(want, got), 5e-3);
 }
 
 // The device's verdicts against the host's on the rows of the same device.
 TEST_P(CudaParity, VerdictsAgree) {
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
-    outrider::testing::ExpectVerdictsOfTheHost(*Load("cuda:0", weights, Dtype::kBf16));
+    outrider::testing::ExpectVerdictsOfTheHost(*Load("cuda:0", weights, KvType::kBf16));
   }
 }
 
@@ -100,14 +100,17 @@ TEST_P(CudaParity, GraphsGiveTheBitsOfPassesWithoutThem) {
   GraphTwins twins(
       [](bool graphs) { return CreateBackend("cuda:0", {}, {.graphs = graphs}).value(); },
       GetParam().checkpoint,
-      {.weights = WeightType::kBf16, .kv = Dtype::kBf16, .kv_pages = 200, .max_batch_tokens = 300});
+      {.weights = WeightType::kBf16,
+       .kv = KvType::kBf16,
+       .kv_pages = 200,
+       .max_batch_tokens = 300});
   ExpectTheBitsOfPassesWithoutGraphs(twins, 300);
 }
 
 // What is drafted from against the rows of the same device.
 TEST_P(CudaParity, DraftersReadTheirRows) {
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
-    outrider::testing::ExpectPicksOfTheRows(*Load("cuda:0", weights, Dtype::kBf16));
+    outrider::testing::ExpectPicksOfTheRows(*Load("cuda:0", weights, KvType::kBf16));
   }
 }
 
@@ -116,7 +119,7 @@ TEST_P(CudaParity, ChainsAreTheHostsDraws) {
   for (const bool graphs : {false, true}) {
     ModelOptions options = kExactOptions;
     options.weights = WeightType::kBf16;
-    options.kv = Dtype::kBf16;
+    options.kv = KvType::kBf16;
     const auto model = LoadModel(directory_.path(),
                                  CreateBackend("cuda:0", {}, {.graphs = graphs}).value(), options)
                            .value();

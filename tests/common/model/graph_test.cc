@@ -45,7 +45,7 @@ class LateStreams {
 struct Kind {
   std::string name;
   WeightType weights;
-  Dtype kv;
+  KvType kv;
   Family family = Family::kQwen3;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
@@ -68,12 +68,14 @@ TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, ModelGraphs,
-    ::testing::Values(Kind{"F32", WeightType::kF32, Dtype::kF32},
-                      Kind{"Bf16", WeightType::kBf16, Dtype::kBf16},
-                      Kind{"SlidingWindow", WeightType::kBf16, Dtype::kF32, Family::kMistral},
-                      Kind{"GptOss", WeightType::kBf16, Dtype::kBf16, Family::kGptOss},
-                      Kind{"Mixture", WeightType::kBf16, Dtype::kBf16, Family::kMixtral},
-                      Kind{"AlternatingWindows", WeightType::kBf16, Dtype::kBf16, Family::kGemma2}),
+    ::testing::Values(Kind{"F32", WeightType::kF32, KvType::kF32},
+                      Kind{"Bf16", WeightType::kBf16, KvType::kBf16},
+                      Kind{"Fp8Cache", WeightType::kBf16, KvType::kFp8},
+                      Kind{"SlidingWindow", WeightType::kBf16, KvType::kF32, Family::kMistral},
+                      Kind{"GptOss", WeightType::kBf16, KvType::kBf16, Family::kGptOss},
+                      Kind{"Mixture", WeightType::kBf16, KvType::kBf16, Family::kMixtral},
+                      Kind{"AlternatingWindows", WeightType::kBf16, KvType::kBf16,
+                           Family::kGemma2}),
     [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });
 
 // Sessions whose contexts grow over ends of pages and chunks, one token at a time.

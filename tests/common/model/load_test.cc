@@ -111,8 +111,10 @@ TEST_F(LoadModelTest, TurnsKvBytesIntoPages) {
   const std::unique_ptr<Model> model = LoadTestModel(directory_.path(), options);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->total_pages(), 10);
-  options.kv = Dtype::kBf16;
+  options.kv = KvType::kBf16;
   EXPECT_EQ(LoadTestModel(directory_.path(), options)->total_pages(), 20);
+  options.kv = KvType::kFp8;
+  EXPECT_EQ(LoadTestModel(directory_.path(), options)->total_pages(), 40);
 }
 
 TEST_F(LoadModelTest, RefusesSenselessOptions) {
@@ -132,7 +134,8 @@ TEST_F(LoadModelTest, RefusesSenselessOptions) {
               AllOf(HasSubstr("kv_bytes is 8191"), HasSubstr("8192")));
   EXPECT_THAT(Load(with([](ModelOptions& o) { o.kv_pages = 1 << 30; })).message(),
               HasSubstr("kv_pages"));
-  EXPECT_EQ(Load(with([](ModelOptions& o) { o.kv = Dtype::kF16; })).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Load(with([](ModelOptions& o) { o.kv = KvType::kF16; })).code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(Load(with([](ModelOptions& o) { o.weights = WeightType::kF16; })).code(),
             Code::kUnimplemented);
 }

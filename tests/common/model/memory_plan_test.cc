@@ -48,13 +48,14 @@ TEST(MemoryPlan, TheFractionIsAFraction) {
   }
 }
 
-// Llama 3.1 8B: 32 layers, 8 KV heads of 128, in bf16: 128 KiB a token.
+// Llama 3.1 8B: 32 layers, 8 KV heads of 128: 128 KiB a token in bf16, half of that in FP8.
 TEST(MemoryPlan, PagesOfAKnownModel) {
   ModelConfig config;
   config.layers.resize(32);
   config.num_kv_heads = 8;
   config.head_dim = 128;
-  EXPECT_EQ(PageBytes(config, 16, Dtype::kBf16), 16 * (128 << 10));
+  EXPECT_EQ(PageBytes(config, 16, KvType::kBf16), 16 * (128 << 10));
+  EXPECT_EQ(PageBytes(config, 16, KvType::kFp8), 16 * (64 << 10));
 }
 
 // Qwen3 30B A3B beside the same model with one MLP of the size of the chosen experts.
@@ -77,7 +78,7 @@ TEST(MemoryPlan, RefusesACacheThatTheHostCannotHold) {
   config.layers.resize(32);
   config.num_kv_heads = 8;
   config.head_dim = 128;
-  const ModelOptions options{.kv = Dtype::kBf16};
+  const ModelOptions options{.kv = KvType::kBf16};
   const int64_t page = PageBytes(config, options.page_tokens, options.kv);
   EXPECT_TRUE(CheckKvFits(config, options, 1000, 1000 * page).ok());
   const Status status = CheckKvFits(config, options, 1000, 1000 * page - 1);

@@ -36,7 +36,7 @@ class TempDirectory {
 
 // Exact weights and cache: differences are those of float arithmetic alone.
 inline constexpr ModelOptions kExactOptions = {
-    .weights = WeightType::kF32, .kv = Dtype::kF32, .kv_pages = 64, .max_batch_tokens = 128};
+    .weights = WeightType::kF32, .kv = KvType::kF32, .kv_pages = 64, .max_batch_tokens = 128};
 
 // The backend that this test program is about: the tests of this folder are built once with the
 // CPU's (cpu_test_backend.cc) and once with the CUDA backend's on the host (cuda_test_backend.cc).

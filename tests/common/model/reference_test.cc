@@ -99,7 +99,7 @@ TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
                      IsMixture(checkpoint.family);
   EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
             twice ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
-  options.kv = Dtype::kBf16;
+  options.kv = KvType::kBf16;
   EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
             twice ? 2 * kBf16KvTolerance : kBf16KvTolerance);
 }

@@ -80,7 +80,8 @@ struct SharedLayout {
 
 template <int kTile, class T>
 __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
-    AttentionKernel(AttentionCall call, const T* keys, const T* values) {
+    AttentionKernel(AttentionCall call, const T* keys, const T* values, float key_scale,
+                    float value_scale) {
   OUTRIDER_DYNAMIC_SHARED(float, shared);
   __shared__ Query query[kTile];
   __shared__ int64_t offset[kAttentionChunk];
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     sums[at] = 0.f;
   }
   __syncthreads();
-  const float scale = ScoreScale(shape);
+  const float scale = ScoreScale(shape) * key_scale;
   const float cap = shape.soft_cap * kLog2e;
   const bool adds_up = unit.partial < 0 || unit.is_first != 0;
 
@@ -250,8 +251,9 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   for (int at = thread; at < unit.queries * dim; at += kThreads) {
     const int q = at / dim, i = at % dim;
     if (unit.partial < 0) {
-      WriteOutput(call, query[q].row, query[q].head, i,
-                  sums[at] / SumWithSink(shape, query[q].head, all_max[q], all_sum[q]));
+      WriteOutput(
+          call, query[q].row, query[q].head, i,
+          value_scale * sums[at] / SumWithSink(shape, query[q].head, all_max[q], all_sum[q]));
       continue;
     }
     float* to = Partial(call, unit.partial + q, tile.kv_head);
@@ -268,20 +270,22 @@ cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
                         cudaStream_t stream) {
   const SharedLayout<kTile> layout{call.shape.head_dim};
   return LaunchNext(AttentionKernel<kTile, T>, grid, kThreads, static_cast<size_t>(layout.bytes()),
-                    stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values));
+                    stream, call, static_cast<const T*>(kv.keys), static_cast<const T*>(kv.values),
+                    kv.key_scale, kv.value_scale);
 }
 
 cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units, int tile_queries,
                         cudaStream_t stream) {
-  if (RunsOnTensorCores(call.shape, kv.dtype)) {
+  if (RunsOnTensorCores(call.shape, kv.type)) {
     return LaunchAttentionMma(call, kv, units, tile_queries, stream);
   }
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
-  // Head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
-  switch (kv.dtype) {
-    case Dtype::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
-    case Dtype::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
-    case Dtype::kF32: break;
+  // FP8, and head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
+  switch (kv.type) {
+    case KvType::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
+    case KvType::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);
+    case KvType::kFp8: return LaunchTiles<kTileQueries, Fp8>(call, kv, grid, stream);
+    case KvType::kF32: break;
   }
   if (tile_queries <= 1) return LaunchTiles<1, float>(call, kv, grid, stream);
   if (tile_queries <= 2) return LaunchTiles<2, float>(call, kv, grid, stream);
@@ -291,7 +295,7 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
 
 }  // namespace
 
-int AttentionTileQueries(const AttentionShape& shape, Dtype kv) {
+int AttentionTileQueries(const AttentionShape& shape, KvType kv) {
   return RunsOnTensorCores(shape, kv) ? kMmaQueries * kMmaWarps : kTileQueries;
 }
 
@@ -301,7 +305,7 @@ cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, i
                                  int merges, int tile_queries, cudaStream_t stream) {
   const cudaError_t error = LaunchUnits(call, kv, units, tile_queries, stream);
   if (error != cudaSuccess || merges == 0) return error;
-  return LaunchAttentionMerge(call, merges, tile_queries, stream);
+  return LaunchAttentionMerge(call, kv.value_scale, merges, tile_queries, stream);
 }
 
 }  // namespace outrider

@@ -34,7 +34,7 @@ struct AttentionCall {
 };
 
 // Queries that a block takes at most, by the kernel that runs for such heads and such a cache.
-int AttentionTileQueries(const AttentionShape& shape, Dtype kv);
+int AttentionTileQueries(const AttentionShape& shape, KvType kv);
 
 // Once for a device, before the first LaunchPagedAttention.
 cudaError_t PrepareAttention();

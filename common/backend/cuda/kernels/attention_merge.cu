@@ -37,7 +37,7 @@ __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
 }
 
 // A block a query of a merge.
-__global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call) {
+__global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call, float value_scale) {
   AwaitEarlierKernels();
   if (IsIdle(call, kMerges)) return;
   const AttentionMerge merge = call.merges[blockIdx.x];
@@ -86,17 +86,17 @@ __global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call) {
   const int group = shape.num_heads / shape.num_kv_heads;
   const int64_t row = call.row_begin[merge.sequence] + (merge.first_query + q) / group;
   const int head = kv_head * group + (merge.first_query + q) % group;
-  WriteOutput(call, row, head, column, value / SumWithSink(shape, head, max, sum));
+  WriteOutput(call, row, head, column, value_scale * value / SumWithSink(shape, head, max, sum));
 }
 
 }  // namespace
 
-cudaError_t LaunchAttentionMerge(const AttentionCall& call, int merges, int tile_queries,
-                                 cudaStream_t stream) {
+cudaError_t LaunchAttentionMerge(const AttentionCall& call, float value_scale, int merges,
+                                 int tile_queries, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
                   static_cast<unsigned>(tile_queries));
   const unsigned threads = Blocks(call.shape.head_dim, kWarpSize) * kWarpSize;
-  return LaunchNext(MergeKernel, grid, threads, 0, stream, call);
+  return LaunchNext(MergeKernel, grid, threads, 0, stream, call, value_scale);
 }
 
 }  // namespace outrider

@@ -8,8 +8,8 @@
 namespace outrider {
 
 // Writes the output of every query of `merges` merges, of at most `tile_queries` queries each. Bit
-// for bit what a block that has all chunks writes.
-cudaError_t LaunchAttentionMerge(const AttentionCall& call, int merges, int tile_queries,
-                                 cudaStream_t stream);
+// for bit what a block that has all chunks writes. `value_scale`: the cache's.
+cudaError_t LaunchAttentionMerge(const AttentionCall& call, float value_scale, int merges,
+                                 int tile_queries, cudaStream_t stream);
 
 }  // namespace outrider

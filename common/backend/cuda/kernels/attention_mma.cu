@@ -283,10 +283,11 @@ cudaError_t PrepareAttentionMma() {
 
 cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
                                int tile_queries, cudaStream_t stream) {
-  switch (kv.dtype) {
-    case Dtype::kF16: return LaunchOf<F16>(call, kv, units, tile_queries, stream);
-    case Dtype::kBf16: return LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
-    case Dtype::kF32: break;  // RunsOnTensorCores refuses it
+  switch (kv.type) {
+    case KvType::kF16: return LaunchOf<F16>(call, kv, units, tile_queries, stream);
+    case KvType::kBf16: return LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
+    case KvType::kF32:
+    case KvType::kFp8: break;  // RunsOnTensorCores refuses them
   }
   return cudaErrorInvalidValue;
 }

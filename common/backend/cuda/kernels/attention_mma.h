@@ -7,11 +7,12 @@
 
 namespace outrider {
 
-inline bool RunsOnTensorCores(const AttentionShape& shape, Dtype kv) {
+inline bool RunsOnTensorCores(const AttentionShape& shape, KvType kv) {
   switch (kv) {
-    case Dtype::kF32: return false;
-    case Dtype::kF16:
-    case Dtype::kBf16: return shape.head_dim % 16 == 0;
+    case KvType::kF32:
+    case KvType::kFp8: return false;
+    case KvType::kF16:
+    case KvType::kBf16: return shape.head_dim % 16 == 0;
   }
   return false;
 }

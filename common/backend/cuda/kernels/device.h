@@ -12,6 +12,7 @@
 #include "common/backend/cuda/kernels/elements.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/launch.h"
+#include "common/math/fp8.h"
 
 namespace outrider {
 
@@ -39,6 +40,11 @@ __device__ inline F16 Narrow<F16>(float x) {
   return {static_cast<uint16_t>(overflow ? bits - 1 : bits)};
 }
 
+template <>
+__device__ inline Fp8 Narrow<Fp8>(float x) {
+  return {FloatToFp8(x)};
+}
+
 // The bits of `value` as kBf16 or kF16: f32 rows are never rounded.
 __device__ inline uint16_t Round(float value, Dtype dtype) {
   switch (dtype) {
@@ -53,7 +59,7 @@ __device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float v
   rows.data[at] = Round(value, rows.dtype);
 }
 
-// Eight neighbouring values, widened. `at` is aligned to 16 bytes.
+// Eight neighbouring values, widened. `at` is aligned to eight of them, 16 bytes at most.
 __device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
   const uint4 words = *reinterpret_cast<const uint4*>(at);
   const unsigned word[4] = {words.x, words.y, words.z, words.w};
@@ -70,6 +76,14 @@ __device__ inline void LoadEight(const F16* at, float (&out)[8]) {
   for (int i = 0; i < 4; ++i) {
     out[2 * i] = Widen(F16{static_cast<uint16_t>(word[i] & 0xffff)});
     out[2 * i + 1] = Widen(F16{static_cast<uint16_t>(word[i] >> 16)});
+  }
+}
+__device__ inline void LoadEight(const Fp8* at, float (&out)[8]) {
+  const uint2 words = *reinterpret_cast<const uint2*>(at);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[i] = Fp8ToFloat(static_cast<uint8_t>(words.x >> 8 * i & 0xff));
+    out[4 + i] = Fp8ToFloat(static_cast<uint8_t>(words.y >> 8 * i & 0xff));
   }
 }
 __device__ inline void LoadEight(const float* at, float (&out)[8]) {

@@ -1,5 +1,5 @@
-// The 16-bit floats that weights, caches and rounded activations are kept in, as their bits: for
-// the kernels and for those that launch them.
+// The 16-bit floats that weights, caches and rounded activations are kept in, and the FP8 codes of
+// caches, as their bits: for the kernels and for those that launch them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ namespace outrider {
 using Bf16 = uint16_t;
 struct F16 {
   uint16_t bits;
+};
+struct Fp8 {
+  uint8_t code;
 };
 
 }  // namespace outrider

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "common/backend/cuda/kernels/device.h"
 #include "common/backend/cuda/kernels/kv.h"
 
@@ -6,12 +8,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// What the cache keeps of a value: of FP8 a code that is to be multiplied by `scale`.
+template <class T>
+__device__ inline T Stored(float value, float scale) {
+  if constexpr (std::is_same_v<T, Fp8>) value /= scale;
+  return Narrow<T>(value);
+}
+
 // One block a row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
 // values are rotated.
 template <class T>
 __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
                                      int kv_heads, int head_dim, int half, int page_tokens,
-                                     const float* cos_sin, float* qkv, T* keys, T* values) {
+                                     const float* cos_sin, float* qkv, T* keys, T* values,
+                                     float key_scale, float value_scale) {
   const int row = static_cast<int>(blockIdx.x);
   const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
   float* of_row = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
@@ -28,8 +38,8 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
     low[half] = rotated_high;
     if (head >= num_heads) {
       T* key = keys + KvOffset(slot, head - num_heads, kv_heads, page_tokens, head_dim);
-      key[i] = Narrow<T>(rotated_low);
-      key[half + i] = Narrow<T>(rotated_high);
+      key[i] = Stored<T>(rotated_low, key_scale);
+      key[half + i] = Stored<T>(rotated_high, key_scale);
     }
   }
   const float* k = of_row + num_heads * head_dim;
@@ -37,12 +47,13 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
   for (int at = first; at < kv_heads * unrotated; at += step) {
     const int head = at / unrotated, i = 2 * half + at % unrotated;
     keys[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
-        Narrow<T>(k[head * head_dim + i]);
+        Stored<T>(k[head * head_dim + i], key_scale);
   }
   const float* v = k + kv_heads * head_dim;
   for (int at = first; at < kv_heads * head_dim; at += step) {
     const int head = at / head_dim, i = at % head_dim;
-    values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] = Narrow<T>(v[at]);
+    values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
+        Stored<T>(v[at], value_scale);
   }
 }
 
@@ -96,27 +107,24 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots, int rows,
                                  const AttentionShape& shape, const float* cos_sin, float* qkv,
                                  const KvLayer& kv, cudaStream_t stream) {
-  const auto launch = [&](auto kernel, auto* keys, auto* values) {
-    return Launch(kernel, static_cast<unsigned>(rows), kThreads, 0, stream, positions, slots,
-                  shape.num_heads, shape.num_kv_heads, shape.head_dim,
-                  (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv, keys,
-                  values);
+  const auto launch = [&](auto element) {
+    using T = decltype(element);
+    return Launch(RopeAndWriteKvKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream,
+                  positions, slots, shape.num_heads, shape.num_kv_heads, shape.head_dim,
+                  (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv,
+                  static_cast<T*>(kv.keys), static_cast<T*>(kv.values), kv.key_scale,
+                  kv.value_scale);
   };
-  switch (kv.dtype) {
-    case Dtype::kF32:
-      return launch(RopeAndWriteKvKernel<float>, static_cast<float*>(kv.keys),
-                    static_cast<float*>(kv.values));
-    case Dtype::kF16:
-      return launch(RopeAndWriteKvKernel<F16>, static_cast<F16*>(kv.keys),
-                    static_cast<F16*>(kv.values));
-    case Dtype::kBf16:
-      return launch(RopeAndWriteKvKernel<Bf16>, static_cast<Bf16*>(kv.keys),
-                    static_cast<Bf16*>(kv.values));
+  switch (kv.type) {
+    case KvType::kF32: return launch(float{});
+    case KvType::kF16: return launch(F16{});
+    case KvType::kBf16: return launch(Bf16{});
+    case KvType::kFp8: return launch(Fp8{});
   }
   return cudaErrorInvalidValue;
 }
 
-cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtype,
+cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, KvType type,
                               const SlotCopy* copies, int copy_count, const AttentionShape& shape,
                               cudaStream_t stream) {
   const dim3 grid(Blocks(int64_t{shape.num_kv_heads} * shape.head_dim, kThreads),
@@ -125,10 +133,11 @@ cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtyp
     return Launch(kernel, grid, kThreads, 0, stream, layers, copies, copy_count, shape.num_kv_heads,
                   shape.head_dim, shape.page_tokens);
   };
-  switch (dtype) {
-    case Dtype::kF32: return launch(CopyKvSlotsKernel<float>);
-    case Dtype::kF16:
-    case Dtype::kBf16: return launch(CopyKvSlotsKernel<uint16_t>);
+  switch (type) {
+    case KvType::kF32: return launch(CopyKvSlotsKernel<float>);
+    case KvType::kF16:
+    case KvType::kBf16: return launch(CopyKvSlotsKernel<uint16_t>);
+    case KvType::kFp8: return launch(CopyKvSlotsKernel<uint8_t>);
   }
   return cudaErrorInvalidValue;
 }

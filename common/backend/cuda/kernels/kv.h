@@ -25,7 +25,7 @@ cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots,
                                  const KvLayer& kv, cudaStream_t stream);
 
 // As Backend::CopyKvSlots: layers [layer_count] and copies [copy_count] are device memory.
-cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, Dtype dtype,
+cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, KvType type,
                               const SlotCopy* copies, int copy_count, const AttentionShape& shape,
                               cudaStream_t stream);
 

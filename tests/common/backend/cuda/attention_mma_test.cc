@@ -150,7 +150,7 @@ class Attention {
                           .rounded = {rounded.data(), static_cast<int>(width) + 8},
                           .shape = shape_};
     EXPECT_EQ(
-        LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kBf16},
+        LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kBf16},
                              static_cast<int>(plan.units.size()),
                              static_cast<int>(plan.merges.size()), plan.tile_queries, nullptr),
         cudaSuccess)

@@ -75,7 +75,7 @@ TEST(CudaBackend, CopiesKvSlotsInTheirOrder) {
       const int32_t last = copies.empty() ? 0 : copies.back().to;
       copies.push_back({random() % 4 == 0 ? last : slot(), random() % 8 == 0 ? last : slot()});
     }
-    const KvLayer layer = {buffers[0]->data(), buffers[1]->data(), Dtype::kF32};
+    const KvLayer layer = {buffers[0]->data(), buffers[1]->data(), KvType::kF32};
     backend->CopyKvSlots({&layer, 1}, shape, copies);
     std::vector<float> got_keys(keys.size()), got_values(keys.size());
     backend->CopyOut(got_keys.data(), layer.keys, keys.size() * sizeof(float));
@@ -268,7 +268,7 @@ void ExpectSameBitsCutOrNot(int context) {
         batch.Attention(layout, shape,
                         {.blocks = blocks,
                          .max_partials = 1000,
-                         .tile_queries = AttentionTileQueries(shape, Dtype::kF32)});
+                         .tile_queries = AttentionTileQueries(shape, KvType::kF32)});
     EXPECT_EQ(plan.merges == 0, blocks == 1);
     std::vector<float> partials(plan.partials * PartialBytes(shape) / sizeof(float), NAN);
     AttentionCall call = plan.call;
@@ -276,7 +276,7 @@ void ExpectSameBitsCutOrNot(int context) {
     call.qkv = qkv.data();
     call.partials = partials.data();
     call.out = results.back().data();
-    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), Dtype::kF32}, plan.units,
+    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kF32}, plan.units,
                                    plan.merges, plan.tile_queries, stream.get()),
               cudaSuccess);
   }

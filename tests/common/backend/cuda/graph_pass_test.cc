@@ -60,7 +60,7 @@ class GraphPass : public ::testing::Test {
                                 .context = context.data(),
                                 .page_begin = page_begin.data(),
                                 .pages = page.data()};
-    backend_->device()->RunPass(layout, kPassShape, Dtype::kF32, [&] {
+    backend_->device()->RunPass(layout, kPassShape, KvType::kF32, [&] {
       ++calls_;
       backend_->Embed(*table_, tokens_.data(), rows, embedded_->floats());
       if (in_pass_) in_pass_();

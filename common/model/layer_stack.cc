@@ -67,7 +67,9 @@ Status LayerStack::Allocate(int pages) {
     KvBuffers buffers;
     OUTRIDER_ASSIGN(buffers.keys, backend_.Allocate(kv_bytes));
     OUTRIDER_ASSIGN(buffers.values, backend_.Allocate(kv_bytes));
-    kv_.push_back({buffers.keys->data(), buffers.values->data(), options_.kv});
+    const KvScales& scales = weights_.layers[static_cast<size_t>(i)].kv_scales;
+    kv_.push_back(
+        {buffers.keys->data(), buffers.values->data(), options_.kv, scales.key, scales.value});
     kv_buffers_.push_back(std::move(buffers));
   }
   return Status();

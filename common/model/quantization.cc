@@ -128,6 +128,15 @@ Result<Quantization> ReadGroup(const JsonValue& group, const JsonValue& format) 
   return format.Unsupported("; supported: int-quantized, pack-quantized and float-quantized");
 }
 
+// The scheme of keys and values: FP8 with one scale for the keys of a layer and one for its values.
+Status CheckKvCacheScheme(const JsonValue& scheme) {
+  OUTRIDER_TRY(MustSay(scheme["num_bits"], 8));
+  OUTRIDER_TRY(MustSay(scheme["type"], std::string_view("float")));
+  OUTRIDER_TRY(MustBe(scheme["strategy"], "tensor"));
+  OUTRIDER_TRY(MustBeOff(scheme["dynamic"]));
+  return scheme["symmetric"].is_null() ? Status() : MustBeOn(scheme["symmetric"]);
+}
+
 // https://github.com/vllm-project/compressed-tensors
 Result<Quantization> ReadCompressedTensors(const JsonValue& field) {
   // Some files of compressed weights say "frozen".
@@ -136,16 +145,19 @@ Result<Quantization> ReadCompressedTensors(const JsonValue& field) {
   }
   const JsonValue transforms = field["transform_config"];
   if (!transforms.is_null() && transforms.size() > 0) return transforms.Unsupported();
-  OUTRIDER_TRY(MustBeNull(field["kv_cache_scheme"]));
+  const JsonValue kv_cache = field["kv_cache_scheme"];
+  if (!kv_cache.is_null()) OUTRIDER_TRY(CheckKvCacheScheme(kv_cache));
   OUTRIDER_TRY(MustBe(field["sparsity_config"]["format"], "dense"));
   const JsonValue groups = field["config_groups"];
   OUTRIDER_TRY(groups.MustBeObject());
+  if (groups.size() == 0 && !kv_cache.is_null()) return Quantization{.has_kv_scales = true};
   if (groups.size() != 1) return groups.Unsupported("; supported: one group");
   Result<Quantization> read = Quantization();
   OUTRIDER_TRY(groups.ForEachMember([&](const std::string&, const JsonValue& group) {
     read = ReadGroup(group, field["format"]);
     return read.status();
   }));
+  if (read.ok()) read->has_kv_scales = !kv_cache.is_null();
   return read;
 }
 

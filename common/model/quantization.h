@@ -33,6 +33,9 @@ struct Quantization {
   // Activations are rounded to 8-bit integers, each row with a scale of its own. Where a checkpoint
   // asks for FP8 activations they stay floats, which is more exact than what it asks for.
   bool rounds_activations = false;
+  // Whether each layer has scales for an FP8 cache (kv_scales.h). A cache of floats, which is more
+  // exact than what such a checkpoint asks for, has no use for them.
+  bool has_kv_scales = false;
 };
 
 // `field` may be null. kUnimplemented names the method, or the option of it, that is not supported.

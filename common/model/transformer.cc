@@ -388,8 +388,13 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
   // Before anything large is taken: what the options alone make wrong.
   OUTRIDER_TRY(PlanKvPages(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
+  std::vector<KvScales> kv_scales(config.layers.size());
+  if (options.kv == KvType::kFp8) {  // a cache of floats needs none
+    OUTRIDER_ASSIGN(kv_scales, LoadKvScales(config, checkpoint));
+  }
   OUTRIDER_ASSIGN(Weights weights,
                   LoadWeights(config, checkpoint, options.weights, *backend, progress));
+  for (size_t i = 0; i < kv_scales.size(); ++i) weights.layers[i].kv_scales = kv_scales[i];
   return BuildModel(std::move(config), std::move(weights), std::move(backend), options);
 }
 

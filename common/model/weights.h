@@ -10,6 +10,7 @@
 #include "common/backend/backend.h"
 #include "common/base/status.h"
 #include "common/model/config.h"
+#include "common/model/kv_scales.h"
 #include "common/model/safetensors.h"
 
 namespace outrider {
@@ -29,6 +30,7 @@ struct MixtureWeights {
 };
 
 struct LayerWeights {
+  KvScales kv_scales;                            // of an FP8 cache
   std::unique_ptr<Buffer> attention_norm;        // [hidden] or null
   std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null
   std::unique_ptr<PackedMatrix> qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]

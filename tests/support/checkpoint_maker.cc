@@ -70,6 +70,11 @@ class Maker {
       Add(attention + "o_proj.weight", {o_.hidden_size, q}, 0, 1 / std::sqrt(q));
       AddAttentionBiases(attention, q, kv);
       if (o_.family == Family::kGptOss) Add(attention + "sinks", {o_.num_heads}, 0, 1);
+      if (o_.kv_scales) {
+        // Small enough that some keys and values are beyond what a code can be.
+        Add(attention + "k_scale", {1}, 0.004 + 0.001 * i, 0);
+        Add(attention + "v_scale", {1}, 0.006 - 0.001 * i, 0);
+      }
       if (o_.family == Family::kQwen3 || o_.family == Family::kQwen3Moe ||
           o_.family == Family::kGemma3 || olmo2) {
         const double mean = o_.family == Family::kGemma3 ? 0 : 1;
@@ -336,6 +341,21 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
   }
 }
 
+// As llm-compressor writes it, of which keys and values alone may be quantized.
+void AddKvCacheScheme(Json& config) {
+  Json& quantization = config["quantization_config"];
+  if (quantization.is_null()) {
+    quantization = {{"quant_method", "compressed-tensors"},
+                    {"quantization_status", "compressed"},
+                    {"format", "dense"},
+                    {"config_groups", Json::object()}};
+  }
+  if (quantization["quant_method"] != "compressed-tensors") return;
+  quantization["kv_cache_scheme"] = {{"num_bits", 8},        {"type", "float"},
+                                     {"strategy", "tensor"}, {"symmetric", true},
+                                     {"dynamic", false},     {"group_size", nullptr}};
+}
+
 Json Config(const CheckpointOptions& o) {
   static const std::map<Family, std::string> kArchitectures = {
       {Family::kLlama, "LlamaForCausalLM"},       {Family::kLlama3, "LlamaForCausalLM"},
@@ -362,6 +382,7 @@ Json Config(const CheckpointOptions& o) {
   if (o.stored_as != StoredAs::kFloats) {
     config["quantization_config"] = QuantizationConfig(o.stored_as);
   }
+  if (o.kv_scales) AddKvCacheScheme(config);
   if (o.eos_token_ids.size() == 1) {
     config["eos_token_id"] = o.eos_token_ids[0];
   } else {

@@ -60,6 +60,9 @@ struct CheckpointOptions {
   std::string config;
   Dtype dtype = Dtype::kBf16;
   StoredAs stored_as = StoredAs::kFloats;  // the layers' matrices
+  // Adds scales of an FP8 KV cache to each layer. config.json says so where floats or
+  // compressed-tensors are stored.
+  bool kv_scales = false;
   int shards = 1;
   std::vector<TokenId> eos_token_ids = {1};
   uint64_t seed = 1;

@@ -373,6 +373,27 @@ void ReferenceModel::Rotate(const Rope& rope, Vector& heads, int position) const
   }
 }
 
+// OCP E4M3: eight steps from one power of two to the next, from 2^-6 on; equal steps below.
+void ReferenceModel::RoundToFp8(const std::string& scale, Vector& row) const {
+  constexpr double kLargest = 448;
+  const auto found = tensors_.find(scale);
+  const double unit = found == tensors_.end() ? 1 : found->second.values[0];
+  double largest = 0;
+  for (const double x : row) largest = std::max(largest, std::fabs(x));
+  for (double& x : row) {
+    const double magnitude = std::fabs(x) / unit;
+    double rounded = kLargest;
+    if (magnitude < kLargest) {
+      const double step = std::exp2(std::max(std::floor(std::log2(magnitude)), -6.0) - 3);
+      const double steps = magnitude / step;
+      rounded = std::nearbyint(steps) * step;
+      const double to_border = std::fabs(steps - std::floor(steps) - 0.5) * step;
+      code_margin_ = std::min(code_margin_, to_border * unit / largest);
+    }
+    x = std::copysign(rounded * unit, x);
+  }
+}
+
 ReferenceModel::Vector ReferenceModel::Attend(int window, const Vector* sinks, const Vector& query,
                                               const std::vector<Vector>& keys,
                                               const std::vector<Vector>& values) const {
@@ -419,6 +440,10 @@ void ReferenceModel::AddAttention(int layer, std::vector<Vector>& states) const 
     for (size_t i = 0; i < 2; ++i) {
       if (norm_qk) qkv[i] = NormNamed(qkv[i], attention, i == 0 ? "q_norm" : "k_norm");
       Rotate(described.rope, qkv[i], static_cast<int>(t));
+    }
+    if (rounds_kv_) {
+      RoundToFp8(attention + "k_scale", qkv[1]);
+      RoundToFp8(attention + "v_scale", qkv[2]);
     }
     keys.push_back(qkv[1]);
     values.push_back(qkv[2]);
@@ -512,6 +537,7 @@ void ReferenceModel::AddMlp(int layer, std::vector<Vector>& states) const {
 }
 
 std::vector<std::vector<double>> ReferenceModel::Logits(const std::vector<int32_t>& tokens) const {
+  code_margin_ = HUGE_VAL;
   const Vector& embedding = Weight("model.embed_tokens.weight");
   const size_t hidden = embedding.size() / static_cast<size_t>(vocab_);
   std::vector<Vector> states;

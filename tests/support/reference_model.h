@@ -22,6 +22,13 @@ class ReferenceModel {
   int vocab_size() const { return vocab_; }
   // Gives one layer another RoPE base.
   void SetRopeTheta(int layer, double theta);
+  // Keys and values are from now on rounded to FP8 (E4M3), in units of the scales that the files
+  // have under compressed-tensors' names, or of 1.
+  void RoundKvToFp8() { rounds_kv_ = true; }
+  // Of the last Logits after that: how far the key or value that is nearest to a border between two
+  // codes is from it, relative to the largest magnitude of its row. A float that is off by more may
+  // become another code.
+  double code_margin() const { return code_margin_; }
   // Logits [vocab_size] of every position of `tokens`.
   std::vector<std::vector<double>> Logits(const std::vector<int32_t>& tokens) const;
 
@@ -73,6 +80,8 @@ class ReferenceModel {
                               const std::vector<std::string>& names,
                               const std::vector<size_t>& sizes, const Vector& x) const;
   double Activate(double x) const;
+  // Rounds the keys or the values of one position to codes of the scale named so.
+  void RoundToFp8(const std::string& scale, Vector& row) const;
   void Rotate(const Rope& rope, Vector& heads, int position) const;
   // Attention of the last row over all rows of keys and values. `sinks`: of each head, or null.
   Vector Attend(int window, const Vector* sinks, const Vector& query,
@@ -104,6 +113,8 @@ class ReferenceModel {
   double embedding_scale_ = 1, residual_scale_ = 1, logit_scale_ = 1;
   double eps_ = 0;
   std::map<std::string, WideTensor> tensors_;
+  bool rounds_kv_ = false;
+  mutable double code_margin_ = 0;
 };
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
 #include "tests/support/safetensors_writer.h"
 
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,20 @@ Status WriteFile(const std::filesystem::path& path, std::string_view text) {
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
   return file ? Status() : Internal(path.string() + ": cannot be written");
+}
+
+std::map<std::string, StoredTensor> ReadSafetensors(std::string_view file) {
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+  std::map<std::string, StoredTensor> tensors;
+  const auto header = nlohmann::json::parse(file.substr(sizeof header_bytes, header_bytes));
+  const std::string_view data = file.substr(sizeof header_bytes + header_bytes);
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    tensors[name] = {entry["dtype"], entry["shape"], std::string(data.substr(begin, end - begin))};
+  }
+  return tensors;
 }
 
 Status WriteSafetensors(const std::filesystem::path& path,

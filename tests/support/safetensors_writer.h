@@ -1,4 +1,4 @@
-// Writes the safetensors format (see common/model/safetensors.h), for test checkpoints.
+// Writes and reads the safetensors format (see common/model/safetensors.h), for test checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,9 @@ struct StoredTensor {
 
 // Replaces the file. kInternal when it cannot be written.
 Status WriteFile(const std::filesystem::path& path, std::string_view text);
+
+// The tensors of a file whose content is `file`. REQUIRES: it is what WriteSafetensors wrote.
+std::map<std::string, StoredTensor> ReadSafetensors(std::string_view file);
 
 // The tensors by name, in the order of names.
 Status WriteSafetensors(const std::filesystem::path& path,

@@ -135,6 +135,11 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
     group["input_activations"] = RoundedActivations();
     return group["input_activations"];
   };
+  const auto kv_cache = [](json& quantization) -> json& {
+    json& scheme = quantization["kv_cache_scheme"];
+    scheme = {{"num_bits", 8}, {"type", "float"}, {"strategy", "tensor"}};
+    return scheme;
+  };
   for (const Refusal& refusal : std::vector<Refusal>{
            {[](json& q) { q["format"] = "nvfp4-pack-quantized"; }, "nvfp4-pack-quantized"},
            {[](json& q) { q["quant_method"] = "bitsandbytes"; }, "\"bitsandbytes\""},
@@ -143,10 +148,11 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
               q["transform_config"] = {{"config_groups", {{"R1", 1}}}};
             },
             "transform_config"},
-           {[](json& q) {
-              q["kv_cache_scheme"] = {{"num_bits", 8}};
-            },
-            "kv_cache_scheme"},
+           {[&](json& q) { kv_cache(q)["num_bits"] = 4; }, "kv_cache_scheme.num_bits is 4"},
+           {[&](json& q) { kv_cache(q)["type"] = "int"; }, "kv_cache_scheme.type is \"int\""},
+           {[&](json& q) { kv_cache(q)["strategy"] = "attn_head"; }, "strategy is \"attn_head\""},
+           {[&](json& q) { kv_cache(q)["dynamic"] = true; }, "kv_cache_scheme.dynamic is true"},
+           {[&](json& q) { kv_cache(q)["symmetric"] = false; }, "kv_cache_scheme.symmetric is"},
            {[](json& q) {
               q["sparsity_config"] = {{"format", "sparse-bitmask"}};
             },
@@ -170,6 +176,7 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
   }
   EXPECT_TRUE(LoadWith([](json& q) { q["sparsity_config"] = json::object(); }).ok());
   EXPECT_TRUE(LoadWith([](json& q) { q["quantization_status"] = "frozen"; }).ok());
+  EXPECT_TRUE(LoadWith([&](json& q) { kv_cache(q)["dynamic"] = false; }).ok());
 }
 
 TEST_F(Int8Rows, ThatContradictTheConfigAreRefused) {

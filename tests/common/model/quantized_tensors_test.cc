@@ -36,25 +36,11 @@ struct Layout {
 
 void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
-Tensors ReadTensors(const std::string& file) {
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
-  Tensors tensors;
-  const json header = json::parse(file.substr(8, header_bytes));
-  for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
-    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
-    tensors[name] = {entry["dtype"], entry["shape"],
-                     file.substr(8 + header_bytes + begin, end - begin)};
-  }
-  return tensors;
-}
-
 class DamagedCodes : public ::testing::TestWithParam<Layout> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.stored_as = GetParam().stored_as}).ok());
-    tensors_ = ReadTensors(directory_.Read("model.safetensors"));
+    tensors_ = ReadSafetensors(directory_.Read("model.safetensors"));
   }
 
   Status Load() const {

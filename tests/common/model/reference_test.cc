@@ -339,6 +339,62 @@ INSTANTIATE_TEST_SUITE_P(
                                                 "partial_rotary_factor": 0.25}})"}}),
     NameOf);
 
+// Keys and values in FP8 against the same rounding in double. A key that is off by 1e-6 can become
+// another code, which is 6 % away, so the tokens are the first of which no key or value is that
+// near to a border.
+class ModelWithFp8Cache : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ModelWithFp8Cache, LogitsAgreeInFloat) {
+  constexpr double kSafeMargin = 3e-6;
+  constexpr int kTokens = 10, kTries = 300;
+  const CheckpointOptions& checkpoint = GetParam().checkpoint;
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  ReferenceModel reference(directory.path());
+  reference.RoundKvToFp8();
+  std::vector<TokenId> tokens;
+  std::vector<std::vector<double>> expected;
+  for (uint64_t seed = 0; seed < kTries && reference.code_margin() < kSafeMargin; ++seed) {
+    tokens = RandomTokens(kTokens, checkpoint.vocab_size, seed);
+    expected = reference.Logits(tokens);
+  }
+  ASSERT_GE(reference.code_margin(), kSafeMargin);
+
+  ModelOptions options = kExactOptions;
+  const std::unique_ptr<Model> exact = LoadTestModel(directory.path(), options);
+  options.kv = KvType::kFp8;
+  const std::unique_ptr<Model> rounded = LoadTestModel(directory.path(), options);
+  ASSERT_TRUE(exact != nullptr && rounded != nullptr);
+  const Rows rows = RunFresh(*rounded, tokens);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_LT(RelativeError(rows[i], expected[i]), kFloatTolerance) << i;
+  }
+  EXPECT_GT(RelativeError(RunFresh(*exact, tokens).back(), expected.back()), 10 * kFloatTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ModelWithFp8Cache,
+    ::testing::Values(
+        Case{"LlamaWithoutScales", {.family = Family::kLlama}},
+        Case{"Llama", {.family = Family::kLlama, .kv_scales = true}},
+        Case{"LlamaFp8Tensor", {.stored_as = StoredAs::kFp8Tensor, .kv_scales = true}},
+        Case{"Qwen2GptqSharded",
+             {.family = Family::kQwen2,
+              .stored_as = StoredAs::kGptq,
+              .kv_scales = true,
+              .shards = 2}},
+        Case{"Qwen3", {.family = Family::kQwen3, .head_dim = 32, .kv_scales = true}},
+        Case{"Gemma2", {.family = Family::kGemma2, .hidden_size = 72, .kv_scales = true}},
+        Case{"GptOss", {.family = Family::kGptOss, .kv_scales = true}},
+        Case{"LlamaOddSizes",
+             {.family = Family::kLlama,
+              .hidden_size = 54,
+              .num_heads = 3,
+              .num_kv_heads = 1,
+              .head_dim = 24,
+              .kv_scales = true}}),
+    NameOf);
+
 // Each layer has the RoPE that its description says.
 TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama, .num_layers = 3};

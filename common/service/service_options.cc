@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "common/backend/create_backend.h"
@@ -33,9 +35,10 @@ int KvPages(const ServiceOptions& options, const ModelConfig& config) {
   return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
 }
 
-// The CPU's attention is written for f32; on a GPU, where half the bytes count, the cache is as
-// wide as the weights.
+// Unless the options say otherwise: f32 on the CPU, whose attention is fastest with that; on a GPU,
+// where half the bytes count, as wide as the weights.
 KvType KvTypeOf(const ServiceOptions& options) {
+  if (options.kv_cache.has_value()) return *options.kv_cache;
   if (OnCpu(options)) return KvType::kF32;
   switch (options.weights) {
     case WeightType::kF32: return KvType::kF32;
@@ -84,6 +87,17 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "--bf16-activations", o->bf16_activations,
       "Round the activations of matrix products to bf16 too, as GPUs do: up to twice as fast "
       "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
+  const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
+                                                              {"f32", KvType::kF32},
+                                                              {"bf16", KvType::kBf16},
+                                                              {"fp8", KvType::kFp8}};
+  app.add_option_function<std::string>(
+         "--kv-cache-dtype",
+         [o, kv_types](const std::string& name) { o->kv_cache = kv_types.at(name); },
+         "What keys and values are kept as: f32, bf16, fp8 (a byte each, approximate) or auto (f32 "
+         "on the CPU, the floats of --weights on a CUDA device)")
+      ->default_str("auto")
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "f32", "bf16", "fp8"}));
   app.add_option("--kv-tokens", o->kv_tokens,
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
                  "262,144 at most; on a CUDA device all that --memory-fraction leaves")
@@ -193,7 +207,8 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},
        {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
-       {"kv_tokens", model->total_pages() * model->page_tokens()}});
+       {"kv_tokens", model->total_pages() * model->page_tokens()},
+       {"kv_cache", KvTypeName(KvTypeOf(options))}});
   return model;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct ServiceOptions {
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
   bool bf16_activations = false;
+  std::optional<KvType> kv_cache;  // none: f32 on the CPU, on a CUDA device as wide as the weights
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.
   int kv_tokens = 0;
@@ -52,9 +54,8 @@ Status CheckTransport(const ServiceOptions& options);
 // The certificates of `options`, read and checked; null without any.
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 
-// Loads the model onto its device and says so in the log. On a CUDA device the cache is bf16, but
-// f32 beside f32 weights. Where `stop` is asked for meanwhile the process ends at once, with 0:
-// nothing is served yet that would have to end in order.
+// Loads the model onto its device and says so in the log. Where `stop` is asked for meanwhile the
+// process ends at once, with 0: nothing is served yet that would have to end in order.
 // `promised_bytes`: as ModelOptions.
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
                                                const std::stop_token& stop = {},

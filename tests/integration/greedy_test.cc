@@ -41,6 +41,7 @@ struct Comparison {
 struct Models {
   std::string target = SmallPair("target");
   std::string drafter = SmallPair("drafter");
+  std::string kv_cache = "auto";  // --kv-cache-dtype of both
 };
 
 // At least `enough` draft tokens must be accepted.
@@ -51,9 +52,11 @@ Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::
   TempDir dir;
   const auto verifier =
       StartVerifier(models.target, dir / "verifier.log",
-                    {"--policy", policy, "--store-tokens", "100000", "--min-draft-wait", "30"});
+                    {"--policy", policy, "--store-tokens", "100000", "--kv-cache-dtype",
+                     models.kv_cache, "--min-draft-wait", "30"});
   EXPECT_NE(verifier.port, 0);
-  const auto drafter = StartDrafter(models.drafter, verifier.address(), dir / "drafter.log");
+  const auto drafter = StartDrafter(models.drafter, verifier.address(), dir / "drafter.log",
+                                    {"--kv-cache-dtype", models.kv_cache});
   TestClient client(verifier.address());
   EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
@@ -140,6 +143,23 @@ TEST(Greedy, QuantizedTargetsKeepTheirText) {
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
         {.target = dir / "target", .drafter = dir / "drafter"});
   }
+}
+
+// Drafts see the rounded keys and values of their own pass as later passes do.
+TEST(Greedy, Fp8CachesKeepTheirText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(16);
+  const auto speculate = [](size_t i, v1::SpeculationOptions* speculation) {
+    speculation->set_draft_length(i % 2 == 0 ? 4 : 8);
+  };
+  (void)CompareWithPlain(prompts, "fixed", /*enough=*/100, speculate, {.kv_cache = "fp8"});
+  TempDir dir;
+  CheckpointOptions options = {.vocab_size = 320, .kv_scales = true, .tokenizer = true};
+  ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
+  options.stored_as = StoredAs::kFp8Tensor;
+  ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
+  (void)CompareWithPlain(prompts, "fixed", /*enough=*/100, speculate,
+                         {.target = dir / "target", .drafter = dir / "drafter", .kv_cache = "fp8"});
 }
 
 // A target that is a GGUF file beside a drafter that is a folder: both have the same tokenizer.

@@ -56,6 +56,10 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
               AllOf(HasSubstr("--tool-parser"), HasSubstr("hermes,llama3_json,pythonic")));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--reasoning-parser", "r1"}, 2),
               AllOf(HasSubstr("--reasoning-parser"), HasSubstr("qwen3,deepseek_r1,mistral")));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1",
+                   "--kv-cache-dtype", "fp4"},
+                  2),
+              AllOf(HasSubstr("--kv-cache-dtype"), HasSubstr("auto,bf16,f32,fp8")));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--drain-timeout", "nan"}, 2),
               HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-threshold", "nan"}, 2),

@@ -12,8 +12,10 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,6 +23,7 @@
 
 #include "common/backend/cpu/cpu_backend.h"
 #include "common/backend/cpu/packed_panels.h"
+#include "common/math/fp8.h"
 #include "tests/bench/stream_read.h"
 
 namespace outrider {
@@ -79,6 +82,21 @@ std::vector<float> Values(size_t count) {
   std::vector<float> values(count);
   for (float& v : values) v = normal(random);
   return values;
+}
+
+// Keys or values of a cache.
+std::vector<std::byte> KvValues(size_t count, KvType type) {
+  const std::vector<float> values = Values(count);
+  std::vector<std::byte> bytes(count * KvTypeBytes(type));
+  for (size_t i = 0; i < count; ++i) {
+    const uint16_t half = FloatToBf16(values[i]);
+    const uint8_t code = FloatToFp8(values[i]);
+    const void* const from = type == KvType::kF32   ? static_cast<const void*>(&values[i])
+                             : type == KvType::kFp8 ? static_cast<const void*>(&code)
+                                                    : static_cast<const void*>(&half);
+    std::memcpy(&bytes[i * KvTypeBytes(type)], from, KvTypeBytes(type));
+  }
+  return bytes;
 }
 
 void ReadAll(const PackedMatrix& matrix) {
@@ -167,8 +185,8 @@ constexpr Shape kDrafter = {96, 256, 2, 3, 1, 32, 4096};
 
 class Decoder {
  public:
-  Decoder(Backend* backend, const Shape& shape, int context, int rows)
-      : backend_(*backend), s_(shape), rows_(rows) {
+  Decoder(Backend* backend, const Shape& shape, int context, int rows, KvType kv = KvType::kF32)
+      : backend_(*backend), s_(shape), rows_(rows), kv_type_(kv) {
     const int q = s_.heads * s_.head_dim;
     for (int i = 0; i < s_.layers; ++i) {
       matrices_.push_back(RandomMatrix(q + 2 * s_.kv_heads * s_.head_dim, s_.hidden, kType));
@@ -180,7 +198,8 @@ class Decoder {
     attention_ = {s_.heads, s_.kv_heads, s_.head_dim, kPageTokens, 0};
     const int pages = (context + rows + kPageTokens - 1) / kPageTokens;
     for (int i = 0; i < 2 * s_.layers; ++i) {
-      kv_.push_back(Values(static_cast<size_t>(pages) * kPageTokens * s_.kv_heads * s_.head_dim));
+      const int values = pages * kPageTokens * s_.kv_heads * s_.head_dim;
+      kv_.push_back(KvValues(static_cast<size_t>(values), kv));
     }
     for (int i = 0; i < pages; ++i) pages_.push_back(i);
     for (int i = 0; i < rows; ++i) {
@@ -252,7 +271,7 @@ class Decoder {
               Readers::kProducts);
   }
   void Attend(Backend& b, int layer) {
-    const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), KvType::kF32};
+    const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), kv_type_};
     b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
     b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Readers::kProducts);
   }
@@ -260,10 +279,11 @@ class Decoder {
   Backend& backend_;
   Shape s_;
   int rows_;
+  KvType kv_type_;
   Matrices matrices_;
   AttentionShape attention_;
   BatchLayout batch_;
-  std::vector<std::vector<float>> kv_;
+  std::vector<std::vector<std::byte>> kv_;
   std::vector<TokenId> tokens_;
   std::vector<int32_t> positions_, row_sequence_, row_begin_, page_begin_, context_, pages_;
   std::vector<float> cos_sin_, gain_, x_, normed_, qkv_, attended_, gate_up_, gated_, logits_;
@@ -296,6 +316,38 @@ void DecodeStep(benchmark::State& state, Backend* backend, const Shape& shape) {
   state.counters["of_stream"] = Median(of_stream);
 }
 
+// Decode steps of one row over caches of each type in turn. x_bf16: tokens/s over an FP8 cache
+// against those over one in bf16.
+void KvTypes(benchmark::State& state) {
+  const int context = static_cast<int>(state.range(0));
+  constexpr KvType kTypes[] = {KvType::kF32, KvType::kBf16, KvType::kFp8};
+  constexpr int kSteps = 20;
+  std::vector<std::unique_ptr<Decoder>> decoders;
+  for (const KvType type : kTypes) {
+    decoders.push_back(std::make_unique<Decoder>(&Cpu(), kTarget, context, 1, type));
+    decoders.back()->Step();
+  }
+  std::vector<double> times[3], attention[3];
+  const auto turn = [&](auto&& f) {
+    const double start = CpuSeconds();
+    for (int i = 0; i < kSteps; ++i) f();
+    return (CpuSeconds() - start) / kSteps;
+  };
+  for (auto _ : state) {
+    for (size_t i = 0; i < 3; ++i) {
+      times[i].push_back(turn([&] { decoders[i]->Step(); }));
+      attention[i].push_back(turn([&] { decoders[i]->AttendAllLayers(); }));
+    }
+    state.SetIterationTime(times[2].back());
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string name = KvTypeName(kTypes[i]);
+    state.counters["us_" + name] = Median(times[i]) * 1e6;
+    state.counters["attention_us_" + name] = Median(attention[i]) * 1e6;
+  }
+  state.counters["x_bf16"] = Median(times[1]) / Median(times[2]);
+}
+
 void Register() {
   const std::vector<int64_t> few = {1, 2, 4, 8};
   struct Kind {
@@ -314,6 +366,12 @@ void Register() {
     AddProduct(name, backend, type, 512, 256, "L2", 1, few);
     AddProduct(name, backend, type, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});
   }
+  benchmark::RegisterBenchmark("KvTypes/target", KvTypes)
+      ->ArgName("context")
+      ->Arg(1024)
+      ->Arg(8192)
+      ->UseManualTime()
+      ->Iterations(21);
   struct Step {
     const char* name;
     Backend* backend;

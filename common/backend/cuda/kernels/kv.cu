@@ -22,6 +22,7 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
                                      int kv_heads, int head_dim, int half, int page_tokens,
                                      const float* cos_sin, float* qkv, T* keys, T* values,
                                      float key_scale, float value_scale) {
+  AwaitEarlierKernels();
   const int row = static_cast<int>(blockIdx.x);
   const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
   float* of_row = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
@@ -109,11 +110,11 @@ cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots,
                                  const KvLayer& kv, cudaStream_t stream) {
   const auto launch = [&](auto element) {
     using T = decltype(element);
-    return Launch(RopeAndWriteKvKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream,
-                  positions, slots, shape.num_heads, shape.num_kv_heads, shape.head_dim,
-                  (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv,
-                  static_cast<T*>(kv.keys), static_cast<T*>(kv.values), kv.key_scale,
-                  kv.value_scale);
+    return LaunchNext(RopeAndWriteKvKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream,
+                      positions, slots, shape.num_heads, shape.num_kv_heads, shape.head_dim,
+                      (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv,
+                      static_cast<T*>(kv.keys), static_cast<T*>(kv.values), kv.key_scale,
+                      kv.value_scale);
   };
   switch (kv.type) {
     case KvType::kF32: return launch(float{});

@@ -104,7 +104,7 @@ Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals) 
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.model,
                   LoadServedModel(options.service, StepTokens(options), signals.token()));
-  loaded.vocabulary = VocabularyOf(*loaded.tokenizer, loaded.config().vocab_size);
+  loaded.vocabulary = VocabularyOf(*loaded.tokenizer, loaded.config());
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.grammars,

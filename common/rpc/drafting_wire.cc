@@ -212,6 +212,8 @@ v1::FromVerifier ToWire(const VocabularyEntries& vocabulary) {
                       static_cast<uint32_t>(vocabulary.kind(id)));
   }
   wire->set_text(vocabulary.text());
+  wire->mutable_end_tokens()->Assign(vocabulary.end_tokens().begin(),
+                                     vocabulary.end_tokens().end());
   return message;
 }
 
@@ -220,6 +222,9 @@ Result<VocabularyEntries> FromWire(const v1::Vocabulary& wire) {
       CheckAtMost("vocabulary.entries", wire.entries_size(), VocabularyEntries::kMaxEntries));
   OUTRIDER_TRY(CheckAtMost("vocabulary.text", std::ssize(wire.text()),
                            VocabularyEntries::kMaxTextBytes, "bytes"));
+  OUTRIDER_TRY(CheckAtMost("vocabulary.end_tokens", wire.end_tokens_size(),
+                           VocabularyEntries::kMaxEndTokens));
+  OUTRIDER_TRY(CheckIds(wire.end_tokens()));
   VocabularyEntries vocabulary;
   std::string_view text = wire.text();
   for (const uint32_t entry : wire.entries()) {
@@ -237,6 +242,9 @@ Result<VocabularyEntries> FromWire(const v1::Vocabulary& wire) {
   if (!text.empty()) {
     return InvalidArgument("vocabulary: " + std::to_string(text.size()) +
                            " bytes of vocabulary.text belong to no token");
+  }
+  for (const uint32_t id : wire.end_tokens()) {
+    OUTRIDER_TRY(vocabulary.AddEndToken(static_cast<TokenId>(id)));
   }
   return vocabulary;
 }

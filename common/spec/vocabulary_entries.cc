@@ -14,7 +14,8 @@ bool IsByteToken(std::string_view name, std::string_view bytes) {
 
 }  // namespace
 
-Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int limit) {
+Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int limit,
+                                                std::span<const TokenId> ends) {
   const int size = std::min(limit, tokenizer.vocab_size());
   if (size > kMaxEntries) {
     return ResourceExhausted("vocabulary: " + std::to_string(size) + " tokens, at most " +
@@ -45,6 +46,11 @@ Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int 
                                      bytes);
     if (!added.ok()) return ResourceExhausted(added.message());
   }
+  if (ends.size() > kMaxEndTokens) return entries;
+  for (const TokenId id : ends) {
+    if (id >= entries.size() || entries.kind(id) == TokenKind::kNone) continue;
+    OUTRIDER_TRY(entries.AddEndToken(id));
+  }
   return entries;
 }
 
@@ -68,6 +74,22 @@ Status VocabularyEntries::Add(TokenKind kind, std::string_view bytes) {
   text_ += bytes;
   kinds_.push_back(kind);
   ends_.push_back(static_cast<uint32_t>(text_.size()));
+  return Status();
+}
+
+Status VocabularyEntries::AddEndToken(TokenId id) {
+  const std::string name = "vocabulary: the end token " + std::to_string(id);
+  if (id < 0 || id >= size() || kind(id) == TokenKind::kNone) {
+    return InvalidArgument(name + " is none of its tokens");
+  }
+  if (std::find(end_tokens_.begin(), end_tokens_.end(), id) != end_tokens_.end()) {
+    return InvalidArgument(name + " is named twice");
+  }
+  if (end_tokens_.size() == kMaxEndTokens) {
+    return InvalidArgument("vocabulary: more than " + std::to_string(kMaxEndTokens) +
+                           " end tokens");
+  }
+  end_tokens_.push_back(id);
   return Status();
 }
 

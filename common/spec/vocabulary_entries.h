@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,16 +29,23 @@ class VocabularyEntries {
   static constexpr int kMaxEntries = 1 << 19;
   static constexpr size_t kMaxTextBytes = 4 << 20;  // of all tokens
   static constexpr size_t kMaxTokenBytes = 1024;
+  static constexpr int kMaxEndTokens = 64;
 
   VocabularyEntries() = default;
-  // The tokens with ids below `limit`. A token that is longer than kMaxTokenBytes counts as none.
+  // The tokens with ids below `limit`; of `ends`, distinct ids that end a text, those that are
+  // tokens (none if there are more than kMaxEndTokens). A token that is longer than kMaxTokenBytes
+  // counts as none.
   // kResourceExhausted: the tokens have more than kMaxTextBytes, or there are more than kMaxEntries
   // of them.
-  static Result<VocabularyEntries> Of(const Tokenizer& tokenizer, int limit);
+  static Result<VocabularyEntries> Of(const Tokenizer& tokenizer, int limit,
+                                      std::span<const TokenId> ends);
 
   // Gives the next id its token. kInvalidArgument: the token's length does not fit its kind, or a
   // limit is exceeded.
   Status Add(TokenKind kind, std::string_view bytes);
+  // Says that a token ends texts. kInvalidArgument: `id` is no token here, or is said twice, or
+  // there are kMaxEndTokens already.
+  Status AddEndToken(TokenId id);
   // kInvalidArgument, for a vocabulary from a peer: two ids are the same text or the same special
   // token.
   Status CheckDistinct() const;
@@ -51,6 +59,8 @@ class VocabularyEntries {
     const size_t begin = id == 0 ? 0 : ends_[static_cast<size_t>(id) - 1];
     return std::string_view(text_).substr(begin, ends_[static_cast<size_t>(id)] - begin);
   }
+  // The tokens that end a text.
+  std::span<const TokenId> end_tokens() const { return end_tokens_; }
   // The bytes of all tokens, one after another.
   const std::string& text() const { return text_; }
   friend bool operator==(const VocabularyEntries&, const VocabularyEntries&) = default;
@@ -59,6 +69,7 @@ class VocabularyEntries {
   std::vector<TokenKind> kinds_;
   std::vector<uint32_t> ends_;  // in text_
   std::string text_;
+  std::vector<TokenId> end_tokens_;
 };
 
 }  // namespace outrider

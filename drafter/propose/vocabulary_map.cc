@@ -29,6 +29,17 @@ class TokensByBytes {
     return at != sorted_.end() && at->first == bytes ? at->second : -1;
   }
 
+  // Appends the tokens that spell `bytes`, the longest first; bytes that no token begins with are
+  // left out.
+  void Spell(std::string_view bytes, std::vector<TokenId>* out) const {
+    while (!bytes.empty()) {
+      const auto [token, length] = Longest(bytes);
+      if (token >= 0) out->push_back(token);
+      bytes.remove_prefix(std::max<size_t>(length, 1));
+    }
+  }
+
+ private:
   // The longest token that `bytes` begin with, and its length; -1: none.
   std::pair<TokenId, size_t> Longest(std::string_view bytes) const {
     std::pair<TokenId, size_t> longest(-1, 0);
@@ -48,14 +59,28 @@ class TokensByBytes {
     return longest;
   }
 
- private:
   std::vector<std::pair<std::string_view, TokenId>> sorted_;
 };
 
+// The only special token among the ends of texts that the other side lacks; -1: there is none, or
+// more than one.
+template <class IsLacking>
+TokenId OnlyLackingEnd(const VocabularyEntries& entries, IsLacking is_lacking) {
+  TokenId only = -1;
+  for (const TokenId id : entries.end_tokens()) {
+    if (entries.kind(id) != TokenKind::kSpecial || !is_lacking(id)) continue;
+    if (only >= 0) return -1;
+    only = id;
+  }
+  return only;
+}
+
 }  // namespace
 
-std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer, int vocab_size) {
-  Result<VocabularyEntries> entries = VocabularyEntries::Of(tokenizer, vocab_size);
+std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer,
+                                                      const ModelConfig& config) {
+  Result<VocabularyEntries> entries =
+      VocabularyEntries::Of(tokenizer, config.vocab_size, config.eos_token_ids);
   if (entries.ok()) {
     return std::make_shared<const DrafterVocabulary>(DrafterVocabulary{
         .entries = std::move(entries).value(), .prompt_prefix = tokenizer.prompt_prefix()});
@@ -74,27 +99,35 @@ Result<VocabularyMap> VocabularyMap::Create(const VocabularyEntries& verifier,
   map.prompt_prefix_ = own.prompt_prefix;
   map.match_.tokens = own.entries.tokens();
   map.to_verifier_.resize(static_cast<size_t>(own.entries.size()), -1);
+  std::vector<TokenId> same(static_cast<size_t>(verifier.size()), -1);
+  for (TokenId id = 0; id < verifier.size(); ++id) {
+    TokenId& ours = same[static_cast<size_t>(id)];
+    if (verifier.kind(id) == TokenKind::kText) ours = texts.Find(verifier.bytes(id));
+    if (verifier.kind(id) == TokenKind::kSpecial) ours = specials.Find(verifier.bytes(id));
+    if (ours >= 0) map.to_verifier_[static_cast<size_t>(ours)] = id;
+  }
+  map.PairEnds(verifier, own.entries, &same);
   map.first_ = {0};
   for (TokenId id = 0; id < verifier.size(); ++id) {
-    const TokenKind kind = verifier.kind(id);
-    std::string_view bytes = verifier.bytes(id);
-    TokenId same = -1;
-    if (kind == TokenKind::kText) same = texts.Find(bytes);
-    if (kind == TokenKind::kSpecial) same = specials.Find(bytes);
-    if (same >= 0) {
-      map.to_verifier_[static_cast<size_t>(same)] = id;
-      map.own_.push_back(same);
+    if (const TokenId ours = same[static_cast<size_t>(id)]; ours >= 0) {
+      map.own_.push_back(ours);
       ++map.match_.shared;
-    } else if (kind != TokenKind::kSpecial) {
-      while (!bytes.empty()) {
-        const auto [token, length] = texts.Longest(bytes);
-        if (token >= 0) map.own_.push_back(token);
-        bytes.remove_prefix(std::max<size_t>(length, 1));
-      }
+    } else if (verifier.kind(id) != TokenKind::kSpecial) {
+      texts.Spell(verifier.bytes(id), &map.own_);
     }
     map.first_.push_back(static_cast<uint32_t>(map.own_.size()));
   }
   return map;
+}
+
+void VocabularyMap::PairEnds(const VocabularyEntries& verifier, const VocabularyEntries& own,
+                             std::vector<TokenId>* same) {
+  const TokenId theirs =
+      OnlyLackingEnd(verifier, [&](TokenId id) { return (*same)[static_cast<size_t>(id)] < 0; });
+  const TokenId ours = OnlyLackingEnd(own, [&](TokenId id) { return ToVerifier(id) < 0; });
+  if (theirs < 0 || ours < 0) return;
+  (*same)[static_cast<size_t>(theirs)] = ours;
+  to_verifier_[static_cast<size_t>(ours)] = theirs;
 }
 
 std::span<const TokenId> VocabularyMap::ToOwn(TokenId verifiers) const {

@@ -4,6 +4,11 @@
 // both vocabularies hold are drafted, from the drafter's distribution restricted to them, which any
 // rule verifies losslessly: it is the distribution that the tokens were drawn from.
 //
+// Shared tokens have the same bytes, or are special tokens of the same name. One pair of tokens
+// that end a text may have different names: if exactly one of the verifier's ends and exactly one
+// of the drafter's are special tokens that the other side lacks, each stands for the other, so that
+// the end of a text can be drafted.
+//
 // Nothing else translates: messages and drafts hold the verifier's ids, the draft model and all
 // that is drawn from its rows the drafter's.
 //
@@ -19,6 +24,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/math/softmax.h"
+#include "common/model/config.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
 #include "common/spec/vocabulary_entries.h"
@@ -31,8 +37,9 @@ struct DrafterVocabulary {
   std::vector<TokenId> prompt_prefix;  // what its model wants before any text (a BOS token)
 };
 
-// For rows of `vocab_size` logits. nullptr, and logged: there are more tokens than can be compared.
-std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer, int vocab_size);
+// Of a model with this tokenizer. nullptr, and logged: there are more tokens than can be compared.
+std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer,
+                                                      const ModelConfig& config);
 
 class VocabularyMap {
  public:
@@ -71,6 +78,9 @@ class VocabularyMap {
 
  private:
   VocabularyMap() = default;
+  // Pairs the ends, as above. `same`: our token of each of the verifier's, -1 where we lack it.
+  void PairEnds(const VocabularyEntries& verifier, const VocabularyEntries& own,
+                std::vector<TokenId>* same);
   void AppendOwn(std::span<const TokenId> verifiers, std::vector<TokenId>* out) const;
 
   VocabularyMatch match_;

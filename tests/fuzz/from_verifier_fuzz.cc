@@ -122,6 +122,9 @@ class Drafter {
       vocabulary->set_entries(id, 4 * bytes + in.Byte() % 4u);
       if (in.Below(2) == 0) vocabulary->mutable_text()->append(bytes, 'z');
     }
+    Require(own.entries.Add(TokenKind::kSpecial, "<end>").ok());
+    Require(own.entries.AddEndToken(kVocab).ok());
+    for (int ends = in.Below(3); ends > 0; --ends) vocabulary->add_end_tokens(in.Byte() % 32u);
     const Result<VocabularyEntries> entries = FromWire(message.vocabulary());
     Result<VocabularyMap> map = entries.ok() ? VocabularyMap::Create(*entries, own)
                                              : Result<VocabularyMap>(entries.status());

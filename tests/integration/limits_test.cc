@@ -778,6 +778,7 @@ const Cases kGrpcCases = {
     {"drafter: entries of a row",
      HeldBy{"tests/common/rpc/drafting_wire_test.cc", "MalformedDraftsAreRefused"}},
     {"verifier: `vocabulary.entries`, `vocabulary.text`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `vocabulary.end_tokens`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: a token of `vocabulary`",
      HeldBy{"tests/common/rpc/drafting_wire_test.cc", "MalformedVocabulariesAreRefused"}},
     {"verifier: `open.token_ids`, `verdicts.next`", HeldBy{kLinkMessageTest, kDrafterLimits}},

@@ -25,18 +25,31 @@ namespace outrider::testing {
 namespace {
 
 // The drafter spells "ee" with two of its tokens, has "e" that is never drafted, and knows nothing
-// of "<m>": of its five tokens four are shared.
+// of "<m>": of its five tokens four are shared. It may have an end of texts, "<e>", as "<m>" is the
+// target's.
 std::string TargetTokens() { return TokenizerJsonOf({"a", "ee", "b", "c", "d"}, {"<m>"}); }
-std::string DraftTokens() { return TokenizerJsonOf({"e", "d", "c", "b", "a"}); }
-constexpr int kTargetVocab = 6, kDraftVocab = 5;
+std::string DraftTokens(bool ends) {
+  return TokenizerJsonOf({"e", "d", "c", "b", "a"},
+                         ends ? std::vector<std::string>{"<e>"} : std::vector<std::string>{});
+}
+constexpr int kTargetVocab = 6;
+constexpr int DraftVocab(bool ends) { return ends ? 6 : 5; }
+// Of both models, if they have any.
+std::vector<TokenId> Ends(bool ends) {
+  return ends ? std::vector<TokenId>{5} : std::vector<TokenId>{};
+}
 
 std::unique_ptr<Tokenizer> Make(const std::string& json) {
   return Tokenizer::FromJson(json).value();
 }
 
-VocabularyMap MapOf(const Tokenizer& target, const Tokenizer& draft) {
-  return VocabularyMap::Create(VocabularyEntries::Of(target, kTargetVocab).value(),
-                               *VocabularyOf(draft, kDraftVocab))
+VocabularyMap MapOf(bool ends) {
+  const auto target = Make(TargetTokens()), draft = Make(DraftTokens(ends));
+  ModelConfig config;
+  config.vocab_size = DraftVocab(ends);
+  config.eos_token_ids = Ends(ends);
+  return VocabularyMap::Create(VocabularyEntries::Of(*target, kTargetVocab, Ends(ends)).value(),
+                               *VocabularyOf(*draft, config))
       .value();
 }
 
@@ -54,9 +67,10 @@ Law SentDistribution(const VocabularyMap& map, const outrider::testing::Model& m
   }
   std::vector<float> row;
   for (const double p : model(own)) row.push_back(static_cast<float>(std::log(p)));
-  SequenceSampling sampling({}, kDraftVocab, kDraftVocab);
-  sampling.Restrict(map.SharedMask(kDraftVocab));
-  MakeDistribution(sampling.state(), kDraftVocab, {}, row);
+  const int vocab = static_cast<int>(row.size());
+  SequenceSampling sampling({}, vocab, vocab);
+  sampling.Restrict(map.SharedMask(vocab));
+  MakeDistribution(sampling.state(), vocab, {}, row);
   DraftChunk chunk{.distributions = {MakeDraftDistribution(row, {})}};
   map.ToVerifier(&chunk);
   Law law(kTargetVocab, 0.0);
@@ -68,10 +82,11 @@ Law SentDistribution(const VocabularyMap& map, const outrider::testing::Model& m
   return law;
 }
 
-TEST(TranslatedLaw, OfEveryRuleIsTheTargetsByEnumeration) {
-  const VocabularyMap map = MapOf(*Make(TargetTokens()), *Make(DraftTokens()));
+void ExpectTargetsDistributionOfEveryRule(bool ends) {
+  const VocabularyMap map = MapOf(ends);
+  ASSERT_EQ(map.ToVerifier(5), ends ? 5 : -1);
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    const outrider::testing::Model draft = RandomModel(kDraftVocab, ~seed, 0);
+    const outrider::testing::Model draft = RandomModel(DraftVocab(ends), ~seed, 0);
     const EnumeratedPair pair{
         kTargetVocab, RandomModel(kTargetVocab, seed, 0.2),
         [&](std::span<const TokenId> context) { return SentDistribution(map, draft, context); }};
@@ -84,6 +99,14 @@ TEST(TranslatedLaw, OfEveryRuleIsTheTargetsByEnumeration) {
           << traits.name;
     }
   }
+}
+
+TEST(TranslatedLaw, OfEveryRuleIsTheTargetsByEnumeration) {
+  ExpectTargetsDistributionOfEveryRule(/*ends=*/false);
+}
+
+TEST(TranslatedLaw, OfPairedEndsIsTheTargetsByEnumeration) {
+  ExpectTargetsDistributionOfEveryRule(/*ends=*/true);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -107,6 +130,7 @@ struct Setting {
   float temperature = 1.f;
   StopRule stop = {};
   SamplingParams sampling = {};
+  bool ends = false;  // both models have one; texts go on after it
 };
 
 constexpr int kTokens = 8;
@@ -130,6 +154,7 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
     GenerationRequest request{.prompt = {1, 2, 5},
                               .sampling = s.sampling,
                               .max_tokens = kTokens,
+                              .ignore_eos = true,
                               .speculation = {.enabled = drafts,
                                               .rule = s.rule,
                                               .draft_length = 3,
@@ -154,10 +179,18 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
   }
 
   FakeClock clock_;
-  FakeModel target_{{.seed = 5, .vocab_size = kTargetVocab, .order = 2, .sharpness = 2.f}};
-  FakeModel draft_{{.seed = 6, .vocab_size = kDraftVocab, .order = 2, .sharpness = 2.f}};
+  FakeModel target_{{.seed = 5,
+                     .vocab_size = kTargetVocab,
+                     .order = 2,
+                     .sharpness = 2.f,
+                     .eos_token_ids = Ends(GetParam().ends)}};
+  FakeModel draft_{{.seed = 6,
+                    .vocab_size = DraftVocab(GetParam().ends),
+                    .order = 2,
+                    .sharpness = 2.f,
+                    .eos_token_ids = Ends(GetParam().ends)}};
   const std::unique_ptr<Tokenizer> target_tokenizer_ = Make(TargetTokens());
-  const std::unique_ptr<Tokenizer> draft_tokenizer_ = Make(DraftTokens());
+  const std::unique_ptr<Tokenizer> draft_tokenizer_ = Make(DraftTokens(GetParam().ends));
   bool drafts_cross_verdicts_ = false;
   int accepted_ = 0;  // by the last Generate
 };
@@ -219,7 +252,9 @@ INSTANTIATE_TEST_SUITE_P(
                               {.top_k = 4,
                                .repetition_penalty = 1.3f,
                                .presence_penalty = 0.4f,
-                               .logit_bias = {{0, 0.7f}, {1, 0.5f}}}}),
+                               .logit_bias = {{0, 0.7f}, {1, 0.5f}}}},
+                      Setting{.rule = Rule::kBlock, .paths = 1, .ends = true},
+                      Setting{.rule = Rule::kGumbel, .paths = 2, .ends = true}),
     [](const auto& test) {
       std::string name(RuleName(test.param.rule));
       std::erase(name, '-');

@@ -86,7 +86,7 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
   OUTRIDER_ASSIGN(std::unique_ptr<grammar::GrammarCache> grammars,
                   grammar::GrammarCache::Create(*tokenizer, model->config().eos_token_ids,
                                                 model->config().vocab_size));
-  const auto vocabulary = VocabularyOf(*tokenizer, model->config().vocab_size);
+  const auto vocabulary = VocabularyOf(*tokenizer, model->config());
   const auto loop = std::make_shared<Loop>(std::move(model), std::move(head), std::move(grammars),
                                            loop_options, clock);
   const auto link = std::make_shared<LocalDrafterLink>(

@@ -71,6 +71,7 @@ TEST(DraftingWire, VocabulariesSurviveTheWayThereAndBack) {
   ASSERT_TRUE(vocabulary.Add(TokenKind::kNone, "").ok());
   ASSERT_TRUE(vocabulary.Add(TokenKind::kSpecial, "<s>").ok());
   ASSERT_TRUE(vocabulary.Add(TokenKind::kAlias, std::string(1024, 'a')).ok());
+  for (const TokenId end : {2, 0}) ASSERT_TRUE(vocabulary.AddEndToken(end).ok());
   const v1::FromVerifier wire = ToWire(vocabulary);
   EXPECT_EQ(FromWire(wire.vocabulary()).value(), vocabulary);
   const VocabularyMatch match{.shared = 7, .tokens = 9};
@@ -78,9 +79,11 @@ TEST(DraftingWire, VocabulariesSurviveTheWayThereAndBack) {
 }
 
 TEST(DraftingWire, MalformedVocabulariesAreRefused) {
-  const auto words = [](std::vector<uint32_t> entries, const std::string& text) {
+  const auto words = [](std::vector<uint32_t> entries, const std::string& text,
+                        std::vector<uint32_t> ends = {}) {
     v1::Vocabulary wire;
     wire.mutable_entries()->Assign(entries.begin(), entries.end());
+    wire.mutable_end_tokens()->Assign(ends.begin(), ends.end());
     wire.set_text(text);
     const Status status = FromWire(wire).status();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
@@ -92,6 +95,8 @@ TEST(DraftingWire, MalformedVocabulariesAreRefused) {
   EXPECT_THAT(words({4 * 1}, "a"), HasSubstr("id 0 has bytes, but no token"));
   EXPECT_THAT(words({4 * 1025 + 1}, std::string(1025, 'a')), HasSubstr("at most 1024"));
   EXPECT_THAT(words({0xffffffffu}, "a"), HasSubstr("ends within id 0"));
+  EXPECT_THAT(words({4 * 1 + 3}, "a", {1}), HasSubstr("end token 1 is none of its tokens"));
+  EXPECT_THAT(words({4 * 1 + 3}, "a", {0xffffffffu}), HasSubstr("4294967295 is no id"));
 }
 
 TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {

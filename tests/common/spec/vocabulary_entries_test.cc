@@ -4,18 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::TokenizerJsonOf;
 
-VocabularyEntries EntriesOf(const std::string& json, int limit = 1000) {
-  return VocabularyEntries::Of(*Tokenizer::FromJson(json).value(), limit).value();
+VocabularyEntries EntriesOf(const std::string& json, int limit = 1000,
+                            const std::vector<TokenId>& ends = {}) {
+  return VocabularyEntries::Of(*Tokenizer::FromJson(json).value(), limit, ends).value();
 }
 
 TEST(VocabularyEntries, HoldBytesAndKinds) {
@@ -39,12 +44,38 @@ TEST(VocabularyEntries, ByteTokensAreAliases) {
       R"("<0x62>":1,"a":2},"merges":[]}})";
   const auto tokenizer = Tokenizer::FromJson(json);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  const VocabularyEntries entries = VocabularyEntries::Of(**tokenizer, 10).value();
+  const VocabularyEntries entries = VocabularyEntries::Of(**tokenizer, 10, {}).value();
   EXPECT_EQ(entries.kind(0), TokenKind::kAlias);
   EXPECT_EQ(entries.bytes(0), "a");
   EXPECT_EQ(entries.kind(1), TokenKind::kText);
   EXPECT_EQ(entries.kind(2), TokenKind::kText);
   EXPECT_TRUE(entries.CheckDistinct().ok());
+}
+
+TEST(VocabularyEntries, HoldEndsThatAreTokens) {
+  const std::string json = TokenizerJsonOf({"a", "bc"}, {"<s>", "</s>"});
+  EXPECT_THAT(EntriesOf(json, 1000, {3, 1, 9}).end_tokens(), ElementsAre(3, 1));
+  EXPECT_THAT(EntriesOf(json, 3, {3, 1}).end_tokens(), ElementsAre(1)) << "ids below the limit";
+  std::vector<TokenId> many(65);
+  std::iota(many.begin(), many.end(), 0);
+  EXPECT_THAT(EntriesOf(json, 1000, many).end_tokens(), IsEmpty());
+}
+
+TEST(VocabularyEntries, RefuseEndsThatAreNoTokens) {
+  VocabularyEntries entries;
+  ASSERT_TRUE(entries.Add(TokenKind::kSpecial, "</s>").ok());
+  ASSERT_TRUE(entries.Add(TokenKind::kNone, "").ok());
+  for (const TokenId id : {-1, 1, 2}) {
+    EXPECT_THAT(entries.AddEndToken(id).message(),
+                HasSubstr("end token " + std::to_string(id) + " is none"));
+  }
+  EXPECT_TRUE(entries.AddEndToken(0).ok());
+  EXPECT_THAT(entries.AddEndToken(0).message(), HasSubstr("end token 0 is named twice"));
+  EXPECT_THAT(entries.end_tokens(), ElementsAre(0));
+  for (TokenId id = 2; id < 66; ++id) {
+    ASSERT_TRUE(entries.Add(TokenKind::kAlias, "a").ok());
+    EXPECT_EQ(entries.AddEndToken(id).ok(), id < 65) << "at most 64";
+  }
 }
 
 TEST(VocabularyEntries, RefuseWhatIsNoToken) {

@@ -74,6 +74,61 @@ TEST(VocabularyMap, SpellsWhatTheDrafterLacks) {
   EXPECT_THAT(map.ToOwn(-1), IsEmpty());
 }
 
+// The verifier: a <|end|> <|eot|> <eos> "of text", the drafter: a </s> <eos> <|role|> "end".
+VocabularyMap MapOfEnds(const std::vector<TokenId>& verifiers_ends,
+                        const std::vector<TokenId>& own_ends) {
+  VocabularyEntries verifier = Entries({{kText, "a"},
+                                        {kSpecial, "<|end|>"},
+                                        {kSpecial, "<|eot|>"},
+                                        {kSpecial, "<eos>"},
+                                        {kText, "of text"}});
+  DrafterVocabulary own{.entries = Entries({{kText, "a"},
+                                            {kSpecial, "</s>"},
+                                            {kSpecial, "<eos>"},
+                                            {kSpecial, "<|role|>"},
+                                            {kText, "end"}})};
+  for (const TokenId id : verifiers_ends) EXPECT_TRUE(verifier.AddEndToken(id).ok());
+  for (const TokenId id : own_ends) EXPECT_TRUE(own.entries.AddEndToken(id).ok());
+  return VocabularyMap::Create(verifier, own).value();
+}
+
+TEST(VocabularyMap, PairsTheOneEndThatEachSideLacks) {
+  // Of several ends one is left on each side when those of the same name are taken away.
+  for (const auto& [verifiers, own] :
+       {std::pair<std::vector<TokenId>, std::vector<TokenId>>({1}, {1}),
+        {{3, 1}, {1}},
+        {{1}, {2, 1}},
+        {{1, 3}, {2, 1}},
+        {{1, 4}, {4, 1}}}) {
+    const VocabularyMap map = MapOfEnds(verifiers, own);
+    EXPECT_EQ(map.ToVerifier(1), 1);
+    EXPECT_THAT(map.ToOwn(1), ElementsAre(1));
+    EXPECT_EQ(map.match().shared, 3);
+    EXPECT_THAT(map.SharedMask(5), ElementsAre(0b00111u));
+    EXPECT_EQ(map.ToVerifier(2), 3) << "the namesake stays";
+    EXPECT_THAT(map.ToOwn(2), IsEmpty());
+  }
+}
+
+TEST(VocabularyMap, PairsNoEndsWhereAnotherPairIsPossible) {
+  for (const auto& [verifiers, own] :
+       {std::pair<std::vector<TokenId>, std::vector<TokenId>>({}, {}),
+        {{1}, {}},
+        {{}, {1}},
+        {{1, 2}, {1}},
+        {{1}, {1, 3}},
+        {{3}, {1}},
+        {{1}, {2}},
+        {{4}, {1}},
+        {{1}, {4}}}) {
+    const VocabularyMap map = MapOfEnds(verifiers, own);
+    EXPECT_EQ(map.match().shared, 2);
+    EXPECT_EQ(map.ToVerifier(1), -1);
+    EXPECT_THAT(map.ToOwn(1), IsEmpty());
+    EXPECT_THAT(map.ToOwn(2), IsEmpty());
+  }
+}
+
 TEST(VocabularyMap, RefusesAVocabularyWithATokenTwice) {
   const auto map = VocabularyMap::Create(Entries({{kText, "a"}, {kText, "b"}, {kText, "a"}}),
                                          {.entries = Entries({{kText, "a"}})});

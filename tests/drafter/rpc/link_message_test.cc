@@ -128,6 +128,15 @@ TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
            vocabulary.set_text(Bytes(static_cast<int>(count)));
            return FromWire(vocabulary).status();
          }}},
+       {"vocabulary.end_tokens",
+        {VocabularyEntries::kMaxEndTokens, "vocabulary.end_tokens",
+         [](int64_t count) {
+           v1::Vocabulary vocabulary;
+           vocabulary.mutable_entries()->Resize(static_cast<int>(count), 4 + 1);
+           vocabulary.set_text(Bytes(static_cast<int>(count)));
+           for (uint32_t id = 0; id < count; ++id) vocabulary.add_end_tokens(id);
+           return FromWire(vocabulary).status();
+         }}},
        {"open.token_ids", Limit(kMaxSessionTokens, "open.token_ids",
                                 [](int count, auto& message) {
                                   message.mutable_open()->mutable_token_ids()->Resize(count, 1);

@@ -42,6 +42,7 @@ AttachStream::AttachStream(std::string address, uint64_t connection,
       observer_(observer) {}
 
 AttachStream::~AttachStream() {
+  if (translator_.joinable()) translator_.join();
   MutexLock lock(mu_);
   OUTRIDER_CHECK(end_.has_value());  // its owner has waited for it
 }
@@ -104,6 +105,16 @@ void AttachStream::OnReadDone(bool ok) {
     RemoveHold();
     return;
   }
+  // The first one only: another one is refused without looking at it.
+  if (incoming_.has_vocabulary() && !has_vocabulary_) {
+    has_vocabulary_ = true;
+    translator_ = std::thread([this] { TakeIncoming(); });
+  } else {
+    TakeIncoming();
+  }
+}
+
+void AttachStream::TakeIncoming() {
   if (broken_.ok()) {
     broken_ = Handle(incoming_);
     if (!broken_.ok()) context_.TryCancel();

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -79,6 +80,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   void OnDone(const grpc::Status& status) override OUTRIDER_EXCLUDES(mu_);
 
   void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
+  // Handles what was read, and reads on.
+  void TakeIncoming();
   Status Handle(const v1::FromVerifier& wire);
   // Compares the verifier's vocabulary with ours, and tells it the result.
   Status Translate(const v1::Vocabulary& wire);
@@ -90,8 +93,13 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   LinkObserver* const observer_;
   grpc::ClientContext context_;
 
-  // Of OnReadDone and OnDone alone, which follow one another.
+  // Compares vocabularies, a fifth of a second's work that gRPC's threads, which serve all streams,
+  // must not do. Nothing is read meanwhile, so the call does not end before it is done.
+  std::thread translator_;
+
+  // Of OnReadDone, translator_ and OnDone alone, which follow one another.
   v1::FromVerifier incoming_;
+  bool has_vocabulary_ = false;                      // one has been read
   std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is ours
   bool welcomed_ = false;
   Status broken_;  // why we cancelled, if we did

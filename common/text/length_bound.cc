@@ -75,6 +75,7 @@ bool DropsText(const PreTokenizerStep& step) {
   if (const auto* split = std::get_if<SplitStep>(&step)) {
     return split->behavior == SplitBehavior::kRemoved;
   }
+  if (std::holds_alternative<ScriptsStep>(step)) return true;
   const auto* metaspace = std::get_if<MetaspaceStep>(&step);
   return metaspace != nullptr && metaspace->replacement.empty();
 }

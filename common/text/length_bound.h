@@ -19,9 +19,9 @@ inline constexpr size_t kNfcShrinks = 4;
 // Bytes of text that one token stands for at most: the longest token's, times what the normalizer
 // may shorten a text by. nullopt where a token may stand for text of any length: an added token
 // that takes white space along (lstrip, rstrip), unknown characters fused into one token, a Split
-// that removes its matches, a Replace by a regular expression or by nothing, any other step of the
-// normalizer that may drop a part of a text. `normalized_tokens`: the added tokens that are matched
-// in normalized text, as they are found.
+// that removes its matches, UnicodeScripts, a Replace by a regular expression or by nothing, any
+// other step of the normalizer that may drop a part of a text. `normalized_tokens`: the added
+// tokens that are matched in normalized text, as they are found.
 std::optional<size_t> MostBytesPerToken(const TokenizerSpec& spec,
                                         const std::vector<AddedTokenSpec>& normalized_tokens);
 

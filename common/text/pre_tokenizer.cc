@@ -4,6 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text/unicode.h"
+#include "common/text/utf8.h"
+
 namespace outrider {
 namespace {
 
@@ -130,6 +133,24 @@ Status ApplyMetaspace(const MetaspaceStep& step, bool at_text_start, Pieces& pie
   return CutPieces(mark, SplitBehavior::kMergedWithNext, false, pieces);
 }
 
+void CutByScript(Pieces& pieces) {
+  std::vector<TextSpan> spans;
+  for (const TextSpan& piece : pieces.spans) {
+    int script = 0;  // of the span that is open; 0: none is
+    for (size_t at = piece.begin; at < piece.end;) {
+      const auto [code, size] = FirstCharacter(std::string_view(pieces.text).substr(at));
+      const int next = ScriptOf(code);
+      if (next != 0 && next != script) {
+        spans.push_back({at, at});
+        script = next;
+      }
+      at += size;
+      if (script != 0) spans.back().end = at;
+    }
+  }
+  pieces.spans = std::move(spans);
+}
+
 }  // namespace
 
 Result<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizerStep>& steps) {
@@ -140,6 +161,8 @@ Result<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizerStep>& s
       pre_tokenizer.steps_.emplace_back(Cut{std::move(pattern), split->behavior, split->invert});
     } else if (const auto* metaspace = std::get_if<MetaspaceStep>(&step)) {
       pre_tokenizer.steps_.emplace_back(*metaspace);
+    } else if (std::holds_alternative<ScriptsStep>(step)) {
+      pre_tokenizer.steps_.emplace_back(ScriptsStep{});
     } else {
       pre_tokenizer.steps_.emplace_back(PrefixSpaceStep{});
     }
@@ -155,6 +178,8 @@ Result<Pieces> PreTokenizer::Split(std::string text, bool at_text_start) const {
       OUTRIDER_TRY(CutPieces(cut->pattern, cut->behavior, cut->invert, pieces));
     } else if (const auto* metaspace = std::get_if<MetaspaceStep>(&step)) {
       OUTRIDER_TRY(ApplyMetaspace(*metaspace, at_text_start, pieces));
+    } else if (std::holds_alternative<ScriptsStep>(step)) {
+      CutByScript(pieces);
     } else {
       RewritePieces(pieces, [](std::string_view piece, bool, std::string& out) {
         if (!piece.starts_with(' ')) out += ' ';

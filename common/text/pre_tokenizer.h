@@ -34,7 +34,7 @@ class PreTokenizer {
     SplitBehavior behavior;
     bool invert;
   };
-  std::vector<std::variant<Cut, MetaspaceStep, PrefixSpaceStep>> steps_;
+  std::vector<std::variant<Cut, MetaspaceStep, PrefixSpaceStep, ScriptsStep>> steps_;
 };
 
 }  // namespace outrider

@@ -242,6 +242,8 @@ Status ParsePreTokenizer(const JsonValue& root, TokenizerSpec& spec) {
     } else if (type == "Digits") {
       OUTRIDER_ASSIGN(PreTokenizerStep digits, ParseDigits(step));
       spec.pre_tokenizer.push_back(std::move(digits));
+    } else if (type == "UnicodeScripts") {
+      spec.pre_tokenizer.emplace_back(ScriptsStep{});
     } else if (type == "Metaspace") {
       OUTRIDER_ASSIGN(MetaspaceStep metaspace, ParseMetaspace(step));
       spec.pre_tokenizer.emplace_back(std::move(metaspace));

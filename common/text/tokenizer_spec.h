@@ -76,7 +76,12 @@ struct MetaspaceStep {
 
 // ByteLevel's add_prefix_space: a piece that starts with no space gets one.
 struct PrefixSpaceStep {};
-using PreTokenizerStep = std::variant<SplitStep, MetaspaceStep, PrefixSpaceStep>;
+
+// UnicodeScripts: a piece for each run of one script (ScriptOf). Characters without a script go
+// with those before them; where none comes before them in a piece, they are dropped.
+struct ScriptsStep {};
+
+using PreTokenizerStep = std::variant<SplitStep, MetaspaceStep, PrefixSpaceStep, ScriptsStep>;
 
 struct AddedTokenSpec {
   TokenId id = 0;

@@ -3,9 +3,11 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/text/script_ranges.h"
 #include "common/text/utf8.h"
 
 namespace outrider {
@@ -104,6 +106,13 @@ bool IsWordCharacter(char32_t code) {
     case UTF8PROC_CATEGORY_PC: return true;
     default: return code == 0x200C || code == 0x200D;
   }
+}
+
+int ScriptOf(char32_t code) {
+  const auto* range = std::lower_bound(
+      std::begin(kScriptRanges), std::end(kScriptRanges), code,
+      [](const ScriptRange& before, char32_t sought) { return before.last < sought; });
+  return range != std::end(kScriptRanges) && range->first <= code ? range->script : 0;
 }
 
 }  // namespace outrider

@@ -1,4 +1,5 @@
-// The properties of characters that tokenizers ask for. Tables: utf8proc (Unicode 15).
+// The properties of characters that tokenizers ask for. Tables: utf8proc (Unicode 15); of scripts,
+// script_ranges.h (Unicode 9).
 //
 // Thread: any.
 #pragma once
@@ -21,5 +22,9 @@ bool IsWhiteSpace(char32_t code);
 // What \w means in the regex syntax of Unicode TR 18: letters, marks, decimal digits, letter
 // numbers, connectors, and the two joiners.
 bool IsWordCharacter(char32_t code);
+
+// A number for the script of a character, as the Hugging Face library has them: Hiragana and
+// Katakana are Han. 0: it has none, as a space.
+int ScriptOf(char32_t code);
 
 }  // namespace outrider

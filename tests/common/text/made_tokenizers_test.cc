@@ -1,6 +1,6 @@
 // Tokenizers that were made for this test, of every kind of model, normalizer and pre-tokenizer
-// that is read. Ids and texts are those of the Hugging Face library (tokenizers 0.22) and, for
-// files of the SentencePiece library, of that (sentencepiece 0.2).
+// that is read. Ids and texts are those of the Hugging Face library (tokenizers 0.22; of
+// UnicodeScripts 0.23) and, for files of the SentencePiece library, of that (sentencepiece 0.2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -147,6 +147,24 @@ TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryPieceWithoutOne) {
       Strings({" a", " b"}));
 }
 
+// Pieces are those of tokenizers 0.23.
+TEST(PreTokenizer, ScriptsAreCutWhereTheyChange) {
+  const auto split = [](const std::string& text) { return SplitBy({ScriptsStep{}}, text); };
+  EXPECT_EQ(split("Yes, да 1. α"), Strings({"Yes", ", ", "да ", "1. ", "α"}));
+  EXPECT_EQ(split("どこで生れ。カーYes"), Strings({"どこで生れ", "。", "カー", "Yes"}));
+  EXPECT_EQ(split("ab 中 か ー ア"), Strings({"ab ", "中 か ー ア"}))
+      << "spaces go with what is before";
+  EXPECT_EQ(split("a\u3000b"), Strings({"a", "\u3000", "b"})) << "but no other white space";
+  EXPECT_EQ(split("  a b "), Strings({"a b "})) << "leading ones are dropped";
+  EXPECT_EQ(split("   "), Strings());
+  EXPECT_EQ(split("e\u0301x"), Strings({"e", "\u0301", "x"}));
+  EXPECT_EQ(split("a\u0378b \U0001F9D1"), Strings({"a\u0378b \U0001F9D1"})) << "not in Unicode 9";
+  EXPECT_EQ(SplitBy({SplitStep{{"-", false}, SplitBehavior::kIsolated, false}, ScriptsStep{}},
+                    "a- b\u03B1-\u0378"),
+            Strings({"a", "-", "b", "\u03B1", "-"}))
+      << "each piece by itself";
+}
+
 TEST(PreTokenizer, LongRunsAreSplitInReasonableTime) {
   constexpr size_t kBytes = 1 << 20;
   for (const char* pattern : {kLlama3, kQwen}) {

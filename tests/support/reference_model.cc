@@ -200,6 +200,7 @@ void ReferenceModel::ReadWindows(const Json& config, const std::string& name) {
     if (name == "Qwen2ForCausalLM" || name == "Qwen3ForCausalLM") {
       slides = used && i >= config["max_window_layers"].get<size_t>();
     }
+    if (name == "Qwen3MoeForCausalLM") slides = used;
     if (Set(config, "layer_types")) slides = config["layer_types"][i] == "sliding_attention";
     layers_[i].window = slides ? window : 0;
   }

@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include "common/model/architectures/architecture.h"
 #include "common/model/architectures/layer_fields.h"
 
@@ -20,15 +23,34 @@ Result<std::vector<bool>> ReadSparseLayers(const JsonValue& json, size_t layers)
   return sparse;
 }
 
+// The window of all layers, or none. Transformers 4.51 gives it to the layers from
+// "max_window_layers" on, later versions to every layer: they agree where that is 0.
+Status ReadWindowOfAll(const JsonValue& json, int* window) {
+  const JsonValue use = json["use_sliding_window"];
+  bool used = false;
+  OUTRIDER_TRY(use.Read(&used));
+  int size = json["sliding_window"].absent() ? 4096 : 0;
+  OUTRIDER_TRY(json["sliding_window"].Read(&size, 1, kMaxPositions));
+  if (!used || size == 0) return Status();
+  int first = 28;
+  OUTRIDER_TRY(json["max_window_layers"].Read(&first, 0));
+  if (first != 0) {
+    return use.Unsupported(" with max_window_layers of " + std::to_string(first) +
+                           ": versions of Transformers differ in which layers have the window; "
+                           "set it to 0 if all have it");
+  }
+  *window = size;
+  return Status();
+}
+
 }  // namespace
 
-// Qwen 3 with a mixture of experts in some layers, or all. Transformers has changed which layers
-// have a window; no published model has one.
+// Qwen 3 with a mixture of experts in some layers, or all.
 Status DescribeQwen3Moe(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
-  OUTRIDER_TRY(MustBeOff(json["use_sliding_window"]));
   LayerDescription layer;
+  OUTRIDER_TRY(ReadWindowOfAll(json, &layer.attention.window));
   layer.attention.qk_norm = QkNorm::kHeads;
   OUTRIDER_TRY(ReadAttentionBias(json, &layer));
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));

@@ -226,6 +226,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Qwen3MoeDenseLayers", {.family = Family::kQwen3Moe, .num_layers = 4, .config = R"({
                   "decoder_sparse_step": 2, "mlp_only_layers": [3]})"}},
         Case{"Qwen3MoeFp8Block", {.family = Family::kQwen3Moe, .stored_as = StoredAs::kFp8Block}},
+        Case{"Qwen3MoeSlidingWindow", {.family = Family::kQwen3Moe, .config = R"({
+                  "use_sliding_window": true, "sliding_window": 24, "max_window_layers": 0})"}},
         Case{"Qwen3MoeBiases", {.family = Family::kQwen3Moe, .attention_bias = true}},
         Case{"GptOss", {.family = Family::kGptOss, .num_layers = 3, .tied_embeddings = false}},
         Case{"GptOssWideHeads", {.family = Family::kGptOss, .head_dim = 64}},

@@ -82,6 +82,23 @@ TEST(Qwen3Moe, FillsInWhatTransformersLetsOut) {
   EXPECT_EQ(mixture.intermediate_size, 768);
 }
 
+TEST(Qwen3Moe, AWindowIsThatOfAllLayersOrRefused) {
+  json config = Qwen3Moe();
+  config["use_sliding_window"] = true;
+  EXPECT_TRUE(Load(config).ok()) << "sliding_window is null: there is none";
+  config["sliding_window"] = 512;
+  ExpectRefused(config,
+                {{"max_window_layers", 24, "max_window_layers of 24"},
+                 {"max_window_layers", nullptr, "max_window_layers of 28"}},
+                Code::kUnimplemented);
+  config["max_window_layers"] = 0;
+  const Result<ModelConfig> loaded = Load(config);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  for (const LayerDescription& layer : loaded->layers) EXPECT_EQ(layer.attention.window, 512);
+  config["use_sliding_window"] = false;
+  EXPECT_EQ(Load(config)->layers[0].attention.window, 0);
+}
+
 TEST(Qwen3Moe, NamesWhatIsSenselessOrNotSupported) {
   ExpectRefused(Qwen3Moe(),
                 {{"num_experts", 0, "num_experts is 0"},
@@ -94,10 +111,7 @@ TEST(Qwen3Moe, NamesWhatIsSenselessOrNotSupported) {
                  {"norm_topk_prob", 1, "norm_topk_prob"},
                  {"moe_intermediate_size", 0, "moe_intermediate_size is 0"}},
                 Code::kInvalidArgument);
-  ExpectRefused(
-      Qwen3Moe(),
-      {{"use_sliding_window", true, "use_sliding_window"}, {"mlp_bias", true, "mlp_bias"}},
-      Code::kUnimplemented);
+  ExpectRefused(Qwen3Moe(), {{"mlp_bias", true, "mlp_bias"}}, Code::kUnimplemented);
 }
 
 }  // namespace

@@ -274,6 +274,13 @@ Status Complete(VerifierOptions* o) {
   return CheckTransport(o->service);
 }
 
+// The figures of docs/quantization.md, summed up.
+constexpr const char* kMemoryOfModels =
+    "Memory, weights and the keys and values of 8,192 tokens (more in docs/quantization.md):\n"
+    "  Llama 3.1 70B    in FP8            75.4 GB\n"
+    "  Qwen 3 30B-A3B   in 4 bits         18.8 GB\n"
+    "  Llama 3.1 8B     in INT4           7.1 GB (--weights int4: 6.1 GB)";
+
 }  // namespace
 
 std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* o) {
@@ -281,6 +288,7 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       "outrider-verifier: serves a large language model over gRPC (outrider.v1.Generation), and "
       "faster where drafters attach (outrider.v1.Drafting). The distribution of the text is the "
       "model's own either way."};
+  app.footer(kMemoryOfModels);
   AddServiceFlags(app, &o->service);
   AddPromptFlags(app, o);
   AddAnswerFlags(app, o);

@@ -6,7 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,7 @@ namespace outrider {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
@@ -111,6 +115,35 @@ TEST_F(Startup, NeverWaitsForAFifo) {
   EXPECT_THAT(
       Run({"outrider-drafter", "--model", SmallPair("drafter"), "--verifier", "file:" + fifo}, 2),
       HasSubstr("is a FIFO"));
+}
+
+// What a row of docs/quantization.md's table of memory says that a model takes, in all: the numbers
+// of its last two columns.
+std::string MemoryInDocs(const std::string& model, const std::string& stored_as) {
+  std::ifstream page(OUTRIDER_SOURCE_DIR "/docs/quantization.md");
+  for (std::string row; std::getline(page, row);) {
+    if (row.find("| " + model + " | " + stored_as) != 0) continue;
+    double sum = 0;
+    const std::regex number(R"((\d+(\.\d+)?)(?= (GB|\+)))");
+    for (std::sregex_iterator it(row.begin(), row.end(), number), end; it != end; ++it) {
+      sum += std::stod(it->str());
+    }
+    std::ostringstream words;
+    words << std::fixed << std::setprecision(1) << sum << " GB";
+    return words.str();
+  }
+  return "no such row";
+}
+
+TEST_F(Startup, HelpSaysWhatModelsTake) {
+  const std::string help = Run({"outrider-verifier", "--help"}, 0);
+  const std::string big = MemoryInDocs("Llama 3.1 70B", "FP8");
+  const std::string mixture = MemoryInDocs("Qwen 3 30B-A3B", "4 bits");
+  const std::string small = MemoryInDocs("Llama 3.1 8B", "4 bits");
+  const std::string made = MemoryInDocs("Llama 3.1 8B", "bf16, with `--weights int4`");
+  EXPECT_THAT(help, ContainsRegex("70B +in FP8 +" + big));
+  EXPECT_THAT(help, ContainsRegex("30B-A3B +in 4 bits +" + mixture));
+  EXPECT_THAT(help, ContainsRegex("8B +in INT4 +" + small + " .--weights int4: " + made));
 }
 
 // generation_config.json reaches requests by gRPC; what the log says of the model.

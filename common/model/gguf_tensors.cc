@@ -33,20 +33,20 @@ Dtype DtypeOf(GgmlType type) {
 // The row of the file that is row `row` of the checkpoint's.
 int64_t StoredRow(const GgufEntry& entry, int64_t row) {
   if (entry.interleaved_heads == 0) return row;
-  const int64_t size = RowsOf(*entry.tensor) / entry.interleaved_heads, half = size / 2;
+  const int64_t size = RowsOf(entry.tensor) / entry.interleaved_heads, half = size / 2;
   const int64_t within = row % size;
   return row - within + 2 * (within % half) + within / half;
 }
 
 const std::byte* RowBytes(const GgufEntry& entry, int64_t row) {
-  const auto each = static_cast<int64_t>(entry.tensor->bytes.size()) / RowsOf(*entry.tensor);
-  return entry.tensor->bytes.data() + StoredRow(entry, row) * each;
+  const auto each = static_cast<int64_t>(entry.tensor.bytes.size()) / RowsOf(entry.tensor);
+  return entry.tensor.bytes.data() + StoredRow(entry, row) * each;
 }
 
 }  // namespace
 
 Status CheckRows(const GgufEntry& entry) {
-  const GgufTensor& tensor = *entry.tensor;
+  const GgufTensor& tensor = entry.tensor;
   const std::string name = Printable(tensor.name);
   if (tensor.shape.size() == 1 && !IsFloats(tensor.type)) {
     return Unimplemented(name + " is a vector of " + GgmlTypeName(tensor.type) +
@@ -59,15 +59,15 @@ Status CheckRows(const GgufEntry& entry) {
 }
 
 bool IsPlain(const GgufEntry& entry) {
-  return entry.interleaved_heads == 0 && IsFloats(entry.tensor->type);
+  return entry.interleaved_heads == 0 && IsFloats(entry.tensor.type);
 }
 
 bool HasCodes(const GgufEntry& entry) {
-  return entry.tensor->type == GgmlType::kQ80 || entry.tensor->type == GgmlType::kQ40;
+  return entry.tensor.type == GgmlType::kQ80 || entry.tensor.type == GgmlType::kQ40;
 }
 
 WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
-  const GgufTensor& tensor = *entry.tensor;
+  const GgufTensor& tensor = entry.tensor;
   const int64_t rows = RowsOf(tensor);
   const auto elements = static_cast<size_t>(RowElements(tensor));
   WidenedTensor out;
@@ -101,7 +101,7 @@ WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
 }
 
 Status AppendCodes(const GgufEntry& entry, QuantizedMatrix* matrix) {
-  const GgufTensor& tensor = *entry.tensor;
+  const GgufTensor& tensor = entry.tensor;
   const bool is_int4 = tensor.type == GgmlType::kQ40;
   matrix->type = is_int4 ? CodeType::kInt4 : CodeType::kInt8;
   matrix->columns = RowElements(tensor);

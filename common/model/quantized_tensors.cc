@@ -189,9 +189,9 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
 Status QuantizedTensors::AppendGguf(const std::string& name, int64_t rows, int64_t columns,
                                     QuantizedMatrix* matrix) {
   const GgufEntry& entry = *checkpoint_.Gguf(name);
-  OUTRIDER_TRY(Find(name, GgmlTypeName(entry.tensor->type), {rows, columns}).status());
+  OUTRIDER_TRY(Find(name, GgmlTypeName(entry.tensor.type), {rows, columns}).status());
   OUTRIDER_TRY(AppendCodes(entry, matrix));
-  MappedFile::Forget(entry.tensor->bytes);
+  MappedFile::Forget(entry.tensor.bytes);
   return Status();
 }
 

@@ -191,7 +191,7 @@ Status Checkpoint::AddGguf(const std::filesystem::path& path) {
   OUTRIDER_ASSIGN(std::vector<GgufEntry> entries, GgufEntries(*gguf_));
   for (GgufEntry& entry : entries) {
     OUTRIDER_TRY(CheckRows(entry).Annotate(path.string()));
-    const GgufTensor& tensor = *entry.tensor;
+    const GgufTensor& tensor = entry.tensor;
     entries_[entry.name] = {.name = tensor.name,
                             .dtype = GgmlTypeName(tensor.type),
                             .shape = tensor.shape,
@@ -274,9 +274,9 @@ Result<TensorView> Checkpoint::FindWidened(const std::string& name, Dtype blocks
   const GgufEntry* const entry = Gguf(name);
   if (entry == nullptr || IsPlain(*entry)) return Find(name);
   WidenedTensor widened = Widen(*entry, blocks_as);
-  MappedFile::Forget(entry->tensor->bytes);
+  MappedFile::Forget(entry->tensor.bytes);
   *storage = std::move(widened.bytes);
-  return TensorView{storage->data(), widened.dtype, entry->tensor->shape};
+  return TensorView{storage->data(), widened.dtype, entry->tensor.shape};
 }
 
 }  // namespace outrider

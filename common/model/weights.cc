@@ -269,7 +269,7 @@ class Loader {
     for (const Part& part : parts) {
       const GgufEntry* const gguf = checkpoint_.Gguf(part.name);
       const std::string stored =
-          gguf == nullptr ? "" : std::string(GgmlTypeName(gguf->tensor->type)) + " as ";
+          gguf == nullptr ? "" : std::string(GgmlTypeName(gguf->tensor.type)) + " as ";
       kept_.insert(stored + WeightTypeName(packed->type()));
     }
     if (progress_) progress_(done_ + codes_.bytes_read(), all_);
@@ -279,10 +279,10 @@ class Loader {
   // Whether the blocks of a GGUF file are kept as the codes that they are: all parts must be of one
   // type. A device would widen codes again for each product, so there they become floats once.
   bool KeepsGgufCodes(const std::vector<Part>& parts) const {
-    const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor->type;
+    const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor.type;
     return backend_.device() == nullptr &&
            std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-             return checkpoint_.Gguf(part.name)->tensor->type == first;
+             return checkpoint_.Gguf(part.name)->tensor.type == first;
            });
   }
 
@@ -397,8 +397,8 @@ class Loader {
   // whether it is stored in blocks.
   bool NoteStored(const std::string& name, const char* type) {
     const GgufEntry* const gguf = checkpoint_.Gguf(name);
-    stored_.insert(gguf == nullptr ? type : GgmlTypeName(gguf->tensor->type));
-    return gguf != nullptr && GgmlBlockElements(gguf->tensor->type) > 1;
+    stored_.insert(gguf == nullptr ? type : GgmlTypeName(gguf->tensor.type));
+    return gguf != nullptr && GgmlBlockElements(gguf->tensor.type) > 1;
   }
 
   Result<std::unique_ptr<Buffer>> Upload(const std::vector<float>& values) {

@@ -33,7 +33,7 @@ void CheckModel(const GgufFile& file) {
   for (const GgufEntry& entry : *entries) {
     if (!CheckRows(entry).ok()) continue;
     // At most 8 bytes for each of the file's: a value of 4 bits becomes a float.
-    Require(Widen(entry, Dtype::kF32).bytes.size() <= 8 * entry.tensor->bytes.size());
+    Require(Widen(entry, Dtype::kF32).bytes.size() <= 8 * entry.tensor.bytes.size());
     QuantizedMatrix matrix;
     if (HasCodes(entry)) (void)AppendCodes(entry, &matrix);
   }

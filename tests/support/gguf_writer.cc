@@ -210,7 +210,9 @@ Family FamilyOf(const std::string& architecture) {
       {"Phi3ForCausalLM", {"phi3"}},
       {"Olmo2ForCausalLM", {"olmo2"}},
       {"GraniteForCausalLM", {"granite", true}},
-      {"SmolLM3ForCausalLM", {"smollm3", true}}};
+      {"SmolLM3ForCausalLM", {"smollm3", true}},
+      {"MixtralForCausalLM", {"llama", true}},
+      {"Qwen3MoeForCausalLM", {"qwen3moe"}}};
   return kFamilies.at(architecture);
 }
 
@@ -231,6 +233,8 @@ std::string GgufName(const Family& family, std::string name) {
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"},
+      {"mlp.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
       {"input_layernorm", "attn_norm"},
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"}};
@@ -244,6 +248,29 @@ std::string GgufName(const Family& family, std::string name) {
     of = kParts.at(part);
   }
   return "blk." + layer + "." + of + name.substr(last);
+}
+
+// One projection of a layer's experts: [rows, columns] of each, and the names that they have in a
+// checkpoint.
+struct Stack {
+  std::vector<int64_t> shape;
+  std::map<int, std::pair<std::string, std::vector<float>>> experts;
+};
+
+// Of "model.layers.3.mlp.experts.7.up_proj.weight": "blk.3.ffn_up_exps.weight" and 7; "" and 0 for
+// a tensor that is none of an expert.
+std::pair<std::string, int> StackOf(const std::string& name) {
+  const std::string mark = ".experts.";
+  const size_t at = name.find(mark);
+  if (at == std::string::npos) return {"", 0};
+  static const std::map<std::string, std::string> kStacks = {
+      {"w1.weight", "gate"},        {"w2.weight", "down"},    {"w3.weight", "up"},
+      {"gate_proj.weight", "gate"}, {"up_proj.weight", "up"}, {"down_proj.weight", "down"}};
+  const size_t layer = std::string("model.layers.").size(), expert = at + mark.size();
+  const size_t dot = name.find('.', expert);
+  return {"blk." + name.substr(layer, name.find('.', layer) - layer) + ".ffn_" +
+              kStacks.at(name.substr(dot + 1)) + "_exps.weight",
+          std::stoi(name.substr(expert, dot - expert))};
 }
 
 // Rows 0 to size - 1 of each head become rows 0, size / 2, 1, size / 2 + 1, ...
@@ -315,6 +342,14 @@ class Conversion {
   std::vector<float> Llama3Factors(const Json& scaling) const;
   void WriteTokenizer();
   void WriteTensors(std::map<std::string, StoredTensor>* kept);
+  // `to`: the name of a matrix.
+  std::string TypeOfMatrix(const std::string& to) const {
+    const bool is_finer = to.ends_with("attn_v.weight") || to.find("ffn_down") < to.size() ||
+                          to == "token_embd.weight";
+    return is_finer && !options_.finer_type.empty() ? options_.finer_type : options_.type;
+  }
+  void WriteStack(const std::string& to, const Stack& stack,
+                  std::map<std::string, StoredTensor>* kept);
   StoredTensor WriteTensor(const std::string& name, const std::vector<int64_t>& shape,
                            std::vector<float> values);
 
@@ -346,6 +381,10 @@ void Conversion::WriteMetadata() {
     CopyFloat("final_logit_softcapping", "final_logit_softcapping");
     CopyInt("sliding_window_pattern", "attention.sliding_window_pattern");
   }
+  CopyInt("num_local_experts", "expert_count");
+  CopyInt("num_experts", "expert_count");
+  CopyInt("num_experts_per_tok", "expert_used_count");
+  CopyInt("moe_intermediate_size", "expert_feed_forward_length");
   if (family_.gguf == "granite") {
     CopyFloat("attention_multiplier", "attention.scale");
     CopyFloat("embedding_multiplier", "embedding_scale");
@@ -449,10 +488,8 @@ StoredTensor Conversion::WriteTensor(const std::string& name, const std::vector<
     heads = config_["num_key_value_heads"];
   }
   if (heads > 0) values = Reordered(values, shape[0], heads);
-  std::string type = is_matrix ? options_.type : "F32";
-  const bool is_finer =
-      to.ends_with("attn_v.weight") || to.ends_with("ffn_down.weight") || to == "token_embd.weight";
-  if (is_matrix && is_finer && !options_.finer_type.empty()) type = options_.finer_type;
+  const bool is_router = to.ends_with("ffn_gate_inp.weight");
+  const std::string type = is_matrix && !is_router ? TypeOfMatrix(to) : "F32";
   const std::string bytes = GgmlEncode(type, values);
   writer_.Tensor(to, GgmlTypeNumber(type), shape, bytes);
   values = GgmlDecode(type, bytes);
@@ -461,18 +498,45 @@ StoredTensor Conversion::WriteTensor(const std::string& name, const std::vector<
   return {"F32", shape, GgmlEncode("F32", values)};
 }
 
+void Conversion::WriteStack(const std::string& to, const Stack& stack,
+                            std::map<std::string, StoredTensor>* kept) {
+  std::vector<float> all;
+  for (const auto& [expert, named] : stack.experts) {
+    all.insert(all.end(), named.second.begin(), named.second.end());
+  }
+  const std::string type = TypeOfMatrix(to), bytes = GgmlEncode(type, all);
+  writer_.Tensor(to, GgmlTypeNumber(type),
+                 {static_cast<int64_t>(stack.experts.size()), stack.shape[0], stack.shape[1]},
+                 bytes);
+  all = GgmlDecode(type, bytes);
+  auto begin = all.begin();
+  for (const auto& [expert, named] : stack.experts) {
+    const auto end = begin + static_cast<std::ptrdiff_t>(named.second.size());
+    (*kept)[named.first] = {"F32", stack.shape, GgmlEncode("F32", std::vector<float>(begin, end))};
+    begin = end;
+  }
+}
+
 void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
   const std::string file = ReadAllOf(directory_ / "model.safetensors");
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   const Json header = Json::parse(file.substr(8, header_bytes));
+  std::map<std::string, Stack> stacks;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
     const auto values = GgmlDecode(entry["dtype"].get<std::string>(),
                                    file.substr(8 + header_bytes + begin, end - begin));
-    (*kept)[name] = WriteTensor(name, entry["shape"].get<std::vector<int64_t>>(), values);
+    const auto shape = entry["shape"].get<std::vector<int64_t>>();
+    if (const auto [to, expert] = StackOf(name); !to.empty()) {
+      stacks[to].shape = shape;
+      stacks[to].experts[expert] = {name, values};
+    } else {
+      (*kept)[name] = WriteTensor(name, shape, values);
+    }
   }
+  for (const auto& [to, stack] : stacks) WriteStack(to, stack, kept);
 }
 
 }  // namespace

@@ -68,9 +68,9 @@ struct GgufOptions {
 };
 
 // Writes `to` from the directory's config.json, model.safetensors and tokenizer.json, as the
-// conversion does: reordered rows of q and k, Gemma's norms with their 1, factors of RoPE as
-// tensors. The directory's weights become those that the file holds, in F32: what a reference model
-// has to read.
+// conversion does: reordered rows of q and k, Gemma's norms with their 1, a layer's experts as one
+// tensor, factors of RoPE as tensors. The directory's weights become those that the file holds, in
+// F32: what a reference model has to read.
 Status WriteGguf(const std::filesystem::path& directory, const std::filesystem::path& to,
                  const GgufOptions& options);
 

@@ -31,6 +31,23 @@ constexpr Name kFused[] = {{"attn_qkv", "self_attn.qkv_proj"},
                            {"attn_output", "self_attn.o_proj"},
                            {"ffn_up", "mlp.gate_up_proj"},
                            {"ffn_down", "mlp.down_proj"}};
+// "*" stands for the number of an expert: the tensor holds all experts of a layer.
+constexpr Name kMixtral[] = {{"attn_q", "self_attn.q_proj"},
+                             {"attn_k", "self_attn.k_proj"},
+                             {"attn_v", "self_attn.v_proj"},
+                             {"attn_output", "self_attn.o_proj"},
+                             {"ffn_gate_inp", "block_sparse_moe.gate"},
+                             {"ffn_gate_exps", "block_sparse_moe.experts.*.w1"},
+                             {"ffn_up_exps", "block_sparse_moe.experts.*.w3"},
+                             {"ffn_down_exps", "block_sparse_moe.experts.*.w2"}};
+constexpr Name kQwen3Moe[] = {{"attn_q", "self_attn.q_proj"},
+                              {"attn_k", "self_attn.k_proj"},
+                              {"attn_v", "self_attn.v_proj"},
+                              {"attn_output", "self_attn.o_proj"},
+                              {"ffn_gate_inp", "mlp.gate"},
+                              {"ffn_gate_exps", "mlp.experts.*.gate_proj"},
+                              {"ffn_up_exps", "mlp.experts.*.up_proj"},
+                              {"ffn_down_exps", "mlp.experts.*.down_proj"}};
 constexpr Name kNormsBefore[] = {{"attn_norm", "input_layernorm"},
                                  {"ffn_norm", "post_attention_layernorm"}};
 constexpr Name kNormsAfter[] = {{"post_attention_norm", "post_attention_layernorm"},
@@ -70,15 +87,33 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
     {"olmo2", "Olmo2ForCausalLM", kAttentionAndMlp, kNormsAfter, true, false, Biases::kAttention},
     {"granite", "GraniteForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll},
     {"smollm3", "SmolLM3ForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll}};
+// Of files that have experts.
+constexpr GgufArchitecture kGgufMixtures[] = {
+    {"llama", "MixtralForCausalLM", kMixtral, kNormsBefore, false, true, Biases::kNone},
+    {"qwen3moe", "Qwen3MoeForCausalLM", kQwen3Moe, kNormsBefore, true, false, Biases::kNone}};
 
 constexpr char kLongFactors[] = "rope_factors_long.weight";
 constexpr char kShortFactors[] = "rope_factors_short.weight";
 constexpr char kRopeFactors[] = "rope_freqs.weight";
 constexpr int64_t kMostOfASize = INT64_C(1)
-                                 << 31;  // of any size; config.cc has the limits that count
+                                 << 31;   // of any size; config.cc has the limits that count
+constexpr size_t kMostEntries = 1 << 19;  // 36,000 for 94 layers of 128 experts
 
 bool IsGemma(const GgufArchitecture& architecture) {
   return architecture.name.starts_with("gemma");
+}
+
+bool IsMixture(const GgufArchitecture& architecture) {
+  return architecture.projections.data() == kMixtral ||
+         architecture.projections.data() == kQwen3Moe;
+}
+
+std::string NamesOf(std::span<const GgufArchitecture> architectures) {
+  std::string names;
+  for (const GgufArchitecture& known : architectures) {
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  return names;
 }
 
 Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
@@ -97,13 +132,19 @@ Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
     }
   }
   OUTRIDER_ASSIGN(const std::string_view name, file.Text("general.architecture"));
-  std::string all;
-  for (const GgufArchitecture& known : kGgufArchitectures) {
+  OUTRIDER_ASSIGN(const std::optional<int64_t> experts,
+                  file.MaybeInt(std::string(name) + ".expert_count", 0, kMostOfASize));
+  const bool has_experts = experts.value_or(0) > 0;
+  const std::span<const GgufArchitecture> candidates =
+      has_experts ? std::span<const GgufArchitecture>(kGgufMixtures) : kGgufArchitectures;
+  for (const GgufArchitecture& known : candidates) {
     if (known.name == name) return &known;
-    all += (all.empty() ? "" : ", ") + std::string(known.name);
   }
-  return file.Unsupported("general.architecture",
-                          "is " + Printable(name) + ", which is not supported; these are: " + all);
+  return file.Unsupported(
+      "general.architecture",
+      "is " + Printable(name) + (has_experts ? " with" : " without") +
+          " experts, which is not supported; these are: " + NamesOf(kGgufArchitectures) +
+          "; with experts: " + NamesOf(kGgufMixtures));
 }
 
 // A tensor of a layer: "blk.12.attn_q.weight".
@@ -178,7 +219,7 @@ struct Heads {
 // Without a name: the architecture has no such tensor.
 GgufEntry EntryOf(const GgufArchitecture& architecture, const GgufTensor& tensor, int64_t layers,
                   const Heads& heads) {
-  GgufEntry entry = {.name = "", .tensor = &tensor};
+  GgufEntry entry = {.name = "", .tensor = tensor};
   for (const Name& known : kModel) {
     if (known.gguf == tensor.name) entry.name = known.checkpoint;
   }
@@ -194,6 +235,37 @@ GgufEntry EntryOf(const GgufArchitecture& architecture, const GgufTensor& tensor
   if (architecture.interleaved && parts->stem == "attn_q") entry.interleaved_heads = heads.q;
   if (architecture.interleaved && parts->stem == "attn_k") entry.interleaved_heads = heads.k;
   return entry;
+}
+
+// Adds the entry, or one for each expert if it holds those of a layer.
+Status Add(const GgufFile& file, GgufEntry entry, int64_t experts,
+           std::vector<GgufEntry>* entries) {
+  const size_t star = entry.name.find('*');
+  if (star == std::string::npos) {
+    entries->push_back(std::move(entry));
+    return Status();
+  }
+  const GgufTensor& all = entry.tensor;
+  if (all.shape.size() != 3 || all.shape[0] != experts) {
+    return file.Wrong(all.name, "must have three dimensions, the last of " +
+                                    std::to_string(experts) + " experts");
+  }
+  if (entries->size() + static_cast<size_t>(experts) > kMostEntries) {
+    return file.Unsupported(all.name, "is one of too many experts; all layers together may have " +
+                                          std::to_string(kMostEntries) + " matrices");
+  }
+  const size_t each = all.bytes.size() / static_cast<size_t>(experts);
+  for (int64_t i = 0; i < experts; ++i) {
+    const std::string number = std::to_string(i);
+    std::string name = entry.name;
+    entries->push_back(
+        {.name = name.replace(star, 1, number),
+         .tensor = {.name = all.name + ", expert " + number,
+                    .type = all.type,
+                    .shape = {all.shape[1], all.shape[2]},
+                    .bytes = all.bytes.subspan(static_cast<size_t>(i) * each, each)}});
+  }
+  return Status();
 }
 
 // Builds the JSON. Values are taken over as they are; what is missing stays absent.
@@ -219,6 +291,7 @@ class ConfigWriter {
   Status WriteRopeScaling();
   Status WriteFactors(const char* short_tensor, const char* long_tensor, Json attention_factor);
   Status WriteGemma();
+  Status WriteMixture();
   Status WriteEnds();
   bool HasTensor(std::string_view name) const { return file_.Tensor(name) != nullptr; }
 
@@ -303,12 +376,17 @@ Status ConfigWriter::CheckKeys() const {
       {"granite", "attention.scale"},
       {"granite", "embedding_scale"},
       {"granite", "residual_scale"},
-      {"granite", "logit_scale"}};
+      {"granite", "logit_scale"},
+      {"qwen3moe", "expert_feed_forward_length"}};
+  constexpr std::string_view kOfMixtures[] = {"expert_count", "expert_used_count"};
+  const std::span<const std::string_view> more =
+      IsMixture(architecture_) ? kOfMixtures : std::span<const std::string_view>();
   const std::string prefix = Key("");
   for (auto pair = file_.metadata().lower_bound(prefix);
        pair != file_.metadata().end() && pair->first.starts_with(prefix); ++pair) {
     const std::string_view name = std::string_view(pair->first).substr(prefix.size());
     const bool known = std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown) ||
+                       std::find(more.begin(), more.end(), name) != more.end() ||
                        std::any_of(std::begin(kOwn), std::end(kOwn), [&](const auto& own) {
                          return own.first == architecture_.name && own.second == name;
                        });
@@ -485,6 +563,20 @@ Status ConfigWriter::WriteGemma() {
   return Status();
 }
 
+// llama.cpp has a mixture in every layer, and lets the weights of a row's experts add up to 1.
+Status ConfigWriter::WriteMixture() {
+  const bool is_mixtral = architecture_.name == "llama";
+  const char* size = is_mixtral ? "feed_forward_length" : "expert_feed_forward_length";
+  for (const char* name : {"expert_used_count", size}) {
+    if (!file_.Has(Key(name))) return file_.Wrong(Key(name), "is missing");
+  }
+  OUTRIDER_TRY(Copy("expert_count", is_mixtral ? "num_local_experts" : "num_experts"));
+  OUTRIDER_TRY(Copy("expert_used_count", "num_experts_per_tok"));
+  if (is_mixtral) return Status();
+  json_["norm_topk_prob"] = true;
+  return Copy(size, "moe_intermediate_size");
+}
+
 Status ConfigWriter::WriteEnds() {
   Json ends = Json::array();
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
@@ -503,6 +595,7 @@ Result<std::string> ConfigWriter::Write() {
   OUTRIDER_TRY(WriteBiases());
   OUTRIDER_TRY(WriteRope());
   if (IsGemma(architecture_)) OUTRIDER_TRY(WriteGemma());
+  if (IsMixture(architecture_)) OUTRIDER_TRY(WriteMixture());
   if (architecture_.name == "granite") {
     OUTRIDER_TRY(Copy("attention.scale", "attention_multiplier"));
     OUTRIDER_TRY(Copy("embedding_scale", "embedding_multiplier"));
@@ -538,6 +631,10 @@ Result<std::vector<GgufEntry>> GgufEntries(const GgufFile& file) {
   if (const std::string key = prefix + "attention.head_count_kv"; file.Has(key)) {
     OUTRIDER_ASSIGN(heads.k, SharedInt(file, key));
   }
+  int64_t experts = 0;
+  if (IsMixture(*architecture)) {
+    OUTRIDER_ASSIGN(experts, file.Int(prefix + "expert_count", 1, kMostOfASize));
+  }
   std::vector<GgufEntry> entries;
   for (const GgufTensor& tensor : file.tensors()) {
     if (IsOfConfig(*architecture, tensor.name)) continue;
@@ -547,7 +644,7 @@ Result<std::vector<GgufEntry>> GgufEntries(const GgufFile& file) {
                                                " models of " + std::to_string(layers) +
                                                " layers do not have here");
     }
-    entries.push_back(std::move(entry));
+    OUTRIDER_TRY(Add(file, std::move(entry), experts, &entries));
   }
   return entries;
 }

@@ -4,7 +4,8 @@
 //
 // llama.cpp's conversion changes some weights. Its gains of Gemma's norms are stored with the 1
 // that others add; the rows of q and k of some architectures are reordered, because it rotates
-// neighbours where others rotate the halves of a head. Source: the conversion scripts and
+// neighbours where others rotate the halves of a head. The experts of a layer are one tensor, which
+// is taken apart again. Source: the conversion scripts and
 // gguf-py/gguf/constants.py of https://github.com/ggml-org/llama.cpp.
 //
 // Thread: any.
@@ -21,8 +22,8 @@ namespace outrider {
 
 // A tensor under the name that a checkpoint has for it.
 struct GgufEntry {
-  std::string name;  // "model.layers.0.self_attn.q_proj.weight"
-  const GgufTensor* tensor = nullptr;
+  std::string name;   // "model.layers.0.self_attn.q_proj.weight"
+  GgufTensor tensor;  // of the file, or an expert's part of one
   // Heads whose rows are interleaved: of each, rows 2 i and 2 i + 1 are rows i and size / 2 + i of
   // the checkpoint's. 0: rows are in the checkpoint's order.
   int64_t interleaved_heads = 0;
@@ -32,7 +33,8 @@ struct GgufEntry {
 // names an architecture, a key or a tensor that would change the computation and is not known.
 Result<std::string> GgufConfigJson(const GgufFile& file);
 
-// kUnimplemented for a tensor that the architecture does not have.
+// kUnimplemented for a tensor that the architecture does not have, kInvalidArgument for experts
+// that are not as many as the file says.
 Result<std::vector<GgufEntry>> GgufEntries(const GgufFile& file);
 
 }  // namespace outrider

@@ -58,7 +58,7 @@ TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
     const GgufTensor tensor = {
         .name = "t", .type = type, .shape = {3, 32}, .bytes = std::as_bytes(std::span(bytes))};
     QuantizedMatrix matrix;
-    ASSERT_TRUE(AppendCodes({.name = "t", .tensor = &tensor}, &matrix).ok());
+    ASSERT_TRUE(AppendCodes({.name = "t", .tensor = tensor}, &matrix).ok());
     const std::vector<float> expected = GgmlDecode(GgmlTypeName(type), bytes);
     std::vector<float> row(32);
     for (int64_t i = 0; i < 3; ++i) {
@@ -120,6 +120,42 @@ TEST_F(GgufModel, IsReadAsItsCheckpointIs) {
   EXPECT_EQ(ModelFingerprint(directory_.path()).value(), fingerprint);
   EXPECT_TRUE(CheckModelDirectory(directory_.path()).ok());
   EXPECT_NE(LoadTestModel(directory_.path()), nullptr);
+}
+
+TEST_F(GgufModel, TakesExpertsApart) {
+  Make({.family = Family::kMixtral}, {.type = "Q8_0"});
+  const ModelConfig config = LoadModelConfig(file()).value();
+  EXPECT_EQ(config.architecture, "MixtralForCausalLM");
+  ASSERT_TRUE(config.layers[1].mlp.mixture.has_value());
+  EXPECT_EQ(config.layers[1].mlp.mixture->router.experts, 6);
+  EXPECT_EQ(config.layers[1].mlp.mixture->router.top_k, 2);
+  EXPECT_EQ(config.layers[1].mlp.mixture->intermediate_size, 64);
+  const Checkpoint checkpoint = Checkpoint::Open(file()).value();
+  EXPECT_TRUE(checkpoint.Has("model.layers.1.block_sparse_moe.experts.5.w2.weight"));
+  EXPECT_FALSE(checkpoint.Has("model.layers.1.block_sparse_moe.experts.6.w2.weight"));
+  Make({.family = Family::kQwen3Moe}, {.type = "F16"});
+  const ModelConfig qwen = LoadModelConfig(file()).value();
+  EXPECT_EQ(qwen.architecture, "Qwen3MoeForCausalLM");
+  EXPECT_TRUE(qwen.layers[0].mlp.mixture->router.normalizes);
+  EXPECT_EQ(qwen.layers[0].mlp.mixture->intermediate_size, 64);
+}
+
+TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
+  Make({.family = Family::kMixtral}, {.type = "Q8_0"});
+  // A file from before experts were one tensor.
+  EXPECT_THAT(Words("blk.1.ffn_gate_exps.weight", "blk.1.ffn_gate.00005.weight"),
+              HasSubstr("ffn_gate.00005.weight is a tensor that llama models of 2 layers do not"));
+  EXPECT_THAT(Words("llama.expert_used_count", "llama.expert_used_coins"),
+              HasSubstr("llama.expert_used_coins is not supported"));
+  const auto with_experts = [&](char count) {
+    return LoadWith([&](std::string& bytes) {
+             const std::string key = "llama.expert_count";
+             bytes[bytes.find(key) + key.size() + 4] = count;
+           })
+        .message();
+  };
+  EXPECT_THAT(with_experts(5), HasSubstr("must have three dimensions, the last of 5 experts"));
+  EXPECT_THAT(with_experts(0), HasSubstr("ffn_gate_inp.weight is a tensor that llama models"));
 }
 
 TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {

@@ -88,7 +88,7 @@ TEST(Unicode, ScriptsAreThoseOfUnicodeNine) {
   EXPECT_NE(ScriptOf('a'), ScriptOf(0x3B1));
   EXPECT_EQ(ScriptOf('1'), ScriptOf('.'));
   for (const char32_t han : {0x3042, 0x30A2, 0x30FC, 0x4E2D, 0x20000}) {
-    EXPECT_EQ(ScriptOf(han), ScriptOf(0x4E00)) << std::hex << han;
+    EXPECT_EQ(ScriptOf(han), ScriptOf(0x4E00)) << static_cast<uint32_t>(han);
   }
   EXPECT_EQ(ScriptOf(0x589), ScriptOf('.')) << "Armenian only later";
   for (const char32_t none : {0x20, 0x378, 0x1F9D1, 0x10FFFF}) EXPECT_EQ(ScriptOf(none), 0);

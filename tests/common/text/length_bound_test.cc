@@ -47,6 +47,7 @@ TEST(LengthBound, IsNoneWhereATokenTakesTextOfAnyLength) {
   EXPECT_EQ(PerToken(With(bytes, "/normalizer",
                           R"({"type": "Replace", "pattern": {"String": "x"}, "content": ""})")),
             kNone);
+  EXPECT_EQ(PerToken(With(bytes, "/pre_tokenizer", R"({"type": "UnicodeScripts"})")), kNone);
   EXPECT_EQ(PerToken(With(bytes, "/pre_tokenizer",
                           R"({"type": "Split", "pattern": {"String": "x"},)"
                           R"( "behavior": "Removed", "invert": false})")),

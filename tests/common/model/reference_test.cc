@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <sstream>
 #include <string>
 
 #include "common/model/safetensors.h"
@@ -64,11 +66,17 @@ std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const Gguf
   return errors;
 }
 
+// For tools/error_tables.py.
+double Recorded(double error) {
+  std::ostringstream text;
+  text << std::scientific << std::setprecision(1) << error;
+  ::testing::Test::RecordProperty("error", text.str());
+  return error;
+}
+
 double WorstError(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
                   const ModelOptions& options) {
-  const double worst = SortedErrors(checkpoint, gguf, options).back();
-  ::testing::Test::RecordProperty("worst_error", std::to_string(worst));
-  return worst;
+  return Recorded(SortedErrors(checkpoint, gguf, options).back());
 }
 
 // The same, but of a mixture the error that half of the positions stay below: where a row's last
@@ -78,7 +86,7 @@ double WorstErrorOfRounded(const CheckpointOptions& checkpoint, const GgufOption
                            const ModelOptions& options) {
   if (!IsMixture(checkpoint.family)) return WorstError(checkpoint, gguf, options);
   const std::vector<double> errors = SortedErrors(checkpoint, gguf, options);
-  return errors[errors.size() / 2];
+  return Recorded(errors[errors.size() / 2]);
 }
 
 TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {

@@ -23,6 +23,7 @@ namespace {
 
 constexpr uint64_t kConnection = 7;
 constexpr int kVocab = 20;
+constexpr TokenId kEnd = 5;  // of the draft model
 
 // What one session was last asked for, and what has come of it.
 struct Asked {
@@ -90,7 +91,7 @@ class Drafter {
                 .total_pages = 40,
                 .max_batch_tokens = 16,
                 .max_position_embeddings = 40,
-                .eos_token_ids = {5}}),
+                .eos_token_ids = {kEnd}}),
         keeps_prefixes_(keeps_prefixes) {
     loop_.emplace(&model_,
                   DraftLoopOptions{.max_sessions = 4,
@@ -114,16 +115,19 @@ class Drafter {
       vocabulary->add_entries(4 + 1);
       vocabulary->mutable_text()->push_back(static_cast<char>('a' + i));
       const char last = static_cast<char>('a' + kVocab - i);
-      Require(own.entries.Add(TokenKind::kText, {&last, 1}).ok());
+      const bool is_end = i == kEnd;
+      Require(own.entries
+                  .Add(is_end ? TokenKind::kSpecial : TokenKind::kText,
+                       is_end ? std::string_view("<end>") : std::string_view(&last, 1))
+                  .ok());
     }
+    Require(own.entries.AddEndToken(kEnd).ok());
     for (int changes = in.Below(4); changes > 0; --changes) {
       const int id = in.Below(kVocab);
       const uint32_t bytes = in.Byte() % 4u;
       vocabulary->set_entries(id, 4 * bytes + in.Byte() % 4u);
       if (in.Below(2) == 0) vocabulary->mutable_text()->append(bytes, 'z');
     }
-    Require(own.entries.Add(TokenKind::kSpecial, "<end>").ok());
-    Require(own.entries.AddEndToken(kVocab).ok());
     for (int ends = in.Below(3); ends > 0; --ends) vocabulary->add_end_tokens(in.Byte() % 32u);
     const Result<VocabularyEntries> entries = FromWire(message.vocabulary());
     Result<VocabularyMap> map = entries.ok() ? VocabularyMap::Create(*entries, own)

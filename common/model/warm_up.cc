@@ -38,8 +38,8 @@ Status RunPass(Model* model, int rows, int logit_rows) {
 // The next size to run. A device's library chooses an algorithm for all products of 16 k rows up to
 // 128, and of a power of two beyond (cuda/product_choice.h), with the first that it sees.
 int Below(int rows) {
-  if (rows > 128) return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
-  return rows > 16 ? (rows - 1) / 16 * 16 : rows / 2;
+  if (rows > 16 && rows <= 128) return (rows - 1) / 16 * 16;
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
 }
 
 // Tokens that one sequence can take in one pass.

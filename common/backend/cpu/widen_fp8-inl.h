@@ -17,33 +17,25 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The bits of f16: a code's sign, then its exponent and mantissa from the second exponent bit on.
-template <class D16>
-HWY_INLINE hn::Vec<D16> Fp8AsHalves(D16 d16, const uint8_t* codes) {
-  const hn::Rebind<int8_t, D16> d8;
-  const auto bytes = hn::LoadU(d8, reinterpret_cast<const int8_t*>(codes));
-  const auto sign_and_rest = hn::Set(d16, static_cast<int16_t>(0xbfff));
-  return hn::And(hn::ShiftLeft<7>(hn::PromoteTo(d16, bytes)), sign_and_rest);
-}
-
 // REQUIRES: no code is NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> WidenFiniteFp8(D d, const uint8_t* codes) {
+  const hn::Rebind<int8_t, D> d8;
   const hn::Rebind<int16_t, D> d16;
   const hn::Rebind<hwy::float16_t, D> half;
-  return hn::PromoteTo(d, hn::BitCast(half, Fp8AsHalves(d16, codes)));
+  const auto bytes = hn::LoadU(d8, reinterpret_cast<const int8_t*>(codes));
+  // Sign, then the exponent and mantissa from f16's second exponent bit on.
+  const auto sign_and_rest = hn::Set(d16, static_cast<int16_t>(0xbfff));
+  const auto halves = hn::And(hn::ShiftLeft<7>(hn::PromoteTo(d16, bytes)), sign_and_rest);
+  return hn::PromoteTo(d, hn::BitCast(half, halves));
 }
 
-// NaN stays NaN.
+// NaN stays NaN. It is found among the floats, since not every target converts a NaN of f16.
 template <class D>
 HWY_INLINE hn::Vec<D> WidenFp8(D d, const uint8_t* codes) {
-  const hn::Rebind<int16_t, D> d16;
-  const hn::Rebind<hwy::float16_t, D> half;
-  const auto halves = Fp8AsHalves(d16, codes);
-  const auto magnitude_of_nan = hn::Set(d16, static_cast<int16_t>(0x3f80));
-  const auto is_nan = hn::Eq(hn::And(halves, magnitude_of_nan), magnitude_of_nan);
-  const auto with_nan = hn::Or(halves, hn::VecFromMask(d16, is_nan));
-  return hn::PromoteTo(d, hn::BitCast(half, with_nan));
+  const auto value = WidenFiniteFp8(d, codes);
+  const auto of_nan = hn::Set(d, 1.875f);  // what the exponent and mantissa of NaN would be worth
+  return hn::IfThenElse(hn::Eq(hn::Abs(value), of_nan), hn::NaN(d), value);
 }
 
 }  // namespace HWY_NAMESPACE

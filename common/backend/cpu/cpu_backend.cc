@@ -77,11 +77,11 @@ class CpuBackend final : public Backend {
   }
 
   void CopyIn(void* device, const void* host, size_t bytes) override {
-    std::memcpy(device, host, bytes);
+    std::copy_n(static_cast<const std::byte*>(host), bytes, static_cast<std::byte*>(device));
   }
 
   void CopyOut(void* host, const void* device, size_t bytes) override {
-    std::memcpy(host, device, bytes);
+    std::copy_n(static_cast<const std::byte*>(device), bytes, static_cast<std::byte*>(host));
   }
 
   void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,

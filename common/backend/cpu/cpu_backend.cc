@@ -1,5 +1,6 @@
 #include "common/backend/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>

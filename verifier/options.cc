@@ -194,7 +194,7 @@ void AddAnswerFlags(CLI::App& app, VerifierOptions* o) {
       ->check(CLI::IsMember(WithAuto(ReasoningFormatNames())));
 }
 
-// An origin as browsers send it, or "*": it goes into a header.
+// An origin as browsers send it, or "*". It is copied into a header.
 std::string CheckOrigin(const std::string& origin) {
   const bool printable =
       std::all_of(origin.begin(), origin.end(), [](char c) { return c > ' ' && c < 127; });
@@ -249,7 +249,7 @@ Status Complete(VerifierOptions* o) {
   if (const Status stop = Validate(e.speculation.stop); !stop.ok()) {
     return stop.Annotate("--stop-threshold");
   }
-  // The scheduler keeps a quarter of a batch for prompts.
+  // The scheduler reserves a quarter of a batch for prompts.
   if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
     return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
   }

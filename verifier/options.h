@@ -16,32 +16,32 @@ namespace outrider {
 struct VerifierOptions {
   ServiceOptions service{.listen = "127.0.0.1:7300", .metrics = "127.0.0.1:7301"};
   EngineOptions engine;
-  // What EngineOptions::planner comes from, unless `policy` is "fixed".
+  // What EngineOptions::planner is made from, unless `policy` is "fixed".
   std::string policy = "adaptive";
   PlannerOptions planner;
   DraftDistributionLimits distribution_limits;
   double min_draft_wait_seconds = 0;  // above 0 for tests and measurements
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call
-  std::string drafter_tokens;  // file; with no drafter_names either, any drafter may attach
+  std::string drafter_tokens;  // file; without it and drafter_names, any drafter may attach
   std::vector<std::string> drafter_names;
-  EmbeddedDrafterOptions embedded;   // its model ""; no drafter in this process
+  EmbeddedDrafterOptions embedded;   // without a model, no drafter runs in this process
   int pad_responses = 0;             // bytes; 0: none
   std::string http;                  // host:port of the OpenAI-compatible front; empty: none
-  std::string http_model;            // its name of the model; empty: the checkpoint's
-  bool http_ignore_unknown = false;  // fields that it does not know
-  bool http_metrics = true;          // GET /metrics there too
-  std::string http_cors;             // origin whose pages may call; empty: none
+  std::string http_model;            // the model's name there; empty: the checkpoint's
+  bool http_ignore_unknown = false;  // ignore unknown fields
+  bool http_metrics = true;          // serve GET /metrics there, too
+  std::string http_cors;             // origin whose pages may call it; empty: none
   std::string chat_template;         // file or "chatml"; empty: the checkpoint's own
-  // How answers are read; unset: as the chat template shows.
+  // How answers are parsed; unset: detected from the chat template.
   std::optional<ToolFormat> tool_parser;
   std::optional<ReasoningFormat> reasoning_parser;
-  bool generation_config = true;  // requests' defaults are those of generation_config.json
+  bool generation_config = true;  // take requests' defaults from generation_config.json
   bool vllm_metrics = false;
   double trace_sample_ratio = 1;
 };
 
-// As ParseCommandLine of command_line.h.
+// See ParseCommandLine in command_line.h.
 std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* options);
 
 }  // namespace outrider

@@ -43,7 +43,7 @@ constexpr char kGenerationService[] = "outrider.v1.Generation";
 constexpr char kDraftingService[] = "outrider.v1.Drafting";
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
-// Waits until no session is left or the time is over. True: all ended.
+// Waits until no session is left or the time is over. Returns whether all ended.
 bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
   constexpr auto kPoll = std::chrono::milliseconds(10);
   while (true) {
@@ -69,7 +69,7 @@ void WarnOfReadableTokens(const VerifierOptions& options) {
       {{"listen", options.service.listen}, {"http", options.http}});
 }
 
-// How prompts begin and texts end, which the texts themselves do not show.
+// Logs how prompts begin and texts end, which the texts themselves do not show.
 void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
                    const ChatTemplate& chat_template, const AnswerFormat& answers) {
   const auto named = [&tokenizer](const std::vector<TokenId>& ids) {
@@ -109,7 +109,7 @@ Result<Access> OpenAccess(const VerifierOptions& options) {
   return access;
 }
 
-// What is read from the model's directory.
+// What is loaded from the model's directory.
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
   ChatTemplate chat_template;
@@ -123,7 +123,7 @@ struct Loaded {
   const ModelConfig& config() const { return model->config(); }
 };
 
-// A text may end with the model's own end or with a chat's.
+// A text may end with the model's end token or a chat's.
 Result<std::unique_ptr<grammar::GrammarCache>> OpenGrammars(const Loaded& loaded) {
   std::vector<TokenId> ends = loaded.config().eos_token_ids;
   for (const TokenId id : loaded.chat_template.EndTokens(*loaded.tokenizer)) {
@@ -144,7 +144,8 @@ std::shared_ptr<const VocabularyEntries> TargetVocabularyOf(const Loaded& loaded
 Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals) {
   const std::string& directory = options.service.model;
   Loaded loaded;
-  // The kind of model before its details: an unknown one must not fail with its tokenizer's words.
+  // Checks the architecture first, so that an unknown one does not fail with a message about its
+  // tokenizer.
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
   OUTRIDER_ASSIGN(loaded.chat_template, ChatTemplate::Load(directory, options.chat_template));
@@ -158,7 +159,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   OUTRIDER_ASSIGN(
       loaded.model,
       LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
-  // Drafts have some rows; of a model so slow that this is not enough, steps will tell.
+  // Drafts have a few rows. If the model is too slow to time that many, real steps will tell.
   constexpr int kMostRows = 16;
   constexpr double kMostSeconds = 0.5;
   if (options.policy == "adaptive") {
@@ -193,7 +194,7 @@ TargetIdentity IdentityOf(const Loaded& loaded) {
           .vocabulary = loaded.vocabulary};
 }
 
-// GET /metrics of the HTTP front; nullptr: it is switched off.
+// GET /metrics of the HTTP front; nullptr: it is off.
 std::function<HttpReply()> MetricsPageOf(const VerifierOptions& options,
                                          MetricsRegistry& registry) {
   if (!options.http_metrics) return nullptr;
@@ -205,15 +206,15 @@ std::function<HttpReply()> MetricsPageOf(const VerifierOptions& options,
   };
 }
 
-// What tells a browser that pages of `origin` may read answers.
+// The headers that let pages of `origin` read answers.
 HttpHeaders CorsHeaders(const std::string& origin) {
   if (origin.empty()) return {};
   return {{"Access-Control-Allow-Origin", origin},
           {"Access-Control-Expose-Headers", "Retry-After, x-request-id"}};
 }
 
-// The engine with its drafters, and the fronts that bring it requests. Members are in the order in
-// which each may outlive those after it.
+// The engine, its drafters, and the fronts that bring it requests. Members are declared in the
+// order in which each may outlive the next.
 class Services {
  public:
   // All must outlive it. `exporter` and `tracer` may be nullptr.
@@ -270,11 +271,10 @@ class Services {
     board_->ServeOn(*exporter);
   }
 
-  // Opens the ports.
-  // `kv_bytes`: that the target's cache may take of the host's memory.
+  // Opens the ports. `kv_bytes`: host memory that the target's cache may take.
   Status Start(const StopOnSignal& signals, int64_t kv_bytes);
-  // Waits for running requests as long as they may take, then ends the rest. False: a text is still
-  // being tokenized. It holds a call, so that nothing can be destroyed any more.
+  // Waits for running requests up to the drain time, then ends the rest. Returns false if a text is
+  // still being tokenized: that thread holds a call, so nothing may be destroyed.
   [[nodiscard]] bool Stop();
 
  private:
@@ -347,7 +347,7 @@ bool Services::Stop() {
 }  // namespace
 
 Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
-  // First what can be wrong in a moment; the model takes longer.
+  // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_ASSIGN(const Access access, OpenAccess(options));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));
   MetricsRegistry registry;

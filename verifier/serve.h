@@ -1,4 +1,4 @@
-// The verifier as a service: builds the objects, serves until a signal, drains.
+// The verifier as a service: builds the objects, serves until a signal, and drains.
 //
 // Thread: main.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// Blocks until a signal has come and what was running has ended.
+// Blocks until a signal has come and running requests have ended.
 Status Serve(const VerifierOptions& options, const StopOnSignal& signals);
 
 }  // namespace outrider

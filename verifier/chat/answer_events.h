@@ -1,4 +1,4 @@
-// What the text of an answer says, piece by piece: content, reasoning, and calls of tools.
+// Events parsed from the text of an answer: content, reasoning and tool calls.
 //
 // Thread: one owner.
 #pragma once
@@ -23,7 +23,7 @@ struct AnswerEvent {
   bool operator==(const AnswerEvent&) const = default;
 };
 
-// Events in order; neighbours that go on with each other are one event.
+// Events in order. Adjacent events of the same kind are merged.
 class AnswerEvents {
  public:
   void AddContent(std::string_view text) { Append(AnswerEvent::Kind::kContent, text); }
@@ -34,7 +34,7 @@ class AnswerEvents {
   }
 
   const std::vector<AnswerEvent>& events() const { return events_; }
-  // Hands the events out and is empty.
+  // Returns the events and leaves the list empty.
   std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }
 
  private:

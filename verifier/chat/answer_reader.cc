@@ -33,7 +33,7 @@ std::vector<AnswerEvent> AnswerReader::Finish() {
   AnswerEvents out;
   std::string content;
   if (reasoning_.has_value()) reasoning_->Finish(out, content);
-  if (must_call_) content.clear();  // what may have become the mark of reasoning
+  if (must_call_) content.clear();  // the start of a possible reasoning marker
   if (calls_ != nullptr) {
     calls_->Push(content, out);
     calls_->Finish(/*keeps_held=*/!must_call_, out);

@@ -1,6 +1,6 @@
-// Takes the text of an answer apart: reasoning, content and calls of tools, as it comes.
+// Splits the text of an answer, as it arrives, into reasoning, content and tool calls.
 //
-// Owner: one for each answer. Thread: not synchronised. Time: linear in the text.
+// Owner: one per answer. Thread: not synchronised. Time: linear in the text.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,42 @@
 
 namespace outrider {
 
-// Calls of an answer at most; later ones are left out.
+// The most calls that an answer may have; later ones are dropped.
 inline constexpr int kMaxAnswerCalls = 128;
 
-// What a server reads in its model's answers.
+// The formats that a server parses in its model's answers.
 struct AnswerFormat {
   ToolFormat tools = ToolFormat::kNone;
   ReasoningFormat reasoning = ReasoningFormat::kNone;
 };
 
-// What one request's answers are read for.
+// What to parse in the answer to one request.
 struct AnswerReading {
   AnswerFormat format;             // without tools, kNone
   std::vector<std::string> tools;  // names
   int max_calls = kMaxAnswerCalls;
-  // A grammar makes the answer call a tool: after reasoning it has no content, and what a text that
-  // is cut off ends with is a part of a call.
+  // A grammar makes the answer call a tool. After its reasoning it then has no content, and a
+  // truncated answer ends within a call.
   bool must_call = false;
   bool opens_reasoning = false;   // the prompt ends within the reasoning
-  bool include_reasoning = true;  // it is told
+  bool include_reasoning = true;  // send the reasoning to the client
 };
 
 class AnswerReader {
  public:
   explicit AnswerReader(const AnswerReading& reading);
 
-  // What the next piece of the text says; what is not certain yet is held back.
+  // Returns the events of the next piece of text, and holds back what is still ambiguous.
   std::vector<AnswerEvent> Push(std::string_view text);
-  // The rest. Call once, last.
+  // Returns the remaining events. Call once, last.
   std::vector<AnswerEvent> Finish();
-  // Characters of the text before what follows its reasoning; nullopt: nothing has followed yet.
+  // Characters of the text before what follows the reasoning; nullopt if nothing has followed yet.
   std::optional<int64_t> content_begin() const {
     return reasoning_.has_value() ? reasoning_->content_begin() : 0;
   }
 
  private:
-  // Without what the request does not want to have.
+  // Drops the events that the request does not ask for.
   std::vector<AnswerEvent> Wanted(AnswerEvents events);
 
   std::optional<ReasoningParser> reasoning_;

@@ -9,7 +9,7 @@ namespace outrider {
 
 namespace {
 
-// The text of a JSON string, given with its quotes; nullopt for what is none.
+// The value of a JSON string, given with its quotes; nullopt if it is not one.
 std::optional<std::string> TextOfString(const std::string& quoted) {
   const auto json = ParseJsonObject("{\"text\":" + quoted + "}", "a string");
   if (!json.ok()) return std::nullopt;
@@ -38,7 +38,7 @@ CallObject::Progress CallObject::Read(char c, AnswerEvents& out) {
       member_ = text_ == "\"name\""                                     ? Member::kName
                 : text_ == "\"arguments\"" || text_ == "\"parameters\"" ? Member::kArguments
                                                                         : Member::kOther;
-      // What comes twice is told once.
+      // Of repeated members the first counts.
       if (member_ == Member::kName && !name_.empty()) member_ = Member::kOther;
       if (member_ == Member::kArguments && has_arguments_) member_ = Member::kOther;
       state_ = State::kColon;
@@ -87,7 +87,7 @@ CallObject::Progress CallObject::ReadValueStart(char c, AnswerEvents& out) {
   return Progress::kMore;
 }
 
-// A number, true, false or null, which ends where something else begins.
+// A number, true, false or null ends where something else begins.
 CallObject::Progress CallObject::ReadScalar(char c, AnswerEvents& out) {
   if (c != ',' && c != '}' && !IsSpace(c)) {
     const bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -1,14 +1,14 @@
-// Finds the calls of tools in the text of an answer as it comes. What it gives out depends on the
-// text alone and not on how it is cut into pieces, because a format sees one byte after the other.
+// Finds tool calls in the text of an answer as it arrives. The events do not depend on how the text
+// is split into pieces, because a format reads one byte at a time.
 //
-// Text that may yet become a call is held back until it is known to be one: its tool is named, and
-// its arguments have begun. Text that turns out to be none is content, every byte of it. After a
-// call has begun its arguments are passed on as the model writes them, which may be no valid JSON;
-// a text that ends within them leaves the call with what has come.
+// Text that may become a call is held back until its tool is named and its arguments have begun. If
+// it turns out not to be a call, every byte of it is content. Once a call has begun, its arguments
+// are passed on as the model writes them, even if they are not valid JSON; if the text ends within
+// them, the call keeps what has arrived.
 //
-// White space right before a call, and after the last one, is no content.
+// White space right before a call, and after the last one, is not content.
 //
-// Owner: one for each answer. Thread: not synchronised. Time: linear in the text.
+// Owner: one per answer. Thread: not synchronised. Time: linear in the text.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ namespace outrider {
 
 class CallParser {
  public:
-  // nullptr for kNone. `tools`: their names. Formats without markers (kLlama3Json, kPythonic) find
-  // calls of these alone, since any text could look like another one's.
+  // Returns nullptr for kNone. `tools` are their names: formats without markers (kLlama3Json,
+  // kPythonic) only recognise calls of these, since any text could look like a call of another.
   static std::unique_ptr<CallParser> Create(ToolFormat format, std::vector<std::string> tools);
 
   CallParser() = default;
@@ -33,19 +33,19 @@ class CallParser {
   virtual ~CallParser() = default;
 
   void Push(std::string_view text, AnswerEvents& out);
-  // The text is over. `keeps_held`: what may yet have become a call is content; else it is dropped.
+  // Ends the text. `keeps_held`: text that is held back becomes content; otherwise it is dropped.
   // Call once, last.
   void Finish(bool keeps_held, AnswerEvents& out);
 
  protected:
   // What a byte is, given all bytes before it.
   enum class Byte {
-    kContent,  // no part of a call; what was held is none either
+    kContent,  // not part of a call, and neither is the text held back
     kHeld,     // part of what may become a call
-    kCall,     // part of a call, as is what was held; `out` has what it says
+    kCall,     // part of a call, as is the text held back; `out` has its events
   };
-  // Reads the next byte. After kContent for a byte after others that were held, the same byte comes
-  // again: those before it are content, and it may begin a call itself.
+  // Reads the next byte. If it returns kContent while bytes are held back, those are content and it
+  // is called again with the same byte, which may begin a call itself.
   virtual Byte Read(char c, AnswerEvents& out) = 0;
 
  private:
@@ -58,7 +58,7 @@ class CallParser {
 
 inline bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// Of a tool's name.
+// Whether a tool's name may contain this byte.
 inline bool IsNameByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '-' || c == '.';

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;  // what is longer is no name, and held back no longer
+constexpr size_t kMaxNameBytes = 256;  // a longer one is not a name, and is no longer held back
 
 }  // namespace
 

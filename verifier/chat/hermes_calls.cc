@@ -28,7 +28,7 @@ CallParser::Byte HermesCalls::Read(char c, AnswerEvents& out) {
   return Byte::kContent;
 }
 
-// Models leave the end out at times, and go on with the next call or with text.
+// Models sometimes omit the end marker and go on with the next call or with text.
 CallParser::Byte HermesCalls::ReadEnd(char c) {
   if (IsSpace(c) && !marker_.has_begun()) return Byte::kContent;
   const int found = marker_.Read(c, {markers::kHermesEnd, markers::kHermes});

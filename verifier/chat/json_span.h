@@ -1,5 +1,5 @@
-// Where an object, an array or a string of JSON ends in a text that comes byte by byte. Only
-// brackets and strings are looked at: what is malformed otherwise ends as well.
+// Finds the end of a JSON object, array or string in text that arrives byte by byte. It only looks
+// at brackets and strings, so malformed values end, too.
 //
 // Owner: one value. Thread: not synchronised.
 #pragma once
@@ -8,7 +8,7 @@ namespace outrider {
 
 class JsonSpan {
  public:
-  // Whether the value is complete with this byte. REQUIRES: the first byte is {, [ or ".
+  // Returns whether this byte completes the value. REQUIRES: the first byte is {, [ or ".
   bool Ends(char c) {
     if (in_string_) {
       const bool closes = c == '"' && !escaped_;

@@ -1,4 +1,4 @@
-// Calls as Llama 3.1 and later models write them, in place of an answer or after a marker:
+// Calls as Llama 3.1 and later models write them, instead of an answer or after a marker:
 //   {"name": "f", "parameters": {"a": 1}}; {"name": "g", "parameters": {}}
 //   <|python_tag|>{"name": "f", "parameters": {"a": 1}}
 #pragma once

@@ -1,6 +1,6 @@
-// Finds out, byte by byte, which of some texts comes next.
+// Finds out, byte by byte, which of several markers comes next.
 //
-// Owner: one. Thread: not synchronised.
+// Owner: one parser. Thread: not synchronised.
 #pragma once
 
 #include <initializer_list>
@@ -13,9 +13,9 @@ class MarkerMatch {
  public:
   static constexpr int kNone = -1, kPart = -2;
 
-  // The index of the marker that is complete with this byte; kPart: one may be with later bytes;
-  // kNone: none can be. After a marker and after kNone the next byte is a first one.
-  // REQUIRES: none of `markers` begins another one, and they are the same until one is complete.
+  // Returns the index of the marker that this byte completes, kPart if later bytes may complete
+  // one, or kNone if none can match. After a marker and after kNone, matching starts over.
+  // REQUIRES: no marker is a prefix of another, and `markers` are the same until one is complete.
   int Read(char c, std::initializer_list<std::string_view> markers) {
     text_ += c;
     int index = 0, found = kNone;
@@ -27,7 +27,7 @@ class MarkerMatch {
     if (found != kPart) text_.clear();
     return found;
   }
-  // Whether the bytes so far are the first ones of a marker.
+  // Whether the bytes so far are a prefix of a marker.
   bool has_begun() const { return !text_.empty(); }
 
  private:

@@ -1,5 +1,5 @@
-// The texts by which models mark calls of tools. The first byte of each comes in it only once,
-// which is what CallParser rests on.
+// The texts by which models mark tool calls. The first byte of each occurs in it only once;
+// CallParser relies on this.
 #pragma once
 
 #include <string_view>

@@ -65,7 +65,7 @@ CallParser::Byte MistralCalls::ReadBetween(char c) {
   return c == ']' ? Byte::kCall : ReadText(c);
 }
 
-// A name, and maybe the call's id, up to the arguments.
+// A name, and perhaps the call's id, up to the arguments.
 CallParser::Byte MistralCalls::ReadName(char c, AnswerEvents& out) {
   if (c == '[' || marker_.has_begun()) {
     const int found = marker_.Read(c, {markers::kMistralArguments, markers::kMistralId});

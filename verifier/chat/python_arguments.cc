@@ -42,7 +42,7 @@ class Reader {
     at_ = next == std::string_view::npos ? text_.size() : next;
     return at_ == text_.size();
   }
-  // The next byte after white space; '\0': none.
+  // The next byte after white space; '\0' at the end.
   char Peek() { return AtEnd() ? '\0' : text_[at_]; }
   bool Take(char c) {
     if (Peek() != c) return false;
@@ -134,7 +134,7 @@ class Reader {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  // REQUIRES: a quote comes.
+  // REQUIRES: the next byte is a quote.
   std::optional<std::string> String() {
     const char quote = text_[at_++];
     std::string text;
@@ -151,7 +151,7 @@ class Reader {
     return text;
   }
 
-  // What stands after a backslash; Python keeps the backslash of an escape that it does not know.
+  // The character after a backslash. Python keeps the backslash of an unknown escape.
   bool Escape(std::string& text) {
     constexpr std::string_view kEscapes = "nrtbfva0\\'\"";
     constexpr std::string_view kMeanings("\n\r\t\b\f\v\a\0\\'\"", 11);

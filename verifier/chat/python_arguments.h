@@ -1,4 +1,4 @@
-// The arguments of a call in Python as JSON.
+// Converts the arguments of a Python call to JSON.
 //
 // Thread: any.
 #pragma once
@@ -9,10 +9,10 @@
 
 namespace outrider {
 
-// `arguments`: what stands between ( and ), keyword arguments whose values are literals: numbers,
-// strings, True, False, None, lists, tuples and dictionaries with strings for keys; JSON's true,
-// false and null too. The JSON object of them, {"a": 1}; nullopt for anything else, for a keyword
-// that comes twice, and for more than 32 levels.
+// `arguments` is the text between ( and ): keyword arguments whose values are literals (numbers,
+// strings, True, False, None, lists, tuples, dictionaries with string keys; JSON's true, false and
+// null, too). Returns them as a JSON object, {"a": 1}, or nullopt for anything else, for a repeated
+// keyword, and beyond 32 levels of nesting.
 std::optional<std::string> JsonOfPythonArguments(std::string_view arguments);
 
 }  // namespace outrider

@@ -1,6 +1,6 @@
-// Calls as a list in Python, in place of an answer, as Llama 4 and others write them:
+// Calls as a list in Python, instead of an answer, as Llama 4 and others write them:
 //   [f(a=1, b='x'), g()]
-// Each call is told as a whole when its ) has come, since its arguments become JSON.
+// A call is emitted as a whole at its ), since its arguments are converted to JSON.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ class PythonicCalls final : public CallParser {
   const std::vector<std::string> tools_;
   State state_ = State::kStart;
   std::string name_;
-  std::string arguments_;  // between ( and )
-  int depth_ = 0;          // of brackets in these
-  char quote_ = '\0';      // of the string that they are in; '\0': in none
+  std::string arguments_;  // text between ( and )
+  int depth_ = 0;          // bracket depth within the arguments
+  char quote_ = '\0';      // quote of the string being read; '\0' outside strings
   bool is_escaped_ = false;
 };
 

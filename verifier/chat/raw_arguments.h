@@ -1,5 +1,5 @@
-// A call's arguments where they come without an object around them: an object of their own, passed
-// on byte by byte.
+// A call's arguments in formats that write them as an object of their own. They are passed on byte
+// by byte.
 //
 // Owner: one call. Thread: not synchronised.
 #pragma once
@@ -13,13 +13,13 @@ namespace outrider {
 
 class RawArguments {
  public:
-  // `c`: the { that they begin with.
+  // `c`: the { that begins the arguments.
   void Begin(std::string_view name, char c, AnswerEvents& out) {
     span_ = JsonSpan();
     out.BeginCall(name);
     Read(c, out);
   }
-  // Whether they end with this byte.
+  // Returns whether this byte ends the arguments.
   bool Read(char c, AnswerEvents& out) {
     out.AddArguments({&c, 1});
     return span_.Ends(c);

@@ -47,8 +47,8 @@ std::vector<std::string> ReasoningFormatNames() {
   return names;
 }
 
-// A template that drops the reasoning of earlier turns may name the end alone. Where a prompt opens
-// the reasoning is seen in the prompt, so no template needs kDeepSeekR1.
+// A template that drops the reasoning of earlier turns may contain the end marker alone. Whether a
+// prompt opens the reasoning is read from the prompt, so no template needs kDeepSeekR1.
 ReasoningFormat DetectReasoningFormat(std::string_view chat_template) {
   for (const ReasoningFormat format : {ReasoningFormat::kQwen3, ReasoningFormat::kMistral}) {
     if (chat_template.find(MarkersOf(format).end) != chat_template.npos) return format;
@@ -142,7 +142,7 @@ void ReasoningParser::ReadThinking(char c, AnswerEvents& out) {
     state_ = State::kEnded;
   } else {
     AddReasoning(std::exchange(held_, {}), out);
-    if (had_begun) return ReadThinking(c, out);  // which may begin the marker
+    if (had_begun) return ReadThinking(c, out);  // this byte may begin the marker
     AddReasoning({&c, 1}, out);
   }
 }

@@ -1,4 +1,4 @@
-// The part of an answer that its model thinks in, <think>..</think>, apart from the rest.
+// Separates an answer's reasoning, <think>..</think>, from the rest.
 //
 // Thread: any for the formats; a parser has one owner.
 #pragma once
@@ -15,44 +15,44 @@
 namespace outrider {
 
 enum class ReasoningFormat {
-  kNone,        // not looked for
+  kNone,        // not parsed
   kQwen3,       // <think>..</think> at the start of an answer
-  kDeepSeekR1,  // the same, but every answer begins within it, whether <think> comes or not
+  kDeepSeekR1,  // the same, but every answer begins within it, with or without <think>
   kMistral,     // [THINK]..[/THINK] at the start of an answer
 };
 
-// Names as of vLLM's --reasoning-parser; "none" for kNone.
+// Names as in vLLM's --reasoning-parser; "none" for kNone.
 std::string_view NameOf(ReasoningFormat format);
 // REQUIRES: one of ReasoningFormatNames().
 ReasoningFormat ReasoningFormatOf(std::string_view name);
-// All names, "none" among them.
+// All names, including "none".
 std::vector<std::string> ReasoningFormatNames();
 
-// The format that a chat template's text shows; kNone where it shows none that is known.
+// The format that a chat template's text reveals; kNone if it reveals no known one.
 ReasoningFormat DetectReasoningFormat(std::string_view chat_template);
 
-// The markers of beginning and end. REQUIRES: not kNone.
+// The start and end markers. REQUIRES: not kNone.
 struct ReasoningMarkers {
   std::string_view begin, end;
 };
 ReasoningMarkers MarkersOf(ReasoningFormat format);
 
-// Whether an answer begins within its reasoning because the prompt opens it. `tail`: the end of the
-// prompt as the chat template wrote it.
+// Whether the prompt opens the reasoning, so that the answer begins within it. `tail`: the end of
+// the rendered prompt.
 bool OpensReasoning(ReasoningFormat format, std::string_view tail);
 
-// Takes an answer's text byte by byte, so that what it gives out does not depend on how the text is
-// cut. White space beside the markers belongs to neither part.
+// Reads an answer's text byte by byte, so that its events do not depend on how the text is split.
+// White space around the markers belongs to neither part.
 class ReasoningParser {
  public:
-  // `is_open`: the answer begins within its reasoning; a first marker may come all the same.
+  // `is_open`: the answer begins within its reasoning. A start marker may follow all the same.
   ReasoningParser(ReasoningFormat format, bool is_open);
 
-  // Adds the reasoning to `out`, and what is none to `content`.
+  // Appends the reasoning to `out` and the rest to `content`.
   void Push(std::string_view text, AnswerEvents& out, std::string& content);
-  // The text is over. Call once, last.
+  // Ends the text. Call once, last.
   void Finish(AnswerEvents& out, std::string& content);
-  // Characters of the text before its content; nullopt: there has been no content yet.
+  // Characters of the text before its content; nullopt if there has been no content yet.
   std::optional<int64_t> content_begin() const { return content_begin_; }
 
  private:
@@ -67,9 +67,9 @@ class ReasoningParser {
   State state_;
   int64_t characters_ = 0;  // read so far
   std::optional<int64_t> content_begin_;
-  bool has_text_ = false;  // some of the reasoning has been told
+  bool has_text_ = false;  // some of the reasoning has been emitted
   MarkerMatch marker_;
-  std::string held_;  // what may be a marker's beginning, and white space that may go
+  std::string held_;  // a possible start of a marker, and white space that may be dropped
 };
 
 }  // namespace outrider

@@ -54,12 +54,12 @@ ToolFormat DetectToolFormat(std::string_view chat_template) {
     return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   }
   if (has(markers::kMistral)) return ToolFormat::kMistral;
-  // Other models put other things than JSON between the same tags.
+  // Other models put something other than JSON between the same tags.
   const bool is_xml = has("<arg_key>") || has("<function=");
   if (has(markers::kHermes)) return is_xml ? ToolFormat::kNone : ToolFormat::kHermes;
-  // How the instructions in such templates begin their example of a call.
+  // The instructions in such templates begin their example of a call like this.
   if (has("[func_name1(") || has("[func_name(")) return ToolFormat::kPythonic;
-  // The role that Llama 3 gives to the answers of tools, and its name for arguments.
+  // Llama 3's role of tool results, and its name for arguments.
   if (has("ipython") && has("\"parameters\"")) return ToolFormat::kLlama3Json;
   return ToolFormat::kNone;
 }

@@ -1,4 +1,4 @@
-// The ways in which models write calls of tools.
+// The formats in which models write tool calls.
 //
 // Thread: any.
 #pragma once
@@ -10,7 +10,7 @@
 namespace outrider {
 
 enum class ToolFormat {
-  kNone,        // calls are not looked for
+  kNone,        // calls are not parsed
   kHermes,      // <tool_call>{"name": .., "arguments": {..}}</tool_call>
   kLlama3Json,  // {"name": .., "parameters": {..}}, maybe after <|python_tag|>
   kPythonic,    // [f(a=1), g()]
@@ -20,17 +20,17 @@ enum class ToolFormat {
   kDeepSeekV31,  // <｜tool▁call▁begin｜>f<｜tool▁sep｜>{..}<｜tool▁call▁end｜>
 };
 
-// Names as of vLLM's --tool-call-parser; "none" for kNone.
+// Names as in vLLM's --tool-call-parser; "none" for kNone.
 std::string_view NameOf(ToolFormat format);
-// The format of a name of ToolFormatNames(). REQUIRES: it is one.
+// REQUIRES: one of ToolFormatNames().
 ToolFormat ToolFormatOf(std::string_view name);
-// All names, "none" among them.
+// All names, including "none".
 std::vector<std::string> ToolFormatNames();
 
-// The format that a chat template's text shows; kNone where it shows none that is known.
+// The format that a chat template's text reveals; kNone if it reveals no known one.
 ToolFormat DetectToolFormat(std::string_view chat_template);
 
-// Texts that mark calls, each of which may be a special token of a tokenizer.
+// The texts that mark calls. A tokenizer may have each as a special token.
 std::vector<std::string_view> MarkersOf(ToolFormat format);
 
 }  // namespace outrider

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// A string of GBNF.
+// A GBNF string literal.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -21,7 +21,7 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-// How a format puts calls together.
+// How a format joins calls.
 struct Frame {
   std::string before_calls = "", between_calls = ", ", after_calls = "";
   std::string before_name = "{\"name\": \"",
@@ -122,7 +122,7 @@ class Writer {
     source_.text += name + " ::= " + body + "\n";
   }
 
-  // The rule of arguments that follow no schema; no tool's is named so.
+  // The rule for arguments without a schema. No tool's rule has this name.
   std::string AnyObject() {
     std::string name = "any-object";
     if (!has_any_object_)
@@ -131,9 +131,8 @@ class Writer {
     return name;
   }
 
-  // A rule for each property and for whether another one came before it, since commas stand
-  // between those that come. A rule's name ends with the tool's, so that no two tools have a name
-  // in common.
+  // Writes a rule per property and per whether another came before it, since commas separate those
+  // that are present. A rule's name ends with the tool's, so that two tools share none.
   Status AddKeywords(const ToolDescription& tool) {
     OUTRIDER_ASSIGN(const std::vector<Keyword> keywords, KeywordsOf(tool));
     for (size_t i = 0; i <= keywords.size(); ++i) {
@@ -164,7 +163,8 @@ class Writer {
     bool is_required = false;
   };
 
-  // The rule `name`: a value of the keyword. A schema that refers to others comes with all of them.
+  // Writes the rule `name`, the keyword's value. A schema with references brings the schemas it
+  // refers to.
   Status AddValue(const ToolDescription& tool, const Keyword& keyword, std::string name) {
     SchemaRule rule{.name = std::move(name), .schema = tool.parameters, .path = {}};
     if (keyword.schema.is_object() && tool.parameters.find("$ref") == std::string::npos) {
@@ -209,7 +209,7 @@ class Writer {
     return keywords;
   }
 
-  // An answer that may be text: calls begin after the marker, wherever it comes.
+  // An answer that may be text: calls begin after the marker, wherever it appears.
   void AddFreeText() {
     AddTextUntil("text", markers::kHermes, "calls", /*may_end=*/true);
     AddRule("calls", Quoted(frame_.before_name.substr(markers::kHermes.size())) + " call" +
@@ -236,9 +236,9 @@ class Writer {
     return options_.opens_reasoning || options_.reasoning == ReasoningFormat::kDeepSeekR1;
   }
 
-  // The rules `name`-0 and so on: any text up to the first `marker`, and then `after`. In `name`-n
-  // the first n bytes of the marker, which is ASCII, have come; its first byte comes in it only
-  // once. `may_end`: the text may end before the marker has come.
+  // Writes the rules `name`-0 and so on: any text up to the first `marker`, then `after`. In
+  // `name`-n the first n bytes of the marker have been read; it is ASCII, and its first byte occurs
+  // in it only once. `may_end`: the text may end before the marker.
   void AddTextUntil(const std::string& name, std::string_view marker, const std::string& after,
                     bool may_end) {
     const std::string first(1, marker[0]), begun = Quoted(first) + " " + name + "-1";
@@ -272,7 +272,7 @@ class Writer {
 
 }  // namespace
 
-// Other formats mark calls by special tokens, which no grammar allows, or not at all.
+// Other formats mark calls by special tokens, which grammars do not allow, or not at all.
 bool CanFollowFreeText(ToolFormat format) { return format == ToolFormat::kHermes; }
 
 Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,

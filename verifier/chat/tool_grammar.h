@@ -1,7 +1,7 @@
-// The grammar that makes an answer call tools: what tool_choice "required", or a named function,
-// constrains sampling to; or the one that lets it say anything, but makes its calls those of the
-// tools: what strict tools ask for under "auto". CallParser reads an answer that follows it as
-// calls, with arguments that are valid for the tools' schemas.
+// Grammars for tool calls. One forces the answer to call tools: tool_choice "required" or a named
+// function. The other allows any text, but requires calls to be valid calls of the tools: strict
+// tools under "auto". CallParser parses an answer that follows either as calls whose arguments are
+// valid for the tools' schemas.
 //
 // Thread: any.
 #pragma once
@@ -17,32 +17,32 @@
 namespace outrider {
 
 struct ToolDescription {
-  std::string name;        // of [a-zA-Z0-9_-]
-  std::string parameters;  // a JSON Schema, an object; "": the tool takes none
-  // Arguments must be valid for `parameters` wherever the tool is called, and not only where calls
-  // must come.
+  std::string name;        // characters of [a-zA-Z0-9_-]
+  std::string parameters;  // a JSON Schema of an object; "": the tool takes no arguments
+  // Arguments must be valid for `parameters` wherever the tool is called, not only where a call is
+  // forced.
   bool strict = false;
 };
 
 struct ToolGrammarOptions {
   ToolFormat format = ToolFormat::kHermes;
   bool several = false;  // more calls may follow the first
-  // Content may come instead of calls, before them and, if there may be several, after each. Only
-  // the arguments of strict tools follow their schemas then.
+  // Content may come instead of calls, before them and, if `several`, after each. Then only the
+  // arguments of strict tools follow their schemas.
   bool free_text = false;
-  // What may come before the calls: reasoning, which the prompt may have opened.
+  // Reasoning that may precede the calls; the prompt may have opened it.
   ReasoningFormat reasoning = ReasoningFormat::kNone;
   bool opens_reasoning = false;
 };
 
-// Whether calls of this format can be told from text by what they begin with, so that there is a
-// grammar with `free_text`.
+// Whether the first bytes of this format tell a call from text, so that a grammar with `free_text`
+// exists.
 bool CanFollowFreeText(ToolFormat format);
 
-// A grammar of whole answers, from their first byte on. `tools`: those that may be called.
-// kInvalidArgument: no tool, no format, and for kPythonic parameters that are more than a list of
-// properties whose names are Python's. What of a schema is not supported Grammar::Compile says.
-// REQUIRES: `free_text` only where CanFollowFreeText.
+// A grammar of whole answers, from their first byte on. `tools` are those that may be called.
+// kInvalidArgument: there is no tool or no format, or, for kPythonic, the parameters are more than
+// a list of properties with Python names. Grammar::Compile reports unsupported parts of schemas.
+// REQUIRES: CanFollowFreeText, if `free_text`.
 Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
                                   const ToolGrammarOptions& options);
 

@@ -12,7 +12,8 @@ namespace {
 
 double Logit(double p) { return std::log(p / (1 - p)); }
 
-// Sum over levels of term(level), in lanes: one sum would wait for each addition in turn.
+// Sum over levels of term(level), in several lanes, because additions to one sum would wait for
+// each other.
 template <class Term>
 double SumOverLevels(Term term) {
   constexpr size_t kLanes = 8;
@@ -43,7 +44,7 @@ const Belief& IgnorantBelief() {
     Belief belief{};
     for (size_t k = 0; k < kLevels; ++k) {
       const double angle = std::numbers::pi * (static_cast<double>(k) + 0.5) / kLevels;
-      // sin(angle): how far apart the levels are here.
+      // sin(angle) is proportional to the spacing of the levels here.
       belief[k] = std::sin(angle) * AcceptanceLevels()[k];
     }
     const double sum = std::accumulate(belief.begin(), belief.end(), 0.0);
@@ -91,12 +92,12 @@ void DepthProfile::Tabulate() {
     const double expected = d.trials > 0 ? d.expected / d.trials : 0.5;
     const double seen =
         (d.accepted + kTuning.profile_prior * expected) / (d.trials + kTuning.profile_prior);
-    // Both strictly between 0 and 1: `expected` is a mean of levels.
+    // Both are strictly between 0 and 1, as `expected` is a mean of levels.
     offsets.push_back(Logit(seen) - Logit(expected));
     mean += d.trials * offsets.back();
     trials += d.trials;
   }
-  // What all depths share belongs to the level.
+  // What all depths share is part of the level.
   if (trials > 0) mean /= trials;
   for (size_t j = 0; j < depths_.size(); ++j) {
     const double factor = std::exp(offsets[j] - (trials > 0 ? mean : 0));
@@ -126,8 +127,8 @@ double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
     for (size_t k = 0; k < kLevels; ++k) (*belief)[k] *= 1 - failing[k];
   }
   const double sum = SumOverLevels([&](size_t k) { return (*belief)[k]; });
-  // Sums of products of levels do not vanish for lengths up to kMaxArmLength; if they do, nothing
-  // was learned.
+  // Sums of products of levels do not vanish for lengths up to kMaxArmLength. If they do, nothing
+  // is learned.
   if (!(sum > 1e-200)) {
     *belief = IgnorantBelief();
     return 0;

@@ -22,7 +22,7 @@ Belief Adaptive::Blend(int index, double own, double pooled) const {
   const double others = std::max(0.0, all_rounds_ - f.rounds);
   const double from_others = kTuning.from_others * others / (others + kTuning.prior_rounds);
   own *= f.rounds / (f.rounds + kTuning.prior_rounds);
-  // What each distribution counts for; those of others are the sum over all less this one's.
+  // Weights of the distributions. The other families' is the sum over all less this one's.
   const double ignorant_share = (1 - own) * (1 - from_others);
   const double all_share = others > 0 ? (1 - own) * from_others / others : 0;
   const double seen_share = own * (1 - pooled) - all_share * f.rounds;
@@ -58,7 +58,7 @@ void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted,
 void Adaptive::LearnSeconds(int index, double measured, double modelled) {
   Family& f = family(index);
   const double faded = Faded(f);
-  // One stall is not what the family takes.
+  // A single stall must not count as the family's usual time.
   f.measured = faded * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
   f.modelled = faded * f.modelled + modelled;
   f.timed = rounds_;

@@ -1,18 +1,19 @@
-// The default policy: what a plan is expected to emit over what it is expected to take.
+// The default policy. It compares arms by the tokens that a round is expected to emit over the
+// seconds it is expected to take.
 //
 //   tokens(arm)  = sum over levels a of Pr(a) tokens(arm's length | a)              (acceptance.h)
 //   seconds(arm) = the cost model's * measured / modelled, of sums over its family  (cost_model.h)
 //
 // Pr(a) belongs to a session and a family of arms (those that differ in length alone). It starts
-// from what other sessions of this model pair and client key have seen, follows Bayes' rule, and
-// leaks towards a wider distribution, as the text may turn at any time.
+// from what other sessions of this model pair and client key have seen, is updated by Bayes' rule,
+// and leaks towards a wider distribution, because the text may change at any time.
 //
-// The fastest arm, tokens over seconds, is taken unless another is worth trying: the speed that a
-// few pulls of it may be expected to gain, times the tokens that can still profit, against what
-// those pulls are expected to lose (the knowledge gradient over the best number of pulls: Frazier
-// and Powell 2010, KG(*)). A ledger of time lost against plain decoding bounds what may be risked:
-// an arm that is not surely faster is taken only while a bad round of it stays below a share of the
-// tokens served and to come. tuning.h has the constants.
+// The fastest arm is taken unless another is worth trying: the speed that a few pulls of it are
+// expected to gain, times the tokens that can still profit, exceeds what those pulls are expected
+// to lose (the knowledge gradient over the best number of pulls: Frazier and Powell 2010, KG(*)). A
+// ledger of time lost against plain decoding bounds the risk: an arm that is not surely faster is
+// taken only if a bad round of it stays below a share of the tokens served and to come. tuning.h
+// has the constants.
 //
 // Thread: one (the engine's). No randomness. Choose is O(arms), without allocation.
 #pragma once
@@ -27,51 +28,50 @@ namespace outrider {
 
 class Adaptive final : public Policy {
  public:
-  // `shared`: what a session learns is of use to later ones.
+  // `shared`: later sessions profit from what a session learns.
   // REQUIRES: arms and costs outlive the policy.
   Adaptive(const ArmSet& arms, const CostModel& costs, bool shared);
   std::unique_ptr<PolicySession> Open() override;
 
-  // Dispatched and not observed.
+  // Rounds dispatched and not yet observed.
   int64_t pending() const { return pending_; }
-  // Time lost against plain decoding so far, less what drafting gained, in plain rounds; old rounds
-  // fade.
+  // Time lost against plain decoding so far, less what drafting gained, in plain rounds. Old rounds
+  // are discounted.
   double deficit() const { return deficit_; }
-  // What is believed of a family before a session has drafted with it.
+  // The belief about a family before a session has drafted with it.
   Belief Prior(int family) const;
 
  private:
   friend class AdaptiveSession;
   struct Family {
     DepthProfile profile;
-    Belief pooled = IgnorantBelief();  // all sessions taken for one
-    Belief seen{};                     // mean of sessions' beliefs: how they differ
-    double rounds = 0;                 // behind `seen`, bounded
-    double measured = 0;               // seconds of rounds, discounted by every chosen round
+    Belief pooled = IgnorantBelief();  // all sessions pooled
+    Belief seen{};                     // mean of the sessions' beliefs, which shows how they differ
+    double rounds = 0;                 // rounds that `seen` rests on, bounded
+    double measured = 0;               // seconds of rounds, discounted with every chosen round
     double modelled = 0;               // of the same rounds
-    int64_t timed = 0;                 // the round of the policy that they are discounted up to
+    int64_t timed = 0;                 // the policy's round that they are discounted up to
   };
   Family& family(int f) { return families_[static_cast<size_t>(f)]; }
   const Family& family(int f) const { return families_[static_cast<size_t>(f)]; }
-  // What is believed of a family once the text has turned.
+  // The belief about a family after a change point of the text.
   Belief AfterTurn(int family) const;
   Belief Blend(int family, double own, double pooled) const;
-  // A session saw `accepted` of `drafted` and now believes `belief`; `mean` it expected.
+  // A session saw `accepted` of `drafted` tokens and now believes `belief`; it expected `mean`.
   void Learn(int family, const Belief& belief, int accepted, int drafted, double mean);
   void LearnSeconds(int family, double measured, double modelled);
-  // What measured times of this family are of the cost model's. `unit`: of its seconds.
+  // Ratio of this family's measured times to the cost model's. `unit`: the scale of its seconds.
   double Correction(int family, double unit) const;
-  // By what measured and modelled seconds have faded since they were last touched.
+  // The discount of measured and modelled seconds since their last update.
   double Faded(const Family& family) const;
-  // A round with a draft stalled for as long as so many plain ones take: how many of them are not
-  // charged to drafting.
+  // A round with a draft stalled for as long as `plain_rounds` rounds. Returns how many of them are
+  // not charged to drafting.
   double Forgive(double plain_rounds);
-  // A round that took as long as so many plain ones.
+  // Accounts for a round that took as long as `plain_rounds` rounds.
   void Account(double plain_rounds, int emitted);
-  // Plain rounds that may be lost by the end of a request that can emit so many tokens.
+  // Plain rounds that may be lost by the end of a request that can emit `remaining` tokens.
   double Budget(double remaining) const;
-  // What is left of it, pending rounds taken for lost: may be risked by a request that can emit so
-  // many tokens.
+  // The part of the budget that such a request may risk, counting pending rounds as lost.
   double Allowance(double remaining) const;
 
   const ArmSet& arms_;
@@ -81,11 +81,11 @@ class Adaptive final : public Policy {
   Belief all_seen_{};  // sum over families of rounds * seen
   double all_rounds_ = 0;
   double deficit_ = 0;
-  double served_ = 0;    // tokens, faded like the deficit
-  double forgiven_ = 0;  // plain rounds, faded likewise
-  int64_t rounds_ = 0;   // that were chosen
+  double served_ = 0;    // tokens, discounted like the deficit
+  double forgiven_ = 0;  // plain rounds, discounted likewise
+  int64_t rounds_ = 0;   // chosen
   int64_t pending_ = 0;
-  double pledged_ = 0;  // plain rounds that pending ones may lose
+  double pledged_ = 0;  // plain rounds that pending rounds may lose
 };
 
 }  // namespace outrider

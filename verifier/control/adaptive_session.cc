@@ -11,9 +11,9 @@
 namespace outrider {
 namespace {
 
-constexpr double kShortest = 1e-9;  // seconds, where nothing was measured yet
+constexpr double kShortest = 1e-9;  // seconds, if nothing was measured yet
 
-// E[max(x - z, 0)] of a standard normal x, z >= 0, by table: it is asked for in each round of each
+// E[max(x - z, 0)] of a standard normal x, z >= 0, from a table, as each round needs it for each
 // arm.
 double StandardImprovement(double z) {
   constexpr double kPerUnit = 64;
@@ -38,7 +38,7 @@ double Improvement(double mean, double deviation) {
   return deviation > 0 ? sure + deviation * StandardImprovement(std::abs(mean) / deviation) : sure;
 }
 
-// Plain rounds that are lost if no draft token stands.
+// Plain rounds lost if no draft token is accepted.
 double MostLoss(const Choice& choice) {
   return std::max(0.0, choice.seconds / choice.plain_seconds - 1);
 }
@@ -47,7 +47,7 @@ double MostLoss(const Choice& choice) {
 
 AdaptiveSession::AdaptiveSession(Adaptive& shared)
     : shared_(shared),
-      // Each family gets its part, and one never more than half: with many, trying all of them
+      // Each family gets its share, and none more than half: with many families, trying all of them
       // again and again would cost more than it finds.
       turn_(kTuning.turn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
       families_(shared.families_.size()),
@@ -101,7 +101,7 @@ void AdaptiveSession::Compare(const Candidate& fastest) {
     c.mean = c.speed() - fastest.speed();
     if (facts.family != fastest_family) rival = std::max(rival, c.speed());
     if (facts.family == fastest_family) {
-      // Arms of one family rise and fall together: what counts is the difference at each level.
+      // All arms of a family depend on the same level, so they are compared level by level.
       const Belief& tokens = profile(c.arm).TokensAt(facts.length);
       Belief ahead;
       for (size_t k = 0; k < kLevels; ++k) {
@@ -116,7 +116,7 @@ void AdaptiveSession::Compare(const Candidate& fastest) {
       own.deviation = c.deviation;
     }
   }
-  // Of the fastest one: that it is slower than another after all.
+  // The value of learning that the fastest arm is slower than another.
   for (Candidate& c : candidates_) {
     if (c.arm != fastest.arm) continue;
     c.mean = rival - c.speed();
@@ -137,7 +137,7 @@ double AdaptiveSession::EndSpeed(const Candidate& fastest, int remaining) const 
 double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon,
                                       double least) {
   const Family& own = family(c.arm);
-  // Were all learned by one pull.
+  // An upper bound: as if one pull revealed everything.
   const double most =
       std::max(Improvement(c.mean, c.deviation), Improvement(own.mean, own.deviation));
   if (kTuning.eagerness * horizon * most - speed * c.catch_up <= std::max(0.0, least)) return 0;
@@ -146,7 +146,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
   const double loss = speed * c.seconds - c.tokens.mean;
   double worth = 0;
   for (const double pulls : {1.0, 2.0, 4.0, 8.0}) {
-    // How far the belief's mean can be expected to move by then.
+    // How far the belief's mean is expected to move by then.
     const double share = std::sqrt(pulls * trials / (pulls * trials + own.trials));
     const double gain = std::max(Improvement(c.mean, share * c.deviation),
                                  Improvement(own.mean, share * own.deviation));
@@ -157,7 +157,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
 }
 
 double AdaptiveSession::FewTokens(const Candidate& c) {
-  // Nothing but the prior speaks for it.
+  // Only the prior speaks for it.
   if (!family(c.arm).touched) return 1;
   const Belief& belief = family(c.arm).belief;
   size_t k = 0;
@@ -171,7 +171,7 @@ bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   const Belief& belief = family(c.arm).belief;
   const Belief& tokens = profile(c.arm).TokensAt(FactsOf(c.arm).length);
   double sure = 0;
-  // The higher the level, the more tokens.
+  // Tokens rise with the level.
   for (size_t k = kLevels; k > 0 && tokens[k - 1] * plain_seconds > c.seconds; --k) {
     sure += belief[k - 1];
   }
@@ -217,7 +217,7 @@ Choice AdaptiveSession::Choose(const Context& context) {
     choice.modelled_seconds = c.modelled;
     choice.tokens = c.tokens_now;
   };
-  // First what will mostly win: then the others' worth need not be known.
+  // Starts with the usual winner, which often makes the others' value irrelevant.
   consider(candidates_[fastest_index]);
   for (const Candidate& c : candidates_) {
     if (c.arm != fastest.arm) consider(c);
@@ -230,15 +230,15 @@ Choice AdaptiveSession::Choose(const Context& context) {
 }
 
 double AdaptiveSession::SecondsTaken(const Choice& choice, const Outcome& outcome) const {
-  // Others may have drafted meanwhile, or not: if not, what this draft's rows cost them, were they
-  // to draft as well, is in the model alone.
+  // Others may have drafted meanwhile or not. If not, the cost of this draft's rows to them, were
+  // they to draft as well, is in the model alone.
   const double shared = std::min(choice.modelled_seconds, outcome.seconds + choice.others_seconds);
   return std::max(outcome.seconds, shared);
 }
 
 void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   if (--shared_.pending_ == 0) {
-    shared_.pledged_ = 0;  // no rounding errors
+    shared_.pledged_ = 0;  // against rounding errors
   } else {
     shared_.pledged_ -= MostLoss(choice);
   }
@@ -267,11 +267,11 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   double seconds = choice.seconds;
   if (IsSeconds(outcome.seconds)) {
     const double taken = drafts ? SecondsTaken(choice, outcome) : outcome.seconds;
-    // Rounds that were cut or caught up took what others do not.
+    // Rounds that were cut, or in which the drafter caught up, are not comparable.
     if (drafted == facts.length && !(drafts && caught_up)) {
       shared_.LearnSeconds(facts.family, taken, choice.modelled_seconds);
     }
-    // Stalls meet plain rounds as well, which count as what they usually take.
+    // Plain rounds stall, too, and count as what they usually take.
     const double stalled = taken - kTuning.stall * choice.seconds;
     seconds = taken;
     if (drafts && stalled > 0) {

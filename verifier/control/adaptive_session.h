@@ -15,24 +15,24 @@ class AdaptiveSession final : public PolicySession {
 
  private:
   struct Family {
-    bool touched = false;  // drafted with in this session; until then it has the shared prior
+    bool touched = false;  // used in this session; until then it has the shared prior
     Belief belief;
-    bool allowed = false;   // an arm of it is, in this round
-    double trials = 0;      // draft tokens that the belief comes from
-    double correction = 1;  // of the cost model's seconds, in this round
-    // Of the family's arm with the best chances, against the fastest arm: tokens per second.
+    bool allowed = false;   // the round allows one of its arms
+    double trials = 0;      // draft tokens that the belief rests on
+    double correction = 1;  // of the cost model's seconds in this round
+    // Speed in tokens per second of the family's best arm, relative to the fastest arm.
     double mean = 0;
     double deviation = 0;
   };
   struct Candidate {
     int arm = 0;
     double modelled = 0;    // seconds by the cost model
-    double expected = 0;    // corrected by what rounds took
-    double seconds = 0;     // expected, with a share of what the drafter has to catch up
+    double expected = 0;    // corrected by measured times
+    double seconds = 0;     // expected, plus a share of the drafter's catching up
     double catch_up = 0;    // seconds, once
     Moments tokens;         // of an endless request
-    double tokens_now = 0;  // that this one can still emit
-    double mean = 0;        // speed less the fastest arm's, and its deviation by beliefs
+    double tokens_now = 0;  // those that this one can still emit
+    double mean = 0;        // of its speed less the fastest arm's, with its deviation by beliefs
     double deviation = 0;
     double speed() const { return tokens.mean / seconds; }
   };
@@ -40,26 +40,28 @@ class AdaptiveSession final : public PolicySession {
   Family& family(int arm) { return families_[static_cast<size_t>(FactsOf(arm).family)]; }
   const DepthProfile& profile(int arm) const { return shared_.family(FactsOf(arm).family).profile; }
   const ArmSet::Facts& FactsOf(int arm) const { return shared_.arms_.facts(arm); }
-  // Fills candidates_; the fastest one's index. `unit`: seconds of a plain round by the cost model.
+  // Fills candidates_ and returns the index of the fastest. `unit`: seconds of a plain round by the
+  // cost model.
   size_t Estimate(const Context& context, ArmMask allowed, double unit);
   double CatchUp(int arm, const Context& context) const;
   void Compare(const Candidate& fastest);
-  // Tokens that trying an arm is worth, above its own, over the pulls that pay best. 0 may stand
-  // for all that is below `least`.
+  // The tokens that trying an arm is worth over taking the fastest, at the best number of pulls.
+  // May return 0 for any value below `least`.
   double WorthOfTrying(const Candidate& c, double speed, double horizon, double least);
-  // Tokens a second that are to be had from the last tokens: what an arm gives counts up to there.
+  // The speed in tokens per second near the end of a request, where an arm's tokens count only up
+  // to `remaining`.
   double EndSpeed(const Candidate& fastest, int remaining) const;
-  // Tokens of a round if its proposer is worse than it seems.
+  // Tokens of a round under a pessimistic belief.
   double FewTokens(const Candidate& c);
   bool SurelyFaster(const Candidate& c, double plain_seconds);
-  // What a round that drafted took, in seconds, the rest of its step's sessions included.
+  // The seconds that a round with a draft took, including the rest of its step's sessions.
   double SecondsTaken(const Choice& choice, const Outcome& outcome) const;
 
   Adaptive& shared_;
-  const double turn_;  // of a round, for each family
+  const double turn_;  // per round, for each family
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
-  std::vector<int> behind_;  // [proposers] tokens emitted since it drafted last
+  std::vector<int> behind_;  // [proposers] tokens emitted since it last drafted
 };
 
 }  // namespace outrider

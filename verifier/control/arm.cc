@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMaxArmDraws = 4096;
 
-// As ArmSet::Facts::family says.
+// See ArmSet::Facts::family.
 bool SameFamily(const Arm& a, const Arm& b) {
   return a.proposer == b.proposer && a.rule == b.rule && a.stop == b.stop &&
          a.shape.branching == b.shape.branching;

@@ -1,4 +1,4 @@
-// What the controller chooses among: an arm is a whole plan for one round.
+// The controller's choices: an arm is a whole plan for one round.
 //
 // Thread: any; values.
 #pragma once
@@ -21,10 +21,10 @@ inline constexpr int kMaxArms = 64;
 inline constexpr int kMaxArmLength = 64;  // depths
 
 struct Proposer {
-  // kGrammar: what a request's grammar forces; no arm, since it costs nothing to try.
+  // kGrammar: tokens that a request's grammar forces. It is no arm, since it costs nothing to try.
   enum class Kind { kNone, kModel, kPromptLookup, kSuffixAutomaton, kGrammar };
   Kind kind = Kind::kNone;
-  std::string name = {};  // of the drafter's model; empty for the others
+  std::string name = {};  // the drafter's model; empty for the others
   friend bool operator==(const Proposer&, const Proposer&) = default;
 };
 
@@ -41,31 +41,31 @@ struct Arm {
   bool plain() const { return proposer.kind == Proposer::Kind::kNone; }
 };
 
-// The arms of a controller, with what policies read of them in each round.
+// The controller's arms, with the facts that policies read in each round.
 class ArmSet {
  public:
   struct Facts {
-    int proposer = 0;  // index: arms with the same drafts to make have the same
-    // Arms that differ in length alone: a round of one says what a shorter one would have given.
+    int proposer = 0;  // index; arms share one if they need the same drafts
+    // Arms of a family differ in length alone: a round of one tells what a shorter one would have
+    // given.
     int family = 0;
     int length = 0;     // depths
     int sequences = 0;  // 0: plain decoding
-    double rows = 1;    // to score: all draws and the pending token
+    double rows = 1;    // to score: all draft tokens and the pending token
   };
 
-  // Plain decoding is always an arm: it is added, last, if it is missing. kInvalidArgument: more
-  // than kMaxArms with it, a name twice or empty, a length outside 0..kMaxArmLength, a plain arm
-  // that drafts.
+  // Adds a plain arm at the end if there is none. kInvalidArgument: more than kMaxArms with it, an
+  // empty or repeated name, a length outside 0..kMaxArmLength, a plain arm that drafts.
   static Result<ArmSet> Create(std::vector<Arm> arms);
 
   int size() const { return static_cast<int>(arms_.size()); }
   const Arm& arm(int i) const { return arms_[static_cast<size_t>(i)]; }
   const Facts& facts(int i) const { return facts_[static_cast<size_t>(i)]; }
-  // -1 if there is none of that name.
+  // Returns -1 if no arm has that name.
   int Find(std::string_view name) const;
   // The first plain arm.
   int plain() const { return plain_; }
-  // Arms as they were given, without a plain arm that was added.
+  // The arms passed to Create, without a plain arm that it added.
   ArmMask given() const { return given_; }
   ArmMask all() const { return MaskOf(size()); }
   int proposers() const { return proposers_; }

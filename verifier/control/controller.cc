@@ -16,7 +16,7 @@ constexpr std::string_view kFixedPrefix = "fixed:";
 // 512 tokens (docs/control.md).
 constexpr double kTunedScale = 0.1;
 
-// Names separated by commas.
+// Parses names separated by commas.
 Result<std::vector<int>> FindArms(const ArmSet& arms, const std::string& names) {
   std::vector<int> found;
   std::stringstream list(names);
@@ -59,7 +59,7 @@ void ControlSession::Observe(const Choice& choice, const Outcome& outcome) {
   const auto at = std::find_if(pending_.begin(), pending_.end(),
                                [&](const Choice& c) { return c.ticket == choice.ticket; });
   if (at == pending_.end()) return;
-  // Ours, whatever became of the caller's copy.
+  // Our own copy, which the caller cannot have changed.
   const Choice own = *at;
   pending_.erase(at);
   session_->Observe(own, outcome);
@@ -113,7 +113,7 @@ std::unique_ptr<ControlSession> Controller::Open(std::string_view pair,
     recent_.push_front({.key = key, .policy = MakePolicy()});
     tables_.emplace(std::move(key), recent_.begin());
     if (tables_.size() > static_cast<size_t>(options_.max_tables)) {
-      // Sessions of it keep the policy alive until they end.
+      // Its sessions keep the policy alive until they end.
       tables_.erase(recent_.back().key);
       recent_.pop_back();
     }

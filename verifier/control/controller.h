@@ -1,19 +1,19 @@
-// Picks every session's plan, round by round, and learns from what came of it.
+// Picks every session's plan, round by round, and learns from the outcomes.
 //
 // How the engine calls it, all on its own thread:
 //   start      controller = Controller::Create(options, arms); a few steps of several row counts,
-//   or
+// or
 //              the first prompts, go to costs().ObserveStep
-//   step       costs().ObserveStep(rows, context, seconds) for each, prompts' chunks too
+//   step       costs().ObserveStep(rows, context, seconds) for each, including prompt chunks
 //   draft      costs().ObserveDraft and ObserveRoundTrip, by ArmSet::Facts::proposer
 //   session    handle = controller->Open(pair, client_key): one for each generation
 //   plan       choice = handle->Choose(context) when the plan goes out with a verdict; keep the
 //              choice with the round
-//   verdict    handle->Observe(choice, outcome); a round that was given up: {.aborted = true}
-//   end        destroy the handle: rounds that are still on their way count as aborted
+//   verdict    handle->Observe(choice, outcome); for an abandoned round: {.aborted = true}
+//   end        destroy the handle: rounds that are still pending count as aborted
 //
-// Nothing here blocks, reads a clock or draws randomness that a session's tokens could see: which
-// plan is taken depends on earlier rounds alone, so the output's distribution does not change.
+// Nothing here blocks, reads a clock or draws random numbers that affect a session's tokens. A plan
+// depends on earlier rounds alone, so the output's distribution does not change.
 //
 // Thread: one; no locks. Memory: at most max_tables policies and kMaxPending choices a session.
 #pragma once
@@ -35,13 +35,12 @@
 namespace outrider {
 
 struct ControllerOptions {
-  // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or
-  // "fixed:NAME,..": of these the first that is allowed.
+  // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or "fixed:NAME,..",
+  // which takes the first of these that is allowed.
   std::string policy = "adaptive";
-  bool shared = true;  // sessions of one pair and client key learn from each other
-  int max_tables =
-      1024;           // pairs of model pair and client key remembered; the least recently used go
-  uint64_t seed = 0;  // of exp3spec's draws
+  bool shared = true;     // sessions of one pair and client key learn from each other
+  int max_tables = 1024;  // pairs of model pair and client key; the least recently used is dropped
+  uint64_t seed = 0;      // of exp3spec's random choices
 };
 
 // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed".
@@ -57,14 +56,15 @@ class ControlSession {
   ControlSession(const ControlSession&) = delete;
   ControlSession& operator=(const ControlSession&) = delete;
 
-  // Always an allowed arm, or plain decoding. Beyond kMaxPending choices on their way the oldest
-  // counts as aborted.
+  // Returns an allowed arm, or plain decoding. Beyond kMaxPending pending choices the oldest counts
+  // as aborted.
   Choice Choose(const Context& context);
-  // In any order. Ignored: a choice that was observed before or counts as aborted.
+  // Outcomes may come in any order. A choice that was observed before or counts as aborted is
+  // ignored.
   void Observe(const Choice& choice, const Outcome& outcome);
 
   int pending() const { return static_cast<int>(pending_.size()); }
-  // Arms other than the one before, so far.
+  // How often the arm has changed from one round to the next.
   int64_t switches() const { return switches_; }
 
  private:
@@ -78,7 +78,7 @@ class ControlSession {
 
 class Controller {
  public:
-  // kInvalidArgument: arms that ArmSet refuses, a policy or an arm that nobody knows.
+  // kInvalidArgument: ArmSet refuses the arms, or the policy or an arm it names is unknown.
   static Result<std::unique_ptr<Controller>> Create(ControllerOptions options,
                                                     std::vector<Arm> arms);
 

@@ -8,11 +8,11 @@ namespace outrider {
 namespace {
 
 constexpr double kStepForgetting = 0.99;   // a hundred steps: a few seconds
-constexpr double kDraftForgetting = 0.97;  // drafts of one session and more
+constexpr double kDraftForgetting = 0.97;  // drafts of one session or more
 constexpr double kSlowestCorrection = 0.05;
 constexpr double kMostCorrection = 3;
 constexpr double kRoundTripGain = 0.1;
-// Features of about one: rows and contexts are counted in these.
+// Rows and contexts are scaled to features of about one.
 constexpr double kRowUnit = 16;
 constexpr double kContextUnit = 4096;
 
@@ -58,7 +58,7 @@ void CostModel::ObserveRoundTrip(int proposer, double seconds) {
   }
   double& mean = drafts_[static_cast<size_t>(proposer)].round_trip;
   if (std::isnan(mean)) mean = seconds;
-  // One lost packet is not the network.
+  // One lost packet does not change the network's time.
   mean += kRoundTripGain * (std::min(seconds, kMostCorrection * mean) - mean);
 }
 

@@ -1,15 +1,15 @@
-// What a round costs, measured: the verifier's steps by rows and context, drafts by depths and
-// sequences, round trips. It predicts plans that nobody has taken lately.
+// Measures what a round costs: verifier steps by rows and context, drafts by depths and sequences,
+// round trips. It also predicts plans that were not taken lately.
 //
 //   verify(rows, context) = (base + a rows + b context) * correction(rows)
 //   draft(depths, sequences) = depths * (d + e (sequences - 1)) + fixed
 //
-// base, a, b and d, e, fixed are fitted online with forgetting (linear_fit.h); the correction is a
-// running mean of measured over predicted per power of two of rows, for steps that are not linear
+// base, a, b and d, e, fixed are fitted online with forgetting (linear_fit.h). The correction is a
+// running mean of measured over predicted, per power of two of rows, for steps that are not linear
 // in their rows.
 //
-// Thread: one (the engine's). Bounded by the number of proposers. Times that are none (NaN, zero,
-// negative) are left out.
+// Thread: one (the engine's). Bounded by the number of proposers. Invalid times (NaN, zero,
+// negative) are ignored.
 #pragma once
 
 #include <array>
@@ -26,21 +26,21 @@ class CostModel {
  public:
   explicit CostModel(int proposers);
 
-  // Every step of the verifier, prompts' chunks too: they are what tells rows apart before the
-  // first draft. `rows` of all sessions in it, `context` tokens of KV that it read.
+  // Every step of the verifier, including prompt chunks: only these tell the cost of rows before
+  // the first draft. `rows` of all its sessions; `context` tokens of KV that it read.
   void ObserveStep(double rows, double context, double seconds);
   // A draft of `depths` depths, without the round trip.
   void ObserveDraft(int proposer, int sequences, int depths, double seconds);
   void ObserveRoundTrip(int proposer, double seconds);
 
   double StepSeconds(double rows, double context) const;
-  // A round of `arm` where all sessions of a step do the same, the mean over drafts that are waited
-  // for and those that are there early. Drafts and round trips that were
-  // never measured are taken from the context's estimates, and without those as slow: a depth like
-  // a plain step, a round trip like two.
+  // Seconds of a round of `arm` if all sessions of a step do the same, as the mean over drafts that
+  // are waited for and those that are early. Drafts and round trips that were never measured are
+  // taken from the context's estimates, or else assumed slow: a depth like a plain step, a round
+  // trip like two.
   double RoundSeconds(const ArmSet::Facts& arm, const Context& context) const;
-  // Of these, what the rows of the other sessions' drafts take: they are not in a round that is
-  // measured while nobody else drafts.
+  // The part of RoundSeconds that the rows of other sessions' drafts take. A round measured while
+  // nobody else drafts does not contain it.
   double OthersSeconds(const ArmSet::Facts& arm, const Context& context) const;
 
  private:
@@ -51,7 +51,7 @@ class CostModel {
   static constexpr int kBuckets = 16;  // powers of two of rows
   struct Correction {
     double ratio = 1;
-    double observations = 4;  // as if so many had been as predicted
+    double observations = 4;  // starts as if 4 steps had been as predicted
   };
   static size_t BucketOf(double rows);
 

@@ -62,7 +62,7 @@ Choice Exp3Spec::Choose(const Context& context) {
   size_t chosen = 0;
   for (size_t i = 0; i < p.size(); ++i) {
     if (p[i] == 0) continue;
-    chosen = i;  // the last one possible takes what rounding leaves
+    chosen = i;  // the last possible arm takes the rounding error
     u -= p[i];
     if (u < 0) break;
   }

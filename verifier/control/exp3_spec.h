@@ -1,5 +1,5 @@
-// EXP3Spec (Hou et al., BanditSpec, Algorithms 5 and 9): anytime EXP3 over the losses
-// (L + 1 - Y) / L of a round that appends Y tokens; no mixing with the uniform distribution, no
+// EXP3Spec (Hou et al., BanditSpec, Algorithms 5 and 9): anytime EXP3 over the losses (L + 1 - Y) /
+// L of a round that appends Y tokens, without mixing in the uniform distribution and without
 // clipping.
 #pragma once
 
@@ -18,9 +18,9 @@ class Exp3Spec final : public Policy {
   Exp3Spec(const ArmSet& arms, uint64_t seed);
   std::unique_ptr<PolicySession> Open() override;
 
-  // [arms] the distribution of the next draw: exp(-eta_t Z_i), normalised over the allowed arms.
+  // [arms] the distribution of the next arm: exp(-eta_t Z_i), normalised over the allowed arms.
   const std::vector<double>& Probabilities(const Context& context);
-  // Learns from a round that was taken with choice.probability.
+  // Learns from a round whose arm was drawn with choice.probability.
   void Learn(const Choice& choice, int tokens);
 
   int64_t pending() const { return pending_; }

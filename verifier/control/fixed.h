@@ -1,4 +1,4 @@
-// The policy "fixed": of some arms the first that is allowed, plain decoding otherwise.
+// The policy "fixed": the first of some arms that is allowed, or else plain decoding.
 #pragma once
 
 #include <utility>

@@ -6,8 +6,8 @@
 namespace outrider {
 namespace {
 
-// Of the weight of the data: what the last fit counts for. Noise moves directions without data by
-// about this share an observation.
+// Weight of the last fit relative to the data's. Noise moves directions without data by about this
+// share per observation.
 constexpr double kStay = 1e-3;
 
 }  // namespace
@@ -54,7 +54,7 @@ void LinearFit::Solve() {
 
 double LinearFit::Predict(const Features& features) const {
   double seconds = 0;
-  // A cost below nothing is noise.
+  // A negative cost is noise.
   for (size_t i = 0; i < kFeatures; ++i) seconds += std::max(0.0, weights_[i]) * features[i];
   return seconds;
 }

@@ -6,18 +6,19 @@
 
 namespace outrider {
 
-// Least squares of relative errors: a stall that takes a hundred times the usual counts for little,
-// and short steps as much as long ones. Each fit stays near the one before in directions that
-// recent observations say nothing of, so that a long stretch of equal steps forgets nothing else.
+// Least squares of relative errors: a stall that takes a hundred times the usual has little weight,
+// and short steps have as much as long ones. Each fit stays near the one before in directions that
+// recent observations do not cover, so a long stretch of equal steps does not make it forget the
+// rest.
 //
-// Thread: none of its own. Never fails: what is no time is left out.
+// Thread: none of its own. Never fails: invalid times are ignored.
 class LinearFit {
  public:
   static constexpr int kFeatures = 3;
   using Features = std::array<double, kFeatures>;
 
-  // `forgetting` in (0, 1]: what an observation weighs after the next. The first observation is
-  // explained by `first` alone: all other features are taken to cost nothing.
+  // `forgetting` in (0, 1]: the discount per observation. The first observation is explained by the
+  // feature `first` alone, as if the others cost nothing.
   LinearFit(double forgetting, int first) : forgetting_(forgetting), first_(first) {}
 
   // Features are finite and at least 0. Ignored unless features[first] and seconds are positive.

@@ -4,7 +4,7 @@ namespace outrider {
 namespace {
 
 constexpr double kForgetting = 0.99;  // a hundred steps, as in the cost model
-// Features of about one.
+// Features are scaled to about one.
 constexpr double kFeatureUnit = 16;
 
 LinearFit::Features Rows(int scored, int prompt) {
@@ -18,7 +18,7 @@ PlainTime::PlainTime() : fit_(kForgetting, /*first=*/0) {}
 void PlainTime::OnStep(const Step& step, double seconds) {
   fit_.Observe(Rows(step.scored, step.prompt), seconds);
   const double whole = fit_.Predict(Rows(step.scored, step.prompt));
-  // Of `seconds`, what so many rows of decoding alone would have taken.
+  // Scales `seconds` to a step with so many rows of decoding alone.
   const auto scaled = [&](int rows) {
     return whole > 0 ? seconds * (fit_.Predict(Rows(rows, 0)) / whole) : seconds;
   };

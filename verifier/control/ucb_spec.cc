@@ -31,7 +31,7 @@ std::unique_ptr<PolicySession> UcbSpec::Open() { return std::make_unique<UcbSpec
 Choice UcbSpec::Choose(const Context& context) {
   const ArmMask allowed = AllowedArms(arms_, context);
   const int count = std::popcount(allowed);
-  // t = 0 only where no arm has a pull.
+  // t = 0 only if no arm has a pull.
   const double rounds = std::max(1.0, rounds_ + static_cast<double>(all_pending_));
   int best = -1;
   double best_index = 0;
@@ -43,7 +43,7 @@ Choice UcbSpec::Choose(const Context& context) {
       best = i;
       break;
     }
-    // An arm whose first pull is on its way is taken for the best there could be.
+    // An arm whose first pull is pending is rated as the best possible.
     const double mean = s.pulls > 0 ? s.tokens / s.pulls : arms_.facts(i).length + 1.0;
     const double index =
         mean + scale_ * UcbSpecRadius(arms_.max_length(), count, rounds, pulls, kUcbSpecDelta);

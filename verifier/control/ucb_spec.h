@@ -1,5 +1,6 @@
-// UCBSpec (Hou et al., BanditSpec, Algorithms 4 and 8): each arm once in order, then the greatest
-// mean of tokens a round plus a radius. Rewards are tokens, so an arm's cost does not count.
+// UCBSpec (Hou et al., BanditSpec, Algorithms 4 and 8): takes each arm once in order, then the
+// greatest mean of tokens a round plus a radius. Rewards are tokens, so an arm's cost does not
+// count.
 #pragma once
 
 #include <vector>
@@ -16,14 +17,14 @@ double UcbSpecRadius(int max_length, int arms, double rounds, double pulls, doub
 
 class UcbSpec final : public Policy {
  public:
-  // scale = 1: as published. Less is "ucb-tuned": at the lengths of one response the published
-  // radius is wider than the whole range of rewards.
+  // scale = 1: as published. Less is "ucb-tuned": within one response the published radius exceeds
+  // the whole range of rewards.
   // REQUIRES: arms outlives the policy.
   explicit UcbSpec(const ArmSet& arms, double scale = 1);
   std::unique_ptr<PolicySession> Open() override;
 
-  // Dispatched and not observed. They count as pulls with the arm's present mean, so that a delay
-  // does not let sessions crowd on one arm.
+  // Rounds dispatched and not yet observed. They count as pulls with the arm's present mean, so
+  // that sessions do not crowd on one arm during the delay.
   int64_t pending() const { return all_pending_; }
 
  private:

@@ -16,10 +16,10 @@
 namespace outrider {
 namespace {
 
-// No stream has this id: they count from 1.
+// No stream has this id: streams count from 1.
 constexpr uint64_t kConnection = uint64_t{1} << 63;
 
-// Drafts go to the engine thread, as those of a stream do.
+// Hands drafts to the engine thread, as a stream does.
 class ToVerifier final : public VerifierLink {
  public:
   ToVerifier(DrafterPool* pool, EngineThread* thread) : pool_(pool), thread_(thread) {}
@@ -58,7 +58,7 @@ struct EmbeddedDrafter::Loop {
   const std::optional<AcceptanceHead> head;
   const std::unique_ptr<grammar::GrammarCache> grammars;
   DraftLoopOptions options;
-  std::optional<DraftLoop> loop;  // always there
+  std::optional<DraftLoop> loop;  // never empty once constructed
 };
 
 EmbeddedDrafter::EmbeddedDrafter(std::shared_ptr<Loop> loop)

@@ -1,6 +1,5 @@
-// A drafter in the verifier's own process: a drafting loop on a thread of its own, attached to the
-// pool without a network. For one machine, and the baseline that a remote drafter is measured
-// against.
+// A drafter in the verifier's process: a drafting loop on its own thread, attached to the pool
+// without a network. It serves a single machine, and is the baseline for a remote drafter.
 //
 // Owner: main. Thread: main.
 #pragma once
@@ -25,15 +24,14 @@ struct EmbeddedDrafterOptions {
 
 class EmbeddedDrafter {
  public:
-  // Loads the model, beside `promised_bytes` of the target's (as ModelOptions), and attaches it.
-  // `pool`, `thread` and `clock` must outlive it. `stop` ends the process while the model is
-  // loaded, as LoadServedModel. kFailedPrecondition: its vocabulary is too far from
-  // the target's.
+  // Loads the model, beside `promised_bytes` of the target's (see ModelOptions), and attaches it.
+  // `pool`, `thread` and `clock` must outlive it. `stop` ends the process while the model loads, as
+  // in LoadServedModel. kFailedPrecondition: its vocabulary shares too little with the target's.
   static Result<std::unique_ptr<EmbeddedDrafter>> Start(const EmbeddedDrafterOptions& options,
                                                         int64_t promised_bytes, DrafterPool* pool,
                                                         EngineThread* thread, const Clock* clock,
                                                         const std::stop_token& stop);
-  // Stops drafting. The pool may go on sending; nothing reads it.
+  // Stops drafting. The pool may still send; nobody reads it.
   ~EmbeddedDrafter();
   EmbeddedDrafter(const EmbeddedDrafter&) = delete;
   EmbeddedDrafter& operator=(const EmbeddedDrafter&) = delete;

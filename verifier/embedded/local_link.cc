@@ -16,7 +16,7 @@ LocalDrafterLink::LocalDrafterLink(uint64_t connection, std::shared_ptr<LinkEven
       own_(std::move(own)) {}
 
 void LocalDrafterLink::SendVocabulary(const VocabularyEntries& vocabulary) {
-  // The verifier's own names each token once.
+  // The verifier's own vocabulary names each token once.
   vocabulary_ =
       std::make_shared<const VocabularyMap>(VocabularyMap::Create(vocabulary, *own_).value());
 }

@@ -1,5 +1,4 @@
-// Attaches a drafting loop to a verifier in the same process: what the one side says is handed to
-// the other.
+// Attaches a drafting loop to a verifier in the same process by passing their messages across.
 #pragma once
 
 #include <memory>
@@ -14,9 +13,9 @@
 
 namespace outrider {
 
-// What the verifier tells the loop. Thread: any; the loop has an inbox. When that is full the
-// message is dropped: the loop answers a later one that does not fit with a refusal, as it does for
-// a verifier that it does not understand.
+// Passes the verifier's messages to the loop. Thread: any; the loop has an inbox. If the inbox is
+// full, the message is dropped, and the loop refuses a later message that does not fit, as it would
+// from any verifier.
 class LocalDrafterLink final : public DrafterLink {
  public:
   // `back` goes to the loop with the welcome. `own`: the drafter's vocabulary, if it translates.
@@ -24,8 +23,8 @@ class LocalDrafterLink final : public DrafterLink {
                    std::shared_ptr<VerifierLink> back,
                    std::shared_ptr<const DrafterVocabulary> own = nullptr);
 
-  // How far it is the verifier's, for DrafterPool::OnMatch; nullopt: none was sent, they are the
-  // same. Thread: the engine thread.
+  // How well the vocabularies match, for DrafterPool::OnMatch; nullopt: they are the same, and none
+  // was sent. Thread: the engine thread.
   std::optional<VocabularyMatch> match() const {
     if (vocabulary_ == nullptr) return std::nullopt;
     return vocabulary_->match();
@@ -37,7 +36,7 @@ class LocalDrafterLink final : public DrafterLink {
   void SendVerdicts(std::vector<SessionVerdict> decisions) override;
   void SendClose(uint64_t session) override;
   void SendDrain() override;
-  // Nothing more comes; logged.
+  // Logs that the link is closed.
   void Close(const Status& reason) override;
 
  private:
@@ -47,10 +46,10 @@ class LocalDrafterLink final : public DrafterLink {
   const std::shared_ptr<LinkEvents> events_;
   const std::shared_ptr<VerifierLink> back_;
   const std::shared_ptr<const DrafterVocabulary> own_;
-  std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is the drafter's
+  std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: both have the same vocabulary
 };
 
-// What a drafter of this model says of itself. `tokenizer`: the drafter's.
+// The hello of a drafter with this model. `tokenizer` is the drafter's.
 DrafterHello LocalHello(const Model& drafter, const DraftLoopOptions& options,
                         const TokenizerFingerprint& tokenizer, bool translates = false);
 

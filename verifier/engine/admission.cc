@@ -54,14 +54,14 @@ Session* Admission::AdmitNext(Time now) {
   if (running_ >= options_.max_running) return nullptr;
   Session* const session = NextWaiting();
   if (session == nullptr) return nullptr;
-  // The last token is always computed: its logits are wanted.
+  // The last token is always computed, because its logits are needed.
   const std::span<const TokenId> tokens = session->tokens;
   const bool from_cache =
-      options_.prefix_cache && !session->request.prompt_logprobs.has_value();  // wants every row
+      options_.prefix_cache && !session->request.prompt_logprobs.has_value();  // needs every row
   const SequenceId sequence =
       from_cache ? prefixes_.Fork(tokens.first(tokens.size() - 1)) : model_.NewSequence();
-  // Room for what is known, and a page in hand for each running session: else the newcomer would be
-  // the first to be preempted. More comes with each step.
+  // Requires room for the known tokens and a spare page per running session, or the new session
+  // would be the first to be preempted. Each step needs more.
   const auto has_room = [&] {
     return model_.Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
            model_.free_pages() >= running_;

@@ -1,7 +1,7 @@
-// Which sequences hold KV pages, and which wait for them. Waiting ones are admitted in turns by
-// client; a running one that needs more pages takes them from the prefix cache first, then from the
-// youngest running sequence, which is preempted: it waits in its old place, and its text is
-// computed again.
+// Decides which sequences hold KV pages and which wait. Waiting ones are admitted in turns by
+// client. A running one that needs more pages takes them from the prefix cache first, then from the
+// youngest running sequence, which is preempted: it returns to its old place in the queue, and its
+// text is computed again.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -26,7 +26,7 @@ struct AdmissionOptions {
 
 class Admission {
  public:
-  // All must outlive it, `sessions` being the engine's table.
+  // All must outlive it. `sessions` is the engine's table.
   Admission(const AdmissionOptions& options, SessionTable* sessions, Model* model,
             EngineObservers* observers);
 
@@ -39,24 +39,23 @@ class Admission {
 
   // Admits the next waiting session, if it fits: the oldest one of the client with the fewest
   // running ones. If that one does not fit, none is admitted, so that small requests cannot starve
-  // a large one. nullptr: none.
+  // a large one. Returns nullptr if none was admitted.
   Session* AdmitNext(Time now);
-  // Pages for `tokens` of the session's tokens. False: there are none without preempting older
-  // ones. May preempt younger ones. REQUIRES: session.is_running().
+  // Reserves pages for the session's first `tokens` tokens, preempting younger sessions if needed.
+  // Returns false if only older ones could be preempted. REQUIRES: session.is_running().
   bool Reserve(Session& session, int tokens);
 
   // Lets the prefix cache share the session's prompt, whose KV is complete.
   void SharePrompt(const Session& session);
-  // Gives the pages of a finished session to the prefix cache, if there is one. REQUIRES:
-  // session.is_running().
+  // Gives the pages of a finished session to the prefix cache, if there is one.
+  // REQUIRES: session.is_running().
   void CacheText(Session& session);
-  // Frees the session's pages, if it holds any.
+  // Frees the session's pages, if any.
   void Release(Session& session);
 
-  // A request took so long from admission to its end.
+  // Records the time of a request from admission to its end.
   void RecordRequest(double seconds);
-  // When a request that was refused for want of room may be worth trying again: how long the queue
-  // takes at the recent pace.
+  // When to try a refused request again: after the time that the queue takes at the recent pace.
   Duration RetryAfter() const;
 
  private:
@@ -69,7 +68,7 @@ class Admission {
   EngineObservers& observers_;
   PrefixCache prefixes_;
   int running_ = 0;
-  double request_seconds_ = 0;  // recent mean; 0: not known yet
+  double request_seconds_ = 0;  // recent mean; 0: unknown
 };
 
 }  // namespace outrider

@@ -1,9 +1,8 @@
-// Admission control before the engine thread: the queue's length as other threads know it, so that
-// a request that finds it full is refused at once and not when the forward pass under way has
-// ended.
+// Admission control before the engine thread. Other threads see the queue's length here, so that a
+// request that finds it full is refused at once, without waiting for the forward pass under way.
 //
 // Owner: the engine. Thread: any for TryEnter and retry_after; the engine thread for the rest. The
-// engine's own check at Submit decides; this one only saves the way there.
+// engine's own check at Submit decides; this one only saves work.
 #pragma once
 
 #include <atomic>
@@ -15,19 +14,19 @@ namespace outrider {
 
 class AdmissionGate {
  public:
-  // `refused`: counts the requests that it refuses; must outlive it. nullptr: not counted.
+  // `refused` counts refused requests and must outlive it; nullptr: they are not counted.
   explicit AdmissionGate(int max_waiting, Counter* refused = nullptr)
       : max_waiting_(max_waiting), refused_(refused) {}
 
-  // Counts a request as on its way to the engine. False: those that wait and those on their way
-  // fill the queue.
+  // Counts a request as on its way to the engine. Returns false if waiting requests and those on
+  // their way fill the queue.
   [[nodiscard]] bool TryEnter() {
     if (coming_.fetch_add(1) + waiting_.load() < max_waiting_) return true;
     coming_.fetch_sub(1);
     if (refused_ != nullptr) refused_->Increment();
     return false;
   }
-  // A request that entered has arrived, or will not.
+  // A request that entered has arrived or will not come.
   void Leave() { coming_.fetch_sub(1); }
 
   void Publish(int waiting, Duration retry_after) {

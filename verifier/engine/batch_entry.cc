@@ -5,8 +5,8 @@
 namespace outrider {
 namespace {
 
-// Parents of a forward pass's tokens: `pending` in a chain, then the draft, which follows the last
-// of them.
+// Parents of a forward pass's tokens: `pending` tokens in a chain, then the draft, which follows
+// the last of them.
 std::vector<int32_t> TreeParents(const DraftTree& draft, int pending) {
   std::vector<int32_t> parents;
   parents.reserve(static_cast<size_t>(pending) + static_cast<size_t>(draft.size()));

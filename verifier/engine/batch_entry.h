@@ -1,4 +1,4 @@
-// One sequence's part of a forward pass.
+// One sequence's share of a forward pass.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace outrider {
 
 struct BatchEntry {
   Session* session = nullptr;
-  int pending = 0;              // tokens of its text that are computed
-  bool ends_round = false;      // they include the last one: its draft is scored, its round decided
-  std::vector<TokenId> tokens;  // of the text, then of the draft
-  std::vector<int32_t> parents;  // of `tokens`; empty: a chain
-  // Those whose logits are wanted: for the round, or of a prompt (prompt_logprobs.h).
+  int pending = 0;  // tokens of its text to compute
+  // `pending` reaches the text's end: its draft is scored, its round decided
+  bool ends_round = false;
+  std::vector<TokenId> tokens;   // text tokens, then draft tokens
+  std::vector<int32_t> parents;  // parents of `tokens`; empty: a chain
+  // Tokens whose logits are needed, by the round or by prompt_logprobs.h.
   std::vector<int32_t> logit_rows;
-  // Nodes of the draft for which no mask could be worked out within its limits: the round goes no
-  // further than them.
+  // Draft nodes whose mask could not be computed within its limits. The round ends at them.
   std::vector<int32_t> unmasked;
 
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 
-// The part that `share` gives the session.
+// The entry for the session's `share`.
 BatchEntry MakeBatchEntry(Session& session, const Share& share);
 
-// As Model::Forward takes it; points into `entry`.
+// The argument of Model::Forward. It points into `entry`.
 ForwardSequence ForwardOf(const BatchEntry& entry);
 
 }  // namespace outrider

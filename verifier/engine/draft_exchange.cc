@@ -42,9 +42,9 @@ void DraftExchange::Open(Session& session) {
 }
 
 int DraftExchange::DraftRoom(const Session& session) const {
-  // What the whole cache could hold, and this session's share of a forward pass (a quarter of it is
-  // kept for prompts): speculation never costs another session its turn. Bounds look at counts
-  // alone, never at tokens.
+  // Limited by what the whole cache could hold and by this session's share of a forward pass (a
+  // quarter is reserved for prompts), so that speculation never costs another session its turn.
+  // Bounds depend on counts alone, never on tokens.
   const int share =
       parts_.pace->row_budget() * 3 / 4 / std::max(parts_.admission->running(), 1) - 1;
   return std::min(kv_tokens_ - static_cast<int>(session.tokens.size()), share);
@@ -52,7 +52,7 @@ int DraftExchange::DraftRoom(const Session& session) const {
 
 DraftShape DraftExchange::NextShape(const Session& session) const {
   DraftShape shape = session.speculation.shape;
-  // The last token of a round is the target's own: a draft of all that remains would waste one.
+  // The last token of a round is the target's own, so a draft of all that remains would waste one.
   shape.length = std::min(shape.length, session.remaining() - 1);
   // Under load drafts get narrower first, then shorter, then none.
   const int room = DraftRoom(session);
@@ -68,7 +68,7 @@ NextRound DraftExchange::ChooseRound(Session& session) {
     if (rested) next.shape = NextShape(session);
     return next;
   }
-  // A long prompt is read in pieces, for others wait meanwhile.
+  // Reads a long prompt in pieces, because others wait meanwhile.
   constexpr size_t kPiece = 4096;
   const std::span<const TokenId> tokens = session.tokens;
   const std::span<const TokenId> unread = tokens.subspan(session.planner->read());
@@ -82,7 +82,7 @@ NextRound DraftExchange::ChooseRound(Session& session) {
 }
 
 void DraftExchange::PlanAdmitted(Session& session) {
-  // What a lost drafter left is scored first: the next drafter does not know its nodes.
+  // What a lost drafter left is scored first, because the next drafter does not know its nodes.
   const DraftingState& drafting = session.drafting;
   const bool plans = !drafting.is_off() || session.text_grammar != nullptr;
   if (plans && !drafting.is_attached() && drafting.draft().empty()) PlanNext(session);
@@ -92,7 +92,7 @@ void DraftExchange::PlanNext(Session& session) {
   DraftingState& drafting = session.drafting;
   if (drafting.is_off() && session.planner == nullptr && session.text_grammar == nullptr) return;
   if (session.planner != nullptr && session.planner->pending()) return;  // it was preempted
-  if (draining_ || session.remaining() <= 1) {                           // never again
+  if (draining_ || session.remaining() <= 1) {                           // no more plans
     if (drafting.is_attached()) parts_.drafts->Close(session.id);
     drafting.TurnOff();
     return;
@@ -130,10 +130,9 @@ DraftTree DraftExchange::Readable(const Session& session, DraftTree draft) {
   return ToDraft(std::span(tokens).first(read), session.speculation.kind);
 }
 
-// 0, the drafter's own, until the session has shown what it is like.
+// Returns 0, the drafter's own threshold, until the session has shown its acceptance.
 float DraftExchange::HeadThreshold(const Session& session) const {
-  // A learned threshold may come from the same random numbers, and would keep the text from
-  // repeating.
+  // A learned threshold may depend on the same random numbers, so the text would not repeat.
   if (DependsOnDrafts(session.request, session.speculation)) return kFirstHeadThreshold;
   constexpr int kEnough = 16;  // tokens
   const int output = static_cast<int>(session.tokens.size()) - session.prompt_tokens;
@@ -144,8 +143,8 @@ float DraftExchange::HeadThreshold(const Session& session) const {
   }
   const double seconds = Seconds(parts_.clock->Now() - session.times.first_token);
   if (seconds <= 0) return 0.f;
-  // As if five more had been drafted, of which three were accepted; every draft ends with one that
-  // does not.
+  // A prior of five draft tokens, of which three were accepted. Every draft ends with a rejected
+  // one.
   const double accepted = 3 + static_cast<double>(session.summary.accepted_tokens);
   const double acceptance =
       accepted / (2 + accepted + static_cast<double>(session.summary.drafted_rounds));
@@ -163,8 +162,8 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   } else {
     return;
   }
-  // The first round does not wait, because time to first token counts more. A seeded request whose
-  // plans are fixed waits there too, so that its rounds repeat.
+  // The first round does not wait, because time to first token counts more. A seeded request with
+  // fixed plans waits there, too, so that its rounds repeat.
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
   drafting.Await(plan, parts_.drafts->SetTimeout(session.id, Worth(session, shape)), waits, now);
@@ -173,8 +172,8 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
 }
 
 Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {
-  if (parts_.pace->step_seconds() <= 0) return std::chrono::hours(1);  // not known yet
-  // Not less for a draft that is short because the request ends.
+  if (parts_.pace->step_seconds() <= 0) return std::chrono::hours(1);  // unknown
+  // A draft that is short because the request ends is worth no less.
   const int tokens = std::max(shape.length, session.speculation.shape.length);
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(tokens * parts_.pace->step_seconds()));

@@ -1,5 +1,5 @@
-// Plans each sequence's rounds and gets their drafts: from the verifier's own proposers, or from a
-// drafter by way of DraftSource. SessionPlanner weighs a draft's cost against its benefit,
+// Plans each sequence's rounds and gets their drafts, from the verifier's own proposers or from a
+// drafter through DraftSource. SessionPlanner weighs a draft's cost against its benefit,
 // DraftingState tracks its progress.
 //
 // Owner: the engine. Thread: the engine thread.
@@ -23,7 +23,7 @@ namespace outrider {
 
 class DraftExchange final : public DraftConsumer {
  public:
-  // What it works with; all must outlive it. `drafts` may be nullptr.
+  // All must outlive it. `drafts` may be nullptr.
   struct Parts {
     SessionTable* sessions = nullptr;
     const Admission* admission = nullptr;
@@ -32,39 +32,39 @@ class DraftExchange final : public DraftConsumer {
     DraftSource* drafts = nullptr;
     const Clock* clock = nullptr;
     grammar::MaskScratch* mask_scratch = nullptr;
-    int max_forced_tokens = 0;  // of a round
+    int max_forced_tokens = 0;  // per round
   };
 
-  // `planner`: chooses what each round drafts, where the request leaves it open; without, rounds
-  // are as the request or the engine's defaults say. `kv_tokens`: tokens that the whole KV cache
-  // holds. `metrics` may be nullptr.
+  // `planner`: chooses what each round drafts if the request leaves it open; without it, rounds
+  // follow the request or the engine's defaults. `kv_tokens`: size of the whole KV cache. `metrics`
+  // may be nullptr.
   DraftExchange(const Parts& parts, const std::optional<PlannerOptions>& planner, int kv_tokens,
                 VerifierMetrics* metrics);
 
   DraftExchange(const DraftExchange&) = delete;
   DraftExchange& operator=(const DraftExchange&) = delete;
 
-  // A new session, before it is planned; its request and resolved speculation are set.
+  // Opens a session before it is planned. Its request and resolved speculation are set.
   void Open(Session& session);
-  // Plans the round of a session that was just admitted, unless a draft is to be scored first.
+  // Plans the round of a session that was just admitted, unless a draft is already there to score.
   void PlanAdmitted(Session& session);
-  // Chooses the session's next round, and asks a drafter if it is to have one.
+  // Chooses the session's next round, and asks a drafter if it needs one.
   void PlanNext(Session& session);
-  // The deadline of the session's draft has passed: the round goes on with the part that has come.
+  // The deadline of the session's draft has passed. The round goes on with what has arrived.
   // REQUIRES: session.awaits_draft().
   void MarkLate(Session& session);
-  // The session is over.
+  // The session has ended.
   void Close(const Session& session);
-  // No plans from now on.
+  // Makes no more plans.
   void Drain() { draining_ = true; }
   bool draining() const { return draining_; }
-  // Sends what the calls before have gathered.
+  // Sends the messages that the calls before have gathered.
   void Flush();
-  // A forward pass over `sequences`, their rounds' ends included, took `seconds`. `context`: tokens
-  // whose KV it read.
+  // Records a forward pass over `sequences`, including the end of their rounds, that took
+  // `seconds`. `context`: tokens of KV that it read.
   void OnForward(int sequences, int rows, int64_t context, double seconds);
 
-  // Of the session's drafter, "" without one.
+  // The name of the session's drafter; "" without one.
   std::string DrafterName(const Session& session) const;
 
   void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) override;
@@ -74,21 +74,22 @@ class DraftExchange final : public DraftConsumer {
 
  private:
   Session* Find(uint64_t session) const;
-  // Draft tokens that a round of the session may have.
+  // The most draft tokens that the session's round may have.
   int DraftRoom(const Session& session) const;
-  // What to draft next as asked, as far as output and room go. Length 0: nothing now.
+  // The requested shape of the next draft, within the remaining output and room. Length 0: none
+  // now.
   DraftShape NextShape(const Session& session) const;
   NextRound ChooseRound(Session& session);
-  // Where the session's grammar leaves one token to come next, these are the round's draft, and
-  // no drafter is asked for one. Whether it does.
+  // If the session's grammar allows only one next token, drafts the tokens that it forces, without
+  // a drafter. Returns whether it did.
   bool DraftForced(Session& session);
-  // The part of a draft of the verifier's own that the session's grammar may go on with.
+  // The part of the verifier's own draft that the session's grammar allows.
   DraftTree Readable(const Session& session, DraftTree draft);
-  // Of the acceptance head, where the plan names none; 0: the drafter's own.
+  // The acceptance head's threshold if the plan names none; 0: the drafter's own.
   float HeadThreshold(const Session& session) const;
-  // Sends a drafter the plan of `shape`.
+  // Sends the plan of `shape` to a drafter.
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
-  // How long plain decoding takes for as many tokens as a draft of this shape may save.
+  // How long plain decoding takes for the tokens that a draft of this shape may save.
   Duration Worth(const Session& session, const DraftShape& shape) const;
 
   const Parts parts_;

@@ -72,7 +72,7 @@ void DraftingState::MarkLost(uint32_t round) {
   const bool was_awaited = holds_round();
   state_ = State::kDetached;
   if (was_awaited) {
-    Rest(round);  // or one that comes back and leaves again would cost a deadline each time
+    Rest(round);  // or a drafter that reconnects and leaves again would cost a deadline each time
   } else {
     missed_ = 0;
     rest_until_ = 0;

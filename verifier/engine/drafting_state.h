@@ -1,21 +1,22 @@
-// Where a sequence stands with its drafter: the plan under way, what has come of its draft, how
-// long the round waits for the rest, and what the drafter has not been told yet. A state machine:
+// A sequence's relation to its drafter: the plan under way, the part of its draft that has arrived,
+// how long the round waits for the rest, and what the drafter has not been told yet. A state
+// machine:
 //
 //   any but kOff -> kAwaiting  Await: a drafter took the plan
 //   any but kOff -> kIdle      Await, for a plan that is not waited for
-//   kAwaiting -> kArrived      TakeDraft; Expire, if a part of the draft has come
-//   kAwaiting -> kIdle         Expire, if none of it has come; UseOwnDraft
+//   kAwaiting -> kArrived      TakeDraft; Expire, if a part of the draft has arrived
+//   kAwaiting -> kIdle         Expire, if none of it has arrived; UseOwnDraft
 //   kArrived -> kIdle          EndRound
 //   any but kOff -> kDetached  MarkLost, MarkRefused, Detach
 //   any -> kOff                TurnOff: too few tokens remain, or the verifier drains
 //
 // It chooses no drafter and sends nothing; DraftExchange does. Times come from the caller.
 //
-// Which drafter holds the sequence is the DraftSource's to know (verifier/pool/assignments.h).
-// kDetached is no second copy of that: it says that the next plan has to open the sequence with all
-// of its text, because what the drafter was told so far (plan(), and what Decision tells next) is
-// of no use any more. It changes with the DraftSource's own words alone: Open (Await), Close and
-// ReassignSession (Detach), OnDrafterLost and OnRefused (MarkLost, MarkRefused).
+// DraftSource knows which drafter holds the sequence (verifier/pool/assignments.h). kDetached does
+// not repeat that: it says that the next plan has to open the sequence with all of its text,
+// because what the drafter was told so far (plan(), and what Decision tells next) no longer
+// applies. It only changes together with DraftSource: Open (Await), Close and ReassignSession
+// (Detach), OnDrafterLost and OnRefused (MarkLost, MarkRefused).
 //
 // Owner: the sequence's Session. Thread: the engine thread.
 #pragma once
@@ -32,78 +33,75 @@
 
 namespace outrider {
 
-// A seeded request waits this much longer than others for its drafts, all of them together: its
-// text must not depend on how fast the drafter happens to be, only on whether it is there.
+// The extra time that a seeded request waits for all of its drafts together, because its text must
+// not depend on a drafter's speed, only on its presence.
 inline constexpr Duration kSeededWait = std::chrono::seconds(2);
 
 class DraftingState {
  public:
   DraftingState() = default;  // off
-  // `extra_wait`: how much longer than usual its drafts are waited for, all of them together.
+  // `extra_wait`: additional waiting time for all of its drafts together.
   explicit DraftingState(Duration extra_wait) : state_(State::kDetached), extra_wait_(extra_wait) {}
 
   bool is_off() const { return state_ == State::kOff; }
-  // A drafter was told of the sequence, and its next plan goes to the same one.
+  // A drafter knows the sequence, and the next plan goes to the same one.
   bool is_attached() const { return state_ != State::kOff && state_ != State::kDetached; }
-  // The round under way must not be decided before deadline().
+  // The round under way must wait for its draft until deadline().
   bool holds_round() const { return state_ == State::kAwaiting && deadline_ != Time::max(); }
-  // When the round goes on with what has come of the draft. REQUIRES: holds_round().
+  // When the round goes on with what has arrived. REQUIRES: holds_round().
   Time deadline() const { return deadline_; }
-  // Whether a drafter may be asked in this round.
+  // Whether a drafter may be asked for this round.
   bool is_rested(uint32_t round) const { return !is_off() && round >= rest_until_; }
 
-  // What the next step scores; empty: nothing.
+  // The draft that the next step scores; empty: none.
   const DraftTree& draft() const { return draft_; }
-  // The draft is the verifier's own.
+  // The draft is from the verifier's own proposers.
   bool is_local() const { return is_local_; }
-  // It is what the request's grammar leaves no choice about.
+  // The request's grammar forces the draft.
   bool is_forced() const { return is_forced_; }
-  // The last plan that a drafter got, and when.
+  // The last plan sent to a drafter, and when.
   const DraftPlan& plan() const { return plan_; }
   Time plan_sent() const { return plan_sent_; }
-  // A drafter was asked for the round under way, and the round waited or waits for it.
+  // A drafter was asked for this round, and the round waited or waits for it.
   bool was_asked() const { return was_asked_; }
-  // A drafter was asked for the round under way only to measure how fast it drafts; the draft is
-  // not used.
+  // A drafter was asked for this round only to be timed; its draft is not used.
   bool is_unawaited() const { return is_unawaited_; }
 
-  // The round under way is decided without a drafter: on a draft of the verifier's own, or, if
-  // `draft` is empty, as a plain round.
+  // Decides this round without a drafter: on the verifier's own draft or, if `draft` is empty, as a
+  // plain round.
   void UseOwnDraft(DraftTree draft, bool is_forced = false);
-  // What a drafter that holds the sequence has to be told with its next plan. REQUIRES:
-  // is_attached().
+  // What the drafter has to be told with its next plan. REQUIRES: is_attached().
   SessionVerdict Decision(uint64_t session, const DraftPlan& plan) const;
-  // A drafter got `plan`, for the round under way. `round_waits`: false lets the round go on
-  // although a draft may come. With a timeout of zero the plan is not waited for, and the sequence
-  // rests.
+  // A drafter got `plan` for this round. If `round_waits` is false, the round goes on although a
+  // draft may come. A plan with a timeout of zero is not waited for, and the sequence rests.
   void Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits, Time now);
-  // Time in which the verifier still computed the text does not count as waited for the draft.
+  // Restarts the wait: the time in which the verifier still computed the text does not count.
   void Postpone(Time now);
 
   // Whether a draft of `round` would still be scored.
   bool Expects(uint32_t round) const { return state_ == State::kAwaiting && plan_.round == round; }
-  // The draft as far as it has come. REQUIRES: Expects its round.
+  // Takes the part of the draft that has arrived. REQUIRES: Expects its round.
   void TakePart(const DraftTree& part) { partial_ = part; }
-  // The whole draft. REQUIRES: Expects its round.
+  // Takes the whole draft. REQUIRES: Expects its round.
   void TakeDraft(const DraftTree& draft, Time now);
-  // The deadline has passed: the round goes on with the part that has come, if any. A draft that
-  // is not whole in time counts as missed, whatever part has come. REQUIRES: holds_round().
+  // The deadline has passed: the round goes on with what has arrived. An incomplete draft counts as
+  // missed. REQUIRES: holds_round().
   void Expire(Time now);
 
-  // The drafter is gone. What has come of its draft is scored. The next drafter starts with no
-  // missed drafts, unless the round was waiting for this one. `round`: the one under way.
+  // The drafter is gone. What has arrived of its draft is scored. The next drafter starts without
+  // missed drafts, unless `round`, the one under way, was waiting for this one.
   void MarkLost(uint32_t round);
-  // The drafter is there, but does not take the sequence.
+  // The drafter is attached but does not take the sequence.
   void MarkRefused(uint32_t round);
-  // The drafter was suspended and is in time again: its plans may come at once.
+  // The drafter was suspended and is on time again, so it may be asked at once.
   void EndRest();
-  // The sequence was closed at its drafter, so that another one can take it.
+  // The sequence was closed at its drafter so that another can take it.
   void Detach();
   void TurnOff() { state_ = State::kOff; }
 
-  // The round is decided: `node` of its draft was accepted, `emitted` are the tokens up to it and
-  // the one after it. `acceptance`: of the nodes of a drafter's draft, for a drafter that learns
-  // from it, as SessionVerdict has it.
+  // The round is decided: `node` of its draft was accepted, and `emitted` are the tokens up to it
+  // and the one after it. `acceptance`: of the nodes of a drafter's draft, for a drafter that
+  // learns from it; see SessionVerdict.
   void EndRound(int node, std::span<const TokenId> emitted, std::string acceptance = {});
 
  private:
@@ -111,17 +109,17 @@ class DraftingState {
     kOff,
     kDetached,  // no drafter holds the sequence
     kAwaiting,  // a plan is under way
-    kArrived,   // its draft is here, or the part of it that came in time
+    kArrived,   // its draft, or the part of it that came in time, has arrived
     kIdle,      // a drafter holds the sequence, but no plan is under way
   };
   // What happened since the drafter's last draft.
   struct Untold {
-    int node = 0;                 // of that draft: the path to it was accepted
-    std::vector<TokenId> tokens;  // that follow it
+    int node = 0;                 // of that draft; the path to it was accepted
+    std::vector<TokenId> tokens;  // tokens after it
     std::string acceptance;
   };
 
-  // No plan for a while: twice as long with every draft in a row that was missed, so that a drafter
+  // Makes no plan for a while: twice as long with every missed draft in a row, so that a drafter
   // that cannot keep up costs little.
   void Rest(uint32_t round);
   void SpendExtraWait(Time now);
@@ -129,18 +127,18 @@ class DraftingState {
   State state_ = State::kOff;
   DraftPlan plan_;
   Time plan_sent_;
-  Time waits_since_;       // nothing else was to be computed for the sequence from here on
+  Time waits_since_;       // since when only the draft is missing
   Time deadline_;          // Time::max(): the round does not wait
-  Duration timeout_{};     // how long such a draft is usually waited for
-  Duration extra_wait_{};  // what is left of it
+  Duration timeout_{};     // the usual wait for such a draft
+  Duration extra_wait_{};  // remaining extra wait
   bool was_asked_ = false;
   bool is_unawaited_ = false;
-  DraftTree partial_;  // kAwaiting: what has come of the draft
+  DraftTree partial_;  // kAwaiting: the part of the draft that has arrived
   DraftTree draft_;
   bool is_local_ = false;
   bool is_forced_ = false;
   Untold untold_;
-  int missed_ = 0;  // drafts in a row that were not whole in time
+  int missed_ = 0;  // missed drafts in a row
   uint32_t rest_until_ = 0;
 };
 

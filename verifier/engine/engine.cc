@@ -34,7 +34,7 @@ std::vector<TokenId> StopTokens(const GenerationRequest& request, const ModelCon
   return stops;
 }
 
-// `depth`: of the draft's longest path.
+// `depth`: length of the draft's longest path.
 void CountRound(const Chunk& chunk, int depth, Summary* summary) {
   ++summary->rounds;
   summary->forced_tokens += chunk.forced;
@@ -47,10 +47,10 @@ void CountRound(const Chunk& chunk, int depth, Summary* summary) {
   for (int i = 0; i < chunk.accepted; ++i) ++positions[static_cast<size_t>(i)];
 }
 
-// The part of a round's verdict that counts. Nothing is sampled from a row that has no mask or is
-// not finite: where the accepted path comes to one, the token in front of it is the round's last.
-// The next round begins there, as plain decoding would, and ends the request if it still has to.
-// nullopt: the first row of the round is such a row.
+// The usable part of a round's verdict. Nothing is sampled from a logits row that has no mask or is
+// not finite: if the accepted path reaches one, the token before it is the round's last. The next
+// round begins there, as plain decoding would, and ends the request if it still has to. nullopt:
+// the round's first row is such a row.
 std::optional<Verdict> UsableVerdict(const BatchEntry& entry, const DecidedRound& decided) {
   const DraftTree& draft = entry.session->drafting.draft();
   int node = decided.verdict.node;
@@ -66,7 +66,7 @@ std::optional<Verdict> UsableVerdict(const BatchEntry& entry, const DecidedRound
 
 StepPace PaceFor(const EngineOptions& options, const Model& model) {
   const int most = std::min(options.scheduler.token_budget, model.max_batch_tokens());
-  // One session's largest draft always fits, beside the part that is kept for prompts.
+  // One session's largest draft always fits beside the share reserved for prompts.
   const int least = std::min(most, (options.max_draft_tokens + 8) * 4 / 3 + 1);
   return {least, most, options.step_target_seconds};
 }
@@ -238,7 +238,7 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
                        others_wait ? std::optional(pace_.step_seconds()) : std::nullopt);
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
-    // A session that waits for its draft can still prefill, all but the token before the draft.
+    // A session that waits for its draft can still prefill, up to the token before the draft.
     int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
     if (PromptLogprobsLeft(*session) > 0) {
       pending = std::min(session->pending() - 1, prompt_rows);
@@ -258,7 +258,7 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
   const auto of = [&](const Share& share) -> Session& {
     return *ready[static_cast<size_t>(share.index)];
   };
-  // Pages for what each adds, the oldest session first: it is never the one that has to give way.
+  // Reserves pages for what each adds, the oldest session first, so that it is never preempted.
   std::sort(shares.begin(), shares.end(),
             [](const Share& a, const Share& b) { return a.index < b.index; });
   std::erase_if(shares, [&](const Share& share) {
@@ -270,10 +270,10 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
   std::vector<BatchEntry> batch;
   batch.reserve(shares.size());
   for (const Share& share : shares) {
-    // Unless it gave way to an older one since.
+    // Skips a session that was preempted for an older one meanwhile.
     if (of(share).is_running()) batch.push_back(MakeBatchEntry(of(share), share));
   }
-  // The rows that rounds are decided over come first.
+  // The rows of rounds come first.
   std::stable_partition(batch.begin(), batch.end(),
                         [](const BatchEntry& entry) { return !HasPromptRows(entry); });
   return batch;
@@ -294,7 +294,7 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
-  // Masks are worked out while a device still computes the rows.
+  // Computes masks while a device still computes the logits.
   for (BatchEntry& entry : batch) {
     if (entry.ends_round) AddRound(entry);
   }
@@ -344,7 +344,7 @@ void Engine::AddRound(BatchEntry& entry) {
       if (session.text_grammar->Fill(draft, node, mask_scratch_, mask).ok()) continue;
       std::fill(mask.begin(), mask.end(), ~grammar::MaskWord{0});
       // The draft ends here. Whether it does depends on this node's token and those before it, not
-      // on those that would follow: it is a shorter draft, not a chosen one.
+      // on later ones, so this is a shorter draft and not a selected one.
       entry.unmasked.push_back(node);
     }
   }
@@ -356,7 +356,8 @@ void Engine::TakeResult(const BatchEntry& entry, const RoundResult& round) {
   session.served = step_;
   session.computed += entry.pending;
   if (round.decided == nullptr) {
-    session.drafting.Postpone(clock_->Now());  // until now the draft was not waited for
+    // the time until now does not count as waiting for the draft
+    session.drafting.Postpone(clock_->Now());
   } else if (const auto verdict = UsableVerdict(entry, *round.decided)) {
     Advance(session, round, *verdict, entry.pending);
   } else if (round.decided->broken_depth >= 0) {
@@ -389,7 +390,7 @@ void Engine::EndRuledOut(Session& session) {
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,
                                             std::span<const TokenId> tokens,
                                             std::span<const float> raw_rows) const {
-  // The row before each token: the root's, then those of the nodes on the path.
+  // The logits row before each token: the root's, then those of the nodes on the path.
   std::vector<int> path;
   const DraftTree& draft = session.drafting.draft();
   for (; node != DraftTree::kRoot; node = draft.parent(node)) path.push_back(node);
@@ -432,7 +433,7 @@ Chunk Engine::Emit(Session& session, const Verdict& verdict, std::span<const Tok
   if (session.request.logprobs.has_value()) {
     chunk.logprobs = Logprobs(session, verdict.node, chunk.tokens, raw_rows);
   }
-  // What a stop cut off was never output: it does not count as accepted.
+  // What a stop string cut off was never output, and does not count as accepted.
   const int accepted = std::min(verdict.accepted, static_cast<int>(chunk.tokens.size()));
   if (session.drafting.is_forced()) {
     chunk.forced = accepted;
@@ -464,7 +465,7 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
   CountRound(chunk, depth, &session.summary);
   if (chunk.drafted > 0 && !drafting.is_local()) {
     std::string drafter = exchange_.DrafterName(session);
-    // "": it is gone, its draft was not.
+    // "": the drafter is gone, but its draft was used.
     if (!drafter.empty()) session.summary.drafter = std::move(drafter);
   }
   const bool first = session.round == 1;
@@ -481,7 +482,7 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),
-         // The first round has the prompt in it.
+         // The first round includes the prompt.
          .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
   }
 

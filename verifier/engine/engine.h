@@ -1,7 +1,7 @@
-// The verifier's heart: owns the target model and every session, runs one ragged forward pass after
-// another over whatever is ready (prefill chunks, plain steps, drafts to score), verifies, streams.
-// Knows no thread, socket or drafter: requests come by Submit, drafts by draft_consumer(), time by
-// Clock.
+// The verifier's core. It owns the target model and every session, runs one ragged forward pass
+// after another over whatever is ready (prefill chunks, plain steps, drafts to score), verifies and
+// streams. It knows no thread, socket or drafter: requests come by Submit, drafts by
+// draft_consumer(), time by Clock.
 //
 // Thread: the engine thread only.
 #pragma once
@@ -41,24 +41,24 @@ namespace outrider {
 
 struct EngineOptions {
   int max_sessions = 256;  // running at once
-  int max_waiting = 1024;  // queued for a place
+  int max_waiting = 1024;  // in the queue
   int max_waiting_per_client = 1024;
   bool prefix_cache = true;  // share the KV of common prefixes
-  // Chooses what each round drafts, where the request leaves it open. Without: as below.
+  // Chooses what each round drafts if the request leaves it open. Without it, as below.
   std::optional<PlannerOptions> planner;
-  // Of a round, unless the request says otherwise.
+  // The defaults of requests.
   SpeculationDefaults speculation = {.draft_length = 4, .paths = 1};
   int max_draft_length = 16;
   int max_paths = 8;
-  int max_draft_tokens = 128;  // draws of a round
+  int max_draft_tokens = 128;  // draft tokens per round
   bool untrusted_drafters = false;
   GenerationDefaults defaults = {};
-  // A forward pass is kept to about this long by taking fewer rows into it. 0: no target.
+  // Limits a forward pass to about this time by giving it fewer rows. 0: no limit.
   double step_target_seconds = 0;
   SchedulerOptions scheduler;
-  // Of requests that bring none: never the same twice.
+  // Draws the seeds of requests without one; never the same twice.
   std::function<uint64_t()> draw_seed;  // empty: std::random_device
-  Tracer* tracer = nullptr;             // of spans, where they are recorded; outlives the engine
+  Tracer* tracer = nullptr;             // records spans, if set; outlives the engine
 };
 
 struct SessionSnapshot {
@@ -76,10 +76,10 @@ struct EngineSnapshot {
   int waiting = 0;
   int total_pages = 0;
   int free_pages = 0;
-  int cached_pages = 0;  // that the prefix cache holds, alone or with sessions
+  int cached_pages = 0;  // held by the prefix cache, alone or with sessions
   bool draining = false;
-  int clients = 0;  // that have sessions
-  // Who drafted the last rounds (some 500), as shares of them by Proposer::Kind; kNone: plain ones.
+  int clients = 0;  // clients with sessions
+  // Shares of the last 500 rounds or so by who drafted them (Proposer::Kind); kNone: plain rounds.
   // All 0 before the first round.
   std::array<double, kProposerKinds> proposer_shares{};
   std::vector<SessionSnapshot> sessions;
@@ -95,30 +95,31 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const RequestLimits& limits() const { return limits_; }
-  // What a request must keep to, from what is loaded. Pure: any thread may validate against a copy.
+  // The limits that requests must keep, from what is loaded. Pure: any thread may validate against
+  // a copy.
   static RequestLimits LimitsOf(const EngineOptions& options, const Model& model,
                                 const Tokenizer& tokenizer);
 
-  // When a request that was refused for want of room may be worth trying again.
+  // When a request that was refused for lack of room may be tried again.
   Duration RetryAfter() const { return admission_.RetryAfter(); }
 
-  // For the threads that take requests in.
+  // For the threads that receive requests.
   AdmissionGate& gate() { return gate_; }
 
-  // Queues a request under an id that the caller has not used before. kInvalidArgument,
-  // kResourceExhausted (queue full) or kUnavailable (draining): its sink is not called then.
+  // Queues a request under an id that has not been used before. kInvalidArgument,
+  // kResourceExhausted (queue full) or kUnavailable (draining): its sink is not called.
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
-  // Ends a session and frees its pages at once; its sink fails with `reason` and how many tokens
-  // there were. Unknown ids are ignored.
+  // Ends a session and frees its pages at once. Its sink fails with `reason` and the number of
+  // tokens so far. Unknown ids are ignored.
   void Cancel(uint64_t id, const Status& reason);
   void CancelAll(const Status& reason);
-  // No new requests and plans from now on; what was accepted runs to its end.
+  // Refuses new requests and makes no more plans; accepted requests run to their end.
   void Drain() { exchange_.Drain(); }
   bool idle() const { return sessions_.empty(); }
 
-  // One forward pass over what is ready. False: nothing was.
+  // Runs one forward pass over what is ready. Returns false if nothing was.
   bool Step();
-  // When to call Step again although nothing arrived; nullopt: never.
+  // When to call Step again if nothing arrives; nullopt: never.
   std::optional<Time> NextDeadline() const;
 
   // Where drafts go.
@@ -127,10 +128,10 @@ class Engine {
   EngineSnapshot Snapshot() const;
 
  private:
-  // Of the round under way.
+  // The result of one sequence's round.
   struct RoundResult {
-    const DecidedRound* decided = nullptr;  // nullptr: none was
-    // AcceptanceByte of its known draft nodes, from 1 on, for a drafter that learns from it.
+    const DecidedRound* decided = nullptr;  // nullptr: it was not decided
+    // AcceptanceByte of its draft nodes, from 1 on, for a drafter that learns from it.
     std::span<const uint8_t> acceptance;
     std::span<const float> logits;  // [nodes, vocab] for requests with log probabilities
   };
@@ -138,37 +139,37 @@ class Engine {
   // Admits waiting sessions and plans their rounds.
   void Admit();
   void Expire(Time now);
-  // What the next forward pass computes, with pages for it.
+  // Chooses what the next forward pass computes, and reserves pages for it.
   std::vector<BatchEntry> ChooseBatch();
   Status RunBatch(std::span<BatchEntry> batch);
-  // Adds the entry's round to those that the step decides.
+  // Adds the entry's round to those that this step decides.
   void AddRound(BatchEntry& entry);
-  // Goes on with what a forward pass computed of a sequence, and with its round if that was
-  // decided. The session may be gone afterwards.
+  // Processes what a forward pass computed for a sequence, and its round if that was decided. The
+  // session may be gone afterwards.
   void TakeResult(const BatchEntry& entry, const RoundResult& round);
-  // Ends a request for which the model has no usable logits after its text.
+  // Ends a request if the model has no usable logits after its text.
   void EndBroken(Session& session);
-  // Ends a request whose grammar could not be followed within its limits.
+  // Ends a request if its grammar could not be followed within the limits.
   void EndTooAmbiguous(Session& session);
-  // Ends a request whose masks leave no token to sample next.
+  // Ends a request if its masks leave no token to sample.
   void EndRuledOut(Session& session);
-  // Adds a round's tokens to the session's text, up to where it ends (`end`: why it does, if so) or
-  // to a token that the request rules out (`is_ruled_out`).
+  // Appends a round's tokens to the session's text, up to its end (`end`: the reason) or to a token
+  // that the request rules out (`is_ruled_out`).
   Chunk Emit(Session& session, const Verdict& verdict, std::span<const TokenId> emitted,
              std::span<const float> raw_rows, std::optional<FinishReason>* end, bool* is_ruled_out);
-  // Applies `verdict` on the round: tokens out, KV cut, next plan. A session that is over is gone
-  // afterwards. `pending`: tokens before the draft in the forward pass that scored it.
+  // Applies `verdict` to the round: emits tokens, truncates the KV, makes the next plan. A finished
+  // session is gone afterwards. `pending`: tokens before the draft in its forward pass.
   void Advance(Session& session, const RoundResult& round, const Verdict& verdict, int pending);
-  // Of the tokens on the path to `node` and of the token that follows it, as many as `tokens` has.
+  // Log probabilities of the tokens on the path to `node` and of the next, as many as `tokens` has.
   std::vector<TokenLogprobs> Logprobs(const Session& session, int node,
                                       std::span<const TokenId> tokens,
                                       std::span<const float> raw_rows) const;
-  // Keeps of the last forward pass what `node` and the tokens before the draft hold.
+  // Keeps the KV of the last forward pass for `node`'s path and the tokens before the draft.
   void KeepAccepted(Session& session, int node, int pending);
   void Finish(Session& session, FinishReason reason);
-  // Takes the session out of the table and frees what it holds. The reference dies.
+  // Removes the session from the table and frees what it holds. The reference becomes invalid.
   void Remove(Session& session);
-  // For the threads that take requests in.
+  // Publishes the queue's length to the gate.
   void PublishQueue();
   EngineLevels Levels() const;
 
@@ -178,12 +179,12 @@ class Engine {
   const Clock* clock_;
   RequestLimits limits_;
   uint64_t step_ = 0;
-  SessionTable sessions_;  // empty before what follows is destroyed: ~Engine ends all
+  SessionTable sessions_;  // emptied by ~Engine before the members below are destroyed
   EngineObservers observers_;
-  ProposerShares* proposer_shares_;  // one of them
-  RoundBatch rounds_;                // of the step
+  ProposerShares* proposer_shares_;  // one of the observers
+  RoundBatch rounds_;                // of this step
   grammar::MaskScratch mask_scratch_;
-  std::vector<grammar::MaskWord> node_masks_;  // of a round
+  std::vector<grammar::MaskWord> node_masks_;  // of one round
   Admission admission_;
   StepPace pace_;
   DraftExchange exchange_;

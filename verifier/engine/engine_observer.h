@@ -1,7 +1,7 @@
-// What the engine reports of its work, for metrics, traces and the status page. Observers only
-// watch: nothing that they do changes a text, a plan or a deadline.
+// Events of the engine for metrics, traces and the status page. Observers only watch: nothing they
+// do changes a text, a plan or a deadline.
 //
-// Thread: the engine thread. Calls must not wait, and must not call the engine.
+// Thread: the engine thread. Calls must not block, and must not call the engine.
 #pragma once
 
 #include <memory>
@@ -25,17 +25,17 @@ enum class Refusal { kQueueFull, kClientShare, kDraining };
 
 struct ForwardPass {
   std::span<const BatchEntry> batch;
-  int rows = 0;  // of all of it
+  int rows = 0;  // in total
 };
 
-// What the engine holds at the end of a step.
+// The engine's state at the end of a step.
 struct EngineLevels {
-  int running = 0;  // sequences that hold KV pages
+  int running = 0;  // with KV pages
   int waiting = 0;
   int total_pages = 0;
   int free_pages = 0;
-  int cached_pages = 0;    // that the prefix cache holds, alone or with sequences
-  int sequence_pages = 0;  // that running sequences hold, shared pages counted for each
+  int cached_pages = 0;    // held by the prefix cache, alone or with sequences
+  int sequence_pages = 0;  // held by running sequences; shared pages count for each
 };
 
 class EngineObserver {
@@ -45,22 +45,22 @@ class EngineObserver {
   virtual void OnRequestRefused(Refusal) {}
   virtual void OnSubmitted(const Session&) {}
   virtual void OnStepBegin(Time /*now*/) {}
-  // The sequence got KV pages, `cached` tokens of its text already computed. `is_first`: it was not
-  // preempted before.
+  // The sequence got KV pages; `cached` tokens of its text are already computed. `is_first`: it was
+  // not preempted before.
   virtual void OnAdmitted(const Session&, int /*cached*/, bool /*is_first*/) {}
   virtual void OnPreempted(const Session&) {}
   virtual void OnForward(const ForwardPass&) {}
   virtual void OnFirstTokenAcceptance(const FirstTokenAcceptance&) {}
-  // A round is decided. The session still is as before it: its draft is there, its round and its
-  // last token's time are those of the round before.
+  // A round is decided. The session is still in the state before it: its draft is there, its round
+  // and its last token's time are those of the round before.
   virtual void OnRound(const Session&, const Chunk&, Time /*now*/) {}
   virtual void OnDraftLate(const Session&) {}
-  // The request cannot go on: its logits are not finite. OnEnded follows.
+  // The request cannot go on because its logits are not finite. OnEnded follows.
   virtual void OnNotFinite(const Session&) {}
-  // The request is over. `status`: OK, or why it was cancelled or failed.
+  // The request has ended. `status`: OK, or why it was cancelled or failed.
   virtual void OnEnded(const Session&, const Status& /*status*/, Time /*now*/) {}
-  // `forward_seconds`: of the step's forward pass and what followed from it; nullopt: there was
-  // nothing to compute.
+  // `forward_seconds`: of the step's forward pass and its processing; nullopt: there was nothing to
+  // compute.
   virtual void OnStepEnd(const EngineLevels&, std::optional<double> /*forward_seconds*/,
                          Time /*now*/) {}
 };
@@ -69,7 +69,7 @@ class EngineObservers {
  public:
   void Add(std::unique_ptr<EngineObserver> observer) { all_.push_back(std::move(observer)); }
 
-  // Calls `event` of each, in the order of Add.
+  // Calls `event` on each, in the order of Add.
   template <class... Params, class... Args>
   void Notify(void (EngineObserver::*event)(Params...), const Args&... args) {
     for (const auto& observer : all_) (observer.get()->*event)(args...);

@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kInboxTasks = 8192;  // drafts and requests of 256 sessions many times over
+constexpr size_t kInboxTasks = 8192;  // many times the drafts and requests of 256 sessions
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The one thread that runs an Engine: drains posted work, steps while there is something to do,
-// sleeps until the next deadline or post otherwise. The only place of the verifier that waits.
+// The thread that runs an Engine: runs posted tasks, steps while there is work, and otherwise
+// sleeps until the next deadline or post. The only place of the verifier that waits.
 //
 // Thread: Post from any; Start and Stop from the owner.
 #pragma once
@@ -14,17 +14,18 @@ namespace outrider {
 
 class EngineThread {
  public:
-  // Runs on the engine thread, in order of posting.
+  // Runs on the engine thread, in the order of posting.
   using Task = std::function<void()>;
 
   explicit EngineThread(Engine* engine);
   ~EngineThread();
 
-  // False: the inbox is full or the thread is stopping; the task is dropped.
+  // Returns false, and drops the task, if the inbox is full or the thread is stopping.
   [[nodiscard]] bool TryPost(Task task);
-  // For what must arrive: a bounded number per stream or call.
+  // For tasks that must arrive: a bounded number per stream or call.
   void Post(Task task);
-  // Runs what was posted, then ends the thread. Sessions left are ended by the engine's destructor.
+  // Runs what was posted, then ends the thread. The engine's destructor ends the remaining
+  // sessions.
   void Stop();
 
  private:

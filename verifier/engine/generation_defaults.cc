@@ -18,8 +18,8 @@ constexpr size_t kMaxBytes = 4 << 20;
 
 const std::set<std::string, std::less<>> kTaken = {"temperature",        "top_p", "min_p",
                                                    "repetition_penalty", "top_k", "max_new_tokens"};
-// Known, and of no say in how a request samples: tokens (config.h reads those), bookkeeping, and
-// what greedy or sampled decoding of one sequence does not look at.
+// Known fields that do not affect sampling: tokens (config.h reads those), bookkeeping, and fields
+// that neither greedy nor sampled decoding of one sequence uses.
 const std::set<std::string, std::less<>> kHarmless = {
     "bos_token_id",  "eos_token_id",           "pad_token_id",       "decoder_start_token_id",
     "use_cache",     "transformers_version",   "_from_model_config", "do_sample",
@@ -34,14 +34,14 @@ Status Fill(const JsonValue& json, GenerationDefaults* defaults) {
   OUTRIDER_TRY(json["min_p"].Read(&sampling.min_p));
   OUTRIDER_TRY(json["repetition_penalty"].Read(&sampling.repetition_penalty));
   OUTRIDER_TRY(json["top_k"].Read(&sampling.top_k, -1, kMost));
-  if (sampling.top_k == -1) sampling.top_k = 0;  // vLLM's way to switch it off
+  if (sampling.top_k == -1) sampling.top_k = 0;  // how vLLM disables it
   int max_new_tokens = 0;
   OUTRIDER_TRY(json["max_new_tokens"].Read(&max_new_tokens, 1, kMost));
   if (max_new_tokens > 0) defaults->max_tokens = max_new_tokens;
   return Status();
 }
 
-// "general.sampling.*" of a GGUF file. `taken` and `ignored` become lists for the log.
+// Reads "general.sampling.*" of a GGUF file. `taken` and `ignored` become lists for the log.
 Status FillFromGguf(const GgufFile& file, GenerationDefaults* defaults, std::string* taken,
                     std::string* ignored) {
   SamplingParams& sampling = defaults->sampling;
@@ -87,8 +87,8 @@ Result<GenerationDefaults> LoadFromGguf(const std::filesystem::path& path) {
   return defaults;
 }
 
-// What is taken, "temperature=0.6 top_p=0.9" as the file has it, and the names that are neither
-// taken nor harmless.
+// Logs what is taken, "temperature=0.6 top_p=0.9" as the file has it, and the names that are
+// neither taken nor harmless.
 void LogUse(const JsonValue& json) {
   std::string taken, ignored;
   (void)json.ForEachMember([&](const std::string& name, const JsonValue& value) {
@@ -114,7 +114,7 @@ Result<GenerationDefaults> LoadGenerationDefaults(const std::filesystem::path& m
   if (!json.ok()) return json.status();
   GenerationDefaults defaults;
   Status wrong = Fill(*json, &defaults);
-  if (wrong.ok()) {  // there is no bias to look up in a vocabulary
+  if (wrong.ok()) {  // there is no bias that would need a vocabulary
     wrong = Validate(defaults.sampling, /*vocab_size=*/1).Annotate(path.string());
   }
   if (!wrong.ok()) {

@@ -1,5 +1,5 @@
-// How the fronts (gRPC, HTTP) hand requests to the engine and take them back, whatever thread they
-// are on.
+// Passes requests from the fronts (gRPC, HTTP) to the engine, and their cancellation, from any
+// thread.
 //
 // Owner: main; outlives the fronts. Thread: any.
 #pragma once
@@ -16,21 +16,21 @@ namespace outrider {
 
 class Intake {
  public:
-  // `after`: when to try again, where that may help.
+  // `after`: when to try again, if that may help.
   using RefusedFn = std::function<void(const Status& status, std::optional<Duration> after)>;
 
   // Both must outlive it.
   Intake(Engine* engine, EngineThread* thread) : engine_(engine), thread_(thread) {}
 
-  // Of a request to come, over all fronts.
+  // The id of a new request, unique over all fronts.
   uint64_t NewId() { return next_id_++; }
 
-  // As Engine::Submit. One that the engine does not take is refused at once (the queue is full) or
-  // from the engine thread, and its sink is not called.
+  // See Engine::Submit. A request that the engine does not take is refused at once (the queue is
+  // full) or from the engine thread; its sink is not called.
   void Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
               const RefusedFn& refused);
-  // The client is gone. `then` runs on the engine thread afterwards, also where the engine has no
-  // such request.
+  // The client is gone. `then` runs on the engine thread afterwards, even if the engine has no such
+  // request.
   void Cancel(uint64_t id, std::function<void()> then = nullptr);
 
  private:

@@ -20,7 +20,7 @@ TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
   const auto size = static_cast<TokenId>(row.size());
   float largest = kNever;
   for (TokenId id = 0; id < size; ++id) largest = std::max(largest, LogitOf(row, id));
-  // Without a finite largest logit there is no distribution to speak of.
+  // Without a finite largest logit there is no distribution.
   if (!std::isfinite(largest)) return {.logprob = kNever};
   double sum = 0;
   const float own = LogitOf(row, token);
@@ -34,7 +34,7 @@ TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
     return static_cast<float>(static_cast<double>(LogitOf(row, id)) - log_sum);
   };
   TokenLogprobs out{.logprob = logprob(token), .rank = rank};
-  // A short sorted list: most tokens fail its last entry.
+  // A short sorted list: most tokens are less likely than its last entry.
   std::vector<TokenId> best;
   for (TokenId id = 0; id < size && top > 0; ++id) {
     const bool full = static_cast<int>(best.size()) == top;

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-// The longest draft that the contract plans for; more positions would only cost series.
+// The longest draft that the protocol plans for; more positions would only add series.
 constexpr int kPositions = 16;
 
 constexpr char kRequestsRefused[] = "outrider_requests_refused_total";

@@ -1,5 +1,5 @@
-// What the verifier counts. Names and meaning follow vLLM's metrics where those exist, under our
-// own prefix; docs/metrics.md lists every one.
+// The verifier's metrics. Names and meaning follow vLLM's where those exist, under our own prefix;
+// docs/metrics.md lists every one.
 //
 // Owner: main; outlives the engine. Thread: any.
 #pragma once
@@ -12,11 +12,11 @@
 namespace outrider {
 
 struct VerifierMetrics {
-  // `arm_names`: of the controller's arms; empty without one.
+  // `arm_names`: the controller's arms; empty without one.
   VerifierMetrics(MetricsRegistry& registry, const std::string& model_name,
                   const std::vector<std::string>& arm_names = {});
 
-  // A request's life, in seconds; each value is observed once, when it is known.
+  // Times of a request in seconds. Each is observed once, when it is known.
   Histogram time_to_first_token_seconds;
   Histogram inter_token_latency_seconds;  // time between chunks over the tokens of the later one
   Histogram e2e_request_latency_seconds;
@@ -27,12 +27,12 @@ struct VerifierMetrics {
   Gauge num_requests_running;
   Gauge num_requests_waiting;
   Gauge kv_cache_usage_perc;     // in [0, 1]; pages that only the prefix cache holds count
-  Gauge kv_cache_requests_perc;  // in [0, 1]; what running requests hold: vLLM's usage
+  Gauge kv_cache_requests_perc;  // in [0, 1]; held by running requests: vLLM's usage
   Gauge kv_pages_used;
-  Gauge prefix_cache_pages;  // of the used ones, those that the cache holds, alone or with sessions
+  Gauge prefix_cache_pages;  // used pages that the cache holds, alone or with sessions
 
   Counter num_preemptions_total;
-  // In tokens: prompts looked up, and those of them whose KV was there.
+  // In tokens: of prompts looked up, and of these, those found in the cache.
   Counter prefix_cache_queries_total;
   Counter prefix_cache_hits_total;
 
@@ -46,37 +46,37 @@ struct VerifierMetrics {
   Counter requests_refused_queue_full;
   Counter requests_refused_client_share;  // of the queue
   Counter requests_refused_draining;
-  Counter requests_not_finite;               // ended because a row of logits was NaN or infinite
+  Counter requests_not_finite;               // ended because their logits were NaN or infinite
   Counter requests_refused_tokenizer_queue;  // before their text was tokenized
 
   Gauge tokenizer_requests_waiting;
-  Histogram tokenizer_seconds;  // of a worker, for one request's text
+  Histogram tokenizer_seconds;  // a worker's time for one request's text
 
-  // Rounds with a draft, the tokens drafted in them and the ones that stood.
+  // Rounds with a draft, the tokens drafted in them and those accepted.
   Counter spec_decode_num_drafts_total;
   Counter spec_decode_num_draft_tokens_total;
   Counter spec_decode_num_accepted_tokens_total;
-  // By finished request with drafts: the share of its draft tokens that were accepted, in [0, 1].
+  // Per finished request with drafts: the share of its draft tokens that were accepted, in [0, 1].
   Histogram spec_decode_request_acceptance_rate;
 
-  // Rounds with several sampled sequences; over them, the sum of the probability that k-SEQ accepts
-  // the first token, and of the largest that any rule could reach (SpecTr's alpha_k).
+  // Rounds with several sampled sequences; summed over them, the probability that k-SEQ accepts the
+  // first token, and the largest that any rule could reach (SpecTr's alpha_k).
   Counter spec_decode_multipath_drafts_total;
   Counter spec_decode_kseq_acceptance_total;
   Counter spec_decode_optimal_acceptance_total;
-  Counter draft_bytes_received_total;  // of drafts, as they came over the wire
+  Counter draft_bytes_received_total;  // drafts as received over the wire
   Counter draft_bytes_sent_total;      // to drafters
-  Counter draft_tokens_late_total;     // that came when their round had gone on without them
-  Counter early_drafts_total;          // that came before the verdict on the round before
-  Counter early_drafts_used_total;     // of these, what rounds went on with
-  // Of drafts that came whole and in time, those behind many new tokens left out: the drafter reads
-  // before it drafts then.
+  Counter draft_tokens_late_total;     // that arrived after their round had gone on without them
+  Counter early_drafts_total;          // that arrived before the verdict on the previous round
+  Counter early_drafts_used_total;     // of these, the drafts that rounds went on with
+  // Only complete drafts in time, without those after many new tokens, which the drafter reads
+  // before it drafts.
   Histogram draft_round_trip_seconds;  // plan sent to draft complete
-  Histogram draft_drafting_seconds;    // of that the drafter's own part, as it says
+  Histogram draft_drafting_seconds;    // the drafter's own part of that, as it reports
 
-  // The first `accepted` draft tokens of a round stood: counts one for each of their positions.
+  // Counts the first `accepted` positions of a round's draft as accepted.
   void CountAcceptedPositions(int accepted);
-  // By position, the first is 0.
+  // By position, from 0.
   const std::vector<Counter>& accepted_per_position() const { return accepted_per_pos_; }
 
   // Rounds that the controller chose, by arm, in the order of the names.
@@ -90,28 +90,28 @@ struct VerifierMetrics {
 
   Gauge drafters_connected;
   Gauge drafters_silent;
-  Gauge drafters_translating;             // of another vocabulary
-  Gauge drafter_shared_vocabulary_ratio;  // the least of them; 1: there is none
+  Gauge drafters_translating;             // with another vocabulary
+  Gauge drafter_shared_vocabulary_ratio;  // the least of all drafters; 1 without drafters
   Counter drafters_refused_total;
   // outrider_drafters_left_total by reason.
-  Counter drafters_left_closed;  // the drafter ended its stream, as one that is stopped does
-  Counter drafters_left_gone;    // its connection broke
-  Counter drafters_left_protocol_error;  // we ended its stream for what it sent
+  Counter drafters_left_closed;          // the drafter ended its stream, as on a normal stop
+  Counter drafters_left_gone;            // its connection broke
+  Counter drafters_left_protocol_error;  // we ended its stream because of what it sent
   Counter drafters_left_overload;        // too many messages waited, on either side
-  Counter rounds_total;                  // plain ones included
+  Counter rounds_total;                  // including plain ones
   Counter plain_rounds_total;            // without a draft
   Counter forced_tokens_total;           // by grammars
-  // Of rounds after a request's first: what they took, and what plain decoding would have taken for
-  // their tokens at the same load (verifier/control/plain_time.h). The second over the first is the
-  // speculative-decoding speedup.
+  // Of rounds after a request's first: the time they took, and the time that plain decoding would
+  // have taken for their tokens at the same load (verifier/control/plain_time.h). The second over
+  // the first is the speculative-decoding speedup.
   Counter round_seconds_total;
   Counter round_seconds_if_plain_total;
-  Counter device_rounds_total;          // of all, those whose rows stayed on the device
-  Counter device_to_host_bytes_total;   // of the target's: rows, verdicts
+  Counter device_rounds_total;          // of all, those whose logits stayed on the device
+  Counter device_to_host_bytes_total;   // from the target's device: logits rows, verdicts
   Counter device_graph_launches_total;  // forward passes that the device ran as one graph
-  Counter device_graph_captures_total;  // graphs made for that
+  Counter device_graph_captures_total;  // graphs captured for that
   Counter sessions_moved_total;
-  Counter draft_timeouts_total;  // rounds whose draft was not whole in time
+  Counter draft_timeouts_total;  // rounds whose draft was incomplete at the deadline
   Counter arm_switches_total;
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;
@@ -120,7 +120,7 @@ struct VerifierMetrics {
   Counter trace_spans_dropped_total;
 
  private:
-  // By position within the draft; the first is 0.
+  // By position in the draft, from 0.
   std::vector<Counter> accepted_per_pos_;
 };
 

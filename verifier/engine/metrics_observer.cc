@@ -61,7 +61,7 @@ void MetricsObserver::OnRound(const Session& session, const Chunk& chunk, Time n
     metrics_.time_to_first_token_seconds.Observe(Seconds(now - session.times.submitted));
     return;
   }
-  // A round's tokens arrive together: each has its share of the wait.
+  // A round's tokens arrive together, so each gets its share of the wait.
   const double waited = Seconds(now - session.times.last_token);
   for (size_t i = 0; i < chunk.tokens.size(); ++i) {
     metrics_.inter_token_latency_seconds.Observe(waited / tokens);

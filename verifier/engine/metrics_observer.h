@@ -33,7 +33,7 @@ class MetricsObserver final : public EngineObserver {
 
   VerifierMetrics& metrics_;
   Model& model_;
-  // Counts of the model's device that the metrics already include.
+  // The device's counts that the metrics already include.
   int64_t bytes_to_host_ = 0;
   GraphCounts graphs_;
 };

@@ -41,7 +41,7 @@ std::string OutputStream::TextOf(TokenId token) {
   const std::vector<TokenId>& shown = options_.shown_special;
   const bool is_shown = std::binary_search(shown.begin(), shown.end(), token);
   std::string text = detokenizer_.Push(token, is_shown);
-  // A special token comes whole, maybe after the end of a character that was not complete.
+  // A special token's text comes as a whole, perhaps after the end of an incomplete character.
   const bool hidden = options_.skip_special && !is_shown && tokenizer_.IsSpecial(token);
   const size_t bytes = hidden ? std::min(text.size(), tokenizer_.TokenBytes(token).size()) : 0;
   hidden_.Push(text.size() - bytes, false);
@@ -60,7 +60,7 @@ std::optional<FinishReason> OutputStream::Push(TokenId token, std::string* text)
       std::binary_search(options_.stop_tokens.begin(), options_.stop_tokens.end(), token);
   const bool may_stop = count_ > options_.min_tokens;
   const bool ends = stop_token && may_stop;
-  // A stop token is counted and reported by id, and text only where the request includes it.
+  // A stop token is counted and reported by id; its text is only added if the request includes it.
   if (!stop_token || (ends && options_.include_stop)) {
     const StopMatcher::Step step = stops_.Push(TextOf(token), may_stop);
     Show(step, text);

@@ -1,4 +1,4 @@
-// The output side of one generation: which token ends it and what text may be sent.
+// The output side of a generation: which token ends it and which text may be sent.
 //
 // Thread: the engine thread.
 #pragma once
@@ -20,30 +20,30 @@ namespace outrider {
 
 struct OutputOptions {
   std::vector<std::string> stop_strings;
-  std::vector<TokenId> stop_tokens;  // EOS among them unless it is ignored; in any order
+  std::vector<TokenId> stop_tokens;  // include EOS unless it is ignored; in any order
   int max_tokens = 1;
-  // No earlier token ends the output, and no stop string that is complete with it.
+  // Neither an earlier token nor a stop string that it completes ends the output.
   int min_tokens = 0;
-  bool skip_special = true;                 // special tokens are no text
-  std::vector<TokenId> shown_special = {};  // special tokens that are text all the same; any order
-  bool include_stop = false;  // the stop string or stop token that ends the output is text
-  // Stop strings are looked for in the text with the special tokens, also where these are skipped.
+  bool skip_special = true;                 // special tokens add no text
+  std::vector<TokenId> shown_special = {};  // special tokens that add text all the same; any order
+  bool include_stop = false;  // add the stop string or stop token that ends the output to the text
+  // Matches stop strings against the text with special tokens, even if these are skipped.
   bool match_special = false;
 };
 
-// Takes out of a text, on its way through a StopMatcher, what only the matcher is to see.
+// Removes from a text, after it has passed a StopMatcher, what only the matcher may see.
 class HiddenText {
  public:
   // The next `bytes` of the text that the matcher sees.
   void Push(size_t bytes, bool hidden);
-  // The next bytes that the matcher gives out, without those that are hidden.
+  // Returns the next bytes that the matcher releases, without the hidden ones.
   std::string Shown(std::string_view text);
 
  private:
   struct Span {
     size_t begin, end;
   };
-  std::deque<Span> spans_;  // hidden, by the text's bytes; of those that are not given out yet
+  std::deque<Span> spans_;  // hidden bytes of the text, not released yet
   size_t seen_ = 0, given_ = 0;
 };
 
@@ -52,8 +52,8 @@ class OutputStream {
   // The tokenizer must outlive it.
   OutputStream(const Tokenizer& tokenizer, OutputOptions options);
 
-  // Takes the next token. `text` gains what may be sent now. A value: the generation is over, and
-  // the held-back text has been added.
+  // Takes the next token and appends the text that may be sent now. Returns a value if the
+  // generation is over; the held-back text has then been appended.
   std::optional<FinishReason> Push(TokenId token, std::string* text);
 
   int tokens() const { return count_; }
@@ -61,10 +61,10 @@ class OutputStream {
  private:
   // The token's text for the stop matcher.
   std::string TextOf(TokenId token);
-  // Adds what the matcher lets out.
+  // Appends the text that the matcher releases.
   void Show(const StopMatcher::Step& step, std::string* text);
 
-  OutputOptions options_;  // stop_tokens and shown_special ascending
+  OutputOptions options_;  // stop_tokens and shown_special in ascending order
   const Tokenizer& tokenizer_;
   Detokenizer detokenizer_;
   StopMatcher stops_;

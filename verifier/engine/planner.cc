@@ -12,17 +12,17 @@
 namespace outrider {
 namespace {
 
-// A match at least this long is another proposer: what follows it is much likelier to stand.
-// Prompt lookup seeks none longer.
+// A match at least this long counts as another proposer, because its tokens are much more likely to
+// be accepted. Prompt lookup does not search for longer ones.
 int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
   constexpr int kSuffix = 6;
   return source == LocalSource::kLookup ? options.lookup.max_n : kSuffix;
 }
 
 constexpr char kStrong[] = "strong";
-// Before them nothing is known of what a row costs, unless passes were timed at start.
+// In these steps the cost of rows is unknown, unless passes were timed at start.
 constexpr int64_t kFirstSteps = 8;
-// A proposal is there in no time.
+// A proposal takes no time.
 constexpr StreamEstimate kAtOnce{.round_trip = 1e-7, .draft_depth = 1e-7};
 
 void AddLocalArms(Proposer::Kind kind, const std::string& name, std::span<const int> lengths,
@@ -54,7 +54,7 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   add(2, {2, 4, 6});
   add(4, {2, 4, 6});
   for (const StopRule::Kind kind : {StopRule::Kind::kConfidence, StopRule::Kind::kHead}) {
-    // Beyond some 8 tokens a rule seldom lets a draft go on, and a plan's rows are reserved.
+    // Rules seldom let a draft grow beyond about 8 tokens, and a plan's rows are reserved.
     const int length = std::min(8, options.max_draft_length);
     arms.push_back(
         {.name = "draft-" + std::string(StopRuleName(kind)) + "-" + std::to_string(length),
@@ -90,7 +90,7 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
   for (int arm = 0; arm < arms.size(); ++arm) {
     const bool many = arms.facts(arm).sequences > 1;
     if (many && rule_.has_value() && !TakesManyPaths(*rule_)) continue;
-    // A rule that the request or the server names holds for all arms.
+    // A stop rule from the request or the server applies to all arms.
     const bool open = !request.speculation.stop.has_value() && stop_ == StopRule{};
     if (!open && arms.arm(arm).stop != StopRule::Kind::kLength) continue;
     possible_ |= ArmSet::Bit(arm);
@@ -117,7 +117,7 @@ ArmMask SessionPlanner::LocalArms(LocalSource source, int room) {
     const Proposer& proposer = arms.arm(arm).proposer;
     if (proposer.kind != kind || (proposer.name == kStrong) != strong) continue;
     if (shortest < 0) shortest = arm;
-    // Longer ones than there are tokens would be the same.
+    // Arms longer than the proposal would be equal to this one.
     if (arm == shortest || arms.facts(arm).length <= length) mask |= ArmSet::Bit(arm);
   }
   return mask;
@@ -139,7 +139,7 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     const StopRule::Kind stop = arms.arm(arm).stop;
     const bool by_head = stop == StopRule::Kind::kHead;
     if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;
-    // Tokens to catch up with are read many to a pass.
+    // Cost of a catch-up token in depths: many are read in one pass.
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,
               .draft_depth = situation.drafter->depth,
@@ -166,11 +166,11 @@ void SessionPlanner::Follow(std::string_view model) {
 }
 
 std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
-  // Where nobody asks a drafter, nothing tells that it (or its network) is faster than it seems.
-  // The first round reads the text, the others show the time.
+  // While nobody asks a drafter, nothing shows that it or its network has become faster. The first
+  // of these rounds reads the text, the others measure.
   constexpr int kProbes = 3;
-  // Of the time, what probes may cost. They come this often at least, in seconds of steps: three
-  // slow rounds are little of them.
+  // Share of the time that probes may cost. They come at least this often, in seconds of steps;
+  // three slow rounds are a small part of them.
   constexpr double kShare = 0.01;
   constexpr double kAnew = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
@@ -184,7 +184,7 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   const CostModel& costs = planner_->controller_->costs();
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
   const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
-  // One that does not seem slow needs no second look: the policy asks it for drafts.
+  // A drafter that seems fast needs no second probe: the policy will ask it for drafts.
   const double after = lost > plain ? std::min(kProbes * lost / kShare, kAnew) : kAnew;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
@@ -226,8 +226,8 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   round_ = Round{.arm = choice.arm, .choice = choice};
   ++rounds_[static_cast<size_t>(choice.arm)];
   const bool plain = choice.arm == arms.plain();
-  // Restricting the arms cannot raise the best arm's value, so that plain decoding stays best
-  // among any part of those that it was best among.
+  // Restricting the arms cannot raise the best arm's value, so plain decoding stays best among any
+  // subset of those it was best among.
   plain_.among = plain ? plain_.among | allowed : 0;
   plain_.runs = plain ? plain_.runs + 1 : 0;
   constexpr int kMostDoublings = 4;
@@ -279,7 +279,7 @@ void SessionPlanner::Conclude(const RoundOutcome& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
   if (round.choice.has_value()) {
-    // Where its stop rule ends a draft is the arm's doing, as a token that does not stand.
+    // An end by the arm's own stop rule is a result of the arm, as a rejected token is.
     const Arm& arm = planner_->arms().arm(round.arm);
     const bool stops = arm.stop != StopRule::Kind::kLength && result.drafted > 0;
     control_->Observe(*round.choice, {.accepted = result.accepted,
@@ -331,7 +331,7 @@ Planner::Planner(PlannerOptions options, VerifierMetrics* metrics)
       store_(options_.store) {
   for (const PassTime& pass : options_.passes) {
     controller_->costs().ObserveStep(pass.rows, /*context=*/0, pass.seconds);
-    // A row alone does not tell what more of them cost.
+    // A pass of one row does not show what more rows cost.
     if (pass.rows > 1) steps_ = kFirstSteps;
   }
 }
@@ -349,14 +349,14 @@ std::unique_ptr<SessionPlanner> Planner::Open(const GenerationRequest& request,
 float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
                              double acceptance) const {
   const CostModel& costs = controller_->costs();
-  // As everywhere in control: all sessions of a step do the same.
+  // As everywhere in control, all sessions of a step are assumed to do the same.
   constexpr double kDepths = 8;
   const double row = (costs.StepSeconds(step_sessions_ * (1 + kDepths), step_context_) -
                       costs.StepSeconds(step_sessions_, step_context_)) /
                      kDepths;
   const double h =
       PayingThreshold(tokens_per_second, depth_seconds + std::max(row, 0.0), acceptance);
-  // In steps: a draft made ahead of a verdict is of use if it was made under the same rule.
+  // In steps: an early draft is only useful if it was made under the same rule.
   constexpr double kSteps = 20;
   return static_cast<float>(std::round(h * kSteps) / kSteps);
 }

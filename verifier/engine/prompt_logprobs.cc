@@ -9,7 +9,8 @@ namespace outrider {
 
 int PromptRowsOfStep(int vocab_size, std::optional<double> others_step_seconds) {
   constexpr double kMostLogits = 2 << 20;
-  // Of LogprobsOf, measured on a core at 2 GHz. A faster one delays others by less than allowed.
+  // Cost of LogprobsOf, measured on a core at 2 GHz. A faster core delays others by less than
+  // allowed.
   constexpr double kSecondsPerLogit = 15e-9;
   constexpr double kPartOfStep = 0.25;
   const double logits =
@@ -27,7 +28,7 @@ int PromptLogprobsLeft(const Session& session) {
 void AddPromptRows(BatchEntry& entry) {
   const Session& session = *entry.session;
   if (PromptLogprobsLeft(session) == 0) return;
-  // A row tells of the token after its own. Those of before a preemption are known.
+  // A row predicts the token after its own. Those from before a preemption are known.
   const int known = static_cast<int>(session.prompt_logprobs.size());
   for (int row = std::max(0, known - session.computed); row < entry.pending; ++row) {
     entry.logit_rows.push_back(row);

@@ -7,7 +7,7 @@
 namespace outrider {
 
 void ProposerShares::OnRound(const Session& session, const Chunk& chunk, Time /*now*/) {
-  // The weight of a round a round later: that of the last 500 is 63 % of all.
+  // Decay of weights per round: the last 500 rounds have 63 % of the total.
   constexpr double kKept = 1 - 1.0 / 500;
   Proposer::Kind kind = Proposer::Kind::kNone;
   if (chunk.forced > 0) {

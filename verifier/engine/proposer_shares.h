@@ -1,4 +1,4 @@
-// Who drafted the last rounds.
+// Counts who drafted recent rounds.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -14,8 +14,8 @@ class ProposerShares final : public EngineObserver {
  public:
   void OnRound(const Session& session, const Chunk& chunk, Time now) override;
 
-  // Of the last rounds (some 500), by Proposer::Kind; kNone: plain ones. All 0 before the first
-  // round.
+  // Shares of the last 500 rounds or so, by Proposer::Kind; kNone: plain rounds. All 0 before the
+  // first round.
   std::array<double, kProposerKinds> Get() const;
 
  private:

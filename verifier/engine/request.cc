@@ -21,7 +21,7 @@ Status CheckAlternatives(const std::string& field, const std::optional<int>& cou
                          std::to_string(kMaxTopLogprobs));
 }
 
-// For what the model's context has no room for.
+// For what does not fit in the model's context.
 Status ExceedsContext(std::string message) { return Status(Code::kOutOfRange, std::move(message)); }
 
 Status CheckLength(const GenerationRequest& request, const RequestLimits& limits) {
@@ -243,7 +243,7 @@ ResolvedSpeculation ResolveSpeculation(const GenerationRequest& request,
                            orelse(asked.draft_length, defaults.draft_length));
   }
   while (plan.shape.total_draws() > limits.max_draft_tokens) --plan.shape.length;
-  // A seed is to repeat the text: under gumbel it does, whatever is drafted.
+  // A seed should repeat the text, which it does under gumbel whatever is drafted.
   const Rule usual = limits.untrusted_drafters || request.seed.has_value() ? Rule::kGumbel
                      : plan.shape.leaves() > 1                             ? Rule::kMultiPathBlock
                                                                            : Rule::kBlock;

@@ -1,5 +1,4 @@
-// One generation as a client asks for it, in plain words: what remains of the wire once it is
-// checked.
+// One generation as a client asks for it, checked and independent of the wire format.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ struct SpeculationOptions {
   std::optional<Rule> rule;
   int draft_length = 0;
   int paths = 0;          // i.i.d. sequences
-  std::vector<int> tree;  // branching by depth in place of both
+  std::vector<int> tree;  // branching by depth, instead of both
   std::optional<StopRule> stop;
 };
 
@@ -36,112 +35,114 @@ struct GenerationRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   std::optional<int> max_tokens;
-  // Nothing but max_tokens ends the output before it has so many tokens: ends of sequence and stop
-  // tokens are not sampled, and stop strings are not looked for.
+  // Only max_tokens ends the output before it has this many tokens: EOS and stop tokens are not
+  // sampled, and stop strings are ignored.
   int min_tokens = 0;
   std::vector<std::string> stop_strings;
-  // One of them holds a special token (AnyHoldsSpecialToken): they are looked for in the text with
-  // the special tokens, whether these are shown or not.
+  // A stop string holds a special token (AnyHoldsSpecialToken), so they are matched against the
+  // text with special tokens, whether these are shown or not.
   bool stop_strings_have_special = false;
   std::vector<TokenId> stop_tokens;
-  // Tokens that end an answer in the format of the prompt (a chat's), beside the model's own ends
-  // of sequence; ignore_eos switches off both.
+  // Tokens that end an answer in the prompt's format (a chat's), in addition to the model's EOS
+  // tokens. ignore_eos disables both.
   std::vector<TokenId> format_end_tokens;
   bool ignore_eos = false;
-  bool skip_special = true;            // special tokens are no text
-  std::vector<TokenId> shown_special;  // but these: they mark parts of an answer
-  bool include_stop = false;           // the stop string or stop token that ends the output is text
+  bool skip_special = true;            // special tokens add no text
+  std::vector<TokenId> shown_special;  // except these, which mark parts of an answer
+  // add the stop string or stop token that ends the output to the text
+  bool include_stop = false;
   std::optional<uint64_t> seed;
   SpeculationOptions speculation;
-  // How many alternatives to tell with each token's log probability; unset: none of both.
+  // Alternatives to report with each token's log probability; unset: no log probabilities.
   std::optional<int> logprobs;
-  // The same of the prompt's tokens, from the second on.
+  // The same for the prompt's tokens, from the second on.
   std::optional<int> prompt_logprobs;
   std::optional<Time> deadline;
-  // Who asks, an opaque key: places are shared out evenly among keys. Empty is a key like any
-  // other.
+  // An opaque key of the client. Capacity is shared evenly among keys; the empty one is a key, too.
   std::string client;
-  // sampling.grammar, compiled (CompileGrammar); nullptr where there is none.
+  // sampling.grammar, compiled (CompileGrammar); nullptr without a grammar.
   std::shared_ptr<grammar::GrammarMasks> grammar_masks;
-  // The trace that it is part of; unset: none.
+  // The trace of this request; unset: none.
   std::optional<TraceLink> trace;
 };
 
-// What a request gets where it leaves a field out, from the model's own generation_config.json.
+// Values for fields that a request leaves out, from the model's own generation_config.json.
 struct GenerationDefaults {
   SamplingParams sampling;
   std::optional<int> max_tokens;  // unset: as the context allows
 };
 
-// What the served model can take, and what requests get that leave it open.
+// Limits of the served model, and defaults for what requests leave open.
 struct RequestLimits {
   int vocab_size = 0;   // ids below this exist
   int max_context = 0;  // prompt and output together
   int kv_tokens = 0;    // what the whole KV cache holds
-  // What a client may ask for at most, in depths, in sequences, and in draws a round.
+  // The most that a client may ask for, in depths, in sequences, and in draft tokens per round.
   int max_draft_length = 0;
   int max_paths = 0;
   int max_draft_tokens = 0;
-  // Drafts are taken only under rules that are lossless whatever the drafter says of its draws.
+  // Accepts only rules that are lossless even if the drafter misreports its distributions.
   bool untrusted_drafters = false;
   int max_stop_strings = 16;
   int max_stop_string_bytes = 1024;
   int max_stop_tokens = 256;
-  // No longer text fits the context, whatever tokens it becomes (Tokenizer::MostBytes).
+  // No longer text fits in the context, whatever its tokens are (Tokenizer::MostBytes).
   size_t max_prompt_bytes = Tokenizer::kMaxTextBytes;
   int max_bad_words = 256;
   int max_bad_word_bytes = 1024;
   GenerationDefaults defaults = {};
 };
 
-// A request that has the defaults, for what a client says to be written over. Every front begins
-// with it; the default of max_tokens is MaxNewTokens' to apply, as it gives way to the context.
+// A request with the defaults, for every front to fill in. MaxNewTokens applies the default of
+// max_tokens, because it depends on the room in the context.
 GenerationRequest NewRequest(const RequestLimits& limits);
 
-// kOutOfRange where a prompt leaves no room in the context: by its tokens, and by the bytes of its
-// text before it is tokenized. The field's name, which each front has its own for, is the caller's
-// to put before it. Nothing else is kOutOfRange, so it says the cause.
+// kOutOfRange if a prompt leaves no room in the context, by its tokens or, before tokenizing, by
+// the bytes of its text. The caller prepends the name that its front has for the field. Only this
+// cause gives kOutOfRange.
 Status CheckPromptTokens(size_t tokens, const RequestLimits& limits);
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits);
 
-// How the text of a prompt becomes tokens.
+// How the text of a prompt is tokenized.
 struct PromptTextOptions {
-  bool add_special_tokens = true;  // the tokenizer's prefix (BOS) comes first
-  bool parse_special = false;      // special tokens are found in the text; else it is plain text
+  bool add_special_tokens = true;  // prepend the tokenizer's prefix (BOS)
+  // recognise special tokens in the text; otherwise it is plain text
+  bool parse_special = false;
 };
 
-// The tokens of a text, with the prefix if `options` ask for it. Errors are Tokenizer::Encode's.
+// The tokens of a text, with the prefix if `options` ask for it. Errors are those of
+// Tokenizer::Encode.
 Result<std::vector<TokenId>> EncodeText(const Tokenizer& tokenizer, std::string_view text,
                                         const PromptTextOptions& options);
 
-// The prompt that a text makes. An empty text is a prompt where the tokenizer has a prefix.
-// kInvalidArgument for one without tokens; CheckPromptBytes' and EncodeText's errors.
+// The prompt of a text. An empty text is valid if the tokenizer has a prefix. kInvalidArgument if
+// there are no tokens; also the errors of CheckPromptBytes and EncodeText.
 Result<std::vector<TokenId>> EncodePrompt(const Tokenizer& tokenizer, std::string_view text,
                                           const PromptTextOptions& options,
                                           const RequestLimits& limits);
 
-// Whether a special token is in one of `texts`. Errors are Tokenizer::Encode's.
+// Whether one of `texts` contains a special token. Errors are those of Tokenizer::Encode.
 Result<bool> AnyHoldsSpecialToken(const Tokenizer& tokenizer, std::span<const std::string> texts);
 
-// The token sequences that spell `words`, at the start of a text and within one, as vLLM makes
-// them: each word without the space before it, and after one space where that is another first
-// token and as many of them. kInvalidArgument "bad_words: ..". REQUIRES: no more and no longer
-// words than `limits` has.
+// The token sequences that spell `words`, at the start of a text and within one, as in vLLM: each
+// word without the space before it, and after one space if that gives another first token and
+// equally many tokens. kInvalidArgument "bad_words: ..". REQUIRES: `limits` allows the number and
+// length of the words.
 Result<std::vector<std::vector<TokenId>>> BadWordTokens(const Tokenizer& tokenizer,
                                                         std::span<const std::string> words,
                                                         const RequestLimits& limits);
 
-// Compiles what the output is to follow, if anything, for a worker thread: it takes time. Errors
+// Compiles the request's grammar, if any. It takes time, so it belongs on a worker thread. Errors
 // are those of Grammar::Compile. kFailedPrecondition: the model has no token that ends a text.
 Status CompileGrammar(grammar::GrammarCache* grammars, GenerationRequest* request);
 
-// kInvalidArgument, or kOutOfRange where the context has no room, with the field named; a request
-// that passes can be served by an idle engine.
+// kInvalidArgument, or kOutOfRange if the context has no room, with the field named. An idle engine
+// can serve a request that passes.
 Status Validate(const GenerationRequest& request, const RequestLimits& limits);
-// Of it what does not depend on the prompt, for whoever copies the rest to many prompts.
+// The part of Validate that does not depend on the prompt, for requests with many prompts.
 Status ValidateOptions(const GenerationRequest& request, const RequestLimits& limits);
 
-// How a valid request is verified and drafted for, its own choices before the server's.
+// How a valid request is drafted for and verified: its own choices, then the server's.
 struct SpeculationDefaults {
   int draft_length = 0;
   int paths = 1;
@@ -157,11 +158,11 @@ ResolvedSpeculation ResolveSpeculation(const GenerationRequest& request,
                                        const SpeculationDefaults& defaults,
                                        const RequestLimits& limits);
 
-// Whether a seed repeats the text only while the drafts are the same: under gumbel and at
-// temperature 0 no draft leaves a trace in it.
+// Whether a seed repeats the text only if the drafts are the same. Under gumbel and at temperature
+// 0 drafts do not affect the text.
 bool DependsOnDrafts(const GenerationRequest& request, const ResolvedSpeculation& plan);
 
-// The tokens that a valid request may produce at most.
+// The most tokens that a valid request may produce.
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits);
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
-// A request's own span, from its arrival at a front to its end, and what the spans and the drafter
-// behind it go on from.
+// A request's own span, from its arrival at a front to its end, and the link from which its other
+// spans and the drafter's continue.
 //
-// Nothing of it has a part in what is generated.
+// It does not affect what is generated.
 //
 // Owner: the front and its sinks. Thread: one at a time; End: any.
 #pragma once
@@ -25,22 +25,23 @@ namespace outrider {
 
 class RequestTrace {
  public:
-  // What a request without a recorded span goes on from, too: what its client said.
+  // A request without a recorded span also has a link, to what its client sent.
   struct Started {
     std::shared_ptr<RequestTrace> span;  // null: the request is not recorded
     std::optional<TraceLink> link;       // for GenerationRequest::trace
   };
-  // `tracer` may be null. `client`: what came with the request; without it a new trace may begin.
+  // `tracer` may be null. `client`: the context that came with the request; without it a new trace
+  // may begin.
   static Started Start(Tracer* tracer, std::optional<TraceContext> client);
 
-  // What kind of request it is.
+  // Names the kind of request.
   void Name(std::string name, Attributes attributes);
 
-  // What the request asks for.
+  // Records what the request asks for.
   void Describe(const GenerationRequest& request);
-  // A generation of it has ended well. `new_prompt`: none before had the same prompt.
+  // A generation of the request has succeeded. `new_prompt`: the first one with this prompt.
   void Add(const Summary& summary, bool new_prompt = true);
-  // It is over: the first call counts. `attributes`: of the end.
+  // Ends the span; only the first call counts. `attributes`: of the end.
   void End(const Status& status, Attributes attributes = {});
 
  private:
@@ -51,7 +52,7 @@ class RequestTrace {
   std::atomic<bool> ended_ = false;
   int input_tokens_ = 0, output_tokens_ = 0;
   std::vector<std::string> finish_reasons_;
-  Summary sum_;  // of the generations: counts only
+  Summary sum_;  // over the generations; counts only
   std::map<std::string, int> arm_rounds_;
 };
 

@@ -3,8 +3,8 @@
 namespace outrider {
 namespace {
 
-// Whether the drafter is to be told how likely the draft tokens were to be accepted. A seed that
-// comes again must not meet a head that has learned from its coins.
+// Whether to tell the drafter how likely its tokens were to be accepted. A seed that is used again
+// must not meet a head that has learned from its random numbers.
 bool WantsAcceptance(const Session& session) {
   return session.drafting.plan().stop.kind == StopRule::Kind::kHead &&
          !session.drafting.is_local() && IsSampledRound(session) &&

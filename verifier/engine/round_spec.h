@@ -1,4 +1,4 @@
-// What a sequence's round is decided by.
+// The inputs by which a sequence's round is decided.
 //
 // Thread: the engine thread.
 #pragma once
@@ -11,8 +11,7 @@ namespace outrider {
 // Of the round under way.
 RoundSpec RoundSpecOf(const Session& session);
 
-// Whether the round under way has a draft that a sampling rule verifies against its draft
-// distributions.
+// Whether the round under way verifies a draft by a sampling rule, against its draft distributions.
 bool IsSampledRound(const Session& session);
 
 }  // namespace outrider

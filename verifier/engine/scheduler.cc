@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-// A session this close to its next token counts as decoding (a short prompt does too).
+// A session this close to its next token counts as decoding; so does a short prompt.
 constexpr int kDecodePending = 4;
 
 bool IsPrefill(const Candidate& c) { return c.pending > kDecodePending; }
@@ -28,7 +28,7 @@ std::vector<Share> ChooseShares(std::vector<Candidate> candidates,
   int left = options.token_budget;
   for (auto c = candidates.begin(); c != prefill; ++c) {
     const int rows = c->pending + c->draft;
-    if (rows > decode_left) break;  // a later one must not overtake for ever
+    if (rows > decode_left) break;  // a later one must not overtake it forever
     shares.push_back({.index = c->index, .pending = c->pending, .last = true});
     decode_left -= rows;
     left -= rows;
@@ -37,7 +37,8 @@ std::vector<Share> ChooseShares(std::vector<Candidate> candidates,
   for (auto c = prefill; c != candidates.end() && prefill_left > 0; ++c) {
     int rows = std::min({c->pending, prefill_left, left});
     const bool last = rows == c->pending && rows + c->draft <= left;
-    // The draft must be scored with the last pending token; without room for it that token waits.
+    // The draft must be scored with the last pending token, which waits if there is no room for
+    // both.
     if (rows == c->pending && !last) --rows;
     if (rows <= 0) break;
     shares.push_back({.index = c->index, .pending = rows, .last = last});

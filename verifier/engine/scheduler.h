@@ -1,10 +1,9 @@
-// Which sessions go into the next forward pass, and with how many tokens. Pure: no clock, no
-// device.
+// Chooses which sessions go into the next forward pass, and with how many tokens. Pure: no clock,
+// no device.
 //
-// Decode steps come first (their rows are few and somebody reads along), least recently served
-// first; then prefill in order of arrival, in chunks. A quarter of the budget is kept for prefill
-// while any waits, so that neither kind starves. Nobody waits for anybody's draft: whoever is ready
-// goes.
+// Decode steps come first (their rows are few and users read along), least recently served first;
+// then prefill in order of arrival, in chunks. A quarter of the budget is reserved for prefill
+// while any waits, so that neither kind starves. No session waits for another's draft.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +12,26 @@
 namespace outrider {
 
 struct Candidate {
-  int index = 0;         // the caller's name for the session
-  int pending = 0;       // known tokens whose KV is not computed yet, >= 1
-  int draft = 0;         // draft tokens that would follow them
-  uint64_t served = 0;   // the step that served it last, 0: none yet
-  uint64_t arrival = 0;  // rises with every session
+  int index = 0;         // the caller's index of the session
+  int pending = 0;       // known tokens without KV, >= 1
+  int draft = 0;         // draft tokens that follow them
+  uint64_t served = 0;   // the step that served it last; 0: none yet
+  uint64_t arrival = 0;  // increases with every session
 };
 
 struct Share {
   int index = 0;
-  int pending = 0;    // how many of the pending tokens to compute now
-  bool last = false;  // they include the last one: the session gets logits and its draft is scored
+  int pending = 0;    // pending tokens to compute now
+  bool last = false;  // reaches the last one: the session gets logits and its draft is scored
 };
 
 struct SchedulerOptions {
-  int token_budget = 512;   // rows of one forward pass
-  int prefill_chunk = 256;  // of these, prompt tokens: bounds how long decoding waits for a prompt
+  int token_budget = 512;  // rows of one forward pass
+  // prompt tokens among these: bounds how long decoding waits for a prompt
+  int prefill_chunk = 256;
 };
 
-// REQUIRES: pending + draft of a decoding candidate fits the token budget less its prefill part.
+// REQUIRES: pending + draft of a decoding candidate fits the token budget less its prefill share.
 std::vector<Share> ChooseShares(std::vector<Candidate> candidates, const SchedulerOptions& options);
 
 }  // namespace outrider

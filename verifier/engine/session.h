@@ -1,4 +1,4 @@
-// What the engine knows of one generation. The engine thread owns it; sessions live in the engine's
+// The engine's state of one generation. The engine thread owns it; sessions are in the engine's
 // table from Submit to their end.
 #pragma once
 
@@ -33,23 +33,23 @@ struct Session {
   int prompt_tokens = 0;
   int max_new_tokens = 0;
   uint64_t seed = 0;
-  SequenceId sequence = kNoSequence;  // its KV pages; kNoSequence: it waits for some
-  int computed = 0;                   // of `tokens`, those whose KV is held
-  uint32_t round = 1;                 // the round under way: every step that yields tokens ends one
+  SequenceId sequence = kNoSequence;  // its KV pages; kNoSequence: it waits for pages
+  int computed = 0;                   // of `tokens`, those with KV
+  uint32_t round = 1;                 // the round under way; every step that yields tokens ends one
   uint64_t served = 0;                // the step that served it last
   ResolvedSpeculation speculation;
   std::unique_ptr<SequenceSampling> sampling;
-  std::unique_ptr<grammar::DraftGrammar> text_grammar;  // nullptr: any text
+  std::unique_ptr<grammar::DraftGrammar> text_grammar;  // nullptr: unconstrained
   std::unique_ptr<OutputStream> output;
   std::vector<TokenLogprobs> prompt_logprobs;  // of tokens[1], .., while the prompt is computed
 
   DraftingState drafting;
-  std::unique_ptr<SessionPlanner> planner;  // nullptr: every round as `speculation` says
+  std::unique_ptr<SessionPlanner> planner;  // nullptr: every round follows `speculation`
   Time round_begun;                         // when the round under way was chosen
 
   struct Times {
     Time submitted;
-    std::optional<Time> admitted;  // for the first time
+    std::optional<Time> admitted;  // first admission
     Time first_token;
     Time last_token;
   };
@@ -58,7 +58,7 @@ struct Session {
 
   bool is_running() const { return sequence != kNoSequence; }
   int pending() const { return static_cast<int>(tokens.size()) - computed; }
-  // Only the draft is missing: all of the text but the token before it is computed.
+  // Only the draft is missing: all of the text but the last token is computed.
   bool awaits_draft() const { return drafting.holds_round() && pending() <= 1; }
   int remaining() const {
     return max_new_tokens - (static_cast<int>(tokens.size()) - prompt_tokens);

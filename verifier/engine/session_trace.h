@@ -1,9 +1,9 @@
-// The spans of one generation below its request's: waiting for a place, reading the prompt (the
-// first token with it) and decoding, with its rounds. Kept while the generation runs and recorded
+// The spans of one generation below its request's: waiting in the queue, prefill (including the
+// first token) and decoding, with its rounds. They are kept while the generation runs and recorded
 // together at its end.
 //
-// Of the rounds the first ones have spans of their own, and of the others the slowest: a long text
-// has thousands, all alike, and the one that took longest is the one that is looked for.
+// The first rounds have spans of their own, and of the others the slowest one has: a long text has
+// thousands of similar rounds, and the slowest is the one to look for.
 //
 // Thread: the engine's.
 #pragma once
@@ -32,10 +32,10 @@ class SessionTrace {
   // nullptr: the request is not recorded.
   static std::unique_ptr<SessionTrace> Open(Tracer* tracer, const GenerationRequest& request);
 
-  // A round has brought `chunk`. The session still stands as before it: its planner has not
+  // A round has produced `chunk`. The session is still in the state before it: its planner has not
   // concluded, its last token is that of the round before.
   void OnRound(const Session& session, const Chunk& chunk, Time now);
-  // Records the spans; the phase that an error ended has its status.
+  // Records the spans. The phase in which an error occurred gets its status.
   void End(const Session& session, Time now, const Status& status);
 
  private:
@@ -53,7 +53,7 @@ class SessionTrace {
   Tracer* const tracer_;
   const TraceLink link_;
   std::vector<Round> first_;
-  std::optional<Round> slowest_;  // of the others
+  std::optional<Round> slowest_;  // of the rounds without a span
 };
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// Where a generation's events go. The rpc folder implements it over a stream, tests by recording.
+// Receives a generation's events. The rpc folder implements it over a stream, tests by recording.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ namespace outrider {
 struct Chunk {
   std::string text;  // whole characters only; may lag behind the ids
   std::vector<TokenId> tokens;
-  int accepted = 0;  // the first of `tokens` that had been drafted
+  int accepted = 0;  // how many of the first `tokens` are draft tokens
   int drafted = 0;
-  int forced = 0;  // the first of `tokens` that the grammar forced; then nothing was drafted
-  // For requests that ask: of `tokens`; in the first chunk, of the prompt from its second token on.
+  int forced = 0;  // how many of the first `tokens` the grammar forced; then nothing was drafted
+  // If requested: log probabilities of `tokens`; in the first chunk also of the prompt from its
+  // second token on.
   std::vector<TokenLogprobs> logprobs;
   std::vector<TokenLogprobs> prompt_logprobs;
 };
@@ -28,17 +29,17 @@ enum class FinishReason { kStop, kLength };
 struct Summary {
   FinishReason reason = FinishReason::kStop;
   int prompt_tokens = 0;
-  int cached_tokens = 0;  // of the prompt's, whose KV the prefix cache held
+  int cached_tokens = 0;  // prompt tokens found in the prefix cache
   int completion_tokens = 0;
   uint64_t seed = 0;
   int rounds = 0;
   int drafted_rounds = 0;
   int drafted_tokens = 0;
   int accepted_tokens = 0;
-  int forced_tokens = 0;  // by the request's grammar
+  int forced_tokens = 0;  // forced by the request's grammar
   std::vector<int> accepted_per_position;
-  std::string drafter;  // the last whose draft was scored; "" without
-  // Where the controller chose: rounds by arm, those without left out, and how often it changed.
+  std::string drafter;  // the last one whose draft was scored; "" without one
+  // If the controller chose: rounds by arm, without unused arms, and how often the arm changed.
   std::vector<std::pair<std::string, int>> arm_rounds;
   int arm_switches = 0;
   double queue_seconds = 0;
@@ -46,7 +47,8 @@ struct Summary {
   double decode_seconds = 0;
 };
 
-// Calls come from the engine thread and must not wait. Exactly one of Finish and Fail ends it.
+// Calls come from the engine thread and must not block. Either Finish or Fail ends it, exactly
+// once.
 class GenerationSink {
  public:
   virtual ~GenerationSink() = default;

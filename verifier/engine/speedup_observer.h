@@ -1,5 +1,5 @@
-// Counts what rounds took, and what plain decoding would have taken for the same tokens at the same
-// load (verifier/control/plain_time.h).
+// Counts the time of rounds, and the time that plain decoding would have taken for the same tokens
+// at the same load (verifier/control/plain_time.h).
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -30,12 +30,12 @@ class SpeedupObserver final : public EngineObserver {
                  Time now) override;
 
  private:
-  // A sequence that decodes: its first token is out, and its text is computed (again, after a
+  // A decoding sequence: its first token is out, and its text is computed (again, after a
   // preemption).
   struct Decoding {
     const Session* session = nullptr;
-    // The end of the step that ended its last round, and PlainTime::prompt_seconds() then: where
-    // the round under way begins to count.
+    // The end of the step that ended its last round, from which the round under way counts, and
+    // PlainTime::prompt_seconds() then.
     Time since;
     double prompt_seconds = 0;
   };
@@ -49,10 +49,10 @@ class SpeedupObserver final : public EngineObserver {
   VerifierMetrics& metrics_;
   PlainTime plain_time_;
   std::map<uint64_t, Decoding> decoding_;  // by session
-  // Of the step under way.
+  // The step under way.
   PlainTime::Step step_;
   std::vector<EndedRound> ended_rounds_;
-  Time step_began_;  // with the end of the one before, unless that had nothing to compute
+  Time step_began_;  // the end of the previous step, unless that had nothing to compute
   bool was_idle_ = true;
 };
 

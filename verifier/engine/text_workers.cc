@@ -76,7 +76,7 @@ void TextWorkers::Run() {
       TellLength();
     }
     RunTurn(turn->task);
-    turn->task = {};  // what it holds goes before its client's next turn
+    turn->task = {};  // frees what it holds before its client's next turn
     MutexLock lock(mu_);
     queue_.Done(turn->client);
   }

@@ -1,7 +1,6 @@
-// The threads that tokenize, so that the threads of the fronts, which carry every connection's
-// bytes, do no work in proportion to a text. What waits for them stands in a fair queue: clients
-// take turns, and one of them never has every thread, so that its long texts do not hold up
-// another's short ones.
+// The threads that tokenize, so that the fronts' threads, which carry every connection's bytes, do
+// no work proportional to a text. Waiting work is in a fair queue: clients take turns, and none
+// ever has every thread, so that its long texts do not delay another's short ones.
 //
 // Owner: main; outlives the fronts. Thread: any.
 // When full: Submit refuses at once with kResourceExhausted.
@@ -25,25 +24,25 @@
 namespace outrider {
 
 struct TextWorkersOptions {
-  int threads = 2;  // one alone could be held by one client
-  // What may wait; half of it of one client.
+  int threads = 2;  // with only one, a client could occupy it
+  // The most waiting work; one client may have half of it.
   size_t max_waiting = 1024;
   size_t max_waiting_bytes = 64 << 20;
 };
 
 class TextWorkers {
  public:
-  // After a refusal for want of room, when to try again.
+  // When to try again after a refusal for lack of room.
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
-  // Of each work that Submit took and Cancel did not take back, `run` or `refuse` is called once.
+  // For each work that Submit took and Cancel did not take back, `run` or `refuse` is called once.
   struct Work {
-    std::string client;            // whose turn it takes
-    size_t bytes = 0;              // that it holds while it waits: of a message or a body
-    std::optional<Time> deadline;  // of its turn
-    // On a worker. Bounded by the limit of a text; it may post, never wait.
+    std::string client;            // for fair turns
+    size_t bytes = 0;              // of the message or body that it holds while it waits
+    std::optional<Time> deadline;  // for its turn
+    // Runs on a worker. Bounded by the limit of a text; it may post, never block.
     std::function<void()> run;
-    // The deadline came before its turn (on a worker), or the workers stop (from Stop).
+    // The deadline passed before its turn (on a worker), or the workers stop (from Stop).
     std::function<void(const Status&)> refuse;
   };
 
@@ -51,13 +50,13 @@ class TextWorkers {
   TextWorkers(const TextWorkersOptions& options, const Clock* clock, VerifierMetrics* metrics);
   ~TextWorkers();
 
-  // A ticket for Cancel, never 0. kResourceExhausted: no room; kUnavailable: stopped.
+  // Returns a ticket for Cancel, never 0. kResourceExhausted: no room; kUnavailable: stopped.
   Result<uint64_t> Submit(Work work) OUTRIDER_EXCLUDES(mu_);
-  // The client has gone. True: the work has left the queue, and nothing of it will be called.
-  // False: its turn has come.
+  // The client has gone. Returns true if the work has left the queue, and none of its functions
+  // will be called; false if its turn has come.
   bool Cancel(uint64_t ticket) OUTRIDER_EXCLUDES(mu_);
-  // Takes no more work, refuses what waits with kUnavailable, and returns when what runs has ended.
-  // False: some of it still ran after `grace`; the destructor waits for that.
+  // Takes no more work, refuses waiting work with kUnavailable, and returns when running work has
+  // ended. Returns false if some still ran after `grace`; the destructor waits for that.
   [[nodiscard]] bool Stop(Duration grace) OUTRIDER_EXCLUDES(mu_);
 
  private:

@@ -1,4 +1,4 @@
-// The spans of requests that are traced.
+// Records the spans of traced requests.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -23,7 +23,7 @@ class TraceObserver final : public EngineObserver {
 
  private:
   Tracer* const tracer_;
-  std::map<uint64_t, std::unique_ptr<SessionTrace>> traces_;  // by session; not of all
+  std::map<uint64_t, std::unique_ptr<SessionTrace>> traces_;  // by session; only of traced ones
 };
 
 }  // namespace outrider

@@ -5,7 +5,7 @@
 namespace outrider {
 
 MetricAliases VllmAliases() {
-  // One engine a process; vLLM numbers those of a server.
+  // A process has one engine; vLLM numbers those of a server.
   MetricAliases aliases{.labels = {{"engine", "0"}}};
   for (const std::string name :
        {"time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds",
@@ -19,7 +19,7 @@ MetricAliases VllmAliases() {
   }
   aliases.names.emplace("outrider_inter_token_latency_seconds",
                         "vllm:time_per_output_token_seconds");
-  // Pages that can be had at once are free to vLLM, though its prefix cache knows them still.
+  // To vLLM, pages that can be taken at once are free, although its prefix cache still lists them.
   aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:kv_cache_usage_perc");
   aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:gpu_cache_usage_perc");
   return aliases;

@@ -73,10 +73,10 @@ Json TopEntry(const Tokenizer& tokenizer, const AnswerToken& token, int alternat
   if (token.logprobs == nullptr) return nullptr;
   Json top = Json::object();
   for (const auto& [other, logprob] : First(*token.logprobs, alternatives)) {
-    // Tokens that are parts of characters look alike: the likeliest stands for them.
+    // Tokens that are parts of characters may have the same text; the most likely one is kept.
     top.emplace(TextOf(tokenizer, other), FiniteLogprob(logprob));
   }
-  // As in OpenAI's API there may be one more than was asked for.
+  // As in OpenAI's API there may be one more than requested.
   top.emplace(TextOf(tokenizer, token.id), FiniteLogprob(token.logprobs->logprob));
   return top;
 }

@@ -1,4 +1,4 @@
-// Log probabilities of a token in the shapes of OpenAI's and vLLM's answers, and those of many.
+// Log probabilities of tokens in the formats of OpenAI's and vLLM's answers.
 //
 // Thread: any.
 #pragma once
@@ -19,26 +19,26 @@ struct AnswerToken {
   const TokenLogprobs* logprobs = nullptr;
 };
 
-// JSON has no infinity: -9999, vLLM's number for it, is the least.
+// JSON has no infinity, so the minimum is -9999, as in vLLM.
 float FiniteLogprob(float logprob);
 
-// An entry of `logprobs.content` of a chat's choice. Where alternatives are told, the token itself
-// is among them. REQUIRES: it has log probabilities.
+// An entry of `logprobs.content` of a chat's choice. If alternatives are reported, they include the
+// token itself. REQUIRES: it has log probabilities.
 nlohmann::ordered_json ChatEntry(const Tokenizer& tokenizer, const AnswerToken& token);
 
-// Entries of a completion's `tokens`, `token_logprobs` and `top_logprobs`; the last has
-// `alternatives` at most and the token itself.
+// Entries of a completion's `tokens`, `token_logprobs` and `top_logprobs`; the last has at most
+// `alternatives` tokens and the token itself.
 nlohmann::ordered_json TextEntry(const Tokenizer& tokenizer, const AnswerToken& token);
 nlohmann::ordered_json LogprobEntry(const AnswerToken& token);
 nlohmann::ordered_json TopEntry(const Tokenizer& tokenizer, const AnswerToken& token,
                                 int alternatives);
 
-// An entry of vLLM's `prompt_logprobs`: by token id the likeliest tokens, `alternatives` at most,
+// An entry of vLLM's `prompt_logprobs`: by token id the most likely tokens, at most `alternatives`,
 // and the prompt's own; null for the first.
 nlohmann::ordered_json PromptEntry(const Tokenizer& tokenizer, const AnswerToken& token,
                                    int alternatives);
 
-// `logprobs` of an event, of a chat's choice and of a completion's. `offsets`: of each token.
+// `logprobs` of an event, of a chat's choice and of a completion's. `offsets`: one per token.
 nlohmann::ordered_json ChatLogprobs(const Tokenizer& tokenizer,
                                     std::span<const AnswerToken> tokens);
 nlohmann::ordered_json CompletionLogprobs(const Tokenizer& tokenizer,

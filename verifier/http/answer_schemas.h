@@ -1,5 +1,5 @@
-// JSON Schemas of what the HTTP front answers, for openapi.json. They are written by hand beside
-// the code that makes the answers; Clients.openapi holds both together.
+// JSON Schemas of the HTTP front's answers, for openapi.json. They are written by hand beside the
+// code that makes the answers; Clients.openapi checks that they agree.
 //
 // Thread: any.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace outrider {
 
-// By name, "Error" among them.
+// By name, including "Error".
 Json AnswerSchemas();
-// The one of a route whose answer is JSON; of a stream's events there is none.
+// The schema of a route with JSON answers; the events of streams have none.
 const char* AnswerSchemaOf(RouteKind kind);
 
 }  // namespace outrider

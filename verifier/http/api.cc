@@ -26,7 +26,7 @@ int64_t UnixSeconds() {
       .count();
 }
 
-// "org%2Fname" as "org/name". What is no escape stays as it is, and names no model.
+// "org%2Fname" as "org/name". Invalid escapes stay, and name no model.
 std::string PercentDecoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -44,8 +44,8 @@ std::string PercentDecoded(std::string_view text) {
   return out;
 }
 
-// "application/json", with or without parameters. Others are refused: a web page may send those to
-// any address, the loopback too, without asking.
+// "application/json", with or without parameters. Other types are refused, because a web page may
+// send them to any address, even the loopback, without a preflight.
 bool IsJson(const std::string& content_type) {
   constexpr std::string_view kJson = "application/json";
   const std::string_view type = std::string_view(content_type).substr(0, kJson.size());
@@ -131,8 +131,8 @@ std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {
   return std::nullopt;
 }
 
-// A browser asks before it sends another site's page's request; the server adds the origin. "*" are
-// all headers but Authorization: clients send some of their own (OpenAI's: x-stainless-os).
+// A browser asks before it sends a cross-origin request; the server adds the origin. "*" covers all
+// headers but Authorization: clients send some of their own (OpenAI's: x-stainless-os).
 HttpReply HttpApi::Preflight(const Route& route) {
   return {.headers = {{"Access-Control-Allow-Methods", route.method},
                       {"Access-Control-Allow-Headers", "authorization, *"},
@@ -145,7 +145,7 @@ HttpReply HttpApi::Malformed(int code, const std::string& message) {
 }
 
 void HttpApi::Handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  const Route& route = *ServedRoute(request.path);  // Admit let it pass
+  const Route& route = *ServedRoute(request.path);  // Admit checked that it exists
   switch (route.kind) {
     case RouteKind::kCompletions:
     case RouteKind::kChat:
@@ -197,7 +197,7 @@ void HttpApi::Work(const Route& route, HttpRequest request,
   Result<CallerKeys> caller =
       served_.tokens->Admit(request.authorization, request.client, request.peer);
   if (!caller.ok()) return Refuse(*call, caller.status());
-  // From here on: who may not call leaves no spans either.
+  // Spans begin here, so that unauthorized calls leave none.
   if (route.kind == RouteKind::kCompletions || route.kind == RouteKind::kChat) {
     Trace(*call, request, id);
   }
@@ -258,7 +258,7 @@ void HttpApi::Read(const std::shared_ptr<Call>& call, const std::string& body) {
 void HttpApi::Answer(Call& call, Result<std::string> body) {
   if (call.over) return;
   if (!body.ok()) return Refuse(call, body.status());
-  call.over = true;  // what the client does from now on is not this call's
+  call.over = true;  // later events of the client do not concern this call
   metrics_->CountRequest(call.route->name, 200);
   call.exchange->Reply({.headers = call.headers, .body = std::move(body).value()});
 }

@@ -1,4 +1,4 @@
-// OpenAI's HTTP API over the engine: routes, keys and readiness; what a route answers is in
+// OpenAI's HTTP API over the engine: routes, keys and readiness. The answers of routes are in
 // generation.h and api_*.h.
 //
 // Thread: the HTTP server's; Drain from any.
@@ -29,20 +29,20 @@ class HttpApi final : public HttpHandler {
   struct Served {
     ApiModel model;
     const ClientTokens* tokens = nullptr;
-    int pad_events = 0;        // bytes, as --pad-responses
-    Tracer* tracer = nullptr;  // of requests, where they are recorded
-    std::string version;       // GET /version
-    // GET /metrics, called from the server's threads; nullptr: there is nothing at that path.
+    int pad_events = 0;        // see --pad-responses
+    Tracer* tracer = nullptr;  // records the spans of requests, if set
+    std::string version;       // for GET /version
+    // Serves GET /metrics, called from the server's threads; nullptr: the path does not exist.
     std::function<HttpReply()> metrics;
-    // An origin whose pages' requests are answered before they are sent (CORS); "": none. The
-    // server names it in its answers.
+    // An origin whose pages' preflight requests (CORS) are answered; "": none. The server names it
+    // in its answers.
     std::string cors_origin;
   };
 
   // All must outlive it.
   HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetrics* metrics);
 
-  // Not ready any more: new requests are refused, those under way go on.
+  // The front is no longer ready: new requests are refused, running ones continue.
   void Drain() { draining_ = true; }
 
   std::optional<HttpReply> Admit(const HttpRequest& head) override;
@@ -50,28 +50,28 @@ class HttpApi final : public HttpHandler {
   HttpReply Malformed(int code, const std::string& message) override;
 
  private:
-  // RouteOf without what this server does not show.
+  // RouteOf, without routes that this server does not have.
   const Route* ServedRoute(std::string_view path) const;
   std::vector<Route> ShownRoutes() const;
   HttpReply NothingAt(const std::string& path) const;
   static HttpReply Preflight(const Route& route);
-  // What a GET is answered with.
+  // The answer to a GET.
   HttpReply PageOf(const Route& route, const std::string& path) const;
   HttpReply Models(const std::string& path) const;
 
   // A body on its way to a worker, and from there to the engine or back.
   struct Call;
   void Work(const Route& route, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
-  // Of completions and chats.
+  // Starts the span of a completion or chat.
   void Trace(Call& call, const HttpRequest& request, const std::string& id) const;
-  // Has the body read on one of the workers, when it is `turn`'s turn; what follows is on the
-  // exchange's thread.
+  // Reads the body on one of the workers when it is `turn`'s turn, and continues on the exchange's
+  // thread.
   void Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body);
-  // On a worker.
+  // Runs on a worker.
   void Read(const std::shared_ptr<Call>& call, const std::string& body);
   void Begin(Call& call, Result<ApiRequest> parsed);
   void Answer(Call& call, Result<std::string> body);
-  // `after`: when trying again may help.
+  // `after`: when to try again, if that may help.
   void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
   static void EndSpan(const Call& call, const Status& status, int http_code);
 

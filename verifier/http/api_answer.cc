@@ -20,7 +20,7 @@ const char* ReasonName(FinishReason reason, bool has_calls) {
   return has_calls ? "tool_calls" : "stop";
 }
 
-// Of an event that tells of a prompt, at most: what one event costs the thread that makes it.
+// The most log probabilities in one event about a prompt, which bounds its cost to the thread.
 constexpr size_t kEchoLogprobs = 1024;
 constexpr size_t kEchoBytes = 32 << 10;
 
@@ -30,7 +30,7 @@ int64_t Characters(std::string_view text) {
   return std::ssize(text) - std::count_if(text.begin(), text.end(), IsContinuation);
 }
 
-// Where the character begins that is `count` after the one that begins at `byte`.
+// The byte at which the character begins that is `count` after the one at `byte`.
 size_t SkipCharacters(std::string_view text, size_t byte, int64_t count) {
   for (; byte < text.size(); ++byte) {
     if (!IsContinuation(text[byte]) && count-- == 0) break;
@@ -38,7 +38,7 @@ size_t SkipCharacters(std::string_view text, size_t byte, int64_t count) {
   return byte;
 }
 
-// An object's JSON without the bracket that closes it.
+// An object's JSON without its closing bracket.
 std::string OpenObject(const Json& object) {
   std::string text = Dump(object);
   text.pop_back();
@@ -206,7 +206,7 @@ void ApiAnswer::LeaveOutReasoning(Choice& choice) const {
   const std::optional<int64_t> begin = choice.message->content_begin();
   if (choice.has_content || !begin.has_value()) return;
   choice.has_content = true;
-  // A token that holds the end of the reasoning and some of the content is the content's.
+  // A token with the end of the reasoning and some of the content counts as content.
   const auto first = std::upper_bound(choice.ends.begin(), choice.ends.end(), *begin);
   const auto count = first - choice.ends.begin();
   choice.ids.erase(choice.ids.begin(), choice.ids.begin() + count);
@@ -295,7 +295,7 @@ void ApiAnswer::AddDeltas(int index, std::vector<std::string>& events) {
   Choice& choice = choices_[static_cast<size_t>(index)];
   std::vector<Json> deltas = choice.message->TakeDeltas();
   const bool tells = choice.has_content && !choice.logprobs.empty();
-  // Tokens whose text is held back, or that have none, are told with no text.
+  // Tokens whose text is held back, or that have none, are reported without text.
   if (deltas.empty() && tells) deltas.push_back({{"content", ""}});
   for (Json& delta : deltas) {
     const bool is_first = &delta == &deltas.front();

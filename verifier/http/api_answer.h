@@ -1,5 +1,5 @@
-// One answer in OpenAI's shapes: the body of a whole one, or the events of a stream. What may be
-// large, a body and an echoed prompt, is made a piece at a time.
+// One answer in OpenAI's format: the body of a whole one, or the events of a stream. Potentially
+// large parts, a body or an echoed prompt, are produced piece by piece.
 //
 // Thread: the owner of the request.
 #pragma once
@@ -24,21 +24,21 @@ namespace outrider {
 
 class ApiAnswer {
  public:
-  // The JSON of an event at each call; "" after the last one.
+  // Returns the JSON of the next event at each call; "" after the last.
   using EventSource = std::function<std::string()>;
 
   // `id` counts requests; `created`: Unix seconds. The tokenizer must outlive it.
   ApiAnswer(const ApiRequest& request, const ApiModel& model, uint64_t id, int64_t created);
 
-  // What choice `index` gained, and how it ended. In a stream they give the JSON of the events to
-  // send now, none where there is nothing to tell.
+  // Adds tokens to choice `index`, and ends it. In a stream they return the JSON of the events to
+  // send now, if any.
   std::vector<std::string> Add(int index, Chunk chunk);
   std::vector<std::string> Finish(int index, const Summary& summary);
-  // In a stream, what goes before the first events that Add gives of a choice: the prompt, where it
-  // is echoed. nullptr: nothing does. This must outlive it.
+  // In a stream, returns the events before the first that Add gives of a choice: the echoed prompt;
+  // nullptr without an echo. This must outlive it.
   EventSource TakeEcho(int index);
   // Whether every choice has ended; then Body is the whole answer, and UsageEvent the last event of
-  // a stream that asked for it.
+  // a stream with usage.
   bool complete() const { return open_ == 0; }
   // This must outlive it.
   JsonPieces Body();
@@ -48,54 +48,53 @@ class ApiAnswer {
   struct Choice {
     std::string text;                          // of a completion
     std::optional<ChatMessageWriter> message;  // of a chat
-    // Its tokens, where their log probabilities are told; of a stream those that are not told yet.
+    // Its tokens, if their log probabilities are reported; in a stream those not reported yet.
     std::vector<TokenId> ids;
     std::vector<TokenLogprobs> logprobs;
     std::optional<TextOffsets> offsets;  // of its tokens
-    // By token, the characters of the text up to its end; kept until content begins, where the
-    // reasoning before it is left out.
+    // By token, the characters of the text up to its end. Kept until content begins, if the
+    // reasoning before it is dropped.
     std::vector<int64_t> ends;
-    bool has_content = true;  // its tokens may be told
+    bool has_content = true;  // its tokens may be reported
     int tokens = 0;           // so far
-    double logprob_sum = 0;   // of the tokens, where they have log probabilities
+    double logprob_sum = 0;   // over the tokens, if they have log probabilities
     bool begun = false;
-    bool has_echo = false;  // to be taken
+    bool has_echo = false;  // still to be sent
     Summary summary;
   };
 
   struct Prompt {
     PromptEcho echo;
-    std::vector<TokenId> tokens;  // where log probabilities are told of them
+    std::vector<TokenId> tokens;  // if their log probabilities are reported
     std::vector<TokenLogprobs> logprobs;
 
     AnswerToken at(size_t i) const {
       return {tokens[i], i > 0 && i <= logprobs.size() ? &logprobs[i - 1] : nullptr};
     }
   };
-  // Of an echo that is sent in parts, what is next.
+  // The next part of an echo that is sent in parts.
   struct EchoPart;
 
   static bool HasCalls(const Choice& choice);
   const Prompt& PromptOf(size_t choice) const { return prompts_[choice / generated_]; }
-  // Indices of the choices in a whole answer: of each prompt's, those that are kept.
+  // Indices of the choices in a whole answer: the kept ones of each prompt.
   std::vector<size_t> Kept() const;
   nlohmann::ordered_json Head(const char* object) const;
   nlohmann::ordered_json Usage() const;
-  // `metrics.speculative_decoding` of all choices, as vLLM's answers have it and AIPerf reads it;
-  // nothing where no step had a draft.
+  // Adds `metrics.speculative_decoding` of all choices, in vLLM's format, which AIPerf reads;
+  // nothing if no step had a draft.
   void AddMetrics(nlohmann::ordered_json& body) const;
   void Take(Choice& choice, Chunk& chunk);
-  // Leaves out of its tokens those of its reasoning, where the request does not want it.
+  // Drops the tokens of its reasoning, if the request does not want it.
   void LeaveOutReasoning(Choice& choice) const;
   bool IsText(TokenId id) const;
   bool IsEchoed(const Prompt& prompt, size_t token) const;
   TextOffsets OffsetsAfter(const Prompt& prompt) const;
-  // Of the choice's tokens, which it takes out.
+  // Takes the log probabilities of the choice's tokens out of it.
   nlohmann::ordered_json TakeLogprobs(Choice& choice);
   std::string Event(nlohmann::ordered_json choice) const;
   std::string NextEcho(int index, EchoPart& part) const;
-  // The events of what a chat's choice says since the last ones, with its tokens' log
-  // probabilities.
+  // Appends the events of a chat's choice since the last ones, with its tokens' log probabilities.
   void AddDeltas(int index, std::vector<std::string>& events);
 
   void AddChoice(size_t index, size_t choice, JsonPieces& body);

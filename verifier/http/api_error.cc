@@ -13,7 +13,7 @@ struct Field {
   std::string_view ours;
   std::string_view theirs;
 };
-// Names of the contract and of this API, where they differ.
+// Field names of the gRPC contract and of this API, where they differ.
 constexpr Field kFields[] = {{"stop.max_tokens", "max_tokens"},
                              {"stop.stop_strings", "stop"},
                              {"stop.stop_token_ids", "stop_token_ids"},

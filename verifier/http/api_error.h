@@ -1,5 +1,4 @@
-// Errors as OpenAI's API has them: an HTTP code, and a body {"error": {message, type, param,
-// code}}.
+// Errors in OpenAI's format: an HTTP code, and a body {"error": {message, type, param, code}}.
 #pragma once
 
 #include <optional>
@@ -11,18 +10,18 @@
 
 namespace outrider {
 
-// A code that no server sends: the client had gone before there was an answer (as nginx counts it).
+// A code that no server sends: the client left before the answer (as nginx counts it).
 inline constexpr int kClientGone = 499;
 
-// The one place where our codes become HTTP's.
+// The only place that maps our codes to HTTP's.
 int HttpCodeOf(const Status& status);
 
-// The body's JSON. `param` is the field that the message begins with, as the client calls it.
+// The body's JSON. `param` is the field at the start of the message, by the client's name for it.
 std::string ErrorJson(const Status& status);
-// For what only HTTP knows (404, 405, 408, 413, ..).
+// For errors of HTTP itself (404, 405, 408, 413, ..).
 std::string ErrorJson(int http_code, const std::string& message);
 
-// The whole answer. `after`: when trying again may help (Retry-After).
+// The whole answer. `after`: when to try again, if that may help (Retry-After).
 HttpReply ErrorReply(const Status& status, std::optional<Duration> after = std::nullopt,
                      HttpHeaders headers = {});
 

@@ -63,7 +63,7 @@ Result<std::vector<std::vector<TokenId>>> PromptsOf(const JsonValue& value,
   return prompts;
 }
 
-// Of a chat: whether alternatives are told, and how many.
+// For a chat: whether log probabilities are reported, and how many alternatives.
 Status ReadChatLogprobs(const JsonValue& body, GenerationRequest* request) {
   bool logprobs = false;
   int top = 0;
@@ -96,7 +96,7 @@ Status ReadBestOf(const JsonValue& body, ApiRequest* api, GenerationRequest* req
   return Status();
 }
 
-// Of an answer that is no stream; a stream has those of prompts at once too.
+// For an answer that is not a stream; a stream also has those of prompts at once.
 Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
   int64_t logprobs = 0, of_prompts = 0;
   const int64_t choices = api.choices;
@@ -121,8 +121,9 @@ Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
                          " in an answer that is no stream; lower max_tokens, or stream");
 }
 
-// The prompt again before what is generated, with its log probabilities if those of the output are
-// asked for. With max_tokens 0 it is all there is, as in vLLM: one token is generated all the same.
+// Repeats the prompt before the output, with its log probabilities if those of the output are
+// requested. With max_tokens 0 the answer is the prompt alone, as in vLLM; one token is generated
+// all the same.
 Status ReadEcho(const JsonValue& body, ApiRequest* api, GenerationRequest* request, bool* echo) {
   OUTRIDER_TRY(body["echo"].Read(echo));
   if (!*echo) return Status();
@@ -136,8 +137,8 @@ Status ReadEcho(const JsonValue& body, ApiRequest* api, GenerationRequest* reque
   return Status();
 }
 
-// A prompt's text as it came, or of its tokens. Where log probabilities are told of the tokens, it
-// is what these spell, which is what came unless the tokenizer rewrites texts.
+// A prompt's text as received, or that of its tokens. If log probabilities of its tokens are
+// reported, it is what these spell, which differs only if the tokenizer rewrites texts.
 PromptEcho EchoOf(const JsonValue& prompt, const PromptTextOptions& text, const ApiModel& model,
                   const ApiRequest& api, const GenerationRequest& request) {
   if (!prompt.is_string()) {
@@ -167,8 +168,8 @@ Status AddEchoes(const JsonValue& value, const PromptTextOptions& text, const Ap
   return Status();
 }
 
-// Whether the prompt ends within the answer's reasoning: as the template wrote its end, or as the
-// message that goes on does.
+// Whether the prompt ends within the answer's reasoning, by the template's end or by the message
+// that the answer continues.
 bool EndsInReasoning(ReasoningFormat format, const jinja::MarkedText& prompt, bool continues) {
   std::string_view tail;
   bool from_request = false;
@@ -179,8 +180,8 @@ bool EndsInReasoning(ReasoningFormat format, const jinja::MarkedText& prompt, bo
   return from_request == continues && OpensReasoning(format, tail);
 }
 
-// How the answers of a chat are read, for which special tokens that mark their parts must be text.
-// A structured output is content from its first byte to its last, whatever its strings hold.
+// How a chat's answers are parsed, for which special tokens that mark their parts must be text. A
+// structured output is all content, whatever its strings contain.
 Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const ToolFields& tools,
                         const jinja::MarkedText& prompt, bool continues, ApiRequest* api,
                         GenerationRequest* request) {
@@ -209,8 +210,8 @@ Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const Tool
   return Status();
 }
 
-// What all prompts follow, if anything. It may take long, so it comes last: a request with any
-// other fault costs none of it.
+// Compiles the grammar of all prompts, if any. It may take long, so it comes last: a request with
+// any other fault does not pay for it.
 Status CompileGrammars(const ApiModel& model, ApiRequest* api) {
   GenerationRequest& first = api->prompts.front();
   OUTRIDER_TRY(CompileGrammar(model.grammars, &first).Annotate(api->grammar_field));
@@ -280,9 +281,9 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
 
 GenerationRequest ChoiceOf(const GenerationRequest& prompt, int choice) {
   GenerationRequest request = prompt;
-  if (choice > 0) request.prompt_logprobs.reset();  // the first choice tells them
+  if (choice > 0) request.prompt_logprobs.reset();  // the first choice reports them
   if (!request.seed.has_value() || choice == 0) return request;
-  // SplitMix64's finalizer (Steele, Lea, Flood 2014) over a step of its own for each choice.
+  // SplitMix64's finalizer (Steele, Lea, Flood 2014) with a different increment for each choice.
   uint64_t z = *request.seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(choice);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;

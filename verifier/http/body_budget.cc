@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Fewer bytes than kFlood are no flood: the allocator may keep them for the next requests.
+// Below kFlood bytes the allocator may keep the memory for the next requests.
 constexpr size_t kFlood = 32 << 20;
 constexpr size_t kFloodIsOver = 4 << 20;
 

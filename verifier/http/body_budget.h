@@ -1,7 +1,7 @@
 // Counts the bytes of request bodies that a server holds, over all connections and by peer, so that
 // many half-sent bodies cannot fill its memory. A peer is an IPv4 address or an IPv6 network of 64
-// bits. After a flood the freed memory is given back to the system, now and then alone: that takes
-// milliseconds of a thread that carries connections.
+// bits. After a flood the freed memory is returned to the system, but seldom, because that takes
+// milliseconds on a thread that serves connections.
 //
 // Thread: any.
 #pragma once
@@ -21,7 +21,7 @@ class BodyBudget {
   struct Limits {
     size_t total = 256 << 20;                        // bytes
     size_t per_peer = 64 << 20;                      // bytes
-    Duration trim_pause = std::chrono::seconds(10);  // until memory is given back again
+    Duration trim_pause = std::chrono::seconds(10);  // before memory is returned again
   };
   enum class Full { kNo, kPeer, kServer };
 
@@ -29,10 +29,10 @@ class BodyBudget {
 
   // Takes nothing unless the answer is kNo.
   Full Take(const std::string& peer, size_t bytes) OUTRIDER_EXCLUDES(mu_);
-  // The bytes have been freed.
+  // Returns bytes that have been freed.
   void Return(const std::string& peer, size_t bytes) OUTRIDER_EXCLUDES(mu_);
   size_t held() const OUTRIDER_EXCLUDES(mu_);
-  // How often memory was given back.
+  // How often memory was returned to the system.
   int trims() const OUTRIDER_EXCLUDES(mu_);
 
  private:
@@ -40,12 +40,13 @@ class BodyBudget {
   mutable Mutex mu_;
   std::map<std::string, size_t> by_peer_ OUTRIDER_GUARDED_BY(mu_);
   size_t held_ OUTRIDER_GUARDED_BY(mu_) = 0;
-  size_t peak_ OUTRIDER_GUARDED_BY(mu_) = 0;  // of `held_` since memory was given back
+  size_t peak_ OUTRIDER_GUARDED_BY(mu_) = 0;  // of `held_` since memory was returned
   int trims_ OUTRIDER_GUARDED_BY(mu_) = 0;
   Time next_trim_ OUTRIDER_GUARDED_BY(mu_);  // not before
 };
 
-// What one body holds of a budget; returns it when it is destroyed, so declare it before the body.
+// The bytes of a budget that one body holds. The destructor returns them, so declare it before the
+// body.
 //
 // Thread: the owner.
 class BodyShare {
@@ -57,7 +58,7 @@ class BodyShare {
   BodyShare& operator=(BodyShare&& other) noexcept;
   ~BodyShare() { Clear(); }
 
-  // The body has `bytes` now. Nothing changes unless the answer is kNo.
+  // The body now has `bytes`. Changes nothing unless the answer is kNo.
   BodyBudget::Full GrowTo(size_t bytes);
 
  private:

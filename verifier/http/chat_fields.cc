@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// A string, or the text parts of which OpenAI's clients make it; null is an empty string.
+// A string, or OpenAI's array of text parts; null is an empty string.
 Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* message) {
   if (value.is_null() || value.is_string()) {
     message->parts = {value.text()};
@@ -32,7 +32,7 @@ Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* m
   return Status();
 }
 
-// What only an assistant's message or a tool's may have.
+// Members that only an assistant's or a tool's message may have.
 Status ReadToolParts(const JsonValue& value, const ApiModel& model, size_t* values_left,
                      ChatMessage* message) {
   const JsonValue calls = value["tool_calls"], id = value["tool_call_id"];

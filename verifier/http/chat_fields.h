@@ -1,4 +1,4 @@
-// The fields of a chat's body that become its prompt.
+// Parses the fields of a chat's body that become its prompt.
 //
 // Thread: any.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace outrider {
 
-// `messages`: one at least. Errors name the message.
+// `messages`: at least one. Errors name the message.
 Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiModel& model);
 
-// What the template is rendered with.
+// The arguments for rendering the template.
 Result<ChatOptions> ChatOptionsOf(const JsonValue& body, const ApiModel& model);
 
 }  // namespace outrider

@@ -85,7 +85,7 @@ Json ChatMessageWriter::Message() const {
       }
     }
   }
-  // What holds something else needs no content.
+  // A message with something else needs no content.
   const bool is_null = content.empty() && (!calls.empty() || !reasoning.empty());
   Json message = {{"role", "assistant"},
                   {"content", is_null ? Json() : Json(std::move(content))},

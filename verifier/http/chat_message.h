@@ -1,5 +1,5 @@
-// What one choice of a chat says, in OpenAI's shapes: the message of a whole answer, or the deltas
-// of a stream.
+// One choice of a chat in OpenAI's format: the message of a whole answer, or the deltas of a
+// stream.
 //
 // Owner: one choice. Thread: not synchronised.
 #pragma once
@@ -18,25 +18,25 @@ namespace outrider {
 
 class ChatMessageWriter {
  public:
-  // `id_seed`: the ids of its calls are made from it, so no two answers have the same.
+  // `id_seed`: the ids of its calls are derived from it, so that they are unique over all answers.
   ChatMessageWriter(const AnswerReading& reading, uint64_t id_seed);
 
-  // Takes the next piece of the text, and the end of it.
+  // Takes the next piece of the text, and its end.
   void Add(std::string_view text) { Keep(reader_.Push(text)); }
   void Finish() { Keep(reader_.Finish()); }
 
-  // The deltas of what has come since they were taken last; one says one thing.
+  // Returns the deltas since the last call; each has one member.
   std::vector<nlohmann::ordered_json> TakeDeltas();
-  // The message of all that has come. REQUIRES: no deltas were taken.
+  // The message so far. REQUIRES: no deltas were taken.
   nlohmann::ordered_json Message() const;
-  // As AnswerReader::content_begin.
+  // See AnswerReader::content_begin.
   std::optional<int64_t> content_begin() const { return reader_.content_begin(); }
   // Whether a tool has been called.
   bool has_calls() const { return num_calls_ > 0; }
 
  private:
   void Keep(std::vector<AnswerEvent> events);
-  // Nine letters and digits, which is what Mistral's templates ask of an id.
+  // Nine letters and digits, as Mistral's templates require.
   std::string CallId(size_t call) const;
 
   AnswerReader reader_;

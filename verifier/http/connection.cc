@@ -29,18 +29,18 @@ using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
 constexpr size_t kWatchBytes = 4096;
-// What a connection holds of bytes that are not parsed: a client that sends more before it has its
-// answer is cut off, since nobody could tell any more whether it is there.
+// The most unparsed bytes that a connection holds. A client that sends more before its answer is
+// disconnected, since its presence could no longer be observed.
 constexpr size_t kMaxAheadBytes = 128 << 10;
 constexpr size_t kMaxRequestId = 128;
-// How long a client may still send what nobody reads after the last answer: closing at once would
-// reset the connection, and the answer with it.
+// How long a client may still send after the last answer, unread: closing at once would reset the
+// connection, and the answer with it.
 constexpr auto kLinger = std::chrono::seconds(2);
 
-// A body that grows as it comes: http::string_body reserves what its client announces, which costs
-// the client nothing.
+// A body that grows as it arrives. http::string_body reserves the announced size, which costs the
+// client nothing.
 struct GrowingBody : http::string_body {
-  // NOLINTNEXTLINE(readability-identifier-naming): the name that Beast asks for
+  // NOLINTNEXTLINE(readability-identifier-naming): the name that Beast requires
   struct reader : http::string_body::reader {
     using http::string_body::reader::reader;
     void init(const boost::optional<uint64_t>& /*length*/, error_code& error) { error = {}; }
@@ -74,7 +74,7 @@ HttpRequest HeadOf(const http::request_header<>& message) {
   return head;
 }
 
-// `common`: headers that every answer has.
+// `common`: headers of every answer.
 std::string HeadLines(const HttpReply& reply, const HttpHeaders& common, bool keep_alive) {
   std::string out = "HTTP/1.1 " + std::to_string(reply.code) + " " +
                     Text(http::obsolete_reason(static_cast<http::status>(reply.code))) +
@@ -86,8 +86,9 @@ std::string HeadLines(const HttpReply& reply, const HttpHeaders& common, bool ke
   return out;
 }
 
-// Where a body ends must be beyond doubt, or a part of it is taken for the next request (RFC 9112,
-// sections 6.1 and 6.3; codings other than chunked are not served). "" where it is.
+// What makes the end of a body ambiguous, so that a part of it could be taken for the next request
+// (RFC 9112, sections 6.1 and 6.3; codings other than chunked are not served). "" if it is
+// unambiguous.
 std::string FramingFault(const http::request_header<>& message) {
   const std::vector<std::string_view> codings = ValuesOf(message, "transfer-encoding");
   if (codings.empty()) return "";
@@ -102,7 +103,7 @@ std::string FramingFault(const http::request_header<>& message) {
   return "";
 }
 
-// The code of an answer to a request that could not be read; 0: nobody waits for one.
+// The HTTP code for a request that could not be read; 0: nobody waits for an answer.
 int CodeOf(const error_code& error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::body_limit) return 413;
@@ -112,7 +113,7 @@ int CodeOf(const error_code& error) {
   return parsed ? 400 : 0;
 }
 
-// Everything runs on the connection's strand but for Post, Start and EndSoon.
+// Everything but Post, Start and EndSoon runs on the connection's strand.
 template <class Stream>
 class Connection final : public HttpConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
@@ -159,7 +160,7 @@ class Connection final : public HttpConnection,
     Flush();
   }
   void BeginStream(HttpReply head) override {
-    // HTTP/1.0 knows no chunks: there the connection's end is the body's.
+    // HTTP/1.0 has no chunks, so the end of the connection ends the body.
     if (!chunked_) keep_alive_ = false;
     out_ += HeadLines(head, owner_->options().headers, keep_alive_) +
             (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
@@ -226,7 +227,7 @@ class Connection final : public HttpConnection,
       return RefuseWith(400, fault);
     }
     if (std::optional<HttpReply> refusal = owner_->handler().Admit(request_)) {
-      // What was not read of its body would be taken for the next request.
+      // The unread rest of its body would be taken for the next request.
       keep_alive_ = keep_alive_ && parser_->is_done();
       BeginAnswer();
       return Reply(std::move(*refusal));
@@ -295,12 +296,12 @@ class Connection final : public HttpConnection,
     parser_.reset();
     Tcp().expires_never();
     Watch();
-    if (closed_) return;  // too much came ahead of the answer
+    if (closed_) return;  // too much was sent before the answer
     owner_->handler().Handle(std::exchange(request_, {}), this->shared_from_this());
   }
 
-  // Reads while the answer is made, to hear of the client's leaving. What it sends is of its next
-  // request, and waits in `buffer_`.
+  // Reads while the answer is computed, to notice when the client leaves. What it sends belongs to
+  // its next request, and waits in `buffer_`.
   void Watch() {
     if (buffer_.size() + kWatchBytes > kMaxAheadBytes) return Gone();
     watching_ = true;
@@ -310,7 +311,7 @@ class Connection final : public HttpConnection,
     watching_ = false;
     buffer_.commit(bytes);
     if (answering_) return error ? Gone() : Watch();
-    // Was stopped, or came to an end beside the answer's.
+    // It was stopped, or ended together with the answer.
     if (error && error != net::error::operation_aborted) return Close();
     if (closing_) return Linger();
     ReadHead();
@@ -330,7 +331,7 @@ class Connection final : public HttpConnection,
       waiting_bytes_ += bytes.size();
     }
   }
-  // The first source's next part, or what was written after it.
+  // Takes the first source's next part, or what was written after it.
   void TakeFromSource() {
     std::string part = sources_.front().source();
     if (!part.empty()) {
@@ -379,7 +380,7 @@ class Connection final : public HttpConnection,
     error_code ignored;
     if (closing_) Tcp().socket().shutdown(tcp::socket::shutdown_send, ignored);
     if (watching_) {
-      Tcp().cancel();  // OnWatched goes on
+      Tcp().cancel();  // OnWatched continues
     } else if (closing_) {
       Linger();
     } else {
@@ -387,7 +388,7 @@ class Connection final : public HttpConnection,
     }
   }
 
-  // Throws away what still comes, until the client closes too.
+  // Discards what still arrives, until the client closes, too.
   void Linger() {
     if (!lingering_) Tcp().expires_after(kLinger);
     lingering_ = true;
@@ -420,7 +421,8 @@ class Connection final : public HttpConnection,
   beast::flat_buffer buffer_{kMaxAheadBytes};
   std::function<void(uint64_t, beast::string_view, error_code&)> on_chunk_;
   size_t extension_bytes_ = 0;  // of the body's chunks so far
-  HttpRequest request_;  // before the parser: it holds the body's share of the server's memory
+  // declared before the parser, as it holds the body's share of the server's memory
+  HttpRequest request_;
   std::optional<http::request_parser<GrowingBody>> parser_;
   std::function<void()> on_gone_;
   std::string out_;  // after sending_
@@ -436,7 +438,7 @@ class Connection final : public HttpConnection,
   bool chunked_ = true;
   bool head_only_ = false;
   bool answering_ = false;  // from the whole request to the answer's last byte
-  bool ended_ = false;      // the answer is in out_ whole
+  bool ended_ = false;      // the whole answer is in out_
   bool watching_ = false;
   bool writing_ = false;
   bool closing_ = false;  // our side is shut

@@ -1,5 +1,5 @@
-// One connection of the HTTP server, over TCP or TLS. For server.cc and connection.cc alone: all of
-// Boost stays in these two.
+// One connection of the HTTP server, over TCP or TLS. Only for server.cc and connection.cc: all use
+// of Boost is in these two.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -17,29 +17,29 @@ namespace ssl = boost::asio::ssl;
 class HttpConnection : public HttpExchange {
  public:
   virtual void Start() = 0;
-  // Thread: any. Closes as soon as the answer under way has ended.
+  // Thread: any. Closes once the answer under way has ended.
   virtual void EndSoon() = 0;
-  // Closes; called when no thread of the server runs any more.
+  // Closes; called after the server's threads have ended.
   virtual void Abandon() = 0;
 };
 
-// What connections ask of their server, which outlives them. Thread: any.
+// What connections need from their server, which outlives them. Thread: any.
 class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
   virtual const HttpServerOptions& options() const = 0;
   virtual HttpHandler& handler() = 0;
   virtual bool stopping() const = 0;
-  // Of the memory for bodies, for one of this peer's.
+  // A share of the memory for bodies, for one from this peer.
   virtual BodyShare ShareFor(const std::string& peer) = 0;
-  // Whether the connection is waiting for a request or for the rest of one, as it is at first: then
-  // it has to make room for others, the one that has waited longest first.
+  // Whether the connection waits for a request or the rest of one, as it does at first. Then it may
+  // have to make room for others; the one that has waited longest goes first.
   virtual void SetReading(HttpConnection* connection, bool reading) = 0;
   // The connection is closed.
   virtual void Forget(HttpConnection* connection) = 0;
 };
 
-// `socket` runs on a strand of its own. `peer`: whom its bodies count for. `tls` null: plaintext.
+// `socket` runs on a strand of its own. `peer`: who its bodies count for. `tls` null: plaintext.
 std::shared_ptr<HttpConnection> MakeConnection(net::ip::tcp::socket socket, std::string peer,
                                                std::shared_ptr<ssl::context> tls,
                                                ConnectionOwner* owner);

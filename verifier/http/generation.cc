@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kOk = 200;
 
-// An event of a stream, rounded up by a comment in front of it, which clients skip.
+// An event of a stream, padded by a comment before it, which clients skip.
 std::string ServerSentEvent(const std::string& data, int pad) {
   std::string event = "data: " + data + "\n\n";
   if (pad > 0) {
@@ -25,7 +25,7 @@ std::string ServerSentEvent(const std::string& data, int pad) {
 
 }  // namespace
 
-// The engine's end of one choice.
+// The engine's sink for one choice.
 class HttpGeneration::Sink final : public GenerationSink {
  public:
   Sink(std::shared_ptr<HttpGeneration> generation, int index)
@@ -108,8 +108,8 @@ void HttpGeneration::OnFinish(int index, const Summary& summary) {
   Reply();
 }
 
-// What is longer than a piece goes out in pieces, each made when the client has taken the one
-// before: this thread has other connections too.
+// An answer longer than a piece goes out in pieces, each made when the client has taken the one
+// before, because this thread serves other connections, too.
 void HttpGeneration::Reply() {
   over_ = true;
   parts_.metrics->CountRequest(parts_.route, kOk);

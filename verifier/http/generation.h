@@ -1,5 +1,5 @@
-// One request of completions or chat completions on its way through the engine: hands its choices
-// in, gathers or streams what comes, takes them back when the client goes.
+// One request of completions or chat completions on its way through the engine: submits its
+// choices, gathers or streams their output, and cancels them when the client goes.
 //
 // Thread: that of its exchange; the engine's calls are posted there.
 #pragma once
@@ -25,15 +25,14 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
     HttpMetrics* metrics = nullptr;
     std::string route;    // for metrics
     HttpHeaders headers;  // of every answer
-    int pad_events = 0;   // events of a stream are rounded up to a multiple of so many bytes
+    int pad_events = 0;   // events of a stream are padded to a multiple of this many bytes
     std::shared_ptr<RequestTrace> trace;  // the request's span; null: not recorded
   };
 
   HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
                  std::shared_ptr<HttpExchange> exchange);
 
-  // Once. Of each prompt the first choice goes first, and the others when its prompt's KV is there
-  // to be shared.
+  // Call once. The first choice of each prompt goes first, the others once its KV can be shared.
   void Start();
 
  private:
@@ -47,23 +46,24 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   void SubmitOthers(int index);
   void Send(const std::vector<std::string>& events);
   void SendFrom(ApiAnswer::EventSource events);
-  // The head of a stream, before its first event.
+  // Sends the head of a stream, before its first event.
   void BeginEvents();
-  // The whole answer.
+  // Sends the whole answer.
   void Reply();
-  // The request's span, if it has one. `http_code`: as it was answered.
+  // Ends the request's span, if it has one. `http_code`: of the answer.
   void EndTrace(const Status& status, int http_code);
-  // Takes back what the engine still has.
+  // Cancels what the engine still has.
   void CancelRest();
 
   const Parts parts_;
   const ApiRequest request_;
   ApiAnswer answer_;
   const std::shared_ptr<HttpExchange> exchange_;
-  std::vector<uint64_t> ids_;  // by index of the choice: prompt * choices + choice; 0: not yet
+  // by index of the choice, prompt * choices + choice; 0: not submitted
+  std::vector<uint64_t> ids_;
   std::vector<bool> others_waiting_;  // by prompt
-  bool streaming_ = false;            // the stream's head is out
-  bool over_ = false;                 // answered to the end, or nobody is there
+  bool streaming_ = false;            // the stream's head is sent
+  bool over_ = false;                 // the answer is complete, or the client is gone
 };
 
 }  // namespace outrider

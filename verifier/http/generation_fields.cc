@@ -26,7 +26,7 @@ Result<StopRule> ParseStop(const JsonValue& json) {
   return stop;
 }
 
-// Ours alone: an unknown member is a mistake here, not another server's extension.
+// This object is our own, so an unknown member is a mistake and not another server's extension.
 Result<SpeculationOptions> ParseSpeculation(const JsonValue& json, const RequestLimits& limits) {
   OUTRIDER_TRY(CheckFields(FieldsOf::kSpeculation, json, false));
   SpeculationOptions options;
@@ -55,7 +55,7 @@ Status ReadSampling(const JsonValue& body, SamplingParams* out) {
   OUTRIDER_TRY(body["temperature"].Read(&out->temperature));
   OUTRIDER_TRY(body["top_p"].Read(&out->top_p));
   OUTRIDER_TRY(body["top_k"].Read(&out->top_k));
-  if (out->top_k == -1) out->top_k = 0;  // vLLM's way to switch it off
+  if (out->top_k == -1) out->top_k = 0;  // how vLLM disables it
   OUTRIDER_TRY(body["min_p"].Read(&out->min_p));
   OUTRIDER_TRY(body["repetition_penalty"].Read(&out->repetition_penalty));
   OUTRIDER_TRY(body["presence_penalty"].Read(&out->presence_penalty));
@@ -78,7 +78,7 @@ Status ReadMasks(const JsonValue& body, const ApiModel& model, SamplingParams* o
   return Status();
 }
 
-// Where the text ends, and what of it is shown.
+// Where the text ends, and which part of the end is shown.
 Status ReadStops(const JsonValue& body, const ApiModel& model, GenerationRequest* out) {
   const RequestLimits& limits = model.limits;
   OUTRIDER_TRY(ReadStrings(body["stop"], limits.max_stop_strings, &out->stop_strings));

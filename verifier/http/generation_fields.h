@@ -1,4 +1,4 @@
-// The fields that the bodies of completions and chats share.
+// Parses the fields that completions and chats share.
 //
 // Thread: any.
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace outrider {
 
-// Checks the names of all fields, and reads those that both have. `request`: becomes what each
-// prompt is asked with. Compiles no grammar.
+// Checks the names of all fields, and reads those that both have into `request`, from which each
+// prompt's request is made. Compiles no grammar.
 Status ReadCommon(const JsonValue& body, const ApiModel& model, ApiRequest* api,
                   GenerationRequest* request);
 
-// kNotFound where `model` names another one than the server's.
+// kNotFound if `model` names another model than the server's.
 Status CheckModel(const JsonValue& body, const ApiModel& model);
 
-// How a prompt's text becomes tokens. As in vLLM, special tokens are found in it unless the body
+// How a prompt's text is tokenized. As in vLLM, special tokens in it are recognised unless the body
 // says otherwise.
 Result<PromptTextOptions> PromptTextOf(const JsonValue& body);
 

@@ -23,7 +23,7 @@ std::string JsonPieces::Next() {
     if (entry_ > 0) piece += ',';
     piece += part.entry(entry_);
     if (++entry_ < part.count) continue;
-    part.entry = nullptr;  // what it holds is not needed any more
+    part.entry = nullptr;  // frees what it holds
     entry_ = 0;
     ++part_;
   }

@@ -1,5 +1,5 @@
-// A JSON text that is made a piece at a time, so that no thread works on a large answer for long
-// and none of it waits in memory.
+// JSON text that is produced piece by piece, so that no thread works on a large answer for long and
+// none of it waits in memory.
 //
 // Thread: not synchronised.
 #pragma once
@@ -13,19 +13,19 @@ namespace outrider {
 
 class JsonPieces {
  public:
-  // A piece ends after the part or entry with which it has so many bytes.
+  // A piece ends after the part or entry that brings it to this many bytes.
   static constexpr size_t kPieceBytes = 64 << 10;
 
-  // The parts follow one another. Each function is called once, when its part's turn comes.
+  // Appends a part. Each function is called once, when its part's turn comes.
   void Add(std::function<std::string()> text);
   void Add(std::string text);
-  // Of an array, without its brackets. Called for 0, 1, ..
+  // Appends the entries of an array, without its brackets. Called with 0, 1, ..
   void AddEntries(size_t count, std::function<std::string(size_t index)> entry);
 
-  // The next piece; "" once there is no more.
+  // The next piece; "" at the end.
   std::string Next();
   bool done() const { return part_ == parts_.size(); }
-  // The rest.
+  // All remaining pieces.
   std::string All();
 
  private:

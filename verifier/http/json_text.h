@@ -1,4 +1,4 @@
-// The JSON that answers are made of, and its text.
+// The JSON type of answers, and its text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,10 +6,10 @@
 
 namespace outrider {
 
-// Members stay in the order in which they were added.
+// Members keep the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-// Bytes that are no UTF-8 become U+FFFD.
+// Invalid UTF-8 becomes U+FFFD.
 std::string Dump(const Json& json);
 
 }  // namespace outrider

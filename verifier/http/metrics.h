@@ -1,4 +1,4 @@
-// What the HTTP front counts; docs/metrics.md lists it.
+// The HTTP front's metrics; docs/metrics.md lists them.
 //
 // Owner: main; outlives the front. Thread: any.
 #pragma once
@@ -17,7 +17,7 @@ class HttpMetrics {
   HttpMetrics(MetricsRegistry& registry, std::string model_name)
       : registry_(registry), model_name_(std::move(model_name)) {}
 
-  // `route`: one of a few of ours, never a client's path; `code`: what was answered.
+  // `route`: one of our few, never a client's path; `code`: of the answer.
   void CountRequest(const std::string& route, int code) OUTRIDER_EXCLUDES(mu_);
 
  private:

@@ -29,13 +29,13 @@ Json ListOf(std::string_view words) {
   return list;
 }
 
-// As an integer where it is one, for readers that keep 64 bits of it.
+// As an integer if it is one, for readers that parse integers of 64 bits.
 Json Bound(double value, bool is_integer) {
   if (!is_integer) return value;
   return value < 0 ? Json(static_cast<int64_t>(value)) : Json(static_cast<uint64_t>(value));
 }
 
-// Keywords that say nothing of other types than numbers.
+// These keywords have no effect on other types than numbers.
 void AddRange(const FieldRange& range, bool is_integer, Json& schema) {
   if (std::isfinite(range.low)) {
     schema[range.excludes_low ? "exclusiveMinimum" : "minimum"] = Bound(range.low, is_integer);
@@ -54,7 +54,7 @@ Json SchemaOf(const ServedField& field) {
   Json schema = Json::object();
   if (is_object && field.members.has_value()) schema = ObjectOf(*field.members);
   schema["type"] = ListOf(field.type);
-  if (!field.is_required) schema["type"].push_back("null");  // as good as absent
+  if (!field.is_required) schema["type"].push_back("null");  // equivalent to absent
   if (!field.words.empty()) {
     schema["enum"] = ListOf(field.words);
     if (!field.is_required) schema["enum"].push_back(nullptr);
@@ -109,7 +109,7 @@ Json Reference(const std::string& schema) {
 Json ContentOf(RouteKind kind) {
   if (kind == RouteKind::kMetrics) return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
   Json content = {{"application/json", Reference(AnswerSchemaOf(kind))}};
-  // Server-sent events, whose data OpenAPI 3.1 has no schema for.
+  // Server-sent events, for which OpenAPI 3.1 has no schema.
   if (kind == RouteKind::kCompletions || kind == RouteKind::kChat) {
     content["text/event-stream"] = {{"schema", {{"type", "string"}}}};
   }

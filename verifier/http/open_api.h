@@ -1,5 +1,5 @@
-// What the HTTP front serves as an OpenAPI 3.1 document, made of the routes and of the tables that
-// requests are checked by.
+// The HTTP front's API as an OpenAPI 3.1 document, generated from the routes and from the tables by
+// which requests are checked.
 //
 // Thread: any.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace outrider {
 
-// `routes`: those that the server shows. `model`: the name of the only one.
+// `routes`: those that the server has. `model`: the name of its model.
 std::string OpenApi(std::span<const Route> routes, const std::string& version,
                     const std::string& model);
 

@@ -19,7 +19,7 @@ using Use = FieldUse;
 struct Field {
   std::string_view name;
   Use use = Use::kServed;
-  // A JSON array of the values that ask for nothing; null always does.
+  // A JSON array of the values without effect; null always is one.
   const char* neutral = "[]";
   const char* why = "";
   ServedField served = {};
@@ -52,7 +52,7 @@ constexpr FieldRange kProbability = {0, 1};
 constexpr FieldRange kPenalty = {-2, 2};
 constexpr FieldRange kChoices = {1, kMaxChoices};
 constexpr FieldRange kAlternatives = {0, kMaxTopLogprobs};
-// Any 64 bits, with or without a sign.
+// Any 64-bit integer, signed or unsigned.
 constexpr FieldRange kSeed = {-0x1p63, 0x1.fffffffffffffp63};
 
 constexpr Field kShared[] = {
@@ -85,7 +85,7 @@ constexpr Field kShared[] = {
     Served("stream", "boolean"),
     WithMembers(FieldsOf::kStreamOptions, Served("stream_options", "object")),
     WithMembers(FieldsOf::kSpeculation, Served("speculation", "object")),
-    // OpenAI's: who asks, what is kept of it, where it runs and what may be cached or guessed.
+    // OpenAI's fields for accounting, storage, placement, caching and predicted outputs.
     {"user", Use::kIgnored},
     {"metadata", Use::kIgnored},
     {"store", Use::kIgnored},
@@ -93,9 +93,9 @@ constexpr Field kShared[] = {
     {"safety_identifier", Use::kIgnored},
     {"prompt_cache_key", Use::kIgnored},
     {"prompt_cache_retention", Use::kIgnored},
-    {"prediction", Use::kIgnored},  // a draft: it makes a text faster, not another one
-    {"request_id", Use::kIgnored},  // vLLM's; here a header
-    {"spaces_between_special_tokens", Use::kIgnored},  // nothing is put between tokens
+    {"prediction", Use::kIgnored},  // a draft: it affects the speed, not the text
+    {"request_id", Use::kIgnored},  // vLLM's; here it is a header
+    {"spaces_between_special_tokens", Use::kIgnored},  // nothing is inserted between tokens
     {"suffix", Use::kRefused, R"([""])", ": text is continued, never filled in"},
     {"functions", Use::kRefused, "[[]]"},
     {"function_call", Use::kRefused, R"(["none", "auto"])"},
@@ -139,7 +139,7 @@ constexpr Field kChat[] = {
     Served("logprobs", "boolean"),
     Served("top_logprobs", "integer", kAlternatives),
     {"echo", Use::kRefused, "[false]", ": continue_final_message goes on with a message"},
-    // What a chat template writes is all there is of special tokens.
+    // Only the chat template adds special tokens.
     {"add_special_tokens", Use::kNotServed, "[false]"},
     Served("add_generation_prompt", "boolean"),
     Served("continue_final_message", "boolean"),
@@ -186,8 +186,8 @@ constexpr Field kMessage[] = {
     Served("tool_call_id", "string"),
     Served("reasoning_content", "string"),
     Served("reasoning", "string"),
-    {"type", Use::kIgnored},  // lm-eval's
-    // Of an assistant's message that comes back as it was sent.
+    {"type", Use::kIgnored},  // sent by lm-eval
+    // Of an assistant's message that the client sends back.
     {"refusal", Use::kNotServed, R"([""])"},
     {"annotations", Use::kNotServed, "[[]]"},
     {"function_call", Use::kNotServed},
@@ -196,7 +196,7 @@ constexpr Field kMessage[] = {
 constexpr Field kPart[] = {
     Word("type", "text"),
     Required(Served("text", "string")),
-    {"cache_control", Use::kIgnored},  // Anthropic's, which proxies pass on
+    {"cache_control", Use::kIgnored},  // Anthropic's, passed on by proxies
 };
 constexpr Field kSpeculation[] = {Word("mode", "auto|off"),
                                   Served("rule", "string"),
@@ -226,7 +226,7 @@ constexpr Field kToolCall[] = {
     Served("id", "string"),
     Word("type", "function"),
     Required(WithMembers(FieldsOf::kToolCallFunction, Served("function", "object"))),
-    {"index", Use::kIgnored},  // of a streamed answer that comes back
+    {"index", Use::kIgnored},  // of a streamed answer that the client sends back
 };
 constexpr Field kToolCallFunction[] = {Required(Served("name", "string")),
                                        Served("arguments", "string")};

@@ -1,7 +1,7 @@
-// Which members the JSON objects of a request may have, and what becomes of each: served, ignored
-// because it cannot change the answer's text, or refused unless its value asks for nothing. A
-// member in no table is refused, so that no wish is passed over in silence. docs/http.md shows the
-// tables.
+// Which members the JSON objects of a request may have, and what happens to each: it is served,
+// ignored because it cannot change the answer's text, or refused unless its value has no effect. A
+// member in no table is refused, so that nothing a client asks for is silently dropped.
+// docs/http.md shows the tables.
 #pragma once
 
 #include <limits>
@@ -33,13 +33,13 @@ enum class FieldsOf {
   kToolCallFunction,
 };
 
-// Checks names only, and the values of what is not served. `ignore_unknown`: lets members pass that
-// no table has, and those of vLLM that are not served (--http-ignore-unknown). kInvalidArgument
-// "<path> is ..", also for what is no object.
+// Checks names, and the values of fields that are not served. `ignore_unknown`: accepts members
+// that are in no table, and vLLM's that are not served (--http-ignore-unknown). kInvalidArgument
+// "<path> is ..", also if it is not an object.
 Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown);
 
-// What a number may be, or each number of an array or object; both ends are included. What depends
-// on the model or on other fields is not here.
+// The range of a number, or of each number of an array or object, inclusive. Limits that depend on
+// the model or on other fields are not here.
 struct FieldRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -48,20 +48,20 @@ struct FieldRange {
 
 struct ServedField {
   std::string_view name;
-  std::string_view type;  // JSON's types, with | between several
+  std::string_view type;  // JSON's types, separated by \|
   FieldRange range = {};
   std::string_view items = {};           // the type of an array's items, or an object's values
   std::optional<FieldsOf> members = {};  // of the object, or of those in the array
-  std::string_view words = {};           // a string that is one of these, with | between
+  std::string_view words = {};           // the values of a string, separated by \|
   bool is_required = false;              // and not empty, if it is an array of objects
 };
 std::vector<ServedField> ServedFields(FieldsOf kind);
 
 enum class FieldUse {
   kServed,
-  kIgnored,    // it cannot change the text
-  kRefused,    // OpenAI's and not served; passes with a value that asks for nothing
-  kNotServed,  // the same of vLLM's and others', and passes with --http-ignore-unknown
+  kIgnored,    // cannot change the text
+  kRefused,    // OpenAI's and not served; accepted with a value that has no effect
+  kNotServed,  // the same of vLLM's and others', and accepted with --http-ignore-unknown
 };
 std::vector<std::string_view> FieldNames(FieldsOf kind, FieldUse use);
 

@@ -9,12 +9,12 @@ namespace {
 
 constexpr JsonLimits kBodyLimits = {
     .depth = kMaxBodyDepth,
-    // A prompt of the longest context as token ids takes an eighth of this; a number takes 16
+    // As token ids, a prompt of the longest context takes an eighth of this; a number takes 16
     // bytes.
     .values = 1 << 20,
-    // A chat of 6000 messages has as many.
+    // A chat of 6000 messages has this many.
     .large_values = 1 << 16,
-    .text_order = true,  // chat_template_kwargs are shown to the model
+    .text_order = true,  // the model sees chat_template_kwargs
 };
 
 Status CheckSize(const JsonValue& field, int max_items) {

@@ -1,4 +1,4 @@
-// What the HTTP front serves, by path.
+// The HTTP front's routes by path.
 //
 // Thread: any.
 #pragma once
@@ -28,12 +28,12 @@ struct Route {
   const char* method = "GET";
   const char* path = "";
   const char* summary = "";    // for openapi.json
-  bool needs_token = true;     // where the server has any
-  bool while_draining = true;  // answered then too
+  bool needs_token = true;     // if the server has any
+  bool while_draining = true;  // also served while draining
 };
 
 std::span<const Route> Routes();
-// nullptr: there is nothing at this path. `/v1/models/NAME` is the route of `/v1/models/{model}`.
+// nullptr: the path does not exist. `/v1/models/NAME` is the route of `/v1/models/{model}`.
 const Route* RouteOf(std::string_view path);
 
 }  // namespace outrider

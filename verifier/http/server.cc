@@ -25,11 +25,11 @@ using tcp = net::ip::tcp;
 
 constexpr int kThreads = 4;
 
-// Null, with words in the log, for material that OpenSSL does not take.
+// Returns null, and logs the reason, if OpenSSL does not accept the material.
 std::shared_ptr<ssl::context> MakeContext(const TlsMaterial& material) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
-  // A resumed session would need a context id where peers show certificates.
+  // Session resumption would need a context id if peers have certificates.
   SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_TICKET);
   error_code error;
@@ -67,7 +67,7 @@ struct HttpServer::Impl final : ConnectionOwner {
 
   struct Held {
     std::weak_ptr<HttpConnection> connection;
-    std::optional<std::list<HttpConnection*>::iterator> reading;  // its place in that list
+    std::optional<std::list<HttpConnection*>::iterator> reading;  // its position in that list
   };
 
   void SetReading(Held& held, HttpConnection* connection, bool now) OUTRIDER_REQUIRES(mu) {
@@ -76,21 +76,21 @@ struct HttpServer::Impl final : ConnectionOwner {
     if (now) held.reading = reading.insert(reading.end(), connection);
   }
   void OnAccepted(tcp::socket socket);
-  // Adds the connection. Where there is no room, it is that of the returned one, which is to be
-  // closed; false: all are being answered.
+  // Adds the connection. If there is no room, returns the one to close in its place; false: all are
+  // being answered.
   bool TakePlace(const std::shared_ptr<HttpConnection>& connection,
                  std::shared_ptr<HttpConnection>* instead_of);
   std::vector<std::shared_ptr<HttpConnection>> Connections();
-  // Returns when no connection is left, at `until` in any case.
+  // Returns when no connection is left, at the latest at `until`.
   void AwaitNone(Time until);
 
   HttpServerOptions options_;
   HttpHandler* handler_ = nullptr;
   net::io_context io{kThreads};
-  // A connection may wait for the engine alone, with no operation of its own under way.
+  // A connection may wait for the engine with no I/O operation of its own pending.
   net::executor_work_guard<net::io_context::executor_type> work{io.get_executor()};
   Listener listener{io};
-  std::shared_ptr<const TlsMaterial> tls_material;  // what tls_context was made of
+  std::shared_ptr<const TlsMaterial> tls_material;  // from which tls_context was made
   std::shared_ptr<ssl::context> tls_context;
   std::shared_ptr<BodyBudget> bodies;
   std::vector<std::thread> threads;
@@ -98,7 +98,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   Mutex mu;
   std::condition_variable none;
   std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);
-  std::list<HttpConnection*> reading OUTRIDER_GUARDED_BY(mu);  // who has waited longest first
+  std::list<HttpConnection*> reading OUTRIDER_GUARDED_BY(mu);  // longest wait first
 };
 
 void HttpServer::Impl::OnAccepted(tcp::socket socket) {

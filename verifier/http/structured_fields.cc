@@ -45,13 +45,13 @@ Result<std::optional<GrammarSource>> ResponseFormat(const JsonValue& format) {
   OUTRIDER_TRY(format.AllowOnly({"type", "json_schema"}));
   const JsonValue named = format["json_schema"];
   OUTRIDER_TRY(named.MustBeObject());
-  // Every schema is kept to strictly; its name and description are for people.
+  // Every schema is enforced strictly; its name and description are for people.
   OUTRIDER_TRY(named.AllowOnly({"name", "description", "strict", "schema"}));
   OUTRIDER_ASSIGN(GrammarSource source, SchemaOf(named["schema"]));
   return std::optional(std::move(source));
 }
 
-// One of vLLM's names for a kind: a member of `structured_outputs`, and a field of its own before.
+// One of vLLM's names for a kind: a member of `structured_outputs`, or its older field.
 struct Name {
   const char* member;
   const char* field;
@@ -72,8 +72,8 @@ Status CheckMembers(const JsonValue& outputs) {
       outputs.AllowOnly({"json", "regex", "choice", "grammar", "json_object", "disable_fallback",
                          "disable_any_whitespace", "disable_additional_properties",
                          "whitespace_pattern", "structural_tag"}));
-  // An object without a schema may have any members in any case; the rest is as docs/
-  // structured_output.md has it, whatever these say.
+  // An object without a schema may have any members. Other behaviour is documented in
+  // docs/structured_output.md, whatever these fields say.
   for (const char* refused :
        {"disable_additional_properties", "whitespace_pattern", "structural_tag"}) {
     const JsonValue value = outputs[refused];

@@ -1,5 +1,5 @@
-// What the output must follow, in OpenAI's words (response_format) and in vLLM's
-// (structured_outputs, and guided_json and its like, the names before it).
+// The constraint on the output, in OpenAI's format (response_format) and in vLLM's
+// (structured_outputs, and the older guided_json and its like).
 //
 // Thread: any.
 #pragma once
@@ -15,11 +15,11 @@ namespace outrider {
 
 struct StructuredOutput {
   GrammarSource source;
-  std::string field;  // that asks for it, for errors about the source
+  std::string field;  // the field that asks for it, for errors about the source
 };
 
-// No value: `body` asks for nothing of the kind. kInvalidArgument names the field: one of a wrong
-// type, two that ask for different things, or one that is not served.
+// nullopt: `body` asks for no constraint. kInvalidArgument names the field: it has a wrong type,
+// contradicts another, or is not served.
 Result<std::optional<StructuredOutput>> StructuredOutputOf(const JsonValue& body);
 
 }  // namespace outrider

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxTokensShown = 262'144;
 
-// The answer of /tokenize, written at once: as a tree of JSON it would take several times as much.
+// The answer of /tokenize as text, because a tree of JSON would take several times the memory.
 std::string TokensShown(const std::vector<TokenId>& tokens, const ApiModel& model, bool strings) {
   const auto list = [&](const auto& shown) {
     std::string text = "[";
@@ -50,7 +50,7 @@ Result<std::vector<TokenId>> TokensOfPrompt(const JsonValue& body, const ApiMode
   if (!body["prompt"].is_string()) return body["prompt"].Wrong("a string");
   OUTRIDER_ASSIGN(const PromptTextOptions options, PromptTextOf(body));
   const std::string_view text = body["prompt"].text();
-  // A text may be longer than the context: whether it is, is what many ask for.
+  // A text may be longer than the context, because clients ask whether it is.
   const size_t most = model.tokenizer->MostBytes(static_cast<int>(kMaxTokensShown));
   if (text.size() > most) {
     return InvalidArgument("prompt: " + std::to_string(text.size()) + " bytes of text, and the " +

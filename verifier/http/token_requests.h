@@ -1,6 +1,6 @@
-// The bodies of /tokenize and /detokenize, and what they are answered with: vLLM's shapes.
+// The bodies of /tokenize and /detokenize, and their answers, in vLLM's format.
 //
-// Thread: any. Time in proportion to the body: for the text workers.
+// Thread: any. Time proportional to the body, so they run on the text workers.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace outrider {
 
-// A prompt's tokens, as /v1/completions makes them, or a chat's, as /v1/chat/completions does; the
-// answer's JSON. Errors as ParseCompletion has them.
+// The answer's JSON: a prompt's tokens, as in /v1/completions, or a chat's, as in
+// /v1/chat/completions. Errors are those of ParseCompletion.
 Result<std::string> Tokenize(std::string_view body, const ApiModel& model);
 
-// The text of token ids, special tokens included. kInvalidArgument for ids that do not exist and
+// The text of token ids, including special tokens. kInvalidArgument for ids that do not exist and
 // for more than Tokenizer::kMaxTextBytes.
 Result<std::string> Detokenize(std::string_view body, const ApiModel& model);
 

@@ -86,7 +86,7 @@ Result<ToolChoice> ToolChoiceOf(const JsonValue& choice, const ApiModel& model, 
   return ToolChoice{.kind = Kind::kNamed, .name = std::move(name)};
 }
 
-// Whether a grammar can tell calls from the text around them: `strict` under kAuto needs that.
+// Whether a grammar can tell calls from the text around them, which `strict` under kAuto needs.
 Status CheckFreeText(const ToolDescription& tool, const AnswerFormat& format,
                      const ApiModel& model) {
   std::vector<std::string_view> markers = MarkersOf(format.tools);
@@ -158,7 +158,7 @@ Status ConstrainToCalls(const ToolFields& fields, const ApiModel& model, ApiRequ
   if (!choice.constrains()) {
     const auto strict = std::find_if(fields.callable.begin(), fields.callable.end(),
                                      [](const ToolDescription& tool) { return tool.strict; });
-    // No call is read out of an answer that follows another grammar.
+    // No call is parsed from an answer that follows another grammar.
     if (strict == fields.callable.end() || has_other) return Status();
     OUTRIDER_TRY(CheckFreeText(*strict, reading.format, model));
   }
@@ -179,7 +179,7 @@ Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiM
   std::vector<ChatToolCall> out;
   if (calls.is_null()) return out;
   OUTRIDER_TRY(calls.MustBeArray());
-  if (calls.size() > kMaxMessageCalls) {  // to find a path takes the whole document
+  if (calls.size() > kMaxMessageCalls) {  // finding a path takes the whole document
     return CheckAtMost(calls.path(), static_cast<int64_t>(calls.size()), kMaxMessageCalls, "calls");
   }
   for (size_t i = 0; i < calls.size(); ++i) {

@@ -1,4 +1,4 @@
-// The fields of a chat's body that are about tools: what the model may call, and whether it must.
+// The fields of a chat's body about tools: what the model may call, and whether it must.
 //
 // Thread: any. Time: linear in the body.
 #pragma once
@@ -20,7 +20,7 @@ inline constexpr size_t kMaxToolNameBytes = 64;     // likewise
 inline constexpr size_t kMaxToolBytes = 256 << 10;  // of all tools, as JSON
 inline constexpr size_t kMaxMessageCalls = 128;     // of one assistant's message
 inline constexpr size_t kMaxToolCallIdBytes = 256;
-// Values that the arguments of a request's messages may hold, over all of them.
+// The most values in the arguments of a request's messages, over all of them.
 inline constexpr size_t kMaxArgumentValues = 1 << 16;
 
 struct ToolChoice {
@@ -34,25 +34,25 @@ struct ToolChoice {
 
 struct ToolFields {
   ToolChoice choice;
-  // What the chat template gets: the tools as they came, in their order. None where the choice is
-  // none, so that the model does not know of them.
+  // The tools for the chat template, in order. None if the choice is none, so that the model does
+  // not know of them.
   jinja::Value for_template;
-  // Those that may be called: the named one alone where there is one; empty under kNone.
+  // The tools that may be called: only the named one, if there is one; empty under kNone.
   std::vector<ToolDescription> callable;
 };
 
-// `tools`, `tool_choice` and `parallel_tool_calls`.
+// Reads `tools`, `tool_choice` and `parallel_tool_calls`.
 Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model);
 
-// Where calls must come, or tools are strict, makes the answer follow a grammar of calls, from its
-// first byte on, as `api` says that they will be read. kInvalidArgument: another grammar that the
-// answer is to follow where calls must come, or strict tools under kAuto where the model's calls
-// have no marker that a grammar could read.
+// If calls are required or tools are strict, constrains the answer to a grammar of calls, from its
+// first byte on, that `api`'s format can parse. kInvalidArgument: calls are required and the answer
+// must follow another grammar, or tools are strict under kAuto and the model's calls have no marker
+// that a grammar could recognise.
 Status ConstrainToCalls(const ToolFields& fields, const ApiModel& model, ApiRequest* api,
                         GenerationRequest* request);
 
-// `tool_calls` of an assistant's message. `values_left`: of kMaxArgumentValues; what these calls
-// hold is taken off.
+// `tool_calls` of an assistant's message. Their values are subtracted from `values_left`, of
+// kMaxArgumentValues.
 Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiModel& model,
                                               size_t* values_left);
 

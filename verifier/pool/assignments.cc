@@ -19,7 +19,7 @@ uint64_t Assignment::EarlyToCome() const {
 
 bool Assignment::Expects(const DraftPart& part) const {
   if (!part.early.has_value()) return part.round == asked.plan.round;
-  // Those of a session that was closed and opened again are older.
+  // Drafts of a session that was closed and opened again are older.
   return part.round == asked.plan.round + 1 ||
          (part.round == asked.plan.round && asked.early_to_come > 0);
 }
@@ -33,8 +33,8 @@ Status Assignment::TakePart(DraftChunk part, int vocab_size) {
 }
 
 Status Assignment::CheckDraft(const DraftTree& draft, int vocab_size) const {
-  // A request that matches tokens has no draft distributions and a sampled one needs them: a
-  // sampled token called a point mass would bend the output's distribution.
+  // A request that matches tokens gets no draft distributions, and a sampled one needs them: a
+  // sampled token presented as a point mass would change the output's distribution.
   return Validate(draft, asked.plan.shape, kind == DraftKind::kSampled, vocab_size);
 }
 
@@ -49,7 +49,7 @@ Status Assignment::TakeEarly(DraftPart part, int vocab_size) {
   } else if (early.size() == kMaxEarlyDrafts) {
     return InvalidArgument("more than " + std::to_string(kMaxEarlyDrafts) + " early drafts");
   }
-  // For the next plan: that repeats this one, or the draft is of no use.
+  // Early drafts are for the next plan: either it repeats this one, or they are useless.
   DraftTree draft;
   OUTRIDER_TRY(draft.Append(std::move(part.chunk)));
   OUTRIDER_TRY(CheckDraft(draft, vocab_size));
@@ -66,7 +66,7 @@ void Assignment::BeginRound(const SessionVerdict& decision, int accepted, Time n
   const auto next = static_cast<int>(decision.next.size());
   tokens += accepted + next;
   if (!asked.complete && !reads) overdue = {.round = asked.plan.round, .sent = asked.sent};
-  // What it read before a draft that has begun, it need not read before the next.
+  // What it read before a draft that has begun it need not read before the next.
   reads = reads && fresh && asked.parts == 0;
   Asked following = {.plan = decision.plan, .sent = now};
   if (decision.plan.round == asked.plan.round + 1) {

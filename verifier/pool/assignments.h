@@ -1,7 +1,7 @@
-// Which drafter holds which session, its last plan there, and what has come of the draft.
+// Tracks which drafter holds which session, its last plan there, and what has arrived of the draft.
 //
-// This is the one place that knows who holds what: how many sessions a drafter has is counted here,
-// and the engine's DraftingState knows only whether its next plan has to open the session.
+// Only this class knows who holds what: it counts each drafter's sessions, while the engine's
+// DraftingState only knows whether its next plan has to open the session.
 //
 // Owner: DrafterPool. Thread: the engine thread.
 #pragma once
@@ -20,70 +20,70 @@
 
 namespace outrider {
 
-// One session at the drafter that holds it.
+// A session at the drafter that holds it.
 struct Assignment {
-  // A drafter that has more tokens than this to read before a draft shows little of its usual
-  // time. No more than some verdicts bring.
+  // With more tokens than this to read before a draft, a drafter's time is not its usual one. It is
+  // no more than a few verdicts bring.
   static constexpr int kManyTokens = 16;
 
-  // A plan whose draft was not whole when the next one was sent.
+  // A plan whose draft was incomplete when the next one was sent.
   struct Overdue {
     uint32_t round = 0;  // 0: none
     Time sent;
   };
 
-  // The last plan sent, and what has come of its draft.
+  // The last plan sent, and what has arrived of its draft.
   struct Asked {
     DraftPlan plan;
     Time sent;
     bool late = false;  // its deadline has passed
     DraftTree draft = {};
-    bool complete = false;  // nothing more will come
-    int parts = 0;          // that have come
-    // How the round before ended, if a draft that was sent early for that end answers the plan.
+    bool complete = false;  // no more parts will come
+    int parts = 0;          // arrived so far
+    // The end of the previous round, if a draft that was sent early for that end answers the plan.
     std::optional<RoundEnd> after = {};
-    int early_to_come = 0;  // early drafts that may still come for the plan
+    int early_to_come = 0;  // early drafts still possible for this plan
   };
 
-  // A whole draft for the plan after the last one, should its round end like this.
+  // A whole draft for the next plan, in case its round ends like this.
   struct Early {
     RoundEnd end;
     DraftTree draft;
   };
 
   const uint64_t drafter = 0;
-  int tokens = 0;  // that the drafter has been told of
+  int tokens = 0;  // those that the drafter knows
   Asked asked;
   std::vector<Early> early = {};
   Time opened;
   bool trial = false;          // opened at a suspended drafter
-  bool awaited_trial = false;  // whose drafts are waited for until one is late
-  double worth = 0;            // of the draft, as DraftSource::SetTimeout was told; seconds
+  bool awaited_trial = false;  // its drafts are waited for until one is late
+  double worth = 0;            // the draft's, as told to DraftSource::SetTimeout; seconds
   Overdue overdue;
   DraftKind kind = DraftKind::kSampled;
-  int late_in_a_row = 0;                        // drafts that did not come in time
-  double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter says
-  bool fresh = true;                            // no whole draft has come yet
+  int late_in_a_row = 0;                        // late drafts in a row
+  double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter reports
+  bool fresh = true;                            // no whole draft has arrived yet
   bool reads = true;  // the drafter reads many tokens before this draft (kManyTokens)
 
-  // Parts that may still come for the last plan: each holds a depth at least, or is a refusal.
+  // Parts that may still arrive for the last plan. Each has at least one depth, or is a refusal.
   uint64_t PartsToCome() const;
-  // Early drafts that may still come for the last plan and the next.
+  // Early drafts that may still arrive for the last plan and the next.
   uint64_t EarlyToCome() const;
-  // Whether TakePart or TakeEarly takes the part; else it is of an older plan, or of none.
+  // Whether TakePart or TakeEarly takes the part. Otherwise it belongs to an older plan or to none.
   bool Expects(const DraftPart& part) const;
-  // Adds a part to the draft of the last plan. kInvalidArgument: it does not fit that plan, or no
-  // draft of a model with `vocab_size` tokens.
+  // Adds a part to the draft of the last plan. kInvalidArgument: it does not fit that plan, or is
+  // not a draft of a model with `vocab_size` tokens.
   Status TakePart(DraftChunk part, int vocab_size);
-  // An early draft: kept for the next plan, or the last plan's draft now, or of no use.
-  // kInvalidArgument: as for TakePart, or there are too many. REQUIRES: Expects(part).
+  // Keeps an early draft for the next plan, uses it as the last plan's draft, or drops it as
+  // useless. kInvalidArgument: as in TakePart, or there are too many. REQUIRES: Expects(part).
   Status TakeEarly(DraftPart part, int vocab_size);
-  // The next plan is sent, with `decision`, which accepts `accepted` tokens of the last draft. Its
-  // draft may be here already: asked.complete.
+  // The next plan is sent with `decision`, which accepts `accepted` tokens of the last draft. Its
+  // draft may already have arrived: asked.complete.
   void BeginRound(const SessionVerdict& decision, int accepted, Time now);
 
  private:
-  // Whether the last plan may be answered so.
+  // Whether `draft` is a valid answer to the last plan.
   Status CheckDraft(const DraftTree& draft, int vocab_size) const;
 };
 
@@ -91,17 +91,17 @@ class Assignments {
  public:
   // REQUIRES: no drafter holds the session.
   void Add(uint64_t session, Assignment assignment);
-  // nullptr: no drafter holds it.
+  // Returns nullptr if no drafter holds it.
   Assignment* Find(uint64_t session);
   const Assignment* Find(uint64_t session) const;
-  // No drafter holds the session any more. REQUIRES: one did.
+  // Removes the session from its drafter. REQUIRES: one holds it.
   void Remove(uint64_t session);
-  // The same for all sessions of the drafter, which it returns in ascending order.
+  // Removes all sessions of the drafter and returns them in ascending order.
   std::vector<uint64_t> RemoveAllOf(uint64_t drafter);
 
-  // How many sessions the drafter holds.
+  // The number of sessions that the drafter holds.
   int CountOf(uint64_t drafter) const;
-  // Which, in ascending order.
+  // The drafter's sessions, in ascending order.
   std::vector<uint64_t> SessionsOf(uint64_t drafter) const;
 
  private:

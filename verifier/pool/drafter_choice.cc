@@ -6,17 +6,17 @@
 namespace outrider {
 namespace {
 
-// Sessions that the drafter holds, as far as we know: other verifiers have theirs.
+// Sessions that the drafter holds, as far as we know: it may have others from other verifiers.
 int AllSessions(const ConnectedDrafter& drafter, int sessions) {
   return std::max(sessions, drafter.load.sessions);
 }
 
-// For one more session of so many tokens.
+// Whether there is room for one more session of `tokens` tokens.
 bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens, Time now) {
   if (drafter.punctuality.suspended() && (sessions > 0 || !drafter.punctuality.IsTrialDue(now))) {
     return false;
   }
-  // Where it names a limit, it makes room by sessions of others.
+  // If it names a limit, it makes room by closing sessions of other verifiers.
   const std::optional<int>& limit = drafter.load.session_limit;
   const bool room =
       limit.has_value() ? sessions < *limit : drafter.load.sessions < drafter.hello.max_sessions;
@@ -34,7 +34,7 @@ std::optional<double> ConnectedDrafter::NetworkSeconds() const {
 
 double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions) {
   const Estimate& round_trip = drafter.punctuality.round_trip();
-  // A new drafter shows with one session what it can do, before it gets more than others.
+  // A new drafter is measured with one session before it gets more.
   if (!round_trip.measured) return sessions == 0 ? 0 : Punctuality::kMaxTimeout;
   const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
   const int all = std::max(AllSessions(drafter, sessions), 1);
@@ -44,8 +44,8 @@ double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions) {
 std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
                                       const Assignments& assignments, int tokens, bool try_silent,
                                       Time now) {
-  // A suspended one that is due to be tried, else by expected time; of two that are alike (or new)
-  // the one with fewer sessions.
+  // A suspended drafter that is due for a trial comes first, then the lower expected time; among
+  // equals (or new ones) the fewer sessions.
   using Rank = std::tuple<bool, double, int>;
   std::optional<uint64_t> best;
   Rank best_rank;

@@ -1,5 +1,5 @@
-// The drafters that are connected, and which of them takes one more session: the one that is likely
-// to draft soonest.
+// The connected drafters, and the choice of one for a new session: the one that is likely to draft
+// soonest.
 //
 // Thread: the engine thread.
 #pragma once
@@ -21,49 +21,48 @@
 
 namespace outrider {
 
-// The share of a drafter's drafts that it had sent before it got their plans, lately.
+// Recent share of drafts that a drafter sent before it got their plans.
 struct EarlyShare {
   static constexpr double kGain = 1.0 / 32;
   double value = 0;
   void Add(double was_early) { value += kGain * (was_early - value); }
 };
 
-// A drafter that was welcomed, and what it has shown of its speed. Its sessions: Assignments.
+// A drafter that was welcomed, and its measured speed. Assignments has its sessions.
 struct ConnectedDrafter {
   DrafterHello hello;
-  std::optional<VocabularyMatch> match;  // no value: its vocabulary is ours
+  std::optional<VocabularyMatch> match;  // nullopt: it has our vocabulary
   std::shared_ptr<DrafterLink> link;
   Time joined;
   Time last_message;
-  DrafterLoad load;  // as it said last
+  DrafterLoad load;  // as last reported
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
-  // Times of its whole drafts. While they are late it is suspended: it gets no sessions but, now
-  // and then, one to try it.
+  // Times of its whole drafts. While they are late it is suspended, and only gets a trial session
+  // now and then.
   Punctuality punctuality;
-  // Parts that may still come for plans that were closed or went on without their draft.
+  // Parts that may still arrive for plans that were closed or went on without their draft.
   uint64_t crossing_parts = 0;
   uint64_t crossing_early = 0;  // the same of early drafts
-  Estimate drafting;            // of punctuality's round trip, the drafter's own part
-  Estimate depth;               // of that, for one depth
-  RecentMedian network;         // of a round trip, the rest
+  Estimate drafting;            // the drafter's own part of punctuality's round trip
+  Estimate depth;               // the same per depth
+  RecentMedian network;         // the rest of the round trip
   EarlyShare early;
-  // The network's part of a round trip, as far as it is known: the smoothed mean, which a stall
-  // among the first measurements moves for long, once there are enough of them.
+  // The network's part of a round trip, if known: the median at first, then the smoothed mean,
+  // which a stall among the first measurements would move for long.
   std::optional<double> NetworkSeconds() const;
   std::vector<SessionVerdict> decisions;  // of this step, sent as one message
 };
 
-using ConnectedDrafters = std::map<uint64_t, ConnectedDrafter>;  // by their connections' ids
+using ConnectedDrafters = std::map<uint64_t, ConnectedDrafter>;  // by connection id
 
-// When the first draft of one more session may be expected of a drafter that holds `sessions` of
-// ours: the network's part as it is, the drafter's as it grows with the sessions that share its
-// passes. A drafter that was not measured yet comes first with its first session, and last with
-// more.
+// The expected time of the first draft of one more session, at a drafter that holds `sessions` of
+// ours: the network's part plus the drafter's, which grows with the sessions that share its passes.
+// A drafter that was not measured yet comes first for its first session, and last for more.
 double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions);
 
-// The drafter that is likely to draft soonest, of those that have room for one more session of so
-// many tokens; with `try_silent` before all a suspended one that is due to be tried. nullopt: none.
+// The drafter that is likely to draft soonest, among those with room for a session of `tokens`
+// tokens. With `try_silent`, a suspended one that is due for a trial comes first. nullopt: none.
 std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
                                       const Assignments& assignments, int tokens, bool try_silent,
                                       Time now);

@@ -1,5 +1,5 @@
-// What the pool tells one drafter. verifier/rpc implements it over a stream, verifier/embedded
-// within the process, tests by recording.
+// Sends the pool's messages to one drafter. verifier/rpc implements it over a stream,
+// verifier/embedded within the process, tests by recording.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace outrider {
 
-// Thread: the engine thread. Calls must not wait.
+// Thread: the engine thread. Calls must not block.
 class DrafterLink {
  public:
   virtual ~DrafterLink() = default;

@@ -9,17 +9,18 @@
 namespace outrider {
 namespace {
 
-// Late drafts in a row after which a session is moved from a drafter that is not suspended.
+// Late drafts in a row after which a session leaves a drafter that is not suspended.
 constexpr int kLateToMove = 2;
-// The share of the time that trials of suspended drafters may be waited for, of all together: or
-// many that never draft, or one that comes back again and again, would make every request wait.
+// The share of time that all trials of suspended drafters together may be waited for. Otherwise
+// many drafters that never draft, or one that reconnects again and again, would make every request
+// wait.
 constexpr double kTrialShare = 1. / 40;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// The plan as this drafter can serve it.
+// The plan within this drafter's limits.
 DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
   plan.shape.length = std::min(plan.shape.length, hello.max_draft_length);
   while (plan.shape.length > 1 && plan.shape.total_draws() > hello.max_draft_tokens) {
@@ -122,7 +123,7 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   drafter.link = std::move(link);
   drafter.joined = clock_->Now();
   drafter.last_message = drafter.joined;
-  // Ids are the target's: a translating drafter's own rows are no bound.
+  // Ids are the target's, so a translating drafter's own vocabulary size is no bound.
   const int rows = match.has_value() ? target_.vocab_size : drafter.hello.vocab_size;
   drafter.link->SendWelcome({.model = target_.model,
                              .vocab_limit = std::min(vocab_limit(), rows),
@@ -293,7 +294,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     drafter.drafting = drafter.depth = {};
     drafter.network = {};
   } else if (suspended && assignment.fresh && assignment.tokens > Assignment::kManyTokens) {
-    // It had a prompt to read; with the next draft it shows its time.
+    // It had a prompt to read; its next draft will show its usual time.
     drafter.punctuality.RepeatTrial(clock_->Now());
   }
   if (!assignment.reads) {
@@ -394,7 +395,7 @@ void DrafterPool::MarkLate(uint64_t session) {
   assignment.asked.late = true;
   assignment.awaited_trial = false;
   ++assignment.late_in_a_row;
-  // A long prompt takes its time; another drafter would have to read it too.
+  // A long prompt takes time to read, which another drafter would need, too.
   const bool may_read = assignment.fresh && assignment.asked.parts == 0;
   if (may_read && !suspended && assignment.late_in_a_row < kLateToMove) return;
   const double taken = Seconds(clock_->Now() - assignment.asked.sent);
@@ -412,7 +413,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
   ConnectedDrafter& drafter = drafters_.at(from);
   const bool suspended = drafter.punctuality.suspended();
   if (!suspended && assignment->late_in_a_row < kLateToMove) return false;
-  // A trial has as long as any draft that would be waited for.
+  // A trial may take as long as any draft that is waited for.
   const double held = Seconds(clock_->Now() - assignment->opened);
   if (suspended && assignment->trial && held < Punctuality::kMaxTimeout) return false;
   const std::optional<uint64_t> to =
@@ -422,7 +423,7 @@ bool DrafterPool::ReassignSession(uint64_t session) {
     return ExpectedSeconds(drafters_.at(id), assignments_.CountOf(id));
   };
   if (!suspended && expected(*to) >= expected(from)) return false;
-  // Not back to where it comes from.
+  // The session should not return to the drafter that it comes from.
   BeginTrialIfDue(drafter);
   if (metrics_ != nullptr) metrics_->sessions_moved_total.Increment();
   Close(session);

@@ -1,6 +1,6 @@
-// The drafters as a DraftSource: gives each session to one of them, checks their drafts, and
-// watches how fast they are. It knows no network and no threads: a drafter is a DrafterLink, time
-// is a Clock.
+// The drafters as a DraftSource: assigns each session to one of them, validates their drafts, and
+// watches their speed. It knows no network and no threads: a drafter is a DrafterLink, time is a
+// Clock.
 //
 // Thread: the engine thread only.
 #pragma once
@@ -29,19 +29,19 @@ namespace outrider {
 struct TargetIdentity {
   std::string model;
   TokenizerFingerprint tokenizer;
-  int vocab_size = 0;  // rows of the target's logits
-  // For drafters of another vocabulary; nullptr: these are refused.
+  int vocab_size = 0;  // length of the target's logits rows
+  // For drafters with another vocabulary; nullptr: these are refused.
   std::shared_ptr<const VocabularyEntries> vocabulary = nullptr;
 };
 
-// Of a drafter's tokens, the target must have so many too.
+// The least share of a drafter's tokens that the target must have.
 inline constexpr double kLeastSharedTokens = 0.7;
 
-// Why a drafter's stream ended, but for one that the pool closed itself.
+// Why a drafter's stream ended, unless the pool closed it.
 enum class StreamEnd {
   kClosed,         // the drafter ended it
   kGone,           // the connection broke
-  kProtocolError,  // a message that cannot be read, or out of turn
+  kProtocolError,  // an unreadable message, or one out of turn
   kOverload,       // too many messages waited, on either side
 };
 
@@ -57,9 +57,9 @@ struct DrafterSnapshot {
   double drafting_ms = 0;
   int reported_sessions = 0;
   bool acceptance_head = false;
-  bool silent = false;                   // as Punctuality has it
-  std::optional<VocabularyMatch> match;  // no value: its vocabulary is the target's
-  int target_tokens = 0;                 // where it is not
+  bool silent = false;                   // see Punctuality
+  std::optional<VocabularyMatch> match;  // nullopt: it has the target's vocabulary
+  int target_tokens = 0;                 // of the target, if the vocabularies differ
 };
 
 class DrafterPool final : public DraftSource {
@@ -68,27 +68,27 @@ class DrafterPool final : public DraftSource {
   DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
               VerifierMetrics* metrics, const Clock* clock, double min_draft_wait = 0);
 
-  // Where drafts go; set before the first Join.
+  // Receives the drafts. Set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
 
-  // What every drafter is welcomed with. Thread: any.
+  // What every drafter is told on joining. Thread: any.
   const DraftDistributionLimits& distribution_limits() const { return law_limits_; }
 
-  // A drafter said hello. kFailedPrecondition with words that say what differs refuses it (the
-  // caller closes the stream); else it is welcomed and takes sessions from now on.
-  // Where its vocabulary is another one and it translates, it is sent the target's instead, and is
-  // welcomed once it has said how far the two are the same.
+  // Handles a drafter's hello. It is welcomed and takes sessions from now on, or refused with
+  // kFailedPrecondition and the difference, and the caller closes the stream. If its vocabulary
+  // differs and it translates, it is sent the target's instead, and is welcomed once it has
+  // reported how well they match.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
-  // The answer to the vocabulary. kFailedPrecondition: it shares too little, or was sent none;
-  // kInvalidArgument: its numbers do not fit. Both refuse it, as by Join.
+  // Handles the answer to the vocabulary. Refuses it, like Join, with kFailedPrecondition (it
+  // shares too little, or was sent none) or kInvalidArgument (its numbers do not fit).
   Status OnMatch(uint64_t drafter, const VocabularyMatch& match);
   void OnLoad(uint64_t drafter, const DrafterLoad& load);
-  // Nothing more will come from it: its sessions go on without it.
+  // The drafter is gone; its sessions go on without it.
   void Leave(uint64_t drafter);
-  // Its stream is over, and why; may come some time after Leave.
+  // Its stream is over, and why. May be called some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
-  // Drafts from its stream, `bytes` on the wire. Those that break the protocol, and more parts than
-  // it was asked for, close the stream with a reason and free its sessions.
+  // Drafts from its stream, `bytes` on the wire. If they violate the protocol, or have more parts
+  // than were requested, the stream is closed with a reason and its sessions are freed.
   void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
   void Drain();
 
@@ -107,51 +107,50 @@ class DrafterPool final : public DraftSource {
   std::vector<DrafterSnapshot> Snapshot() const;
 
  private:
-  // A drafter that was sent the target's vocabulary.
+  // A drafter that has been sent the target's vocabulary.
   struct Translator {
     DrafterHello hello;
     std::shared_ptr<DrafterLink> link;
   };
 
   Status Check(const DrafterHello& hello) const;
-  // "": it is the target's.
+  // How its tokenizer differs; "": it is the target's.
   std::string TokenizerMismatch(const DrafterHello& hello) const;
   Status CheckMatch(const DrafterHello& hello, const VocabularyMatch& match) const;
   int target_tokens() const {
     return target_.vocabulary == nullptr ? 0 : target_.vocabulary->tokens();
   }
-  // `why`, logged and counted.
+  // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
   void Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                std::optional<VocabularyMatch> match);
-  // Tells the metrics who is connected.
+  // Updates the metrics of connected drafters.
   void CountConnected();
-  // Ids that a draft may hold are below.
+  // Bound of the token ids in a draft.
   int vocab_limit() const;
-  // Closes the stream of a drafter that broke the protocol, with the reason.
+  // Closes the stream of a drafter that violated the protocol, with the reason.
   void Expel(uint64_t id, const Status& reason);
-  // Takes one part, and its chunk. kInvalidArgument: it breaks the protocol.
+  // Takes one part and its chunk. kInvalidArgument: it violates the protocol.
   Status TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part);
   // The same for a draft that was sent early.
   Status TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part);
-  // The assignment's last plan has a draft that was sent early.
+  // Records that a draft sent early answers the assignment's last plan.
   void RecordEarly(ConnectedDrafter& drafter, Assignment& assignment);
-  // A part for a session that is closed (`assignment` is nullptr), or for a plan before the last
-  // one: it crossed our message. kInvalidArgument: there are more such parts than were ever asked
-  // for.
+  // Takes a part for a closed session (`assignment` is nullptr) or for an older plan, which crossed
+  // our message. kInvalidArgument: there are more such parts than were ever requested.
   Status TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment, const DraftPart& part);
-  // The drafter does not take the session, or gives it up.
+  // The drafter refuses the session or gives it up.
   void TakeRefusal(uint64_t session, ConnectedDrafter& drafter, const Assignment& assignment);
-  // The whole draft of the assignment's last plan is here: learns from its times.
+  // The whole draft of the assignment's last plan has arrived: learns from its times.
   void RecordDraft(ConnectedDrafter& drafter, Assignment& assignment, double seconds_drafting);
-  // Tells of a change between suspended and not, if there was one since `before`.
+  // Reports whether the drafter has become suspended or has resumed since `before`.
   void ReportSuspension(uint64_t id, const ConnectedDrafter& drafter, bool before);
-  // Uses the drafter's turn to be tried, if it is suspended and one is due: false when not.
+  // Begins a trial of the drafter, if it is suspended and one is due. Returns whether it did.
   bool BeginTrialIfDue(ConnectedDrafter& drafter);
   void CountSilent();
-  // Frees a drafter's sessions and forgets it.
+  // Frees a drafter's sessions and forgets the drafter.
   void Drop(uint64_t id);
-  // For a session of so many tokens. nullopt: no drafter has room.
+  // Chooses a drafter for a session of `tokens` tokens. nullopt: none has room.
   std::optional<uint64_t> Choose(int tokens, bool try_silent) const;
 
   const TargetIdentity target_;
@@ -165,7 +164,7 @@ class DrafterPool final : public DraftSource {
   ConnectedDrafters drafters_;
   Assignments assignments_;
   Time next_awaited_trial_;
-  std::set<uint64_t> leaving_;  // left, and why is not known yet
+  std::set<uint64_t> leaving_;  // gone, for a reason not known yet
 };
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// A smoothed mean and deviation of a time that is measured again and again, as TCP keeps its round
+// Smoothed mean and deviation of a repeatedly measured time, computed as TCP does for its round
 // trip (RFC 6298, section 2).
 #pragma once
 
@@ -25,8 +25,8 @@ struct Estimate {
     mean += kMeanGain * (seconds - mean);
   }
 
-  // A time that is known to be `seconds` at least: counts as that much where it is above the mean,
-  // and says nothing where it is below.
+  // Adds a time of at least `seconds`: it counts as that if it is above the mean, and is ignored if
+  // it is below.
   void AddAtLeast(double seconds) {
     if (seconds > mean) Add(seconds);
   }

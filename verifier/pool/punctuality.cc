@@ -7,31 +7,31 @@
 namespace outrider {
 namespace {
 
-// For a suspended drafter.
+// The longest wait for a suspended drafter.
 constexpr double kMaxTrial = 0.25;
-// Five scheduler slices of 4 ms: below, a busy machine cannot be told from a slow drafter.
+// Five scheduler slices of 4 ms: below that, a busy machine looks like a slow drafter.
 constexpr double kMinTimeout = 0.02;
-// How many deviations are waited for (RFC 6298).
+// How many deviations above the mean to wait (RFC 6298).
 constexpr double kDeviations = 4;
 
-// Late drafts in a row, of any request, that suspend a drafter: a stall of the machine is seldom
-// that many. One is enough where there are more than kFreeStrikes.
+// Late drafts in a row, of any requests, that suspend a drafter: a stall of the machine seldom
+// causes that many. Beyond kFreeStrikes suspensions one is enough.
 constexpr int kLateToSuspend = 3;
-// One suspension is forgiven for so many whole drafts in time, or when so long has passed since the
-// last one: a drafter that is seldom asked has no other way.
+// One suspension is cleared by this many whole drafts on time, or by this much time since the last
+// one, which is the only way for a drafter that is seldom asked.
 constexpr int kDraftsToForgive = 16;
 constexpr Duration kForgiveAfter = std::chrono::seconds(60);
-// Suspensions that may end with the next good draft. One more holds for kFirstHold, each further
-// one for twice as long, so that a drafter that is good while nobody waits and late otherwise costs
-// one deadline in kFirstHold << kMaxDoublings at most.
+// Suspensions that may end with the next good draft. The next lasts for kFirstHold, each further
+// one for twice as long. So a drafter that is on time only while nobody waits costs at most one
+// deadline per kFirstHold << kMaxDoublings.
 constexpr int kFreeStrikes = 2;
 constexpr int kMaxDoublings = 6;
 constexpr Duration kFirstHold = std::chrono::milliseconds(500);
-// When a suspended drafter is tried first, and how often that doubles.
+// When the first trial of a suspended drafter is due, and how often that doubles.
 constexpr Duration kFirstTrial = std::chrono::milliseconds(500);
 constexpr int kMaxTrialDoublings = 5;
 
-// Longest time of a draft that is worth waiting for.
+// The longest time of a draft that is worth waiting for.
 double Longest(double worth) { return std::clamp(worth, kMinTimeout, Punctuality::kMaxTimeout); }
 
 }  // namespace
@@ -68,7 +68,7 @@ void Punctuality::MarkLate(Time now, double at_least, bool silent) {
 
 void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late) {
   if (suspended_ && MayResume(now) && seconds <= Longest(worth)) {
-    // What it was like before says little.
+    // Earlier times are no longer representative.
     suspended_ = false;
     round_trip_ = {};
     late = false;

@@ -1,13 +1,12 @@
-// Whether one drafter's drafts come in time, and so how long to wait for them.
+// Decides whether one drafter's drafts are on time, and so how long to wait for them.
 //
-// Only a whole draft counts as work in time. A drafter begins suspended: it gets plans now and
-// then, but its drafts are not waited for (except in a few trials, see DrafterPool) until a whole
-// one has come soon enough to be worth waiting for. Drafts that are late suspend it again. A
-// drafter that is suspended again and again, with little in between, stays so for longer each time.
-// So the total time that is lost to a drafter is bounded, whatever it does: a few deadlines for
-// each suspension.
+// Only whole drafts count as on time. A drafter begins suspended: it gets plans now and then, but
+// its drafts are not waited for (except in a few trials, see DrafterPool) until a whole one has
+// arrived soon enough to be worth waiting for. Late drafts suspend it again, and repeated
+// suspensions last longer each time. So the total time lost to a drafter is bounded, whatever it
+// does: a few deadlines per suspension.
 //
-// Times are in seconds, from a plan's sending. Pure: the time of day is an argument.
+// Times are in seconds from the sending of a plan. Pure: the time of day is an argument.
 //
 // Thread: the engine thread only.
 #pragma once
@@ -31,32 +30,31 @@ class Punctuality {
   // waited for it.
   const Estimate& round_trip() const { return round_trip_; }
   bool suspended() const { return suspended_; }
-  // It was suspended for drafts that were late, or did not show in its first trial what it can do.
+  // It was suspended for late drafts, or did not prove itself in its first trial.
   bool silent() const { return suspended_ && (shown_ || trials_ > 1); }
 
-  // How long to wait for a draft that saves `worth` at most: four deviations more than usual, but
+  // How long to wait for a draft that saves at most `worth`: four deviations more than usual, but
   // no longer than it is worth. 0 while suspended.
   double Timeout(double worth) const;
 
-  // The same in a trial that is waited for.
+  // The timeout in a trial that is waited for.
   static double TrialTimeout(double worth);
 
   // Whether a good draft would end the suspension now.
   bool MayResume(Time now) const { return now >= suspended_until_; }
-  // A suspended drafter gets a request to try it when this is due; BeginTrial sets when the next
-  // one is, twice as late each time.
+  // When this is due, a suspended drafter gets a request as a trial; BeginTrial sets the time of
+  // the next, twice as late each time.
   bool IsTrialDue(Time now) const { return now >= try_again_; }
   void BeginTrial(Time now);
-  // The trial under way showed nothing of its usual time: it begins again as soon as it can.
+  // The trial under way did not show its usual time, so it is repeated as soon as possible.
   void RepeatTrial(Time now);
 
-  // The deadline of a draft passed before all of it had come. `at_least`: how long it has taken so
-  // far; 0 if that says nothing of its usual time. `silent`: nothing at all has come from the
-  // drafter meanwhile.
+  // A draft was incomplete at its deadline. `at_least`: how long it has taken so far; 0 if that is
+  // not representative. `silent`: nothing at all has arrived from the drafter meanwhile.
   void MarkLate(Time now, double at_least, bool silent);
-  // It refused to draft, `seconds` after it was asked to. Late where that held somebody up.
+  // It refused to draft, `seconds` after the request. Counts as late if a round waited.
   void RecordRefusal(Time now, double seconds);
-  // A whole draft came after `seconds`, before its deadline or (`late`) after it.
+  // A whole draft arrived after `seconds`, before its deadline or (`late`) after it.
   void RecordDraft(Time now, double seconds, double worth, bool late);
 
  private:
@@ -65,13 +63,13 @@ class Punctuality {
   double min_wait_ = 0;
   Estimate round_trip_;
   bool suspended_ = true;
-  bool shown_ = false;  // a whole draft has come in time
+  bool shown_ = false;  // a whole draft has arrived on time
   int late_in_a_row_ = 0;
-  int in_time_ = 0;       // since one suspension was last forgiven for them
-  int strikes_ = 0;       // suspensions that are not forgiven yet
-  int trials_ = 0;        // since it was suspended
-  Time suspended_at_;     // last
-  Time suspended_until_;  // at least
+  int in_time_ = 0;       // drafts on time since they last cleared a suspension
+  int strikes_ = 0;       // suspensions not cleared yet
+  int trials_ = 0;        // since the suspension
+  Time suspended_at_;     // most recently
+  Time suspended_until_;  // at the earliest
   Time try_again_;
 };
 

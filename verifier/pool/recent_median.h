@@ -1,6 +1,6 @@
-// What a time usually is: the median of its last five measurements. A stall of the machine, as
-// processes that have just started have them, does not move it; a change does after three. Two
-// stalls in five do not show in it either: it is no mean.
+// The usual value of a time: the median of its last five measurements. A stall of the machine, as
+// is common when processes start, does not move it; a change does after three. Unlike a mean, it
+// does not show two stalls in five either.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@ class RecentMedian {
     ++added_;
   }
 
-  // A time that is known to be `seconds` at least says nothing where that is not above the median.
+  // Adds a time of at least `seconds`, which is ignored unless it is above the median.
   void AddAtLeast(double seconds) {
     if (seconds > Get().value_or(0)) Add(seconds);
   }
 
-  // How many measurements there were, ever.
+  // The number of measurements ever made.
   uint64_t count() const { return added_; }
-  // Of an even number of measurements the lower one in the middle; nullopt without any.
+  // For an even number of measurements the lower of the middle two; nullopt without any.
   std::optional<double> Get() const {
     if (added_ == 0) return std::nullopt;
     const size_t count = std::min<size_t>(added_, recent_.size());

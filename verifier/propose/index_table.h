@@ -1,5 +1,5 @@
-// A hash table of indexes into an array of the caller's, which holds the keys: 8 bytes a slot, open
-// addressing, at most two thirds full. Entries are replaced, never taken out.
+// A hash table of indexes into the caller's array, which holds the keys: 8 bytes a slot, open
+// addressing, at most two thirds full. Entries are replaced, never removed.
 //
 // Thread: one at a time, also for reading (probes are counted).
 #pragma once
@@ -10,10 +10,10 @@
 
 namespace outrider {
 
-// Where a keyed hash starts: drawn once a process, so that nobody can write a prompt whose n-grams
-// all fall into one slot. No result depends on it but the time.
+// Start of a keyed hash, drawn once per process, so that nobody can write a prompt whose n-grams
+// all fall into one slot. It only affects time, never results.
 uint64_t HashSalt();
-// The finalizer of splitmix64 (Steele et al. 2014) over what came before and a word.
+// The finalizer of splitmix64 (Steele et al. 2014), applied to a hash and a word.
 inline uint64_t HashStep(uint64_t hash, uint64_t word) {
   uint64_t x = (hash ^ word) + 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -23,12 +23,12 @@ inline uint64_t HashStep(uint64_t hash, uint64_t word) {
 
 class IndexTable {
  public:
-  // The index under `hash` of which equal(index) is true, -1 if there is none.
+  // The index under `hash` for which equal(index) is true; -1 if there is none.
   template <class Equal>
   int32_t Find(uint64_t hash, const Equal& equal) const {
     return slots_.empty() ? -1 : slots_[Seek(Tag(hash), equal)].index;
   }
-  // Stores `index` in place of the one that Find gives, which is returned.
+  // Stores `index` in place of the one that Find returns, and returns that one.
   template <class Equal>
   int32_t Put(uint64_t hash, int32_t index, const Equal& equal) {
     if (3 * (used_ + 1) > 2 * slots_.size()) Grow();
@@ -38,11 +38,11 @@ class IndexTable {
     slot = {Tag(hash), index};
     return before;
   }
-  // Keeps the memory.
+  // Keeps the allocated memory.
   void Clear();
 
   size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
-  // Slots looked at so far: what the time goes by.
+  // Slots probed so far, a measure of time.
   int64_t probes() const { return probes_; }
 
  private:
@@ -52,7 +52,7 @@ class IndexTable {
   };
   static uint32_t Tag(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 
-  // Where the key is, or the empty slot where it would be.
+  // The key's slot, or the empty slot where it would go.
   template <class Equal>
   size_t Seek(uint32_t tag, const Equal& equal) const {
     size_t at = tag & (slots_.size() - 1);
@@ -64,7 +64,7 @@ class IndexTable {
   }
   void Grow();
 
-  std::vector<Slot> slots_;  // a power of two of them
+  std::vector<Slot> slots_;  // their number is a power of two
   size_t used_ = 0;
   mutable int64_t probes_ = 0;
 };

@@ -43,8 +43,8 @@ const LocalProposal& LocalProposer::Propose(LocalSource source, int max_length) 
   return proposal_;
 }
 
-// Of the session's own text and the store the one with the higher score, then with the longer
-// match; its own if equal.
+// Takes the draft with the higher score, then with the longer match, from the session's own text or
+// the store; its own if equal.
 void LocalProposer::ProposeSuffix(int max_length) {
   proposal_.tokens.clear();
   proposal_.match_length = 0;

@@ -49,7 +49,8 @@ void SuffixAutomaton::Extend(TokenId token) {
     if (at(target).length == length) {
       at(current).link = target;
     } else {
-      // `target` holds longer strings that did not end here: what did becomes a state of its own.
+      // `target` also holds longer strings that did not end here, so those that did get a state of
+      // their own.
       const int clone = Clone(target, length);
       for (; state >= 0 && Target(state, token) == target; state = at(state).link) {
         SetTarget(state, token, clone);
@@ -66,7 +67,7 @@ void SuffixAutomaton::Extend(TokenId token) {
   }
 }
 
-// So far, the strings of `state` up to `length` have ended where all of them have.
+// So far, the strings of `state` up to `length` have the same end positions as the others.
 int SuffixAutomaton::Clone(int state, int length) {
   const int clone = states();
   State copy = at(state);
@@ -157,7 +158,7 @@ double SuffixAutomaton::Continue(SuffixMatch match, const ContinuationLimits& li
                                  std::vector<TokenId>* out) const {
   double score = 0, probability = 1;
   for (int i = 0; i < limits.max_length; ++i) {
-    // The text's end: a shorter suffix stood elsewhere, too, and went on there.
+    // At the end of the text: a shorter suffix also occurred elsewhere and continued there.
     while (match.state != kRoot && at(match.state).target < 0) {
       match.state = at(match.state).link;
       match.length = at(match.state).length;

@@ -23,7 +23,7 @@ void SuffixStore::Add(std::string_view client, std::span<const TokenId> text) {
   for (const TokenId token : text) segments_.front().text.Append(token);
   segments_.front().text.Append(SuffixAutomaton::kBreak);
   tokens_ += size;
-  // Ends in front of the segment just used: it is an eighth of the bound at most.
+  // This stops before it evicts the segment just used, which is at most an eighth of the bound.
   while (tokens_ > options_.max_tokens) EvictLast();
 }
 

@@ -1,23 +1,23 @@
-// Texts of finished requests, for the drafts of later ones: a few suffix automata for each client.
+// Texts of finished requests, from which later ones draft: a few suffix automata for each client.
 //
-// Isolation: a draft that is right saves time, so a text speaks of itself by the speed of whoever
-// drafts from it: guess a prompt, see how fast it goes, and learn whether somebody had that text.
-// Hence texts are kept by client key and no client drafts from another's; `shared` gives that up,
-// for places where all clients may know each other's texts. The key is as good as who gives it out:
-// clients that share one (the empty one is a key like any other) are one client here. That others
-// are busy shows in any case: their texts push a client's own out.
+// Isolation: an accepted draft saves time, so speed reveals a text to anybody who drafts from it:
+// guess a prompt, measure the speed, and learn whether somebody had that text. Therefore texts are
+// kept by client key, and no client drafts from another's. `shared` gives this up, for deployments
+// where all clients may know each other's texts. A key is only as good as its issuer: clients that
+// share one (the empty one is a key, too) count as one client. That others are busy shows in any
+// case, because their texts evict a client's own.
 //
-// Exactness: a draft must not depend on the coins that verify it, and requests with one seed toss
-// the same coins. A request that drafts from a text made with its own seed is biased, by as much
-// as all of it (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). And a seed repeats a text only
-// while the drafting is the same, which no store is. So requests whose client chose the seed stay
-// out, with their texts and with their drafts (LocalProposer sees to it); seeds that the verifier
-// draws do not come twice.
+// Exactness: a draft must not depend on the random numbers that verify it, and requests with the
+// same seed have the same ones. A request that drafts from a text made with its own seed is biased,
+// in the worst case completely (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). Also, a seed only
+// repeats a text if the drafts repeat, and a store changes. So requests with a seed chosen by the
+// client do not use the store, neither for their texts nor for their drafts (LocalProposer ensures
+// this). Seeds drawn by the verifier do not repeat.
 //
 // Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h) and 600 a
-// segment. A segment holds texts of one client up to an eighth of max_tokens. When full, the
-// segment that was used least recently goes, whoever it belongs to; to be used is to take a text in
-// or to be where a session's text was found.
+// segment. A segment holds texts of one client up to an eighth of max_tokens. When full, the least
+// recently used segment of any client is evicted; adding a text and matching a session's text count
+// as use.
 // Thread: engine thread only. Adding a text takes time linear in it.
 #pragma once
 
@@ -36,27 +36,27 @@
 namespace outrider {
 
 struct SuffixStoreOptions {
-  int max_tokens = 0;   // of all clients together, an end mark a text included; 0: off
+  int max_tokens = 0;   // of all clients together, with an end mark per text; 0: off
   bool shared = false;  // all clients draft from all texts
 };
 
 class SuffixStore {
  public:
-  // Of a session's tokens so many are looked at; longer matches are not told apart.
+  // Number of the session's last tokens that are compared; longer matches count as equal.
   static constexpr int kContext = 64;
 
-  // Where a session stands in its client's segments. Starts empty; the store's alone to read.
+  // A session's position in its client's segments. Starts empty; only the store reads it.
   struct Cursor {
     struct Place {
-      uint64_t segment = 0;  // its id, 0: none
+      uint64_t segment = 0;  // id of a segment; 0: none
       int64_t version = 0;
       SuffixMatch match;
     };
     std::vector<Place> places;
-    int64_t observed = 0;  // tokens of the session that the places have seen
+    int64_t observed = 0;  // tokens of the session that the positions include
   };
 
-  // Where a session's text goes on. `automaton`: nullptr if nothing matches; valid until Add.
+  // Where a session's text continues. `automaton`: nullptr if nothing matches; valid until Add.
   struct Found {
     const SuffixAutomaton* automaton = nullptr;
     SuffixMatch match;
@@ -66,20 +66,20 @@ class SuffixStore {
 
   bool on() const { return max_text() > 1; }
 
-  // A finished request's text: its output, with or without the prompt. Of a text longer than an
-  // eighth of max_tokens the end is kept.
+  // Adds a finished request's text: its output, with or without the prompt. Of a text longer than
+  // an eighth of max_tokens only the end is kept.
   void Add(std::string_view client, std::span<const TokenId> text);
 
-  // The longest suffix of a session's text that is in a text of its client, if it is at least
-  // `min_match` tokens; the latest segment among equals. `observed` counts the session's tokens,
-  // `tail` is their end: kContext of them, or all. O(new tokens) for each segment of the client,
-  // kContext where the segment has changed.
+  // The longest suffix of a session's text, of at least `min_match` tokens, that occurs in a text
+  // of its client; the latest segment among equals. `observed`: the number of the session's tokens;
+  // `tail`: the last kContext of them, or all. O(new tokens) for each segment of the client,
+  // O(kContext) if the segment has changed.
   Found Find(std::string_view client, std::span<const TokenId> tail, int64_t observed,
              int min_match, Cursor* cursor);
 
   int64_t tokens() const { return tokens_; }
   int64_t segments() const { return static_cast<int64_t>(segments_.size()); }
-  // Tokens that had to go so far.
+  // Tokens evicted so far.
   int64_t evicted_tokens() const { return evicted_tokens_; }
   size_t bytes() const;
 
@@ -90,10 +90,11 @@ class SuffixStore {
     SuffixAutomaton text;
   };
   using Segments = std::list<Segment>;
-  // A client's, oldest first. Two in a row hold more than an eighth together, so they are few.
+  // A client's segments, oldest first. Two in a row hold more than an eighth together, so they are
+  // few.
   using ClientSegments = std::vector<Segments::iterator>;
 
-  // Of one text with its end mark.
+  // The longest text, with its end mark.
   int max_text() const { return options_.max_tokens / 8; }
   std::string_view KeyOf(std::string_view client) const {
     return options_.shared ? std::string_view() : client;
@@ -104,7 +105,7 @@ class SuffixStore {
   void EvictLast();
 
   SuffixStoreOptions options_;
-  Segments segments_;  // the last used first
+  Segments segments_;  // most recently used first
   std::map<std::string, ClientSegments, std::less<>> clients_;
   uint64_t next_id_ = 1;
   int64_t tokens_ = 0;

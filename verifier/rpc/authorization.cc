@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// Whom a request is counted for when places are shared out: an opaque key of the caller's choice.
+// The key by which capacity is shared among callers: opaque, and of the caller's choice.
 constexpr char kClientKey[] = "outrider-client";
 constexpr char kAuthorizationKey[] = "authorization";
 
@@ -24,7 +24,7 @@ std::optional<std::string_view> MetadataOf(const grpc::ServerContextBase& contex
   return std::string_view(found->second.data(), found->second.size());
 }
 
-// DNS names and common name of the caller's certificate, which the handshake has verified.
+// The DNS names and common name of the caller's certificate, which the handshake has verified.
 std::vector<std::string> CertificateNames(const grpc::ServerContextBase& context) {
   std::vector<std::string> names;
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
@@ -43,7 +43,7 @@ std::string NetworkOfPeer(const std::string& peer) {
   constexpr std::string_view kIpv4 = "ipv4:", kIpv6 = "ipv6:%5B";
   if (peer.starts_with(kIpv4)) return peer.substr(kIpv4.size(), peer.rfind(':') - kIpv4.size());
   if (!peer.starts_with(kIpv6)) return peer;
-  // Up to the bracket or to a zone, which are both escaped.
+  // Up to the bracket or a zone, both of which are escaped.
   return NetworkOf(peer.substr(kIpv6.size(), peer.find('%', kIpv6.size()) - kIpv6.size()));
 }
 

@@ -1,6 +1,7 @@
-// Who may call: clients by a token, drafters by a token or by the name in their certificate.
+// Decides who may call: clients by a token, drafters by a token or by the name in their
+// certificate.
 //
-// Thread: any; nothing here waits.
+// Thread: any; nothing here blocks.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -15,7 +16,7 @@
 
 namespace outrider {
 
-// The NetworkOf the address in gRPC's "ipv4:10.0.0.1:443" or "ipv6:%5B2001:db8::1%5D:443"; any
+// NetworkOf the address in gRPC's "ipv4:10.0.0.1:443" or "ipv6:%5B2001:db8::1%5D:443"; returns any
 // other text unchanged.
 std::string NetworkOfPeer(const std::string& peer);
 
@@ -24,8 +25,8 @@ class ClientAuthorization {
   // `tokens` must outlive it.
   explicit ClientAuthorization(const ClientTokens* tokens) : tokens_(tokens) {}
 
-  // From the call's metadata `authorization` and `outrider-client`. kUnauthenticated without a
-  // token that is known.
+  // Reads the call's metadata `authorization` and `outrider-client`. kUnauthenticated without a
+  // known token.
   Result<CallerKeys> Admit(const grpc::ServerContextBase& context) const;
 
  private:
@@ -34,12 +35,12 @@ class ClientAuthorization {
 
 class DrafterAuthorization {
  public:
-  // Either is enough. `tokens` null and `names` empty: any drafter may attach.
+  // Either is sufficient. `tokens` null and `names` empty: any drafter may attach.
   DrafterAuthorization(std::unique_ptr<TokenFile> tokens, std::vector<std::string> names)
       : tokens_(std::move(tokens)), names_(std::move(names)) {}
 
-  // kUnauthenticated without a token that is known, kPermissionDenied for a certificate of another
-  // name where tokens are not taken.
+  // kUnauthenticated without a known token, kPermissionDenied for a certificate with another name
+  // if tokens are not accepted.
   Status Admit(const grpc::ServerContextBase& context) const;
 
  private:

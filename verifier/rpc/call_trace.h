@@ -1,4 +1,4 @@
-// The span of a Generate call: where its trace comes from, and how it ends.
+// The span of a Generate call: its parent from the metadata, and its end.
 //
 // Thread: any.
 #pragma once
@@ -14,13 +14,13 @@
 
 namespace outrider {
 
-// What the call's metadata say. nullopt: no trace, or a malformed one.
+// The trace context in the call's metadata. nullopt: none, or a malformed one.
 std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context);
 
-// The call is over. `span` null: it is not recorded.
+// Ends the call's span. `span` null: it is not recorded.
 void EndSpan(const std::shared_ptr<RequestTrace>& span, const Status& status);
 
-// Ends the span when the generation ends; everything goes on to `sink`.
+// Passes everything on to `sink`, and ends the span when the generation ends.
 std::shared_ptr<GenerationSink> Traced(std::shared_ptr<GenerationSink> sink,
                                        std::shared_ptr<RequestTrace> span);
 

@@ -18,12 +18,12 @@ namespace {
 using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
 using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
 
-// Messages that may wait for a drafter that does not read (stopped, or its network stalled): some
-// rounds of every session. Then the stream is closed; the drafter dials again when it is well.
+// Messages that may wait for a drafter that does not read (it is stopped, or its network stalls): a
+// few rounds of every session. Then the stream is closed, and the drafter dials again when it can.
 constexpr size_t kMaxQueuedMessages = 4096;
 
-// Messages of one drafter that may wait for the engine. Then its stream is read no further until
-// the engine has come by: a flood fills its own connection, not the inbox that all share.
+// Messages of one drafter that may wait for the engine. Then its stream is not read until the
+// engine has caught up: a flood fills its own connection, not the inbox that all share.
 constexpr int kMaxPendingMessages = 64;
 
 class StreamedDrafter final : public DrafterLink {
@@ -63,7 +63,7 @@ class ReadGate {
     MutexLock lock(mu_);
     ++pending_;
   }
-  // The engine has taken one.
+  // The engine has taken one message.
   void Release() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --pending_;
@@ -71,7 +71,7 @@ class ReadGate {
       sink_->IfOpen([this] { reactor_->StartRead(message_); });
     }
   }
-  // From a reaction: reads the next message now, or else when there is room.
+  // Called from a reaction: reads the next message now, or later when there is room.
   void Read() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     waiting_ = pending_ >= kMaxPendingMessages;
@@ -100,9 +100,9 @@ class AttachReactor final : public AttachCall {
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {  // the drafter closed its half or is gone; OnCancel knows which, later
+    if (!ok) {  // the drafter closed its half or is gone; OnCancel will tell which
       end_ = StreamEnd::kClosed;
-      // On the engine's thread, so that a refusal of what came before is the answer, not OK.
+      // Runs on the engine's thread, so that a refusal of an earlier message is the answer, not OK.
       thread_->Post([pool = pool_, id = id_, sink = sink_] {
         pool->Leave(id);
         sink->Close(grpc::Status::OK);
@@ -200,8 +200,8 @@ class AttachReactor final : public AttachCall {
   std::shared_ptr<ReadGate> gate_;
   Incoming<v1::FromDrafter> incoming_;
   bool greeted_ = false;  // reads come one at a time
-  // Why the stream ends, for OnDone, which all other reactions come before. Without a failed read
-  // it was closed for what waited to be written.
+  // Why the stream ends, for OnDone, which comes after all other reactions. Without a failed read
+  // it was closed because too much waited to be written.
   StreamEnd end_ = StreamEnd::kOverload;
   bool cancelled_ = false;
 };

@@ -1,7 +1,7 @@
-// outrider.v1.Drafting over a pool: one reactor a drafter's stream; messages are translated here
-// and handled on the engine thread.
+// Serves outrider.v1.Drafting over a pool, with one reactor per drafter's stream. Messages are
+// translated here and handled on the engine thread.
 //
-// Thread: gRPC's callback threads; nothing here waits.
+// Thread: gRPC's callback threads; nothing here blocks.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@
 
 namespace outrider {
 
-// The largest message of a drafter has an entry for each draft and for each row: some thousand
-// drafts of 64 rows.
+// The largest message of a drafter has an entry for each draft and for each distribution: about a
+// thousand drafts with 64 distributions each.
 inline constexpr MessageLimits kDrafterMessage{.bytes = 16 << 20, .entries = 1 << 18};
 
 class DraftingService final : public v1::Drafting::CallbackService {
  public:
-  // All must outlive the service. The pool is touched on the engine thread only.
+  // All must outlive the service. The pool is only used on the engine thread.
   DraftingService(const DrafterAuthorization* authorization, VerifierMetrics* metrics,
                   DrafterPool* pool, EngineThread* thread);
 
  private:
-  // The method Attach, with messages that are parsed here: a malformed one is the drafter's fault
-  // and ends its stream with words.
+  // The method Attach. Its messages are parsed here, so that a malformed one ends the drafter's
+  // stream with an explanation.
   grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>* Open(
       grpc::CallbackServerContext* context);
 

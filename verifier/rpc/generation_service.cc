@@ -21,10 +21,10 @@ namespace {
 using GenerateStream = grpc::ServerWriteReactor<v1::GenerateResponse>;
 using GenerateSink = StreamSink<GenerateStream, v1::GenerateResponse>;
 
-// Chunks that may wait for a slow client: one a token of the longest context planned for.
+// Chunks that may wait for a slow client: one per token of the longest context planned for.
 constexpr size_t kMaxQueuedChunks = 131072;
 
-// The trailing metadata by which gRPC clients know when to try again.
+// The trailing metadata that tell gRPC clients when to try again.
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
 void AddPushback(grpc::CallbackServerContext* context, Duration after) {
@@ -37,7 +37,7 @@ void SendPadded(GenerateSink& stream, int pad, v1::GenerateResponse response) {
   stream.Send(std::move(response));
 }
 
-// The engine's sink over one stream.
+// The engine's sink for one stream.
 class StreamedGeneration final : public GenerationSink {
  public:
   StreamedGeneration(std::shared_ptr<GenerateSink> stream, std::shared_ptr<WriteThread> writes,
@@ -65,23 +65,23 @@ class StreamedGeneration final : public GenerationSink {
   const int pad_;
 };
 
-// gRPC's deadline on our clock; none when the client set none.
+// gRPC's deadline on our clock; nullopt if the client set none.
 std::optional<Time> DeadlineOf(const grpc::CallbackServerContext& context) {
   const auto wall = context.deadline();
   if (wall == std::chrono::system_clock::time_point::max()) return std::nullopt;
   const auto left = wall - std::chrono::system_clock::now();
-  // gRPC states "no deadline" as one years ahead, too.
+  // gRPC reports "no deadline" as one that is years ahead.
   if (left > std::chrono::hours(24 * 365)) return std::nullopt;
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(left);
 }
 
-// A Generate call, from the message to its place in the engine. Outlives its reactor: a worker may
-// still tokenize, and the engine may still send, when the client has gone.
+// A Generate call, from its message until the engine has it. Outlives its reactor, because when the
+// client has gone a worker may still tokenize, and the engine may still send.
 //
 // Thread: any.
 class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
  public:
-  // What is known of a call beside its message.
+  // What is known of a call apart from its message.
   struct About {
     CallerKeys caller;
     std::optional<Time> deadline;
@@ -97,7 +97,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
 
   GenerateSink& stream() { return *stream_; }
 
-  // Before Queue or Prepare.
+  // Call before Queue or Prepare.
   void Begin(About about, std::shared_ptr<WriteThread> writes, int pad) {
     about_ = std::move(about);
     writes_ = std::move(writes);
@@ -111,7 +111,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     });
   }
 
-  // Prepares on one of the workers, in turn; the message is gone after that.
+  // Runs Prepare on one of the workers, in turn, and then frees the message.
   void Queue(v1::GenerateRequest wire, const GenerationService::Served& served) {
     const auto self = shared_from_this();
     const size_t bytes = wire.SpaceUsedLong();
@@ -125,8 +125,8 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     ticket_ = *ticket;
   }
 
-  // Makes the request, in time in proportion to its prompt and its grammar, and hands it to the
-  // engine unless the client has gone.
+  // Builds the request, in time proportional to its prompt and grammar, and passes it to the engine
+  // unless the client has gone.
   void Prepare(const v1::GenerateRequest& wire, const GenerationService::Served& served)
       OUTRIDER_EXCLUDES(mu_) {
     Result<GenerationRequest> request = FromWire(wire, *served.tokenizer, served.limits);
@@ -145,7 +145,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     Submit(std::move(request).value());
   }
 
-  // The client hung up, or its deadline passed.
+  // The client has hung up, or its deadline has passed.
   void Cancel(TextWorkers& workers) OUTRIDER_EXCLUDES(mu_) {
     if (ticket_ != 0 && workers.Cancel(ticket_)) {
       return Reject(Status(Code::kCancelled, "the client has gone"));
@@ -153,7 +153,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     MutexLock lock(mu_);
     gone_ = true;
     if (!submitted_) return;  // rejected, or a worker has it and closes the stream
-    // The end of a request that the engine never got.
+    // Closes the stream of a request that never reached the engine.
     intake_->Cancel(id_, [stream = stream_] { stream->Close(grpc::Status::CANCELLED); });
   }
 
@@ -174,7 +174,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   About about_;
   std::shared_ptr<WriteThread> writes_;
   int pad_ = 0;
-  uint64_t ticket_ = 0;  // 0: was not queued. Set before the reactor can be cancelled.
+  uint64_t ticket_ = 0;  // 0: not queued. Set before the reactor can be cancelled.
   Mutex mu_;
   bool gone_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool submitted_ OUTRIDER_GUARDED_BY(mu_) = false;
@@ -199,12 +199,12 @@ class GenerateReactor final : public GenerateStream {
   const std::shared_ptr<GenerateCall> call_;
 };
 
-// A unary call that one of the workers answers.
+// A unary call answered by one of the workers.
 class TextCall final : public grpc::ServerUnaryReactor {
  public:
   explicit TextCall(TextWorkers* workers) : workers_(workers) {}
 
-  // `answer(request)` fills the response, or says why not.
+  // `answer(request)` fills in the response, or returns an error.
   template <class Request, class Answer>
   void Queue(grpc::CallbackServerContext* context, const CallerKeys& caller, Request request,
              Answer answer) {
@@ -230,7 +230,7 @@ class TextCall final : public grpc::ServerUnaryReactor {
 
  private:
   TextWorkers* const workers_;
-  uint64_t ticket_ = 0;  // 0: was not queued. Set before the call can be cancelled.
+  uint64_t ticket_ = 0;  // 0: not queued. Set before the call can be cancelled.
 };
 
 }  // namespace
@@ -250,7 +250,7 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
   const auto index = [](const char* method) {
     return MethodIndex<v1::GenerateRequest>("Generation", method);
   };
-  // In place of the handlers that the base has set.
+  // Replaces the handlers that the base class has set.
   MarkMethodCallback(
       index("Generate"),
       ServerStreamHandler<v1::GenerateRequest, v1::GenerateResponse>(
@@ -291,7 +291,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate
               .trace = std::move(link),
               .span = std::move(span)},
              writes_, served_.pad_responses);
-  // What follows takes time in proportion to the message: its sizes come first.
+  // What follows takes time proportional to the message, so its sizes are checked first.
   if (const Status fits = CheckSizes(request, served_.limits); !fits.ok()) {
     call.Reject(fits);
   } else if (request.has_text() || request.stop().stop_strings_size() > 0 ||

@@ -1,8 +1,8 @@
-// outrider.v1.Generation over an engine: translates, posts to the engine thread, streams back.
-// Callers are admitted before their request is parsed; texts go by way of the workers that
-// tokenize.
+// Serves outrider.v1.Generation over an engine: translates, posts to the engine thread, streams
+// back. Callers are admitted before their request is parsed; texts are tokenized by the text
+// workers.
 //
-// Thread: gRPC's callback threads; nothing here waits.
+// Thread: gRPC's callback threads; nothing here blocks.
 #pragma once
 
 #include <memory>
@@ -20,26 +20,26 @@ namespace outrider {
 
 class GenerationService final : public v1::Generation::CallbackService {
  public:
-  // What the service reads on any thread; fixed for its life.
+  // What the service reads on any thread; constant for its lifetime.
   struct Served {
     const Tokenizer* tokenizer = nullptr;
     ModelConfig config;
     RequestLimits limits;
     std::string version;
     const ClientAuthorization* authorization = nullptr;
-    int pad_responses = 0;                // as in Pad of padding.h
-    Tracer* tracer = nullptr;             // of requests, where they are recorded
+    int pad_responses = 0;                // see Pad in padding.h
+    Tracer* tracer = nullptr;             // records the spans of requests, if set
     TextWorkers* text_workers = nullptr;  // outlives the service; stopped before its server is
-    grammar::GrammarCache* grammars = nullptr;  // of structured output; outlives the service
+    grammar::GrammarCache* grammars = nullptr;  // for structured output; outlives the service
   };
 
-  // All must outlive the service. `engine` and `pool` are touched on the engine thread only.
+  // All must outlive the service. `engine` and `pool` are only used on the engine thread.
   GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread,
                     Intake* intake);
 
  private:
-  // The methods as the handlers of incoming.h call them, which own requests: gRPC would keep them
-  // for the life of the call.
+  // The methods, as called by the handlers of incoming.h. These own the requests, which gRPC would
+  // keep for the lifetime of the call.
   grpc::ServerWriteReactor<v1::GenerateResponse>* ServeGenerate(
       grpc::CallbackServerContext* context, CallerKeys caller, v1::GenerateRequest request);
   grpc::ServerUnaryReactor* ServeGetModel(grpc::CallbackServerContext* context,
@@ -62,7 +62,7 @@ class GenerationService final : public v1::Generation::CallbackService {
   DrafterPool* pool_;
   EngineThread* thread_;
   Intake* intake_;
-  std::shared_ptr<WriteThread> writes_;  // shared with what it writes for
+  std::shared_ptr<WriteThread> writes_;  // shared with the streams it writes for
   Time started_;
 };
 

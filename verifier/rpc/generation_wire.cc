@@ -36,7 +36,7 @@ void AddProposers(const EngineSnapshot& engine, v1::GetStatusResponse* wire) {
   }
 }
 
-// Numbers that may not fit our types are compared as they were sent, so that an error shows them.
+// Compares numbers that may not fit in our types as they were sent, so that an error shows them.
 Result<int> AtMost(const char* field, uint32_t value, int limit) {
   if (std::cmp_less_equal(value, limit)) return static_cast<int>(value);
   return InvalidArgument(std::string(field) + ": " + std::to_string(value) + ", at most " +

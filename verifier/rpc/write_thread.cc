@@ -13,7 +13,7 @@ WriteThread::~WriteThread() {
 }
 
 void WriteThread::Run() {
-  // Nothing without waiting: closed.
+  // An empty result without a timeout means that the inbox is closed.
   for (std::vector<Task> tasks; !(tasks = inbox_.Drain(std::nullopt)).empty();) {
     for (const Task& task : tasks) task();
   }

@@ -1,10 +1,10 @@
-// A thread that writes to client streams, so that the engine thread does not: handing a message to
-// gRPC serializes it and enters the kernel, which at many sessions takes a fair part of a small
-// model's step. What one caller hands over is written in its order.
+// A thread that writes to client streams, so that the engine thread does not: passing a message to
+// gRPC serializes it and enters the kernel, which with many sessions takes a considerable part of a
+// small model's step. The messages of one caller are written in order.
 //
 // Thread: Post from any.
-// Bound: what is handed over waits here only until the thread has passed it on, which never waits;
-// each stream bounds what then waits for its client.
+// Bound: messages wait here only until the thread has passed them on, which never blocks; each
+// stream bounds what then waits for its client.
 #pragma once
 
 #include <functional>

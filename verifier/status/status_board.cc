@@ -45,7 +45,7 @@ void StatusBoard::Run() {
   };
   Time next = std::chrono::steady_clock::now();
   while (true) {
-    // An engine too busy to be asked is what the page shows then.
+    // If the engine is too busy to take the task, the page shows that.
     (void)watched_.thread->TryPost(look);
     next += watched_.every;
     MutexLock lock(mu_);

@@ -1,8 +1,8 @@
-// Looks at the verifier once a second and answers for the status page: /status and /status.json on
-// the port of the metrics, where operators look and clients do not.
+// Samples the verifier once a second and answers for the status page: /status and /status.json on
+// the metrics port, which is for operators and not for clients.
 //
-// The engine is asked by its own thread's inbox and never waited for: who asks for the page gets
-// what was seen last, with its age.
+// It samples through the engine thread's inbox and never waits for it: the page gets the last
+// sample, with its age.
 //
 // Owner: main, between the engine's thread and the exporter's end. Thread: has its own.
 #pragma once
@@ -24,7 +24,7 @@ namespace outrider {
 
 class StatusBoard {
  public:
-  // What it looks at on the engine's thread, which ends before any of it goes.
+  // What it samples on the engine's thread, which ends before any of it is destroyed.
   struct Watched {
     Engine* engine = nullptr;
     DrafterPool* pool = nullptr;
@@ -38,11 +38,11 @@ class StatusBoard {
   StatusBoard(const StatusBoard&) = delete;
   StatusBoard& operator=(const StatusBoard&) = delete;
 
-  // The pages may be asked for when the board is gone: they show what it saw last.
+  // The pages may be requested after the board is gone: they show its last sample.
   void ServeOn(MetricsExporter& exporter) const;
 
  private:
-  // Shared with tasks under way and with the pages.
+  // Shared with running tasks and the pages.
   struct Seen {
     Seen(StatusHistory::Served served, Time started) : history(std::move(served), started) {}
     Mutex mu;

@@ -11,11 +11,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kSamples = 121;       // one a second: two minutes between the first and the last
-constexpr size_t kShownSessions = 20;  // of the oldest
+constexpr size_t kSamples = 121;       // one per second: two minutes between the first and the last
+constexpr size_t kShownSessions = 20;  // the oldest ones
 
-// How far off the time that plain decoding would have taken may be, as a share of the time of
-// rounds that drafts touched (docs/metrics.md, "The speedup").
+// Relative error of the estimated plain decoding time, for rounds that drafts touched
+// (docs/metrics.md, "The speedup").
 constexpr double kPlainTimeError = 0.05;
 
 double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -59,7 +59,7 @@ Json SessionsJson(const std::vector<SessionSnapshot>& sessions) {
   return list;
 }
 
-// What happened between two samples, as rates and means.
+// The changes between two samples, as rates and means.
 Json Interval(const StatusSample& from, const StatusSample& to) {
   const double seconds = Seconds(to.at - from.at);
   Json arms = Json::array();
@@ -82,17 +82,17 @@ Json Interval(const StatusSample& from, const StatusSample& to) {
       {"arm_rounds", std::move(arms)}};
 }
 
-// The speculative-decoding speedup of a window: what plain decoding would have taken over what the
-// rounds took.
+// The speculative-decoding speedup of a window: the time that plain decoding would have taken over
+// the time of the rounds.
 struct Speedup {
   double ratio = 0;    // 0: no round ended
-  double error = 0;    // the true one is taken to be within ratio +- error
-  double seconds = 0;  // of rounds, that it rests on
+  double error = 0;    // the true value is assumed within ratio +- error
+  double seconds = 0;  // of the rounds that it is computed from
 
-  // Whether it says nothing of drafts, for or against. Not so of plain decoding, which is 1
-  // exactly.
+  // Whether it shows neither a benefit nor a loss of drafts. Plain decoding, exactly 1, does not
+  // count.
   bool IsAboutOne() const {
-    constexpr double kShown = 0.005;  // less is no digit on the page
+    constexpr double kShown = 0.005;  // less does not show on the page
     return error >= kShown && std::abs(ratio - 1) <= error;
   }
 };
@@ -104,7 +104,7 @@ Speedup SpeedupOf(const std::deque<StatusSample>& samples) {
   if (speedup.seconds <= 0) return speedup;
   speedup.ratio = (last.round_seconds_if_plain - first.round_seconds_if_plain) / speedup.seconds;
   // Twice the standard error of a ratio of sums over the window's intervals (Cochran 1977, 6.3),
-  // and what the estimate itself may be off.
+  // plus the possible error of the estimate.
   double squares = 0, touched = 0;
   int intervals = 0;
   for (size_t i = 1; i < samples.size(); ++i) {
@@ -114,7 +114,7 @@ Speedup SpeedupOf(const std::deque<StatusSample>& samples) {
     ++intervals;
     const double plain = to.round_seconds_if_plain - from.round_seconds_if_plain;
     squares += (plain - speedup.ratio * took) * (plain - speedup.ratio * took);
-    constexpr double kSame = 1e-9;  // what is left of equal counters that have run for long
+    constexpr double kSame = 1e-9;  // rounding error of equal counters after a long run
     if (std::abs(plain - took) > kSame * to.round_seconds) touched += took;
   }
   speedup.error = kPlainTimeError * touched / speedup.seconds;
@@ -155,7 +155,7 @@ Json WindowJson(const StatusSample& first, const StatusSample& last, const Speed
       {"about_one", speedup.IsAboutOne()}};
 }
 
-// The share of drafted rounds that accepted each position, up to the last that shows.
+// The share of drafted rounds that accepted each position, up to the last visible one.
 Json PositionsJson(const StatusSample& first, const StatusSample& last) {
   constexpr double kSeen = 0.005;
   Json positions = Json::array();
@@ -243,7 +243,7 @@ std::string StatusHistory::ToJson(Time now) const {
                {"policy", served_.policy},
                {"uptime_seconds", std::round(Seconds(now - started_))}};
   const auto dump = [&json] {
-    // Drafters' names are what they like.
+    // Drafters choose their names, which may be invalid UTF-8.
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   if (samples_.empty()) return dump();

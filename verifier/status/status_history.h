@@ -1,7 +1,7 @@
-// The last two minutes of a verifier, second by second, and what the status page shows of them.
-// Pure: samples in, JSON out.
+// The last two minutes of a verifier, second by second, and their JSON for the status page. Pure:
+// samples in, JSON out.
 //
-// Nothing of a prompt or a text is in it, nor a client's name.
+// It contains nothing of a prompt or a text, nor a client's name.
 #pragma once
 
 #include <deque>
@@ -15,17 +15,17 @@
 
 namespace outrider {
 
-// What a verifier looks like at one moment; counters as they stand.
+// The verifier's state at one moment, with counters as they are.
 struct StatusSample {
   Time at;
   int running = 0;
   int waiting = 0;
   double kv_requests = 0;  // share of the pages that requests hold
   double tokens = 0;
-  double drafts = 0;  // rounds with one
+  double drafts = 0;  // rounds with a draft
   double drafted = 0, accepted = 0;
   double steps = 0, step_seconds = 0, rows = 0;
-  // What rounds took, and what plain decoding would have taken for them.
+  // The time of rounds, and the time that plain decoding would have taken for them.
   double round_seconds = 0, round_seconds_if_plain = 0;
   std::vector<double> accepted_per_position;
   struct Arm {
@@ -34,13 +34,13 @@ struct StatusSample {
   std::vector<Arm> arms;
 };
 
-// Something that went wrong and how often, since the start.
+// A kind of fault and its count since the start.
 struct StatusFault {
   std::string what;
   double count = 0;
 };
 
-// The newest moment, whole.
+// The latest state in full.
 struct StatusNow {
   EngineSnapshot engine;
   std::vector<DrafterSnapshot> drafters;

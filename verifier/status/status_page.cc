@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// 'sha256-...' of what stands between the tags, to the byte.
+// 'sha256-...' of the exact bytes between the tags.
 std::string DigestOf(std::string_view html, std::string_view open, std::string_view close) {
   const size_t begin = html.find(open);
   const size_t end = html.find(close, begin);

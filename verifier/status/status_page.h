@@ -1,5 +1,5 @@
-// The page that people look at: one file of HTML with its script and its style, compiled in. It
-// asks for status.json beside it once a second.
+// The status page: one file of HTML with its script and style, compiled in. It requests status.json
+// from the same place once a second.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace outrider {
 
-// The file verifier/status/status.html as it was built in.
+// The file verifier/status/status.html as built in.
 std::string_view StatusPageHtml();
 
-// What the page may do: run its own script and style, by their digests, and ask where it came from.
-// Nothing from elsewhere, in no frame, and no text may become markup.
+// What the page may do: run its own script and style, by their digests, and connect to its own
+// origin. Nothing from elsewhere, no frames, and no text may become markup.
 std::string ContentSecurityPolicy(std::string_view html);
 
 }  // namespace outrider

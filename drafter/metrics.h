@@ -1,4 +1,4 @@
-// What a drafter counts; docs/metrics.md lists every one.
+// A drafter's metrics; docs/metrics.md lists every one.
 //
 // Owner: main; outlives the loop and the link. Thread: any.
 #pragma once
@@ -13,10 +13,11 @@ struct DrafterMetrics {
   DrafterMetrics(MetricsRegistry& registry, const std::string& model_name);
 
   Counter draft_tokens_total;
-  Counter not_finite_rows_total;  // of logits, from which nothing is drafted
+  Counter not_finite_rows_total;  // logits rows that are not finite; nothing is drafted from them
   Counter drafts_sent_total;
   Histogram draft_depth;
-  Histogram draft_seconds;  // plan come to draft sent; its sum's rate: plans at hand, on average
+  // from a plan's arrival to its draft; the rate of its sum is the mean number of plans at hand
+  Histogram draft_seconds;
   Counter ahead_tokens_total;
   Counter ahead_verdicts_total;
   Counter ahead_hits_total;
@@ -26,14 +27,14 @@ struct DrafterMetrics {
   Gauge head_threshold;
   Histogram forward_seconds;
   Histogram batch_rows;                 // token rows of one forward pass
-  Counter device_graph_launches_total;  // of the forward passes, those run as one graph
-  Counter device_graph_captures_total;  // graphs made for that
+  Counter device_graph_launches_total;  // forward passes that the device ran as one graph
+  Counter device_graph_captures_total;  // graphs captured for that
   Counter device_rows_total;
   Counter device_to_host_bytes_total;
   Gauge sessions;
   Counter reconnects_total;
   Gauge attached;   // verifiers that this drafter is attached to
-  Gauge verifiers;  // that it is to serve
+  Gauge verifiers;  // that this drafter is to serve
   Counter lookups_failed_total;
   Counter trace_spans_total;
   Counter trace_spans_dropped_total;

@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// Ready: attached to at least one verifier.
+// Reports ready while it is attached to at least one verifier.
 constexpr char kDraftingService[] = "outrider.v1.Drafting";
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the loop and the links tell, as metrics, health and the decision to exit.
+// Turns events of the loop and the links into metrics, health and the decision to exit.
 //
 // Owner: main; outlives loop and links. Thread: any.
 #pragma once
@@ -25,12 +25,12 @@ class LoopMetrics final : public DraftObserver {
 
  private:
   DrafterMetrics* metrics_;
-  GraphCounts graphs_;  // that the metrics know of
+  GraphCounts graphs_;  // those that the metrics include
 };
 
 class Attachments final : public LinksObserver {
  public:
-  // `health` may be null: no server. With `exit_on_refusal` a refusal asks the process to end.
+  // `health` may be null if there is no server. With `exit_on_refusal` a refusal ends the process.
   Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal);
 
   void OnAttached(const std::string& address) override;
@@ -39,7 +39,7 @@ class Attachments final : public LinksObserver {
   void OnVerifiers(int count) override;
   void OnLookupFailed(const std::string& target, const Status& why) override;
 
-  // Not ready any more, whatever is still attached.
+  // Reports not ready from now on, whatever is still attached.
   void Drain() OUTRIDER_EXCLUDES(mu_);
 
   // Whether a refusal ended the process.

@@ -26,15 +26,15 @@ struct DrafterOptions {
   bool prefix_cache = true;
   int ahead_tokens = 32;
   int max_ahead_rows = 4;
-  std::string acceptance_head;    // file; "": beside the model, if it is there
+  std::string acceptance_head;    // file; "": beside the model, if it exists
   std::string collect_head_data;  // file; "": nothing is collected
   uint64_t collect_head_examples = 200000;
 };
 
-// Plaintext to another machine must be asked for.
+// Plaintext to another machine must be requested explicitly.
 Status CheckVerifier(const DrafterOptions& options, const std::string& address);
 
-// As ParseCommandLine of command_line.h.
+// See ParseCommandLine in command_line.h.
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* options);
 
 }  // namespace outrider

@@ -42,12 +42,12 @@ std::string DefaultName() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
-// The token must be there from the start, and is better not shown to the network.
+// The token must exist from the start, and should not cross the network in plaintext.
 Status CheckToken(const DrafterOptions& options) {
   if (options.token_file.empty()) return Status();
   OUTRIDER_TRY(ReadToken(options.token_file).status());
   for (const VerifierTarget& target : options.verifiers) {
-    // A file may come to name any address.
+    // A file may name any address later.
     const bool local = target.kind != VerifierTarget::Kind::kFile && IsLoopback(target.text);
     if (!options.service.tls.ca.empty() || local || !options.service.allow_plaintext) continue;
     Log(LogLevel::kWarning, "the token goes over the network in plaintext: give --tls-ca",
@@ -56,7 +56,7 @@ Status CheckToken(const DrafterOptions& options) {
   return Status();
 }
 
-// No value: the model has none.
+// nullopt: the model has none.
 Result<std::optional<AcceptanceHead>> LoadHead(const DrafterOptions& options, int hidden_size) {
   std::optional<AcceptanceHead> head;
   if (options.acceptance_head.empty()) {
@@ -68,7 +68,7 @@ Result<std::optional<AcceptanceHead>> LoadHead(const DrafterOptions& options, in
   return head;
 }
 
-// Null: nothing is to be collected.
+// Null: no data is collected.
 Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options, int hidden_size) {
   if (options.collect_head_data.empty()) return std::unique_ptr<HeadRecorder>();
   OUTRIDER_ASSIGN(const uint64_t fingerprint, ModelFingerprint(options.service.model));
@@ -79,19 +79,19 @@ Result<std::unique_ptr<HeadRecorder>> OpenRecorder(const DrafterOptions& options
   return std::make_unique<HeadRecorder>(std::move(writer), options.collect_head_examples);
 }
 
-// What is read from the model's directory, and what drafting adds to a file.
+// What is loaded from the model's directory, and the file that drafting writes.
 struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
-  std::shared_ptr<const DrafterVocabulary> vocabulary;  // nullptr: it can't be translated
+  std::shared_ptr<const DrafterVocabulary> vocabulary;  // nullptr: it cannot be translated
   std::optional<AcceptanceHead> head;
-  std::unique_ptr<HeadRecorder> recorder;  // nullptr: nothing is to be collected
+  std::unique_ptr<HeadRecorder> recorder;  // nullptr: no data is collected
   std::unique_ptr<grammar::GrammarCache> grammars;
 
   const ModelConfig& config() const { return model->config(); }
 };
 
-// Of a forward pass: every session can draft in one, and every plan's widest depth fits into it.
+// The tokens of a forward pass: every session can draft in one, and every plan's widest depth fits.
 int StepTokens(const DrafterOptions& options) {
   return std::max(
       {DraftLoopOptions{}.max_step_tokens, options.max_sessions, options.max_draft_tokens});
@@ -159,14 +159,14 @@ VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& 
       .admit = [&options](const std::string& address) { return CheckVerifier(options, address); }};
 }
 
-// nullptr: no port is asked for.
+// nullptr: no port is configured.
 Result<std::unique_ptr<MetricsExporter>> StartExporter(const DrafterOptions& options,
                                                        MetricsRegistry& registry) {
   if (options.service.metrics.empty()) return std::unique_ptr<MetricsExporter>();
   return MetricsExporter::Start(options.service.metrics, registry);
 }
 
-// For health checks. nullptr: no port is asked for.
+// For health checks. nullptr: no port is configured.
 Result<std::unique_ptr<RpcServer>> StartServer(const DrafterOptions& options,
                                                std::shared_ptr<TlsFiles> tls) {
   if (options.service.listen.empty()) return std::unique_ptr<RpcServer>();
@@ -177,7 +177,7 @@ Result<std::unique_ptr<RpcServer>> StartServer(const DrafterOptions& options,
 }  // namespace
 
 Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals) {
-  // First what can be wrong in a moment; the model takes longer.
+  // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));

@@ -1,4 +1,4 @@
-// The drafter as a service: builds the objects, drafts until a signal, closes its streams.
+// The drafter as a service: builds the objects, drafts until a signal, and closes its streams.
 //
 // Thread: main.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// Blocks until a signal has come and everything is closed. Returns the exit code: 3 where a
-// verifier's refusal ended the process (--exit-on-refusal).
+// Blocks until a signal has come and everything is closed. Returns the exit code: 3 if a verifier's
+// refusal ended the process (--exit-on-refusal).
 Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals);
 
 }  // namespace outrider

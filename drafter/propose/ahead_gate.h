@@ -1,7 +1,7 @@
-// Whether working ahead pays, by trial: rounds are timed in blocks with and without it, and the
-// blocks that lie side by side are compared. What it saves (drafts that are there when the verdict
-// comes) and what it costs (a verdict that waits for the end of a pass, a core that somebody else
-// could use) are both in the time of a round, whatever their cause.
+// Decides by trial whether lookahead drafting pays: rounds are timed in blocks with and without it,
+// and neighbouring blocks are compared. Both its benefit (drafts that are ready when the verdict
+// comes) and its cost (a verdict that waits for the end of a pass, a core that others could use)
+// show in the time of a round, whatever their cause.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -17,7 +17,7 @@ class AheadGate {
  public:
   bool open() const { return open_; }
 
-  // A session's round took this long: from one draft complete to the next.
+  // Records the time of a session's round, from one complete draft to the next.
   void OnRound(double seconds) {
     block_[count_++] = seconds;
     if (count_ < block_.size()) return;
@@ -30,7 +30,7 @@ class AheadGate {
     before_ = time;
     was_open_ = open_;
     ++blocks_;
-    // Both ways in turn at first, later the better one with a look at the other now and then.
+    // Alternates at first; later uses the better way and tests the other now and then.
     const bool look = blocks_ < kFirst ? blocks_ % 2 == 1 : blocks_ % kLook == 0;
     open_ = (gain_ >= 0) != look;
   }
@@ -39,7 +39,8 @@ class AheadGate {
   static constexpr double kMemory = 8;  // comparisons
   static constexpr int kFirst = 8, kLook = 8;
 
-  // The mean without the slowest eighth: a scheduler's whim weighs as much as a hundred rounds.
+  // The mean without the slowest eighth, because one scheduling delay weighs as much as a hundred
+  // rounds.
   double BlockTime() {
     std::sort(block_.begin(), block_.end());
     constexpr size_t kKept = std::tuple_size_v<decltype(block_)> / 8 * 7;
@@ -53,8 +54,8 @@ class AheadGate {
   size_t count_ = 0;
   int blocks_ = 0;
   bool was_open_ = false;
-  double before_ = 0;  // the last block's time
-  double gain_ = 0;    // log of the time without over the time with
+  double before_ = 0;  // time of the last block
+  double gain_ = 0;    // log of the time without over the time with it
   double comparisons_ = 0;
 };
 

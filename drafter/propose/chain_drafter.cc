@@ -62,7 +62,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].drawn);
     }
   }
-  // Tokens that were computed past the end of a draft.
+  // Drops tokens that were computed past the end of a draft.
   for (size_t i = 0; i < shares.size(); ++i) {
     if (!is_held[i]) continue;
     Mirror& mirror = *shares[i].held->mirror;
@@ -74,7 +74,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
 bool ChainDrafter::IsSame(const DraftSession& session, TokenId drawn) {
   const TokenId token = session.draft().token(session.draft().size());
   if (token == drawn) return true;
-  // What follows it is drafted again, so nothing is lost but time.
+  // The following tokens are drafted again, so only time is lost.
   if (!std::exchange(told_of_other_token_, true)) {
     Log(LogLevel::kError, "the device drew another token than the host, told once",
         {{"round", session.round()},

@@ -1,7 +1,6 @@
-// Drafts several depths in one go, where every session that is held drafts one sequence that the
-// model's device can draw by itself. The host draws each token again from the entries that the
-// device drew from: only the host's draws count, and what was computed after a token of the
-// device's that differs is dropped.
+// Drafts several depths in one go if every session drafts one sequence that the model's device can
+// sample by itself. The host samples each token again from the entries that the device used. Only
+// the host's tokens count, and what was computed after a differing token of the device is dropped.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -16,23 +15,23 @@ namespace outrider {
 
 class ChainDrafter {
  public:
-  // `depths` draws each depth's tokens on the host, and shares its parts. Must outlive it.
+  // `depths` samples each depth's tokens on the host and shares its parts. Must outlive it.
   explicit ChainDrafter(DepthDrafter* depths) : parts_(depths->parts()), depths_(depths) {}
 
-  // How many depths can be drawn in one go: until the first part of a draft is due, so that none
-  // comes later than depth by depth. 0 unless all sessions that are held take part, each with a
-  // chain (DraftSession::draws_chain): a verdict on any other would have to wait.
+  // How many depths can be drafted in one go: up to the first due part of a draft, so that no part
+  // is later than when drafting depth by depth. 0 unless all sessions take part, each with a chain
+  // (DraftSession::draws_chain), because a verdict on any other would have to wait.
   int Depths(std::span<const PassShare> shares) const;
 
-  // Draws so many. If the model fails, all the sessions are refused. REQUIRES: 0 < `depths` <=
-  // Depths(shares).
+  // Drafts `depths` depths. If the model fails, all the sessions are refused. REQUIRES: 0 <
+  // `depths` <= Depths(shares).
   void Run(std::span<const PassShare> shares, int depths);
 
  private:
-  // Draws on the host from `rows` [depths, shares]; a report of each depth.
+  // Samples on the host from `rows` [depths, shares]; returns a report for each depth.
   std::vector<StepReport> Draw(std::span<const PassShare> shares, int depths,
                                std::span<const PickedRow> rows);
-  // Whether the device drew the token that the host has drawn last.
+  // Whether the device sampled the same token as the host did last.
   bool IsSame(const DraftSession& session, TokenId drawn);
 
   const DepthDrafter::Parts& parts_;

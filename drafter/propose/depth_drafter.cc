@@ -25,7 +25,7 @@ void DepthDrafter::Run(std::span<const PassShare> shares) {
   report.seconds = Seconds(parts_.clock->Now() - begin);
   report.graphs = parts_.forward->graph_counts();
   if (!ahead && !reads_prompt) parts_.head->OnPass(report.seconds);
-  // The threads that receive may share this core.
+  // The receiving threads may share this core.
   if (ahead) std::this_thread::yield();
   parts_.observers->Notify(&DraftObserver::OnStep, report);
 }

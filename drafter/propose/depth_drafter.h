@@ -1,5 +1,5 @@
-// Catches sessions up and drafts: runs one forward pass over their shares, draws the next depth of
-// each draft that has its rows, and sends what is due.
+// Catches sessions up and drafts: runs one forward pass over their shares, samples the next depth
+// of each draft whose logits are computed, and sends the parts that are due.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -19,7 +19,7 @@ namespace outrider {
 
 class DepthDrafter {
  public:
-  // What it works with; all must outlive it.
+  // All must outlive it.
   struct Parts {
     DraftSessions* sessions = nullptr;
     DraftForward* forward = nullptr;
@@ -34,21 +34,21 @@ class DepthDrafter {
 
   const Parts& parts() const { return parts_; }
 
-  // One forward pass. If it fails, all its sessions are refused. REQUIRES: `shares` is not empty;
-  // all are sessions' own, or all guesses.
+  // Runs one forward pass. If it fails, all its sessions are refused. REQUIRES: `shares` is not
+  // empty; either all are the sessions' own, or all are guesses.
   void Run(std::span<const PassShare> shares);
 
-  // Draws the session's next depth, as Mirror::DrawDepth, sends what is due and adds to `report`
-  // what was drawn. False: nothing could be drawn from broken rows, and the session was refused and
-  // is gone.
+  // Samples the session's next depth, see Mirror::DrawDepth, sends the parts that are due and adds
+  // the draft tokens to `report`. Returns false if the logits were broken: the session was then
+  // refused and is gone.
   bool Draw(HeldSession& held, std::span<const PickedRow> rows, std::span<const float> accepted,
             std::span<const float> states, StepReport* report);
-  // Depths that the session draws until a part of its draft is due.
+  // Depths that the session drafts until a part of its draft is due.
   int DepthsDue(const DraftSession& session) const;
   void RefuseAll(std::span<const PassShare> shares, const Status& why);
 
  private:
-  // What the pass computed of one share.
+  // Processes what the pass computed for one share.
   void Take(const PassShare& share, const ShareRows& computed, StepReport* report);
 
   const Parts parts_;

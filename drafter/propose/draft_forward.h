@@ -1,5 +1,5 @@
-// Runs the draft model over shares of sessions and picks from its logits what drafts are drawn
-// from. The only part of the loop that calls Model::Forward, Draft and DraftChains.
+// Runs the draft model over shares of sessions and picks from its logits what drafting needs. Only
+// this part of the loop calls Model::Forward, Draft and DraftChains.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -15,17 +15,17 @@
 
 namespace outrider {
 
-// What a forward pass computed of one share: [share.logit_rows] rows.
+// The result of a forward pass for one share: [share.logit_rows] rows.
 struct ShareRows {
   std::span<const PickedRow> rows;
-  // [logit_rows, hidden_size]: the last hidden states; empty: nothing in the pass asked for them.
+  // [logit_rows, hidden_size]: the last hidden states; empty if nothing in the pass needs them.
   std::span<const float> states;
 };
 
 class DraftForward {
  public:
   struct Pass {
-    std::vector<ShareRows> shares;  // in their order
+    std::vector<ShareRows> shares;  // in the order of the pass
     int device_rows = 0;            // picked from on a device
     int64_t device_bytes = 0;       // copied from there
   };
@@ -34,18 +34,18 @@ class DraftForward {
     int64_t device_bytes = 0;
   };
 
-  // `max_tokens`: of a pass. `model` must outlive it.
+  // `max_tokens`: per pass. `model` must outlive it.
   DraftForward(Model* model, int max_tokens) : model_(model), max_tokens_(max_tokens) {}
 
-  // Whether several depths can be drawn in one go.
+  // Whether several depths can be drafted in one go.
   bool on_device() const { return model_->device() != nullptr; }
   // So far.
   GraphCounts graph_counts() const;
 
-  // One forward pass. What it returns is valid until the next call.
+  // Runs one forward pass. The result is valid until the next call.
   Result<Pass> Run(std::span<const PassShare> shares);
-  // Several depths of drafts of one sequence each, without the host between them. What it returns
-  // is valid until the next call. REQUIRES: on_device(), and each session draws_chain().
+  // Drafts several depths of one sequence per draft on the device, without the host in between. The
+  // result is valid until the next call. REQUIRES: on_device(), and each session draws_chain().
   Result<Chains> RunChains(std::span<const PassShare> shares, int depths);
 
  private:

@@ -30,8 +30,8 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
   }
   if (!reserved.ok()) return reserved;
 
-  // A fork costs the more the earlier it branches off, and there are at most as many sequences at a
-  // depth as draws: the worst case is that all draws differ.
+  // A fork costs more the earlier it branches off, and a depth has at most as many sequences as
+  // draft tokens: in the worst case all tokens differ.
   int64_t pages = 0;
   int64_t sequences = 1;
   for (int depth = 0; depth + 1 < shape.length; ++depth) {
@@ -53,7 +53,7 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
 void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) {
   const auto nodes = static_cast<size_t>(draft.size()) + 1;
   of_node_.resize(nodes, -1);
-  std::vector<bool> goes_on(nodes, false);  // in a child already
+  std::vector<bool> goes_on(nodes, false);  // already continued by a child
   const int64_t free_before = model_->free_pages();
   for (const int32_t node : frontier) {
     const int parent = draft.parent(node);

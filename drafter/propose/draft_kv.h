@@ -1,7 +1,7 @@
 // The KV of one session: a trunk with the committed tokens, and one model sequence for each branch
 // of the draft in progress, which shares the trunk's full pages. Every page that a plan may need is
-// promised before its first token is drawn, so that a draft that has begun never runs out of pages:
-// giving one up because of what was drawn would change its distribution.
+// reserved before its first token is sampled, so that a started draft never runs out of pages:
+// abandoning one because of its tokens would change its distribution.
 //
 // Thread: the owner of the model.
 #pragma once
@@ -17,19 +17,19 @@
 
 namespace outrider {
 
-// The model's free pages less those promised to running plans. Kept prefixes give theirs up when
-// they are needed.
+// The model's free pages less those reserved for running plans. Kept prefixes release theirs when
+// needed.
 class PageBudget {
  public:
   // `prefixes` may be nullptr: none are kept.
   explicit PageBudget(const Model* model, PrefixCache* prefixes = nullptr)
       : model_(model), prefixes_(prefixes) {}
-  // Negative while a session holds pages that were promised to another.
+  // Negative while a session holds pages that were reserved for another.
   int64_t free_pages() const { return model_->free_pages() - promised_; }
   void Promise(int64_t pages) { promised_ += pages; }
-  // Lets go of the prefix that was used least recently. False: none is kept.
+  // Releases the least recently used prefix. Returns false if none is kept.
   bool EvictPrefix() { return prefixes_ != nullptr && prefixes_->EvictOne(); }
-  // Whether so many pages are free, where prefixes have to give way for them.
+  // Whether `pages` pages are free, after evicting prefixes if necessary.
   bool MakeRoom(int64_t pages) {
     while (free_pages() < pages) {
       if (!EvictPrefix()) return false;
@@ -47,30 +47,30 @@ class DraftKv {
  public:
   // `model` and `budget` must outlive it. Takes ownership of `trunk`.
   DraftKv(Model* model, PageBudget* budget, SequenceId trunk);
-  // Gives all pages and promises back.
+  // Returns all pages and reservations.
   ~DraftKv();
   DraftKv(const DraftKv&) = delete;
   DraftKv& operator=(const DraftKv&) = delete;
 
-  // Secures the pages of a draft of `shape` after `length` committed tokens: the trunk's at once,
-  // the branches' as a promise; earlier promises are void. kResourceExhausted when there are not
-  // enough: the session has to be given up then, as it may hold some that were promised to another.
+  // Secures the pages of a draft of `shape` after `length` committed tokens: allocates the trunk's
+  // and reserves the branches'; earlier reservations are void. kResourceExhausted: there are not
+  // enough, and the session must be closed, as it may hold some that were reserved for another.
   Status Secure(int length, const DraftShape& shape);
-  // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence that holds the path
-  // before it: its parent's own for the first child, forks of it for the others.
+  // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence with the path before
+  // it: its parent's own for the first child, forks of it for the others.
   void Branch(const DraftTree& draft, std::span<const int32_t> frontier);
-  // Drops what the trunk holds from `length` on: tokens that were fed before it was known that the
-  // draft ends before them.
+  // Truncates the trunk to `length` tokens: the others were fed before the draft was known to end
+  // earlier.
   void Drop(int length);
-  // The draft is complete: pages that it was promised and did not take are free again.
+  // The draft is complete: reserved pages that it did not use are free again.
   void Settle();
-  // A new sequence with the first `length` tokens of the one that holds `node`, which the caller
-  // owns. kResourceExhausted when no page is free.
+  // A new sequence with the first `length` tokens of the one that holds `node`. The caller owns it.
+  // kResourceExhausted: no page is free.
   Result<SequenceId> Fork(int node, int length) const;
-  // The trunk, which is the caller's from now on. Nothing else may be asked of this object then.
+  // Hands the trunk over to the caller. This object must not be used afterwards.
   SequenceId TakeTrunk();
-  // Ends the draft: the path to `node` is accepted, of which the first `length` tokens are kept,
-  // the trunk's included. REQUIRES: the node is the root or was fed.
+  // Ends the draft: the path to `node` is accepted, and the first `length` tokens including the
+  // trunk's are kept. REQUIRES: the node is the root or was fed.
   void Keep(int node, int length);
 
   // The sequence that the node's token is in or will be fed to. REQUIRES: the node is the root or
@@ -83,10 +83,10 @@ class DraftKv {
   Model* model_;
   PageBudget* budget_;
   int64_t promised_ = 0;
-  int length_ = 0;   // the trunk's, of the plan
-  int longest_ = 0;  // tokens that a sequence may hold at most
+  int length_ = 0;   // of the trunk in the plan
+  int longest_ = 0;  // the most tokens of a sequence
   std::vector<SequenceId> sequences_;
-  std::vector<SequenceId> of_node_;  // -1: never to be fed, or not yet
+  std::vector<SequenceId> of_node_;  // -1: never fed, or not yet
 };
 
 }  // namespace outrider

@@ -82,7 +82,7 @@ void DraftLoop::Handle(LinkEvent event) {
     return;
   }
   VerifierConnection* connection = sessions_.Find(event.connection);
-  if (connection == nullptr) return;  // ended before it was welcomed
+  if (connection == nullptr) return;  // it ended before it was welcomed
   if (auto* open = std::get_if<SessionOpening>(&event.message)) {
     Handle(*connection, event.connection, *open);
   } else if (auto* compiled = std::get_if<CompiledEvent>(&event.message)) {

@@ -1,10 +1,10 @@
 // Drafts for every session of every verifier with one model. Each step gathers what the sessions
 // need (prompts to read, verdicts to catch up with, the next depth of a draft) into one ragged
 // forward pass, so that sessions at different depths share the reading of the weights. Its parts do
-// the work: docs/architecture.md lists them.
+// the work; docs/architecture.md lists them.
 //
-// It owns the mirrors and, while it lives, the model. It holds no truth: a session that does not
-// fit, or a verdict that makes no sense, is answered with a draft without tokens and forgotten; the
+// It owns the mirrors and has exclusive use of the model. It has no authoritative state: a session
+// that does not fit, or an invalid verdict, is answered with an empty draft and forgotten; the
 // verifier opens it again or does without.
 //
 // Thread: Push, PushUrgent and Stop: any. The rest: one owner thread.
@@ -38,30 +38,31 @@
 namespace outrider {
 
 struct DraftLoopOptions {
-  int max_sessions = 256;  // of all verifiers
+  int max_sessions = 256;  // over all verifiers
   int max_draft_length = 16;
-  int max_draft_tokens = 128;  // of one plan; larger plans are refused
-  int chunk_depths = 4;        // a draft is sent in parts of this many depths
-  int ahead_tokens = 0;        // as LookaheadOptions
+  int max_draft_tokens = 128;  // per plan; larger plans are refused
+  int chunk_depths = 4;        // depths in each part of a draft that is sent
+  int ahead_tokens = 0;        // see LookaheadOptions
   int max_ahead_rows = 4;
-  int tokenizer_vocab = 0;     // ids from here on do not exist (padded rows). 0: all of the model's
-  bool prefix_cache = false;   // the KV of texts is kept for sessions that begin the same
-  int max_step_tokens = 256;   // of one forward pass
-  int max_chunk_tokens = 128;  // of one session in it: a long prompt leaves room for drafts
-  const AcceptanceHead* head = nullptr;  // of the model, if there is one; outlives the loop
-  // Of what a head is trained on, if that is wanted; outlives the loop.
+  // ids from here on do not exist (padded rows). 0: all of the model's exist
+  int tokenizer_vocab = 0;
+  bool prefix_cache = false;   // keep the KV of texts for sessions that begin the same
+  int max_step_tokens = 256;   // per forward pass
+  int max_chunk_tokens = 128;  // of one session in it; leaves room for drafts beside a long prompt
+  const AcceptanceHead* head = nullptr;  // of the model, if any; outlives the loop
+  // Records examples for training a head, if set; outlives the loop.
   HeadRecorder* recorder = nullptr;
-  Tracer* tracer = nullptr;  // of spans, where they are recorded; outlives the loop
-  // Of what sessions' texts follow. nullptr: they are drafted for without. Outlives the loop.
+  Tracer* tracer = nullptr;  // records spans, if set; outlives the loop
+  // Grammars of sessions' texts. nullptr: drafts ignore grammars. Outlives the loop.
   grammar::GrammarCache* grammars = nullptr;
 };
 
 class DraftLoop final : public LinkEvents {
  public:
-  // Events that wait at most, but for urgent ones.
+  // The most waiting events, apart from urgent ones.
   static constexpr size_t kMostWaiting = 4096;
 
-  // `model` and `clock` outlive the loop, and `observer` if there is one.
+  // `model`, `clock` and `observer` (may be null) must outlive the loop.
   DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,
             DraftObserver* observer);
   DraftLoop(const DraftLoop&) = delete;
@@ -70,10 +71,10 @@ class DraftLoop final : public LinkEvents {
   bool Push(LinkEvent event) override { return inbox_.TryPush(std::move(event)); }
   void PushUrgent(LinkEvent event) override { inbox_.PushUrgent(std::move(event)); }
 
-  // Handles what has arrived, then runs one forward pass if any session needs one (on a device it
-  // may be several), then sends. False when there was nothing to do.
+  // Handles events, then runs one forward pass if any session needs one (on a device it may be
+  // several), then sends. Returns false if there was nothing to do.
   bool Step();
-  // Steps until Stop, waiting while there is nothing to do.
+  // Calls Step until Stop, and waits while there is nothing to do.
   void Run();
   void Stop();
 
@@ -85,17 +86,17 @@ class DraftLoop final : public LinkEvents {
   void Handle(VerifierConnection& connection, uint64_t id, const SessionOpening& open);
   void Handle(VerifierConnection& connection, const SessionVerdict& verdict);
   void Handle(VerifierConnection& connection, const CompiledEvent& compiled);
-  // Opens the session, or asks for its grammar first.
+  // Opens the session, or first asks for its grammar.
   Status Open(VerifierConnection& connection, uint64_t id, const SessionOpening& open);
-  // `masks`: of its grammar, if that is to be followed.
+  // `masks`: of its grammar, if it has one that drafts follow.
   Status Open(VerifierConnection& connection, const SessionOpening& open,
               std::shared_ptr<grammar::GrammarMasks> masks);
   Status Apply(HeldSession& held, const SessionVerdict& verdict);
   // Stamps the plan that the session has begun, and secures its pages.
   Status Begin(HeldSession& held);
-  // False: no session needs a forward pass.
+  // Returns false if no session needs a forward pass.
   bool RunPass();
-  int step_tokens() const;  // of one forward pass
+  int step_tokens() const;  // per forward pass
 
   Model* const model_;
   const DraftLoopOptions options_;
@@ -113,7 +114,7 @@ class DraftLoop final : public LinkEvents {
   DepthDrafter depths_;
   ChainDrafter chains_;
   grammar::MaskScratch mask_scratch_;
-  std::optional<GrammarCompiler> compiler_;  // if there is a cache; pushes to the inbox
+  std::optional<GrammarCompiler> compiler_;  // with a cache; pushes to the inbox
 };
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
-// What the drafting loop reports of its work, for metrics and traces. Observers only watch: nothing
-// that they do changes a draft.
+// Events of the drafting loop for metrics and traces. Observers only watch: nothing they do changes
+// a draft.
 //
-// Thread: the drafting loop. Calls must not wait, and must not call the loop.
+// Thread: the drafting loop. Calls must not block, and must not call the loop.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace outrider {
 
-// One forward pass. Of several in one go each has the mean time, the first the bytes.
+// One forward pass. If several ran in one go, each reports the mean time, and the first the bytes.
 struct StepReport {
-  int sessions = 0;        // that took part
+  int sessions = 0;        // taking part
   int rows = 0;            // tokens computed
-  int drafted_tokens = 0;  // draft tokens; those that several sequences share count once
-  bool ahead = false;      // made ahead of verdicts
-  // On a model's device: logits rows that were read there, and the bytes that came to the host.
+  int drafted_tokens = 0;  // tokens that several sequences share count once
+  bool ahead = false;      // for lookahead drafting
+  // With a device: logits rows that were read there, and bytes that were copied to the host.
   int device_rows = 0;
   int64_t device_bytes = 0;
-  int broken_rows = 0;  // of those to be drawn from, NaN or infinite
+  int broken_rows = 0;  // rows to sample from that were NaN or infinite
   double seconds = 0;
-  GraphCounts graphs;  // of the model, so far
+  GraphCounts graphs;  // total of the model
 };
 
 class DraftObserver {
@@ -36,17 +36,17 @@ class DraftObserver {
   virtual void OnStep(const StepReport&) {}
   // The load has changed.
   virtual void OnLoad(const DrafterLoad&) {}
-  // A session is held from now on, with its first plan still to be looked at.
+  // A session has been opened; its first plan is still to be processed.
   virtual void OnOpened(const HeldSession&, const SessionOpening&, Time /*now*/) {}
-  // A draft is sent to its end, `seconds` after its plan came.
+  // A draft has been sent completely, `seconds` after its plan arrived.
   virtual void OnDraftSent(const HeldSession&, double /*seconds*/, Time /*now*/) {}
-  // A verdict came that was drafted ahead of; `hit`: it is answered with what was there.
+  // A verdict arrived after lookahead drafting; `hit`: its draft was already there.
   virtual void OnVerdictAhead(const HeldSession&, bool /*hit*/) {}
-  // The acceptance head's correction, and where it would stop a plan that names no threshold.
+  // The acceptance head's bias correction, and its threshold for plans that name none.
   virtual void OnHead(float /*bias*/, float /*threshold*/) {}
-  // The session's plan is answered without tokens. OnClosed follows.
+  // The session's plan gets an empty answer. OnClosed follows.
   virtual void OnRefused(const HeldSession&, const Status&) {}
-  // The session is forgotten.
+  // The session has been forgotten.
   virtual void OnClosed(const HeldSession&) {}
 };
 
@@ -55,7 +55,7 @@ class DraftObservers {
   // `observer` must outlive the calls of Notify.
   void Add(DraftObserver* observer) { all_.push_back(observer); }
 
-  // Calls `event` of each, in the order of Add.
+  // Calls `event` on each, in the order of Add.
   template <class... Params, class... Args>
   void Notify(void (DraftObserver::*event)(Params...), const Args&... args) {
     for (DraftObserver* observer : all_) (observer->*event)(args...);

@@ -40,7 +40,7 @@ void DraftSender::Flush() {
     if (!connection.outbox.empty()) {
       connection.link->SendDrafts(std::exchange(connection.outbox, {}));
     }
-    // Pages alone change with every step; verifiers need to know it when sessions come and go.
+    // The number of pages changes at every step; verifiers need it when sessions come and go.
     now.session_limit = sessions_->SessionLimit(connection);
     if (!connection.told.has_value() || connection.told->sessions != now.sessions ||
         connection.told->session_limit != now.session_limit) {

@@ -1,4 +1,4 @@
-// What verifiers are told: parts of drafts as they are drawn, and the load. Everything of one step
+// Sends to verifiers: parts of drafts as they are sampled, and the load. Everything of one step
 // goes to a verifier in one batch.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
@@ -20,14 +20,14 @@ class DraftSender {
               const Clock* clock)
       : sessions_(sessions), lookahead_(lookahead), observers_(observers), clock_(clock) {}
 
-  // Puts what was drawn of the session's draft since the last call into its connection's outbox.
+  // Puts what was added to the session's draft since the last call into its connection's outbox.
   void Put(HeldSession& held);
-  // The same for the draft of a guess, if it is whole: before the verdict.
+  // The same for the draft of a guess, if it is complete: it is sent before the verdict.
   void PutEarly(HeldSession& held, SessionLookahead::Guess* guess);
   // The session's whole draft was sent early.
   void MarkSent(HeldSession& held);
-  // Sends the outboxes, and the load to those who know another one; closes connections that are not
-  // wanted any more and hold nothing.
+  // Sends the outboxes, and the load to verifiers that know an older one; closes connections that
+  // are no longer wanted and hold nothing.
   void Flush();
 
  private:
@@ -37,7 +37,7 @@ class DraftSender {
   Lookahead* const lookahead_;
   DraftObservers* const observers_;
   const Clock* const clock_;
-  std::optional<DrafterLoad> observed_;  // the load that observers know of
+  std::optional<DrafterLoad> observed_;  // the last one reported to observers
 };
 
 }  // namespace outrider

@@ -25,8 +25,8 @@ Status CheckContext(size_t tokens, int max_context) {
                          std::to_string(max_context));
 }
 
-// What is drafted of `planned` after `length` tokens. Fewer depths than planned make a shorter
-// draft; fewer draft tokens would make another distribution, so a plan that asks for too many is
+// The part of `planned` that can be drafted after `length` tokens. Fewer depths than planned make a
+// shorter draft; fewer draft tokens would change the distribution, so a plan with too many is
 // refused.
 Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBounds& bounds) {
   // The last depth is never fed.
@@ -47,7 +47,7 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
   return shape;
 }
 
-// The text goes on with `tokens`.
+// The text continues with `tokens`.
 Status Follow(std::span<const TokenId> tokens, const DraftBounds& bounds,
               grammar::DraftGrammar* grammar) {
   for (const TokenId token : tokens) {
@@ -58,12 +58,12 @@ Status Follow(std::span<const TokenId> tokens, const DraftBounds& bounds,
   return Status();
 }
 
-// Ids from here on are none of the verifier's.
+// Ids from here on do not exist at the verifier.
 int VerifierVocabulary(const DraftBounds& bounds) {
   return bounds.vocabulary == nullptr ? bounds.vocab_size : bounds.vocabulary->verifier_size();
 }
 
-// What the session may sample, for its grammar; empty: everything.
+// Mask of what the session may sample, for its grammar; empty: everything.
 std::vector<uint32_t> RowMask(const SamplingParams& sampling, const DraftBounds& bounds) {
   std::vector<uint32_t> mask = MaskOf(sampling, bounds.vocab_size);
   if (bounds.vocabulary == nullptr) return mask;
@@ -72,7 +72,7 @@ std::vector<uint32_t> RowMask(const SamplingParams& sampling, const DraftBounds&
   return mask;
 }
 
-// `planned`, or the full length where this drafter has no head.
+// `planned`, or the full length if this drafter has no head.
 StopRule InForce(StopRule planned, const HeadState* head) {
   if (planned.kind != StopRule::Kind::kHead) return planned;
   if (head == nullptr) return StopRule{};
@@ -218,7 +218,7 @@ void DraftSession::AddLikelyNext(int count, PickBatch* batch) const {
 
 std::vector<TokenId> DraftSession::LikelyNext(int count, const PickedRow& row) const {
   if (bounds_->vocabulary == nullptr) return TokensOf(row);
-  // Masks may leave none.
+  // Masks may leave no token.
   if (row.entries.empty() || bounds_->vocabulary->ToVerifier(row.entries[0].id) < 0) return {};
   if (kind_ != DraftKind::kRace) return TokensOf(row);
   return bounds_->vocabulary->RaceWinners(row.entries, count, seed_,
@@ -232,7 +232,7 @@ TokenId DraftSession::ToVerifier(TokenId own) const {
 std::span<const uint32_t> DraftSession::MaskOfRow(int node) const {
   if (!grammar_.has_value()) return {};
   row_mask_.resize(grammar_->mask_words());
-  // Without a mask the draft is as good as any, and lossless.
+  // Without a mask the draft is still lossless.
   const bool is_known = grammar_->Fill(draft(), node, *bounds_->mask_scratch, row_mask_).ok();
   return is_known ? std::span<const uint32_t>(row_mask_) : std::span<const uint32_t>();
 }
@@ -297,7 +297,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   std::optional<grammar::DraftGrammar> grammar = grammar_;
   if (grammar.has_value()) OUTRIDER_TRY(Follow(added, *bounds_, &*grammar));
 
-  // A node was fed if it drew; its parent drew in any case.
+  // A node was fed if the draft continued after it; its parent's draft did in any case.
   const int node = verdict.node;
   const int fed =
       node == DraftTree::kRoot || !draft().draws(node).empty() ? node : draft().parent(node);
@@ -306,7 +306,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   for (const TokenId token : added) sampling_.ObserveOutput(token);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
   position_ += positions;
-  // The last token is fed again in any case: its logits draw the next draft's first depth.
+  // The last token is fed again in any case, because the next draft's first depth needs its logits.
   kv_length_ = std::min(kv_length_, length() - 1);
   Begin(verdict.plan, shape);
   return fed;

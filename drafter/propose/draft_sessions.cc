@@ -63,7 +63,7 @@ HeldSession& DraftSessions::Add(VerifierConnection& connection, uint64_t id, Dra
   HeldSession& held = connection.sessions[id];
   held.connection = &connection;
   held.id = id;
-  // The last token is always computed: its logits are wanted.
+  // The last token is always computed, because its logits are needed.
   const SequenceId trunk =
       prefixes_ != nullptr ? prefixes_->Fork(session.tokens().first(session.tokens().size() - 1))
                            : model_->NewSequence();
@@ -78,8 +78,8 @@ HeldSession& DraftSessions::Add(VerifierConnection& connection, uint64_t id, Dra
 void DraftSessions::SharePrefix(HeldSession& held) {
   if (prefixes_ == nullptr || std::exchange(held.shares_prefix, true)) return;
   const Mirror& mirror = *held.mirror;
-  // Without the last token, which is fed again when a verdict adds none: a page that is shared is
-  // copied before it is written to.
+  // Without the last token, which is fed again if a verdict adds none: a shared page is copied
+  // before it is written to.
   const int whole = (mirror.session.length() - 1) / model_->page_tokens() * model_->page_tokens();
   if (whole == 0) return;
   const Result<SequenceId> fork = model_->Fork(mirror.kv.sequence(DraftTree::kRoot), whole);
@@ -125,7 +125,7 @@ bool DraftSessions::GiveWay(const VerifierConnection& asking, int64_t fair, Amou
   if (session.drafting()) {
     Refuse(*most, newest->first, session.round(), ResourceExhausted("another verifier's turn"));
   } else {
-    // Its plan was answered, and may be decided already: the next one will be refused.
+    // Its plan was answered and may already be decided; the next one will be refused.
     Forget(*most, newest->first);
   }
   return true;

@@ -1,4 +1,4 @@
-// The spans of sessions that a drafter serves, each a child of its request's.
+// Spans of the sessions that a drafter serves. Each is a child of its request's span.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -28,11 +28,11 @@ class DraftTrace {
   DraftTrace(const DraftTrace&) = delete;
   DraftTrace& operator=(const DraftTrace&) = delete;
 
-  // A whole draft of `tokens` tokens was sent, `seconds` after its plan came.
+  // A complete draft of `tokens` tokens was sent, `seconds` after its plan arrived.
   void OnDraft(uint32_t round, int depth, int tokens, double seconds, Time now);
-  // A verdict was worked ahead of.
+  // A verdict arrived after lookahead drafting.
   void OnVerdictAhead(bool hit);
-  // The session is given up.
+  // The session was closed with an error.
   void Fail(const Status& why);
 
  private:
@@ -47,7 +47,7 @@ class DraftTrace {
 // Owner: DraftLoop.
 class DraftTraces final : public DraftObserver {
  public:
-  // `tracer` must outlive it. nullptr: it is not to be used.
+  // `tracer` must outlive it. nullptr: this object must not be used.
   explicit DraftTraces(Tracer* tracer) : tracer_(tracer) {}
 
   void OnOpened(const HeldSession& held, const SessionOpening& open, Time now) override;
@@ -57,11 +57,12 @@ class DraftTraces final : public DraftObserver {
   void OnClosed(const HeldSession& held) override;
 
  private:
-  // nullptr: it is not traced.
+  // nullptr: the session is not traced.
   DraftTrace* Find(const HeldSession& held) const;
 
   Tracer* const tracer_;
-  std::map<uint64_t, std::unique_ptr<DraftTrace>> traces_;  // by HeldSession::opened; not of all
+  // by HeldSession::opened; only of traced sessions
+  std::map<uint64_t, std::unique_ptr<DraftTrace>> traces_;
 };
 
 }  // namespace outrider

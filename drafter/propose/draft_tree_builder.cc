@@ -62,7 +62,8 @@ ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
 }
 
 DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const {
-  // A fact about the path before the draws, like a stop rule's: it changes no distribution.
+  // This depends on the path before the draft tokens alone, as a stop rule does, so it changes no
+  // distribution.
   if (row.broken) return {.broken = true};
   if (task_.vocabulary != nullptr &&
       (row.entries.empty() || task_.vocabulary->ToVerifier(row.entries[0].id) < 0)) {
@@ -97,7 +98,7 @@ TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
     const size_t drawn = tree_.draws(node).size();
     return drawn < source.tokens.size() ? source.tokens[drawn] : -1;
   }
-  for (const TokenId token : source.distribution.ids) {  // falling weights
+  for (const TokenId token : source.distribution.ids) {  // descending weights
     if (tree_.Child(node, token) < 0) return token;
   }
   return -1;
@@ -115,7 +116,7 @@ std::vector<DraftTreeBuilder::Source> DraftTreeBuilder::SourcesOf(std::span<cons
     predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);
     predicted_.back() = accepted[slot];
     log_accepted_[slot] += std::log(static_cast<double>(accepted[slot]));
-    // 1 - product > h, with no rounding near 1. A NaN stops.
+    // 1 - product > h, without rounding near 1. NaN stops the draft.
     source.last = !(log_accepted_[slot] >= std::log1p(-static_cast<double>(task_.stop.threshold)));
   }
   return sources;
@@ -128,7 +129,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
   const auto depth = static_cast<uint32_t>(depths_);
   std::vector<Draw> live;
   std::vector<int32_t> frontier;
-  std::vector<double> log_accepted;  // [frontier]: as far as it is known yet
+  std::vector<double> log_accepted;  // [frontier]: as far as known
   for (const Draw& draw : live_) {
     const int parent = frontier_[draw.slot];
     const Source& source = sources[draw.slot];
@@ -148,7 +149,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
       if (IsEndOfSequence(token) || source.last) continue;
-      // Nodes are numbered as they are first drawn, so the frontier ascends.
+      // Nodes are numbered in the order of their first draft token, so the frontier ascends.
       auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
       if (at == frontier.end()) {
         at = frontier.insert(at, node);
@@ -162,7 +163,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
     if (token >= 0) likely_stops_.push_back({.node = frontier_[slot], .next = token});
   }
   if (task_.kind == DraftKind::kSampled) {
-    // Frontier nodes first drew in this order at the depth before, and so they do here.
+    // Frontier nodes had this order at the depth before.
     for (Source& source : sources) {
       if (source.has_draws()) untaken_.distributions.push_back(std::move(source.distribution));
     }
@@ -179,7 +180,7 @@ void DraftTreeBuilder::SetShape(const DraftShape& shape) {
   OUTRIDER_CHECK(untaken_.tokens.size() == static_cast<size_t>(tree_.total_draws()));
   DraftTree tree;
   size_t kept = 0;
-  // The deepest draws come last. None are as deep where rows were broken.
+  // The deepest draft tokens come last. There are none this deep if rows were broken.
   while (kept < untaken_.tokens.size() && tree.depth(untaken_.parents[kept]) < shape.length) {
     tree.AddDraw(untaken_.parents[kept], untaken_.tokens[kept]);
     ++kept;

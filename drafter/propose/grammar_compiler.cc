@@ -52,7 +52,7 @@ void GrammarCompiler::Run() {
       Log(LogLevel::kWarning, "a session is drafted for without its grammar",
           {{"session", event.opening.session}, {"reason", masks.status().ToString()}});
     }
-    // What finds no room is refused when its verdict comes.
+    // If there is no room for the event, the session is refused when its verdict comes.
     (void)events_->Push({.connection = next.connection, .message = std::move(event)});
   }
 }

@@ -1,5 +1,5 @@
-// Compiles the grammars of sessions that verifiers open, so that the drafting loop, which all
-// sessions wait for, never does. A session whose grammar is not known yet is opened when it is.
+// Compiles the grammars of sessions on a thread of its own, so that the drafting loop, for which
+// all sessions wait, does not. A session is opened once its grammar is compiled.
 //
 // Owner: DraftLoop. Thread: the drafting loop; has a thread of its own.
 #pragma once
@@ -19,18 +19,18 @@ namespace outrider {
 
 class GrammarCompiler {
  public:
-  // Openings that wait at most.
+  // The most waiting openings.
   static constexpr size_t kMostWaiting = 256;
 
   // `events`: gets a CompiledEvent for each opening. Both outlive it.
   GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events);
   ~GrammarCompiler();
 
-  // The masks of what is compiled already; nullptr: Ask.
+  // The masks, if the grammar is already compiled; nullptr: call Ask.
   std::shared_ptr<grammar::GrammarMasks> Find(const GrammarSource& source) {
     return cache_->Find(source);
   }
-  // A ticket, which the event will have. kResourceExhausted: too many wait.
+  // Returns a ticket, which the event will have. kResourceExhausted: too many wait.
   Result<uint64_t> Ask(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
 
  private:

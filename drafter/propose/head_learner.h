@@ -1,5 +1,5 @@
-// Teaches the acceptance head, if there is one, from what happens: the time of forward passes, and
-// what verdicts say of its predictions and of the sessions' speed. HeadState holds what is learned.
+// Updates the acceptance head's state, if there is one, from the time of forward passes, and from
+// verdicts on its predictions and the sessions' speed. HeadState holds what is learned.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -19,7 +19,7 @@ namespace outrider {
 
 class HeadLearner {
  public:
-  // `head` may be nullptr: there is none, and nothing to learn. Both must outlive it.
+  // `head` may be nullptr: nothing is learned. Both must outlive it.
   HeadLearner(const AcceptanceHead* head, DraftObservers* observers) : observers_(observers) {
     if (head != nullptr) state_.emplace(head);
   }
@@ -28,15 +28,15 @@ class HeadLearner {
 
   // nullptr: there is no head.
   const HeadState* state() const { return state_.has_value() ? &*state_ : nullptr; }
-  // The chance that each token is accepted whose last hidden state is a row of `states`
-  // [rows, hidden_size]. REQUIRES: state() is not nullptr.
+  // The acceptance probability of each token whose last hidden state is a row of `states` [rows,
+  // hidden_size]. REQUIRES: state() is not nullptr.
   std::vector<float> Predict(std::span<const float> states) const {
     return state_->Predict(states);
   }
 
-  // A pass that drew drafts, and read no prompt, took `seconds`.
+  // Records the time of a pass that drafted and read no prompt.
   void OnPass(double seconds);
-  // A verdict on the session's draft, before it is applied.
+  // Learns from a verdict on the session's draft, before it is applied.
   void OnVerdict(HeldSession& held, const SessionVerdict& verdict, Time now);
 
  private:

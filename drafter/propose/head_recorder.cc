@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kMostWaiting = 1024;  // verdicts; of 7 tokens and 4096 floats each: 117 MB
+constexpr size_t kMostWaiting = 1024;  // verdicts; with 7 tokens of 4096 floats each: 117 MB
 
 }  // namespace
 
@@ -49,17 +49,17 @@ void HeadRecorder::Write() {
   bool writing = true;
   for (;;) {
     const std::vector<std::vector<HeadExample>> taken = inbox_.Drain(std::nullopt);
-    if (taken.empty()) return;  // closed
+    if (taken.empty()) return;  // the queue is closed
     std::vector<HeadExample> examples;
     for (const std::vector<HeadExample>& some : taken) {
-      // A model that overflowed in a step has states that no head can learn from.
+      // Hidden states that overflowed are useless for training.
       std::copy_if(some.begin(), some.end(), std::back_inserter(examples),
                    [](const HeadExample& example) { return IsFinite(example.hidden); });
     }
     if (!writing) continue;
     const uint64_t room = max_examples_ - std::min(max_examples_, writer_->examples());
     if (examples.size() >= room) examples.resize(room);
-    // transforms_ is settled before anything is added.
+    // transforms_ is set before anything is added.
     Status written = writer_->transforms().has_value() ? Status() : writer_->Begin(*transforms_);
     if (written.ok()) written = writer_->Append(examples);
     if (!written.ok()) {

@@ -9,7 +9,7 @@ namespace outrider {
 namespace {
 
 constexpr float kStep = 0.01f;
-constexpr int kEnough = 32;  // rounds, passes and tokens seen before the threshold follows them
+constexpr int kEnough = 32;  // rounds, passes and tokens before the threshold is computed from them
 
 }  // namespace
 

@@ -1,10 +1,10 @@
-// The acceptance head at work: its predictions, corrected by what verdicts tell, and the threshold
-// at which stopping pays at the speed that the sessions really have.
+// The acceptance head in use: its predictions, corrected by verdicts, and the threshold at which
+// stopping pays at the sessions' actual speed.
 //
-// The threshold is the drafter's because all that it follows from is measured here: the time of a
-// pass, the rounds with their waiting, the acceptance. A plan may bring one of its own.
+// The drafter computes the threshold because it measures its inputs: the time of a pass, the rounds
+// including their waits, the acceptance. A plan may bring its own.
 //
-// Everything here depends on rounds that are over and on clocks, never on a draw to come.
+// Everything here depends on past rounds and on clocks, never on a future sample.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -21,27 +21,28 @@ class HeadState {
   // `head` must outlive it.
   explicit HeadState(const AcceptanceHead* head) : head_(head) {}
 
-  // The chance of each token whose last hidden state is a row of `hidden` [rows, hidden_size].
+  // The acceptance probability of each token whose last hidden state is a row of `hidden` [rows,
+  // hidden_size].
   std::vector<float> Predict(std::span<const float> hidden) const;
 
-  // A token of predicted chance `predicted` was accepted with probability `actual`. One step of
-  // gradient descent on the cross-entropy over the bias alone.
+  // A token of predicted probability `predicted` was accepted with probability `actual`. Makes one
+  // step of gradient descent on the cross-entropy, over the bias alone.
   void Learn(float predicted, float actual);
   float bias() const { return bias_; }
 
-  // A pass that drew took this long.
+  // Records the time of a pass that drafted.
   void OnPass(double seconds);
-  // A session's round, verdict to verdict, brought this many tokens.
+  // Records a session's round, verdict to verdict, and its tokens.
   void OnRound(int tokens, double seconds);
 
-  // PayingThreshold of a pass at the speed and the acceptance seen; kFirstHeadThreshold until there
-  // is enough to go by.
+  // PayingThreshold of a pass at the observed speed and acceptance; kFirstHeadThreshold until
+  // enough has been observed.
   float threshold() const;
 
   static constexpr float kMaxBias = 2.f;
 
  private:
-  // A mean over the last few hundred, a ratio of sums.
+  // A mean over the last few hundred, as a ratio of sums.
   struct Mean {
     double sum = 0, weight = 0;
     int count = 0;

@@ -1,5 +1,4 @@
-// What the drafting loop holds: the connections to its verifiers, and for each of them the sessions
-// that it drafts for.
+// The drafting loop's state: the connections to its verifiers, and the sessions of each.
 //
 // Owner: DraftSessions. Thread: the drafting loop.
 #pragma once
@@ -22,31 +21,32 @@ struct VerifierConnection;
 
 struct HeldSession {
   VerifierConnection* connection = nullptr;
-  uint64_t id = 0;  // the verifier's
+  uint64_t id = 0;  // at the verifier
   std::unique_ptr<Mirror> mirror;
   SessionLookahead ahead = {};
-  uint64_t opened = 0;                    // rises with every session of all verifiers
-  uint64_t plan_order = 0;                // rises with every plan that arrives
-  Time planned = {};                      // when it arrived
-  std::optional<Time> drafted = {};       // when the draft before was complete
-  std::optional<Time> decided = {};       // when the verdict before came
-  std::optional<int> prefix_tokens = {};  // whose KV was kept when it was opened; no value: none is
-  bool shares_prefix = false;             // its own is kept for others
-  std::optional<uint64_t> prompt = {};    // PromptId, if its rounds are recorded for training
+  uint64_t opened = 0;               // increases with every session of all verifiers
+  uint64_t plan_order = 0;           // increases with every plan that arrives
+  Time planned = {};                 // when it arrived
+  std::optional<Time> drafted = {};  // when the previous draft was complete
+  std::optional<Time> decided = {};  // when the previous verdict arrived
+  // tokens whose KV was kept when it was opened; nullopt: none is
+  std::optional<int> prefix_tokens = {};
+  bool shares_prefix = false;           // its own KV is kept for others
+  std::optional<uint64_t> prompt = {};  // PromptId, if its rounds are recorded for training
 };
 
 struct VerifierConnection {
   std::shared_ptr<VerifierLink> link;
   DraftBounds bounds;
   std::map<uint64_t, HeldSession> sessions = {};
-  // Sessions that are opened once their grammars are compiled, with the compiler's tickets.
+  // Sessions that wait for their grammars, with the compiler's tickets.
   std::map<uint64_t, uint64_t> compiling = {};
   std::vector<DraftPart> outbox = {};    // sent at the end of the step
-  std::optional<DrafterLoad> told = {};  // the load that it knows of
+  std::optional<DrafterLoad> told = {};  // the load last sent
   bool wanted = true;                    // WantedEvent
 
   int held() const { return static_cast<int>(sessions.size()); }
-  // Tokens of all its sessions, drafts not counted.
+  // Tokens of all its sessions, without drafts.
   int64_t tokens() const {
     int64_t tokens = 0;
     for (const auto& [id, session] : sessions) tokens += session.mirror->session.length();

@@ -23,7 +23,7 @@ std::vector<PassShare> Lookahead::Idle() {
 
 std::vector<PassShare> Lookahead::Plan() {
   if (options_.tokens == 0 || !gate_.open()) return {};
-  std::vector<PassShare> last = Idle();  // of each session, with the guess that was taken last
+  std::vector<PassShare> last = Idle();  // by session, with the last guess taken
   int budget = options_.max_rows;
   std::vector<PassShare> shares;
   while (budget > 0 && !last.empty()) {
@@ -50,7 +50,7 @@ void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
 SessionLookahead::Hit Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
   const bool begun = held.ahead.begun();
   SessionLookahead::Hit hit = held.ahead.Take(verdict);
-  // Rounds in between that were not drafted say nothing about a round's time.
+  // Rounds in between that were not drafted make the time of a round meaningless.
   if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
   if (begun) observers_->Notify(&DraftObserver::OnVerdictAhead, held, hit.mirror != nullptr);
   return hit;

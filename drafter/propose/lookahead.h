@@ -1,6 +1,6 @@
-// Lookahead drafting (as in PEARL and SpecEdge): while verdicts are under way, which guesses of
-// their outcome go into the next forward pass. SessionLookahead holds one session's guesses,
-// AheadGate whether they make rounds shorter.
+// Lookahead drafting (as in PEARL and SpecEdge): chooses, while verdicts are under way, which
+// guesses of their outcome go into the next forward pass. SessionLookahead holds one session's
+// guesses, AheadGate decides whether they make rounds shorter.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -20,30 +20,30 @@
 namespace outrider {
 
 struct LookaheadOptions {
-  int tokens = 0;    // computed ahead of one verdict; 0: no drafting ahead
-  int max_rows = 4;  // tokens of one forward pass: a verdict that comes meanwhile waits for it
+  int tokens = 0;    // per verdict; 0: no lookahead drafting
+  int max_rows = 4;  // per forward pass, for whose end a verdict may have to wait
 };
 
 class Lookahead {
  public:
-  // All must outlive it, and it the guesses that `sessions` holds.
+  // All must outlive it, and it must outlive the guesses that `sessions` holds.
   Lookahead(const LookaheadOptions& options, Model* model, DraftSessions* sessions,
             DraftObservers* observers)
       : options_(options), model_(model), sessions_(sessions), observers_(observers) {}
 
   // Shares of a forward pass that no verifier waits for: the most likely guess of every session,
-  // then the second of every session, and so on. Empty: nothing to do, or drafting ahead does not
-  // pay.
+  // then the second of every session, and so on. Empty: there is nothing to do, or lookahead
+  // drafting does not pay.
   std::vector<PassShare> Plan();
 
   // The session's draft is complete.
   void OnDraftComplete(HeldSession& held, Time now);
-  // The session as `verdict` leaves it, with a draft for its plan begun, if that outcome was
-  // guessed. The session's guesses are over.
+  // The session after `verdict`, with a draft for its plan begun, if that outcome was guessed.
+  // Drops the session's guesses.
   SessionLookahead::Hit Take(HeldSession& held, const SessionVerdict& verdict);
 
  private:
-  // Of each session whose draft is complete, with its guesses begun; in turns.
+  // Shares of the sessions whose draft is complete, in turns; begins their guesses.
   std::vector<PassShare> Idle();
 
   const LookaheadOptions options_;

@@ -19,9 +19,9 @@ struct Mirror {
   Mirror(DraftSession mirrored, Model* model, PageBudget* budget, SequenceId trunk)
       : session(std::move(mirrored)), kv(model, budget, trunk) {}
 
-  // Draws the next depth from what was picked after the frontier (as DraftSession::DrawDepth) and
-  // prepares the KV for the depth after it. `states` [frontier, hidden_size]: their last hidden
-  // states, to be kept; empty: nothing is kept.
+  // Samples the next depth from what was picked after the frontier (see DraftSession::DrawDepth)
+  // and prepares the KV for the depth after it. `states` [frontier, hidden_size]: last hidden
+  // states to keep; empty: none are kept.
   void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted,
                  std::span<const float> states) {
     if (!states.empty() && session.depths_drawn() > 0) {  // the root is no draft token
@@ -36,7 +36,7 @@ struct Mirror {
     }
   }
 
-  // As DraftSession::Adopt. False also when there are no pages for what is still to be drawn.
+  // See DraftSession::Adopt. Also returns false if there are no pages for the rest of the draft.
   bool Adopt(const DraftPlan& plan) {
     const bool was_drafting = session.drafting();
     const int64_t secured = session.shape().total_draws();

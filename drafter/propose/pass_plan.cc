@@ -15,7 +15,7 @@ bool CatchesUp(const PassShare& share) {
   return share.mirror().session.Missing().size() <= kCatchUpTokens;
 }
 
-// The sessions that draft, in the order in which they are served.
+// The drafting sessions in the order in which they are served.
 std::vector<PassShare> Waiting(DraftSessions& sessions) {
   std::vector<PassShare> waiting;
   for (auto& [id, connection] : sessions.connections()) {
@@ -61,7 +61,7 @@ std::vector<PassShare> PlanPass(DraftSessions& sessions, const PassLimits& limit
     } else {
       share.tokens = static_cast<int>(session.frontier().size());
       share.logit_rows = share.tokens;
-      if (share.tokens > budget) continue;  // whole depths only
+      if (share.tokens > budget) continue;  // only whole depths
     }
     budget -= share.tokens;
     shares.push_back(share);

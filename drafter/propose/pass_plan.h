@@ -1,5 +1,5 @@
-// Which sessions go into the next forward pass, with how many tokens. Verifiers take turns, a
-// session each, so that none waits for all of another's sessions.
+// Chooses which sessions go into the next forward pass, and with how many tokens. Verifiers take
+// turns session by session, so that none waits for all of another's sessions.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -15,30 +15,31 @@
 namespace outrider {
 
 // A session this close to its logits is drafting (a verdict to catch up with, the next token); one
-// that is further away reads a prompt.
+// that is further away is reading a prompt.
 inline constexpr size_t kCatchUpTokens = 32;
 
-// A session's share of a forward pass: some of the tokens that its KV misses, or the frontier of
-// its draft.
+// A session's share of a forward pass: some of its tokens without KV, or the frontier of its draft.
 struct PassShare {
   HeldSession* held = nullptr;
-  SessionLookahead::Guess* guess = nullptr;  // of drafting ahead: its mirror, not the session's
+  // in lookahead drafting: its mirror is used, not the session's
+  SessionLookahead::Guess* guess = nullptr;
   int tokens = 0;
-  int logit_rows = 0;  // that are drawn from
+  int logit_rows = 0;  // rows to sample from
 
   const Mirror& mirror() const { return guess == nullptr ? *held->mirror : *guess->mirror; }
   // Whether its hidden states are kept for training.
   bool recorded() const { return held->prompt.has_value() && mirror().session.for_training(); }
 };
 
-// Tokens of a forward pass.
+// Limits on the tokens of a forward pass.
 struct PassLimits {
-  int tokens = 256;          // of all sessions
-  int session_tokens = 128;  // of one: a long prompt leaves room for drafts
+  int tokens = 256;          // over all sessions
+  int session_tokens = 128;  // of one session; leaves room for drafts beside a long prompt
 };
 
-// Shares of the sessions that draft. The session with the oldest plan goes first whatever it needs,
-// so that none starves; then drafts before prompts, as a verdict waits for them and they are short.
+// Shares of the drafting sessions. The session with the oldest plan goes first whatever it needs,
+// so that none starves; then drafts go before prompts, because verdicts wait for them and they are
+// short.
 std::vector<PassShare> PlanPass(DraftSessions& sessions, const PassLimits& limits);
 
 // Reorders: the oldest plan of every connection, then the second of every connection, and so on.

@@ -10,7 +10,7 @@ namespace outrider {
 namespace {
 
 constexpr size_t kMaxLeaves = 4;
-// Tokens guessed after a draft that is accepted to its end: of a single sequence, of several.
+// Tokens guessed after a fully accepted draft of a single sequence, and of several.
 constexpr int kNextOfChain = 3;
 constexpr int kNextOfTree = 2;
 
@@ -110,7 +110,7 @@ int SessionLookahead::Advance(Guess* guess, int tokens, std::span<const PickedRo
   const auto first_stop = std::find_if(guesses_.begin(), guesses_.end(), [](const Guess& g) {
     return g.next.has_value() && g.stem == nullptr;
   });
-  // The most likely token after a leaf is likelier than a stop before it, the others are not.
+  // The most likely token after a leaf is more likely than an end before it; the others are not.
   auto place = first_stop;
   for (const TokenId next : session.LikelyNext(next_tokens(), rows[0])) {
     if (session.IsEndOfSequence(next)) continue;

@@ -1,14 +1,13 @@
-// Drafts ahead for one session while the verdict on its draft is under way: for each likely end of
-// the round the session as it would be then, drafting its next round. A verdict that names one of
-// them is answered with the draft that is there; the others are discarded unseen.
+// Lookahead drafting for one session while the verdict on its draft is under way: for each likely
+// end of the round, it drafts the next round of the session as it would be then. If the verdict is
+// one of these ends, its draft is already there; the others are discarded.
 //
-// It is lossless. Which ends are guessed follows from the draft model's distributions, from what
-// was drawn and from the verdict's delay; the next round's draws follow from that round's random
-// numbers, which have no part in any of these, and from the tokens before them. A draft made ahead
-// is thus the very draft that would be made after the verdict, and whether it is used does not
-// depend on what was drawn in it.
+// It is lossless. The guessed ends follow from the draft model's distributions, from the draft and
+// from the verdict's delay; the next round's draft tokens follow from that round's random numbers,
+// which are independent of all these, and from the tokens before them. So a draft made ahead is the
+// same that would be made after the verdict, and whether it is used does not depend on its tokens.
 //
-// As SpecEdge (proactive drafting) and PEARL (post-verify) hide the draft phase.
+// SpecEdge (proactive drafting) and PEARL (post-verify) hide the draft phase likewise.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -29,63 +28,63 @@ namespace outrider {
 class SessionLookahead {
  public:
   struct Guess {
-    int32_t node = 0;             // accepted up to here
-    std::optional<TokenId> next;  // not set: first to be guessed itself, from the logits there
-    const Guess* stem = nullptr;  // whose KV holds the tokens up to `node`; nullptr: the session's
-    bool failed = false;          // no pages or no context left for it
-    std::unique_ptr<Mirror> mirror = nullptr;  // once there is a token to feed
-    bool is_sent = false;                      // its draft, early
+    int32_t node = 0;             // the last accepted node
+    std::optional<TokenId> next;  // nullopt: still to be guessed from the logits there
+    const Guess* stem = nullptr;  // its KV has the tokens up to `node`; nullptr: the session's has
+    bool failed = false;          // no pages or no context left
+    std::unique_ptr<Mirror> mirror = nullptr;  // set once there is a token to feed
+    bool is_sent = false;                      // its draft was sent early
 
     // Tokens that it has to feed next; 0: it is complete or has failed.
     int wants() const;
-    // Logits rows that feeding `tokens` of them gives.
+    // Logits rows that feeding `tokens` of them produces.
     int logit_rows(int tokens) const;
-    // Whether its draft is whole and has a token at least.
+    // Whether its draft is complete and not empty.
     bool is_drafted() const;
   };
-  // What a verdict finds: the session as it is then, and whether the verifier has its draft.
+  // The result for a verdict: the session after it, and whether the verifier has its draft.
   struct Hit {
     std::unique_ptr<Mirror> mirror = nullptr;  // nullptr: that end was not guessed
     bool is_sent = false;
   };
 
-  // No guesses.
+  // Without guesses.
   SessionLookahead() = default;
   // Guesses how the complete draft of `now` will be decided, feeding at most `tokens` tokens in
   // all. All pointers must outlive it.
   SessionLookahead(const Mirror* now, Model* model, PageBudget* budget, int tokens);
 
   bool begun() const { return now_ != nullptr; }
-  // The most likely guess after `last` (nullptr: of all) that wants at most `rows` tokens, to be
-  // fed all of them. nullptr: none.
+  // The most likely guess after `last` (nullptr: of all) that needs at most `rows` tokens, all of
+  // which have to be fed. nullptr: none.
   Guess* Next(const Guess* last, int rows);
-  // Adds what is to be picked from the rows after the guess's tokens to a step's batch.
+  // Adds what has to be picked from the rows after the guess's tokens to a step's batch.
   void AddRows(const Guess& guess, PickBatch* batch) const;
-  // `tokens` of a guess were fed, `rows` were picked after the last ones, `accepted` and `states`
-  // are as for Mirror::DrawDepth. Returns the number of nodes drawn.
+  // `tokens` of a guess were fed and `rows` picked after the last ones; `accepted` and `states` are
+  // as in Mirror::DrawDepth. Returns the number of nodes drafted.
   int Advance(Guess* guess, int tokens, std::span<const PickedRow> rows,
               std::span<const float> accepted, std::span<const float> states);
 
-  // The guess's draft, to be sent before the verdict; nullopt: it is not whole, or as many were
-  // sent as may be.
+  // The guess's draft, to be sent before the verdict; nullopt: it is incomplete, or the limit of
+  // early drafts is reached.
   std::optional<DraftPart> TakeEarly(Guess* guess);
 
-  // The session as `verdict` leaves it, if that end was guessed and drafting has begun there, with
-  // the verdict's plan adopted. All other guesses are discarded.
+  // The session after `verdict`, with the verdict's plan adopted, if that end was guessed and its
+  // drafting has begun. Discards all other guesses.
   Hit Take(const SessionVerdict& verdict);
 
  private:
-  // Forks the KV; sets `failed` when that cannot be.
+  // Forks the KV; sets `failed` if that is impossible.
   void Start(Guess& guess);
-  // Tokens that are guessed after a draft that is accepted to its end.
+  // Number of tokens to guess after a fully accepted draft.
   int next_tokens() const;
 
   const Mirror* now_ = nullptr;
   Model* model_ = nullptr;
   PageBudget* pages_ = nullptr;
   int tokens_left_ = 0;
-  int sent_ = 0;              // early drafts
-  std::list<Guess> guesses_;  // most likely first, as far as that is known
+  int sent_ = 0;              // early drafts sent
+  std::list<Guess> guesses_;  // most likely first, as far as known
 };
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// Makes examples for the training of an acceptance head from verdicts: the hidden state of each
-// draft token that was computed, with the probability that it is accepted.
+// Makes training examples for an acceptance head from verdicts: the hidden state of each computed
+// draft token, with the probability that it is accepted.
 //
 // Owner: DraftLoop. Thread: the drafting loop.
 #pragma once
@@ -19,10 +19,10 @@ class TrainingCapture {
   TrainingCapture(HeadRecorder* recorder, int hidden_size)
       : recorder_(recorder), hidden_size_(hidden_size) {}
 
-  // PromptId of a session that is recorded. `session` was made from `open`, within `limits`.
+  // PromptId of a recorded session. `session` was made from `open`, within `limits`.
   std::optional<uint64_t> PromptToRecord(const SessionOpening& open, const DraftSession& session,
                                          const DraftDistributionLimits& limits) const;
-  // A verdict on the session's draft, before it is applied.
+  // Records a verdict on the session's draft, before it is applied.
   void OnVerdict(const HeldSession& held, const SessionVerdict& verdict) const;
 
  private:

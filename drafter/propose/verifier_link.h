@@ -1,6 +1,6 @@
-// Between the drafting loop and the verifiers that it serves, without gRPC: the events that arrive,
-// and the interface through which the loop answers. One connection is one attached stream; a redial
-// is another connection, so that an answer can never reach the wrong one.
+// The interface between the drafting loop and the verifiers that it serves, without gRPC: the
+// events that arrive, and the link through which the loop answers. A connection is one attached
+// stream; a redial is another connection, so that an answer can never reach the wrong one.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,15 @@ class VerifierLink {
 struct WelcomeEvent {
   std::shared_ptr<VerifierLink> link;
   DrafterWelcome welcome;
-  // Between the verifier's ids and ours; nullptr: they are the same.
+  // Maps between the verifier's ids and ours; nullptr: they are the same.
   std::shared_ptr<const VocabularyMap> vocabulary = nullptr;
 };
 
-// From our own side: the grammar of a session that is to be opened is compiled.
+// From our own side: the grammar of a session to be opened has been compiled.
 struct CompiledEvent {
   uint64_t ticket = 0;
   SessionOpening opening;
-  std::shared_ptr<grammar::GrammarMasks> masks;  // nullptr: it could not be
+  std::shared_ptr<grammar::GrammarMasks> masks;  // nullptr: compiling failed
 };
 
 struct CloseEvent {
@@ -48,8 +48,8 @@ struct CloseEvent {
 // No new sessions or plans will come.
 struct DrainEvent {};
 
-// From our own side: whether this verifier is still among those to be served. One that is not may
-// finish the sessions that it has here; then the loop closes the link.
+// From our own side: whether this verifier is still to be served. One that is not may finish its
+// sessions; then the loop closes the link.
 struct WantedEvent {
   bool wanted = true;
 };
@@ -66,13 +66,14 @@ struct LinkEvent {
   LinkMessage message;
 };
 
-// Where connections put what arrives: the loop's inbox.
+// Receives events from connections: the loop's inbox.
 //
 // Thread: any.
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
-  // False when there is no room: the connection has to end, its mirrors are no longer true.
+  // Returns false if there is no room: the connection has to end, because its mirrors are out of
+  // date.
   [[nodiscard]] virtual bool Push(LinkEvent event) = 0;
   // For WantedEvent and DisconnectedEvent, which must arrive.
   virtual void PushUrgent(LinkEvent event) = 0;

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// Some rounds of every session; a verifier that lets this many wait does not read.
+// A few rounds of every session; a verifier with this many waiting messages does not read.
 constexpr size_t kMaxQueuedMessages = 1024;
 
 }  // namespace
@@ -25,7 +25,7 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std:
       new AttachStream(std::move(address), connection, std::move(own), events, observer));
   if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
   stub.async()->Attach(&stream->context_, stream.get());
-  stream->AddHold();  // the loop writes from outside of reactions
+  stream->AddHold();  // the loop writes from outside reactions
   stream->Send(ToWire(hello));
   stream->StartRead(&stream->incoming_);
   stream->StartCall();
@@ -44,7 +44,7 @@ AttachStream::AttachStream(std::string address, uint64_t connection,
 AttachStream::~AttachStream() {
   if (translator_.joinable()) translator_.join();
   MutexLock lock(mu_);
-  OUTRIDER_CHECK(end_.has_value());  // its owner has waited for it
+  OUTRIDER_CHECK(end_.has_value());  // its owner has waited for the end
 }
 
 void AttachStream::SendDrafts(std::vector<DraftPart> drafts) { Send(ToWire(drafts)); }
@@ -76,13 +76,13 @@ void AttachStream::SetWanted(bool wanted) {
   MutexLock lock(mu_);
   if (wanted_ == wanted) return;
   wanted_ = wanted;
-  // Under the lock, so that the last word is the last event. The inbox calls nobody.
+  // Under the lock, so that the latest value is the last event. The inbox makes no calls.
   if (told_welcome_) events_->PushUrgent({connection_, WantedEvent{wanted}});
 }
 
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
-  if (!ok) {  // the call is over; OnReadDone is told too
+  if (!ok) {  // the call is over; OnReadDone is called, too
     queue_.clear();
     ending_ = true;
     return;

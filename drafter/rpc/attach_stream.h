@@ -1,15 +1,15 @@
-// One attachment to one verifier: the Attach call from Hello to its end. What arrives goes to the
-// loop; what the loop sends waits in a queue, because gRPC takes one write at a time (the peer's
-// answer may be read before OnWriteDone of the message that it answers).
+// One attachment to one verifier: the Attach call from Hello to its end. Received messages go to
+// the loop; what the loop sends waits in a queue, because gRPC takes one write at a time (the
+// peer's answer may be read before OnWriteDone of the message that it answers).
 //
-// Owner: the link that dials, which keeps it until WaitForEnd has returned the end; the loop holds
-// it too (as a VerifierLink). After the end every call is ignored. The call itself holds nothing:
-// the last reference to a stream lets go of its channel, and the last channel of a process joins
-// gRPC's callback threads, which one of these threads cannot do. gRPC 1.51 does not notice: it
-// deletes what its thread still uses, and the process aborts on its way out
+// Owner: the dialling link, which keeps it until WaitForEnd has returned; the loop holds it, too
+// (as a VerifierLink). After the end every call is ignored. The call itself holds no reference: the
+// last reference to a stream releases its channel, and the last channel of a process joins gRPC's
+// callback threads, which one of these threads cannot do. gRPC 1.51 does not notice this: it
+// deletes what its thread still uses, and the process aborts at exit
 // (https://github.com/grpc/grpc/pull/32584).
 // Thread: any.
-// When the verifier does not read, or the loop's inbox is full, the call is cancelled.
+// If the verifier does not read, or the loop's inbox is full, the call is cancelled.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -33,13 +33,13 @@
 
 namespace outrider {
 
-// Told from gRPC's threads; must not wait.
+// Called from gRPC's threads; must not block.
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
   virtual void OnAttached(const std::string& address) = 0;
   virtual void OnDetached(const std::string& address) = 0;
-  // The verifier will not have this drafter, in its own words: it does not fit
+  // The verifier refuses this drafter, for the reason in `end`: it does not fit
   // (FAILED_PRECONDITION), or is not allowed (UNAUTHENTICATED, PERMISSION_DENIED).
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
 };
@@ -48,8 +48,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
                            public VerifierLink,
                            public std::enable_shared_from_this<AttachStream> {
  public:
-  // Says hello, with `token` as the bearer if there is one. `events` and `observer` must outlive
-  // the call's end, `address` is for words. `own`: this drafter's vocabulary, for verifiers of
+  // Says hello, with `token` as the bearer token, if any. `events` and `observer` must outlive the
+  // call's end; `address` is for messages. `own`: this drafter's vocabulary, for verifiers with
   // another one, if hello.translates; else nullptr.
   static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
                                              uint64_t connection, const std::string& token,
@@ -61,13 +61,13 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   void SendDrafts(std::vector<DraftPart> drafts) override;
   void SendLoad(const DrafterLoad& load) override;
 
-  // Takes no more, sends what waits, then closes our half; the verifier ends the call.
+  // Takes no more messages, sends what waits, then closes our half; the verifier ends the call.
   void Close() override OUTRIDER_EXCLUDES(mu_);
-  // Whether the verifier is still to be served: told to the loop (WantedEvent) once there is a
-  // welcome.
+  // Whether the verifier is still to be served. The loop is told (WantedEvent) once the verifier
+  // has welcomed us.
   void SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
   void Cancel() { context_.TryCancel(); }
-  // Waits for the end of the call and returns its status; nullopt when `until` comes first.
+  // Waits for the end of the call and returns its status; nullopt if `until` comes first.
   std::optional<Status> WaitForEnd(std::optional<Time> until) OUTRIDER_EXCLUDES(mu_);
 
  private:
@@ -83,7 +83,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // Handles what was read, and reads on.
   void TakeIncoming();
   Status Handle(const v1::FromVerifier& wire);
-  // Compares the verifier's vocabulary with ours, and tells it the result.
+  // Compares the verifier's vocabulary with ours, and sends the result.
   Status Translate(const v1::Vocabulary& wire);
 
   const std::string address_;
@@ -102,7 +102,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   bool has_vocabulary_ = false;                      // one has been read
   std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is ours
   bool welcomed_ = false;
-  Status broken_;  // why we cancelled, if we did
+  Status broken_;  // why we cancelled the call
 
   Mutex mu_;
   std::condition_variable ended_;
@@ -110,7 +110,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool wanted_ OUTRIDER_GUARDED_BY(mu_) = true;
   bool told_welcome_ OUTRIDER_GUARDED_BY(mu_) = false;  // the loop knows of the connection
-  // No write may be started from outside any more: the call may end at any moment.
+  // No write may be started from outside reactions any more: the call may end at any moment.
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::optional<Status> end_ OUTRIDER_GUARDED_BY(mu_);
 };

@@ -1,5 +1,5 @@
-// How long to wait before dialing again: not at all after the first failure, then a random share of
-// a bound that doubles ("full jitter": drafters that lost the same verifier do not return in step).
+// The pause before dialling again: none after the first failure, then a random part of a bound that
+// doubles ("full jitter", so that drafters that lost the same verifier do not return at once).
 //
 // Thread: one owner.
 #pragma once
@@ -19,7 +19,7 @@ class Backoff {
 
   // The pause before the next dial.
   Duration Next();
-  // After an attachment that lasted: the next failure is a first one.
+  // Call after a lasting attachment: the next failure counts as the first.
   void Reset() { failures_ = 0; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Duration kCloseGrace = std::chrono::seconds(1);
 
-// It has to be configured anew, or we have.
+// A refusal lasts until the verifier or this drafter is configured differently.
 bool IsRefusal(const Status& end) {
   return end.code() == Code::kFailedPrecondition || end.code() == Code::kUnauthenticated ||
          end.code() == Code::kPermissionDenied;
@@ -112,13 +112,13 @@ void GrpcVerifierLink::Pause(Duration pause) {
 
 void GrpcVerifierLink::Run() {
   Backoff backoff(options_.max_pause, std::random_device{}());
-  std::string last_words;  // the same failure is told once
+  std::string last_words;  // repeated failures are logged once
   while (const std::shared_ptr<AttachStream> stream = Dial()) {
     const Time dialed = std::chrono::steady_clock::now();
     const Status end = *stream->WaitForEnd(std::nullopt);
     {
       MutexLock lock(mu_);
-      if (stopping_ || !wanted_) continue;  // Dial says so
+      if (stopping_ || !wanted_) continue;  // Dial returns null then
     }
     const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
     if (lasted) backoff.Reset();

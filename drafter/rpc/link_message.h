@@ -1,4 +1,4 @@
-// A verifier's message as the event that the drafting loop takes.
+// Converts a verifier's message to the event that the drafting loop takes.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// nullopt: a message of a later version, to be ignored. A WelcomeEvent comes without its link.
-// Errors: those of common/rpc/drafting_wire.h.
+// nullopt: a message of a later version, to be ignored. A WelcomeEvent has no link yet. Errors:
+// those of common/rpc/drafting_wire.h.
 Result<std::optional<LinkMessage>> ToLinkMessage(const v1::FromVerifier& wire);
 
 }  // namespace outrider

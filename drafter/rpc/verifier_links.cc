@@ -26,7 +26,7 @@ class VerifierLinks::Tracker final : public LinkObserver {
       attached_.erase(address);
     }
     observer_->OnDetached(address);
-    bell_->Ring();  // it may have another address now
+    bell_->Ring();  // its address may have changed
   }
   void OnRefused(const std::string& address, const Status& why) override {
     observer_->OnRefused(address, why);
@@ -63,7 +63,7 @@ void VerifierLinks::Stop() {
   stopping_ = true;
   bell_->Ring();
   if (thread_.joinable()) thread_.join();
-  // All at once: a verifier that hangs holds up none of the others.
+  // All at once, so that a verifier that hangs does not delay the others.
   for (auto* links : {&links_, &leaving_}) {
     for (auto& [address, link] : *links) link->Close();
   }
@@ -85,7 +85,7 @@ void VerifierLinks::Run() {
     for (Target& target : targets_) {
       if (target.what.kind == VerifierTarget::Kind::kAddress) continue;
       Look(target, now);
-      // An answer rings.
+      // An answer rings the bell.
       if (target.asked == nullptr) next = std::min({next, target.due, now + Period(target)});
     }
     Update();
@@ -117,7 +117,7 @@ void VerifierLinks::Look(Target& target, Time now) {
     target.due = now + options_.refresh;
     return;
   }
-  // Something may have been lost meanwhile: then the look is due sooner.
+  // An attachment may have been lost meanwhile, which makes the lookup due sooner.
   target.due = std::min(target.due, now + Period(target));
   if (now < target.due) return;
   target.due = now + Period(target);

@@ -1,10 +1,11 @@
-// The links to all verifiers that the drafter was told of, kept as names and files change: a new
-// address is dialled, one that is gone finishes its sessions and is let go, and one that comes back
-// meanwhile is kept. A lookup that fails changes nothing.
+// The links to all verifiers that the drafter serves, updated as names and files change: a new
+// address is dialled; one that disappears finishes its sessions and is dropped, or is kept if it
+// returns meanwhile. A failed lookup changes nothing.
 //
-// Names are looked up again every `refresh`, and every second while a verifier behind one is not
-// attached; files are looked at every second and read when they have changed. A lookup may hang for
-// as long as the system lets it, and nothing can end it: each has a thread that nobody waits for.
+// Names are resolved again every `refresh`, and every second while one of their verifiers is not
+// attached; files are checked every second and read when they have changed. A lookup may hang for
+// as long as the system lets it, and cannot be interrupted, so each has a thread that nobody waits
+// for.
 //
 // Thread: one owner; has a thread of its own.
 #pragma once
@@ -27,22 +28,23 @@
 
 namespace outrider {
 
-// Told from the links' and from gRPC's threads; must not wait.
+// Called from the links' and from gRPC's threads; must not block.
 class LinksObserver : public LinkObserver {
  public:
-  // So many verifiers are to be served now.
+  // The number of verifiers to serve has changed.
   virtual void OnVerifiers(int count) = 0;
   virtual void OnLookupFailed(const std::string& target, const Status& why) = 0;
 };
 
 struct VerifierLinksOptions {
   std::vector<VerifierTarget> targets;
-  VerifierLinkOptions link;  // but address and authority
+  VerifierLinkOptions link;  // without address and authority
   Duration refresh = std::chrono::seconds(10);
-  // The longest time between two looks while a verifier is not attached, and at a file.
+  // The longest time between two lookups while a verifier is not attached, and between two checks
+  // of a file.
   Duration hasty_refresh = std::chrono::seconds(1);
   Lookup lookup = SystemLookup;
-  // Whether an address that a file names may be dialled.
+  // Whether an address from a file may be dialled.
   std::function<Status(const std::string& address)> admit = [](const std::string&) {
     return Status();
   };
@@ -50,26 +52,26 @@ struct VerifierLinksOptions {
 
 class VerifierLinks {
  public:
-  // Starts to look up and to dial. `events` and `observer` must outlive the links.
+  // Starts lookups and dialling. `events` and `observer` must outlive the links.
   VerifierLinks(const VerifierLinksOptions& options, LinkEvents* events, LinksObserver* observer);
   ~VerifierLinks();
 
-  // Closes our half of every stream, gives the verifiers a second to end them, and dials no more.
+  // Closes our half of every stream, gives the verifiers a second to end them, and stops dialling.
   void Stop();
 
  private:
-  // What a lookup's thread leaves, whoever is still there to see it.
+  // A lookup's result. Its thread may outlive the links.
   struct Answer {
     Mutex mu;
     std::optional<Result<std::vector<std::string>>> result OUTRIDER_GUARDED_BY(mu);
   };
   struct Target {
     VerifierTarget what;
-    std::vector<std::string> addresses;  // by the last look that succeeded
+    std::vector<std::string> addresses;  // by the last successful lookup
     Time due = {};
-    FileStamp stamp;                // kFile: what was read
-    std::shared_ptr<Answer> asked;  // kDns: under way
-    std::string last_words;         // the same failure is told once
+    FileStamp stamp;                // kFile: of the version that was read
+    std::shared_ptr<Answer> asked;  // kDns: the lookup under way
+    std::string last_words;         // repeated failures are logged once
   };
   // Shared with lookups' threads, which may outlive the links.
   struct Bell {
@@ -82,14 +84,14 @@ class VerifierLinks {
       rung.notify_all();
     }
   };
-  // Knows which links are attached, and passes on what it is told.
+  // Tracks which links are attached, and passes events on.
   class Tracker;
 
   void Run();
-  // Begins what is due and takes what has come.
+  // Begins lookups that are due and takes results.
   void Look(Target& target, Time now);
   void Settle(Target& target, Result<std::vector<std::string>> result);
-  // Dials what is new, lets go of what is gone.
+  // Dials new addresses and drops old ones.
   void Update();
   Duration Period(const Target& target);
 
@@ -99,7 +101,7 @@ class VerifierLinks {
   const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();
   const std::unique_ptr<Tracker> tracker_;
 
-  // Of the thread, and of the owner behind it.
+  // Used by the thread, and by the owner after it has ended.
   std::vector<Target> targets_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> links_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> leaving_;

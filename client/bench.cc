@@ -25,7 +25,7 @@ namespace {
 
 constexpr auto kProgressInterval = std::chrono::milliseconds(200);
 
-// What the workers have done so far, for the line on the terminal.
+// The workers' progress, for the line on the terminal.
 class Progress {
  public:
   void AddTokens(int tokens) { tokens_.fetch_add(tokens, std::memory_order_relaxed); }
@@ -37,14 +37,14 @@ class Progress {
     changed_.notify_all();
   }
 
-  // A worker ends: it starts no more requests.
+  // A worker has ended and starts no more requests.
   void WorkerDone() {
     MutexLock lock(mu_);
     ++workers_done_;
     changed_.notify_all();
   }
 
-  // Blocks until `workers` have ended; draws the line meanwhile if `console` has a terminal.
+  // Blocks until `workers` have ended, and draws the line meanwhile if `console` has a terminal.
   void Wait(int workers, int requests, const Console& console) {
     const Time started = SteadyClock().Now();
     MutexLock lock(mu_);
@@ -70,7 +70,7 @@ class Progress {
   int workers_done_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
-// Returns at `time`, or when it is told to stop.
+// Returns at `time`, or earlier if stopped.
 void SleepUntil(Time time, const std::stop_token& stop) {
   std::mutex mu;
   std::unique_lock lock(mu);
@@ -114,7 +114,7 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
     record.drafted_tokens = speculation.drafted_tokens();
     record.accepted_tokens = speculation.accepted_tokens();
     for (const v1::ArmRounds& arm : speculation.arms()) {
-      // "draft-1x4": the proposer comes first.
+      // "draft-1x4" begins with the proposer.
       record.rounds_by_proposer[arm.arm().substr(0, arm.arm().find('-'))] += arm.rounds();
     }
   }

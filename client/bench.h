@@ -1,4 +1,4 @@
-// outrider bench: many requests, so many at a time, and what they took.
+// outrider bench: sends many requests, some at a time, and reports their times.
 #pragma once
 
 #include "client/console.h"
@@ -7,8 +7,8 @@
 
 namespace outrider {
 
-// Reports in any case; the error is the first failed request's. The exit code: 0, or 128 + the
-// signal that interrupted it. Then what was measured until then is reported.
+// Reports in any case; the error is the first failed request's. Returns the exit code: 0, or 128 +
+// the signal that interrupted it, after reporting what was measured until then.
 Result<int> RunBench(const BenchOptions& options, const Console& console);
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// A benchmark's figures as people and as programs read them.
+// A benchmark's figures, formatted for people and for programs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace outrider {
 
 std::string BenchTable(const BenchReport& report);
-// One object in one line; its keys are BenchReport's names.
+// One object on one line; its keys are BenchReport's names.
 std::string BenchJson(const BenchReport& report);
 
 }  // namespace outrider

@@ -30,7 +30,7 @@ struct Acceptance {
 }  // namespace
 
 void TokenTimes::OnChunk(Time now, int tokens) {
-  if (tokens <= 0) return;  // text that lagged behind its tokens
+  if (tokens <= 0) return;  // text that arrives after its tokens
   const double ms = Seconds(now - last_) * 1e3;
   if (!ttft_ms_.has_value()) {
     ttft_ms_ = ms;

@@ -1,4 +1,4 @@
-// The figures of a benchmark, from what was seen of each request. Pure: no clock, no I/O.
+// Computes the figures of a benchmark from records of its requests. Pure: no clock, no I/O.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace outrider {
 
-// When the tokens of one request came.
+// When the tokens of one request arrived.
 class TokenTimes {
  public:
   explicit TokenTimes(Time sent) : last_(sent) {}
 
-  // A chunk of `tokens` tokens at `now`. The first one's wait is the time to first token; of a
-  // later one, each token counts an equal share of the time since the chunk before.
+  // A chunk of `tokens` tokens arrived at `now`. The first chunk's wait is the time to first token;
+  // in a later one, each token counts an equal share of the time since the previous chunk.
   void OnChunk(Time now, int tokens);
 
   const std::optional<double>& ttft_ms() const { return ttft_ms_; }
@@ -37,18 +37,17 @@ struct RequestRecord {
   std::vector<double> itl_ms;
   double seconds = 0;        // from its start to its end
   bool interrupted = false;  // by the user, before its end
-  // As the verifier's last message has them; of a request that did not end well, as its chunks had
-  // them.
+  // From the verifier's last message or, if the request failed, from its chunks.
   uint64_t completion_tokens = 0;
   uint64_t rounds = 0;
   uint64_t drafted_rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
-  // By what drafted them, where the server chose the plans: "plain" (nobody), "draft" (a drafter),
-  // "lookup", "suffix".
+  // Rounds by who drafted them, if the server chose the plans: "plain" (nobody), "draft" (a
+  // drafter), "lookup", "suffix".
   std::map<std::string, uint64_t> rounds_by_proposer;
 
-  // Turned away for want of room before it began.
+  // Refused for lack of room before it began.
   bool refused() const { return status.code() == Code::kResourceExhausted && !ttft_ms.has_value(); }
 };
 
@@ -59,18 +58,18 @@ struct Percentiles {
   double p99 = 0;
 };
 
-// Linear between the closest ranks; all 0 without values.
+// Linear interpolation between the closest ranks; all 0 without values.
 Percentiles PercentilesOf(std::vector<double> values);
 
-// Failed requests count in requests_failed, requests_refused, refusal_ms and errors only,
-// interrupted ones with what had come of them.
+// Failed requests only count in requests_failed, requests_refused, refusal_ms and errors;
+// interrupted ones count with what had arrived.
 struct BenchReport {
-  // Set by the caller: not all of the requests were made, for the user had enough.
+  // Set by the caller: the user interrupted the benchmark before all requests were made.
   bool interrupted = false;
   int requests_interrupted = 0;
   int requests_ok = 0;
   int requests_failed = 0;
-  int requests_refused = 0;  // of those that failed
+  int requests_refused = 0;  // of the failed ones
   double started_per_second = 0;
   double seconds = 0;  // from the first request's start to the last one's end
   uint64_t completion_tokens = 0;
@@ -81,7 +80,7 @@ struct BenchReport {
   uint64_t rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
-  // Accepted draft tokens over rounds that had a draft; 0 when none had.
+  // Accepted draft tokens over rounds with a draft; 0 if there were none.
   double accepted_per_round = 0;
   std::map<std::string, double> accepted_per_round_by_domain;
   std::map<std::string, uint64_t> rounds_by_proposer;

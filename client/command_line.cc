@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-// The exit code of a command that has no other than 0 and 1.
+// The exit code of a command that has only 0 and 1.
 Result<int> ExitCodeOf(const Status& status) {
   if (!status.ok()) return status;
   return 0;

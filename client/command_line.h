@@ -5,7 +5,7 @@
 
 namespace outrider {
 
-// 0: done; 1: an error, told in one line on console.err; 2: a usage error.
+// 0: success; 1: an error, reported in one line on console.err; 2: a usage error.
 int RunCommandLine(int argc, const char* const* argv, const Console& console);
 
 }  // namespace outrider

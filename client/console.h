@@ -1,4 +1,4 @@
-// Where a command reads and writes: the process's own streams, or strings in a test.
+// Where a command writes: the process's own streams, or strings in a test.
 #pragma once
 
 #include <istream>
@@ -8,10 +8,10 @@ namespace outrider {
 
 struct Console {
   std::istream& in;
-  std::ostream& out;  // what was asked for
+  std::ostream& out;  // results
   std::ostream& err;  // statistics, progress, errors
   bool err_is_terminal = false;
-  bool colour = false;  // out is a terminal that takes colours, and NO_COLOR is not set
+  bool colour = false;  // out is a terminal with colours, and NO_COLOR is not set
 };
 
 }  // namespace outrider

@@ -22,7 +22,7 @@ constexpr int kUsageError = 2;
 constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
 constexpr char kSimulate[] = "simulate";
 
-// Flags that need a second look once all are parsed.
+// Flags that are checked once all are parsed.
 struct RequestFlags {
   std::string speculation = "auto";
   std::string rule;
@@ -296,16 +296,16 @@ Status Finish(const RequestFlags& flags, RequestOptions* request) {
   return Status();
 }
 
-// A subcommand whose flags are declared. `finish`: what they say once they are parsed, or why not.
+// A subcommand with its flags. `finish` converts them once they are parsed, or returns an error.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<Result<Command>()> finish;
 };
 
-// Checks the connection and adds what is no flag.
+// Checks the connection and adds what does not come from flags.
 Status Complete(ConnectionOptions* connection) {
   OUTRIDER_TRY(Check(*connection));
-  // Not a flag: command lines are seen by everybody on the machine.
+  // Not a flag, because everybody on the machine can see command lines.
   if (const char* token = std::getenv("OUTRIDER_TOKEN")) connection->token = token;
   return Status();
 }
@@ -402,7 +402,7 @@ Subcommand AddStatus(CLI::App& app) {
           }};
 }
 
-// Only so that --help lists it: its flags are those of outrider-simulate.
+// Only for --help: its flags are those of outrider-simulate.
 Subcommand AddSimulate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
       kSimulate, "Verification rules and the controller on toy models (runs outrider-simulate)");

@@ -1,4 +1,4 @@
-// The command line as options.
+// Parses the command line into options.
 #pragma once
 
 #include <variant>
@@ -8,8 +8,8 @@
 
 namespace outrider {
 
-// A command to run, or the exit code when there is none: 0 after --help (on console.out), 2 after a
-// usage error (on console.err).
+// A command to run, or an exit code: 0 after --help (on console.out), 2 after a usage error (on
+// console.err).
 std::variant<Command, int> ParseFlags(int argc, const char* const* argv, const Console& console);
 
 }  // namespace outrider

@@ -45,17 +45,17 @@ const char* ReasonName(v1::Finished::Reason reason) {
   }
 }
 
-// What has come of a request so far, and when.
+// What a request has produced so far, and when.
 struct Output {
   std::string text;
   std::vector<uint32_t> token_ids;
   Time started;
   std::optional<Time> first_token;
-  // Of chunks, each of which is a round.
+  // Over chunks, each of which is a round.
   uint32_t rounds = 0, drafted = 0, accepted = 0;
 };
 
-// What is known of a request that was interrupted, as its last message would have had it.
+// The last message that an interrupted request would have had, as far as it is known.
 v1::Finished Interrupted(const Output& output) {
   v1::Finished finished;
   finished.set_completion_tokens(static_cast<uint32_t>(output.token_ids.size()));
@@ -71,7 +71,7 @@ std::string Json(const Output& output, const v1::Finished& finished, bool interr
   json["text"] = output.text;
   json["token_ids"] = output.token_ids;
   json["finish_reason"] = interrupted ? kInterrupted : ReasonName(finished.reason());
-  // Which, like the seed, only the verifier's last message tells.
+  // Like the seed, only the verifier's last message has it.
   if (!interrupted) json["prompt_tokens"] = finished.prompt_tokens();
   json["completion_tokens"] = finished.completion_tokens();
   json["drafted_tokens"] = finished.speculation().drafted_tokens();
@@ -98,7 +98,7 @@ std::string Statistics(const Output& output, const v1::Finished& finished, bool 
 }
 
 // The chunk's text with the drafted part marked. Asks the verifier for the text of the tokens that
-// were not drafted; should that fail, the text comes unmarked: the answer matters more.
+// were not drafted; if that fails, the text stays unmarked, because the answer matters more.
 std::string Marked(const v1::TokenChunk& chunk, const VerifierClient& client, MarkStyle style) {
   if (chunk.accepted() == 0) return chunk.text();
   const std::span<const uint32_t> ids(chunk.token_ids().data(),

@@ -1,4 +1,4 @@
-// outrider generate: one request, its text as it comes.
+// outrider generate: sends one request and prints its text as it arrives.
 #pragma once
 
 #include "client/console.h"
@@ -7,8 +7,8 @@
 
 namespace outrider {
 
-// The exit code: 0, or 128 + the signal that interrupted it. Then what had come of the text is
-// there all the same, with its figures.
+// Returns the exit code: 0, or 128 + the signal that interrupted it, after printing the text so far
+// and its figures.
 Result<int> RunGenerate(const GenerateOptions& options, const Console& console);
 
 }  // namespace outrider

@@ -9,7 +9,7 @@
 
 namespace {
 
-// https://no-color.org: any non-empty value switches colours off.
+// https://no-color.org: any non-empty value disables colours.
 bool TakesColour() {
   const char* no_color = std::getenv("NO_COLOR");
   if (no_color != nullptr && *no_color != '\0') return false;

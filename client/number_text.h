@@ -1,4 +1,4 @@
-// Numbers as people read them in tables.
+// Formats numbers for tables.
 #pragma once
 
 #include <cstdio>

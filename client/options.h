@@ -1,4 +1,4 @@
-// What the flags of each command say.
+// The options of each command.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-// How the verifier is reached.
+// How to connect to the verifier.
 struct ConnectionOptions {
   std::string verifier;  // host:port
   TlsOptions tls;        // with authorities: TLS
@@ -25,13 +25,13 @@ struct ConnectionOptions {
   std::string token_file;  // its first token is sent
   std::string token;       // sent without a file; "": none
   bool allow_plaintext = false;
-  bool balanced = true;  // where the address stands for several; else one of them is asked
+  bool balanced = true;  // if the address resolves to several, use all of them; else one
 };
 
-// How a text is generated, whatever the prompt.
+// How to generate a text, whatever the prompt.
 struct RequestOptions {
   v1::SamplingParams sampling;         // unset fields: the model's own defaults
-  std::optional<uint32_t> max_tokens;  // unset: the model's own default, or as the context allows
+  std::optional<uint32_t> max_tokens;  // unset: the model's own default, or what the context allows
   std::vector<std::string> stop_strings;
   bool ignore_eos = false;
   std::optional<uint64_t> seed;  // unset: the server draws one
@@ -39,7 +39,7 @@ struct RequestOptions {
   std::optional<Rule> rule;      // unset: the server's
   uint32_t draft_length = 0;     // 0: the server's choice
   uint32_t paths = 0;            // 0: the server's choice
-  std::vector<uint32_t> tree;    // branching by depth in place of both
+  std::vector<uint32_t> tree;    // branching by depth, instead of both
   std::optional<StopRule> stop;  // unset: the server's
   double timeout_seconds = 0.0;  // 0: none
 };
@@ -66,10 +66,10 @@ struct BenchOptions {
   ConnectionOptions connection;
   std::string prompts_path;
   int concurrency = 1;
-  double rate = 0;              // requests started a second; 0: as others end
+  double rate = 0;              // requests started per second; 0: one starts when another ends
   std::optional<int> requests;  // unset: each prompt once
   RequestOptions request;       // a seed s becomes s + i for request i
-  bool allow_refused = false;   // refused requests do not fail the command
+  bool allow_refused = false;   // refused requests do not make the command fail
   bool json = false;
 };
 
@@ -78,7 +78,7 @@ struct StatusOptions {
   bool json = false;
 };
 
-// What outrider-simulate is to be called with.
+// The arguments for outrider-simulate.
 struct SimulateCommand {
   std::vector<std::string> arguments;
 };
@@ -89,18 +89,18 @@ struct PlanFlags {
 };
 
 struct TrainHeadOptions {
-  std::string data;     // file that a drafter writes
+  std::string data;     // written by a drafter
   std::string drafter;  // directory of its model
   std::string out;      // file; "": beside the model
   HeadTraining training;
   bool json = false;
-  // To collect first.
-  std::string prompts;  // file of JSON lines, as for bench; "": what there is will do
+  // For collecting examples first.
+  std::string prompts;  // file of JSON lines, as for bench; "": use the existing examples
   ConnectionOptions connection;
-  uint64_t examples = 50000;  // that the file is to hold
+  uint64_t examples = 50000;  // to collect
   int concurrency = 8;
   SamplingParams sampling;
-  uint32_t max_tokens = 128;  // of a text
+  uint32_t max_tokens = 128;  // per text
   uint32_t draft_length = 8;
 };
 

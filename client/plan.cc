@@ -11,10 +11,10 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kLongestRttMs = 1e5;
 constexpr int kMostClients = 1 << 16;
-constexpr double kEnough = 0.95;  // of what any number of drafters would bring
+constexpr double kEnough = 0.95;  // share of what any number of drafters would achieve
 
-// Bytes on the wire: an entry of a law (an id's gap and a weight), a draw, and a message's frames
-// (protobuf, gRPC, HTTP/2, TCP and IP).
+// Bytes on the wire: an entry of a draft distribution (an id's gap and a weight), a draft token,
+// and a message's frames (protobuf, gRPC, HTTP/2, TCP and IP).
 constexpr double kEntryBytes = 4;
 constexpr double kDrawBytes = 5;
 constexpr double kMessageBytes = 120;
@@ -53,7 +53,7 @@ class Layout {
     return length_ * (o_.draft_ms + o_.draft_row_ms * (sessions * sequences() - 1));
   }
 
-  // A session's round when there are `sessions`, with so many drafters.
+  // A session's round with `sessions` sessions and `drafters` drafters.
   double RoundMs(double sessions, double drafters) const {
     switch (kind_) {
       case Kind::kPlain:
@@ -62,17 +62,17 @@ class Layout {
       case Kind::kSplit:
       case Kind::kAhead: break;
     }
-    // A verdict, the way there and back and a draft follow one another. Steps follow each other
-    // while there is anybody to serve: `batch` of the sessions are in one, those that come while it
-    // runs wait half of it on average. `mates` share a drafter's pass. By iteration, for each of
-    // them depends on the round that comes out.
+    // A round is a verdict, the way there and back and a draft, one after another. Steps follow
+    // each other while there is work: each has a `batch` of sessions, and sessions that arrive
+    // while one runs wait half of it on average. `mates` sessions share a drafter's pass. Each of
+    // these depends on the round that results, hence the iteration.
     double batch = 1, mates = 1, round = 0;
     for (int i = 0; i < 300; ++i) {
       const double verify = Verify(batch) * (1 + 0.5 * (sessions - 1) / sessions);
       const double draft = Draft(mates);
       double hits = 0;
       if (kind_ == Kind::kAhead) {
-        // Only a drafter that has nothing else to do works ahead.
+        // Only an idle drafter drafts ahead.
         const double busy = round == 0 ? 0 : sessions / drafters / mates * draft / round;
         hits = o_.ahead_hits.value_or(std::pow(o_.acceptance, length_ + 1)) *
                (sessions == 1 ? 1 : std::max(0.0, 1 - busy));
@@ -85,7 +85,7 @@ class Layout {
     }
     return round;
   }
-  // Tokens a second of all.
+  // Tokens per second of all sessions.
   double Speed(double sessions, double drafters) const {
     return sessions * Tokens() / RoundMs(sessions, drafters) * 1e3;
   }
@@ -144,7 +144,7 @@ class Layout {
   const int length_;
 };
 
-// The length that the options name, or the one with the most tokens a second at the full batch.
+// The length that the options name, or the one with the most tokens per second at the full batch.
 Layout BestOf(const PlanOptions& o, Kind kind) {
   if (kind == Kind::kPlain || o.draft_length > 0) return Layout(o, kind, o.draft_length);
   int best = 1;
@@ -154,7 +154,7 @@ Layout BestOf(const PlanOptions& o, Kind kind) {
   return Layout(o, kind, best);
 }
 
-// The longest round trip at which `speed` reaches `other`; speed falls with it.
+// The longest round trip at which `speed` reaches `other`; speed decreases with the round trip.
 double BreakEvenMs(const PlanOptions& o, double other,
                    const std::function<double(const PlanOptions&)>& speed) {
   PlanOptions at = o;

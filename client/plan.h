@@ -1,5 +1,5 @@
-// outrider plan: what a pair brings in each layout, from times that were measured. Arithmetic only;
-// docs/scaling.md has the formulas, where they come from and how they compare with measured runs.
+// outrider plan: estimates what each layout of a pair achieves, from measured times. Arithmetic
+// only; docs/scaling.md has the formulas, their sources and a comparison with measured runs.
 //
 // Thread: any; no state.
 #pragma once
@@ -13,23 +13,25 @@
 namespace outrider {
 
 struct PlanOptions {
-  double draft_ms = 0;        // a drafter's pass for one session: one depth
-  double draft_row_ms = 0;    // more for each further session in it
-  double verify_ms = 0;       // a verifier's step of one row
-  double verify_row_ms = 0;   // more for each further row
-  double rtt_ms = 0;          // between drafter and verifier
-  double acceptance = 0;      // chance that a draft token stands if those before it do, in [0, 1)
-  int draft_length = 0;       // 0: for each layout the best up to kMaxPlanLength
-  int sequences = 1;          // of a draft, independent
-  int sessions = 32;          // of one verifier at once
-  double client_rate = 20;    // tokens a second that a client must have
-  double law_entries = 25;    // of a draft row on the wire, on average
-  double verifier_price = 0;  // an hour
-  double drafter_price = 0;   // an hour
-  // Of verdicts that were worked ahead of, those that were guessed; unset: acceptance^(length + 1),
-  // that all stands and the next token is the likeliest.
+  double draft_ms = 0;       // time of a drafter's pass for one session: one depth
+  double draft_row_ms = 0;   // additional time per further session
+  double verify_ms = 0;      // time of a verifier's step of one row
+  double verify_row_ms = 0;  // additional time per further row
+  double rtt_ms = 0;         // round trip between drafter and verifier
+  // probability that a draft token is accepted if those before it are, in [0, 1)
+  double acceptance = 0;
+  int draft_length = 0;       // 0: the best one up to kMaxPlanLength for each layout
+  int sequences = 1;          // independent sequences per draft
+  int sessions = 32;          // on one verifier at once
+  double client_rate = 20;    // tokens per second that a client needs
+  double law_entries = 25;    // mean entries of a draft distribution on the wire
+  double verifier_price = 0;  // per hour
+  double drafter_price = 0;   // per hour
+  // Share of verdicts that lookahead drafting guesses correctly; unset: acceptance^(length + 1),
+  // the probability that all is accepted and the next token is the most likely one.
   std::optional<double> ahead_hits = {};
-  std::optional<double> lookup_acceptance = {};  // of drafts from the text; unset: no such layout
+  // of drafts found in the text; unset: no such layout
+  std::optional<double> lookup_acceptance = {};
 };
 
 inline constexpr int kMaxPlanLength = 16;
@@ -38,16 +40,16 @@ struct PlannedLayout {
   std::string name;  // plain, colocated, split, ahead, lookup
   int draft_length = 0;
   double tokens_per_round = 1;
-  double one_request = 0;       // tokens a second of a request that is alone
-  double full_batch = 0;        // tokens a second of all sessions together
-  double clients = 0;           // that get client_rate, with as many drafters as it takes
-  int drafters = 0;             // for each verifier: those that bring 95 % of what any number would
+  double one_request = 0;       // tokens per second of a single request
+  double full_batch = 0;        // tokens per second of all sessions together
+  double clients = 0;           // clients that get client_rate, with as many drafters as needed
+  int drafters = 0;             // per verifier, for 95 % of what any number would achieve
   double mbit_to_verifier = 0;  // at the full batch
   double mbit_to_drafters = 0;
   double per_million = 0;  // price of a million tokens at the full batch
 };
 
-// Round trips up to which splitting brings more than another layout, in ms; negative: never,
+// The longest round trip, in ms, at which splitting is better than another layout; negative: never,
 // infinite: always.
 struct BreakEven {
   std::string layout;   // split or ahead
@@ -61,17 +63,17 @@ struct PlanReport {
   std::string fastest;   // for one request
   std::string largest;   // at the full batch
   std::string cheapest;  // "" without prices
-  // A saturated verifier that does not draft itself has time for so many times the clients:
-  // 1 + g t_d / t_v, by the times of a full batch and split's length.
+  // A saturated verifier that does not draft itself has time for this many times the clients: 1 + g
+  // t_d / t_v, by the times of a full batch and split's length.
   double capacity_ratio = 1;
   std::vector<BreakEven> break_even;
 };
 
-// Of `length` draft tokens: Leviathan et al. 2023, eq. 1; of the best of several sequences, taken
-// as independent, which real ones are not quite.
+// Expected tokens of a round with `length` draft tokens: Leviathan et al. 2023, eq. 1; with several
+// sequences, of the best one, as if they were independent, which is not quite true.
 double ExpectedTokens(double acceptance, int length, int sequences);
 
-// kInvalidArgument names the field that makes no sense.
+// kInvalidArgument names the invalid field.
 Result<PlanReport> MakePlan(const PlanOptions& options);
 
 }  // namespace outrider

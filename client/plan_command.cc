@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// JSON has no infinity: null is "always".
+// JSON has no infinity, so null means "always".
 nlohmann::json Bound(double ms) { return std::isinf(ms) ? nlohmann::json() : nlohmann::json(ms); }
 
 std::string Words(double ms) {

@@ -1,4 +1,4 @@
-// outrider plan: what plan.h computes, printed.
+// outrider plan: prints what plan.h computes.
 #pragma once
 
 #include "client/console.h"

@@ -1,4 +1,4 @@
-// The prompts of a benchmark: a file of JSON objects, one a line.
+// The prompts of a benchmark: a file with one JSON object per line.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct BenchPrompt {
   std::optional<uint32_t> max_tokens;
 };
 
-// Blank lines are skipped, unknown keys ignored. kInvalidArgument names `name` and the line; a file
+// Skips blank lines and ignores unknown keys. kInvalidArgument names `name` and the line; a file
 // without a prompt is an error.
 Result<std::vector<BenchPrompt>> ParsePrompts(std::string_view text, const std::string& name);
 Result<std::vector<BenchPrompt>> ReadPrompts(const std::string& path);

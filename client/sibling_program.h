@@ -1,4 +1,4 @@
-// Programs that are installed beside the running one.
+// Starts programs that are installed beside the running one.
 //
 // Thread: main.
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace outrider {
 
-// Replaces this process by the program `name` in the folder of the running executable, which gets
-// `arguments` and whose exit status is the process's. Returns only when that cannot be: kNotFound
-// if the program is not there, kUnavailable if it does not start.
+// Replaces this process by the program `name` from the folder of the running executable, with
+// `arguments`. Returns only on failure: kNotFound if the program is not there, kUnavailable if it
+// does not start.
 Status ExecSibling(const std::string& name, const std::vector<std::string>& arguments);
 
 }  // namespace outrider

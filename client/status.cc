@@ -14,7 +14,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell; the first row is the head.
+// Columns are as wide as their widest cell; the first row is the heading.
 std::string Table(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows.front().size());
   for (const Row& row : rows) {
@@ -42,7 +42,7 @@ std::string Proposers(const v1::GetStatusResponse& status) {
   return text.empty() ? "no rounds yet" : text + " of the last rounds";
 }
 
-// "same", or how much of the drafter's own the verifier has too.
+// "same", or the share of the drafter's tokens that the verifier has, too.
 std::string Vocabulary(const v1::DrafterStatus& drafter) {
   if (!drafter.has_vocabulary()) return "same";
   const v1::VocabularyStatus& v = drafter.vocabulary();
@@ -86,7 +86,7 @@ std::string Tables(const v1::GetStatusResponse& status) {
   return text + "\n" + Table(rows);
 }
 
-// The message's own field names, so that the contract explains the object.
+// Uses the message's own field names, so that the proto file documents the object.
 std::string Json(const v1::GetStatusResponse& status) {
   nlohmann::ordered_json json;
   json["model"] = status.model();

@@ -1,4 +1,4 @@
-// outrider status: the verifier, its drafters and its sessions at this moment.
+// outrider status: shows the verifier, its drafters and its sessions at this moment.
 #pragma once
 
 #include "client/console.h"

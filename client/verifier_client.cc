@@ -16,12 +16,12 @@
 namespace outrider {
 namespace {
 
-// For calls that answer from memory: longer means that the service hangs.
+// For calls that answer from memory: if they take longer, the service hangs.
 constexpr double kShortCallSeconds = 10;
 
 constexpr char kGenerationService[] = "outrider.v1.Generation";
 
-// An address with gRPC's own words in front may stand for several verifiers.
+// An address with a gRPC scheme may resolve to several verifiers.
 bool HasScheme(const std::string& address) {
   return address.starts_with("dns:") || address.starts_with("ipv4:") ||
          address.starts_with("ipv6:");

@@ -1,7 +1,7 @@
-// A verifier's Generation service, one blocking call at a time and thread.
+// A client of a verifier's Generation service, with blocking calls.
 //
-// Thread: any; calls run side by side.
-// Errors carry the service's code, and the address when nobody answers there.
+// Thread: any; calls run concurrently.
+// Errors carry the service's code, and the address if nobody answers there.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ class ClientContext;
 
 namespace outrider {
 
-// The request that `options` describe; its prompt is still to be set.
+// The request that `options` describe, still without a prompt.
 v1::GenerateRequest MakeRequest(const RequestOptions& options);
 
 class VerifierClient {
  public:
-  // Reads certificates and token; an error when one of them is not right. Connects with the first
-  // call.
+  // Reads certificates and the token, and fails if one of them is invalid. The first call connects.
   static Result<VerifierClient> Create(const ConnectionOptions& options);
 
-  // Blocks until the text has ended; `on_chunk` sees every chunk as it comes. timeout_seconds 0:
-  // none. An error after the first token says how many had come. `stop`: cancels the call.
+  // Blocks until the text has ended, and passes every chunk to `on_chunk` as it arrives.
+  // timeout_seconds 0: none. An error after the first token says how many had arrived. `stop`
+  // cancels the call.
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                 const std::function<void(const v1::TokenChunk&)>& on_chunk,
                                 const std::stop_token& stop = {}) const;
@@ -43,7 +43,7 @@ class VerifierClient {
  private:
   VerifierClient(std::string address, std::string token, std::shared_ptr<grpc::Channel> channel);
 
-  // The call's context: its token and its deadline. timeout_seconds 0: none.
+  // The call's context, with its token and deadline. timeout_seconds 0: none.
   std::unique_ptr<grpc::ClientContext> MakeContext(double timeout_seconds) const;
   Status Explain(const Status& status) const;
 

@@ -20,7 +20,7 @@ constexpr auto kLookInterval = std::chrono::milliseconds(200);
 // A drafter writes with every verdict.
 constexpr auto kTimeout = std::chrono::seconds(10);
 
-// The examples in the file.
+// The number of examples in the file.
 Result<uint64_t> Look(const TrainHeadOptions& options, uint64_t model) {
   const Result<HeadDataSize> size = CountHeadData(options.data);
   if (size.status().code() == Code::kFailedPrecondition) return uint64_t{0};
@@ -40,7 +40,7 @@ Result<uint64_t> Look(const TrainHeadOptions& options, uint64_t model) {
 // What the workers share.
 class Texts {
  public:
-  // The next text's number, or nothing more to do.
+  // The next text's number; nullopt: there is nothing more to do.
   std::optional<uint64_t> Next() {
     MutexLock lock(mu_);
     if (over_ || !failure_.ok()) return std::nullopt;
@@ -67,7 +67,7 @@ class Texts {
     uint64_t ended = 0, drafted = 0;
     Status failure;
   };
-  // Behind an interval, or at once behind a failure.
+  // Returns after an interval, or at once after a failure.
   State Wait() {
     MutexLock lock(mu_);
     const Time until = SteadyClock().Now() + kLookInterval;
@@ -85,9 +85,9 @@ class Texts {
   uint64_t drafted_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
-// Drafts to the full length, whose tokens are all labelled. The verifier chooses the seeds: of
-// others no drafter is told how likely its tokens were, and a run that goes on with a file gets new
-// texts.
+// Drafts to the full length, because all of these tokens are labelled. The verifier chooses the
+// seeds: for others it does not tell drafters how likely their tokens were, and a run that
+// continues a file gets new texts.
 RequestOptions TextOptions(const TrainHeadOptions& options) {
   RequestOptions request;
   ToWire(options.sampling, &request.sampling);
@@ -99,12 +99,12 @@ RequestOptions TextOptions(const TrainHeadOptions& options) {
   return request;
 }
 
-// Looks at the file until it holds enough; it held `examples` at first.
+// Watches the file until it holds enough; it held `examples` at first.
 Status Watch(const TrainHeadOptions& options, uint64_t model, uint64_t examples, Texts& texts,
              const Console& console) {
   const SteadyClock clock;
   Time grown = clock.Now();
-  uint64_t drafted = 0;  // when it had grown last
+  uint64_t drafted = 0;  // when it last grew
   for (;;) {
     const Texts::State state = texts.Wait();
     OUTRIDER_TRY(state.failure);

@@ -1,5 +1,5 @@
-// Has a running pair make examples for an acceptance head: asks the verifier for texts until the
-// file that its drafter writes holds enough.
+// Makes a running pair produce examples for an acceptance head: requests texts from the verifier
+// until the file that its drafter writes holds enough.
 //
 // Thread: main.
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace outrider {
 
-// The file must be that of the draft model `model` (a ModelFingerprint) and of the options'
-// sampling. kNotFound without it, kFailedPrecondition when it is another's, when no drafter is
-// attached or when the file does not grow though texts were drafted; else the first failed
-// request's.
+// The file must be for the draft model `model` (a ModelFingerprint) and for the options' sampling.
+// kNotFound: it does not exist. kFailedPrecondition: it is for another model or sampling, no
+// drafter is attached, or it does not grow although texts were drafted. Otherwise the error of the
+// first failed request.
 Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Console& console);
 
-// That `header` is of the model.
+// Checks that `header` is for the model.
 Status CheckModel(const TrainHeadOptions& options, const HeadDataHeader& header, uint64_t model);
 
 }  // namespace outrider

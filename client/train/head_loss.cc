@@ -64,7 +64,7 @@ double AddHeadGradient(const AcceptanceHead& head, std::span<const float> hidden
         d[i * width + j] += inputs[block][i] * dz[j];
         sum += p[i * width + j] * dz[j];
       }
-      dx[i] += sum;  // beside the residual path
+      dx[i] += sum;  // in addition to the residual path
     }
   }
   const auto z = static_cast<double>(logit), p = static_cast<double>(label);

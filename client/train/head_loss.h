@@ -1,4 +1,4 @@
-// The loss of an acceptance head on examples, its gradient, and how good its predictions are.
+// The loss of an acceptance head on examples, its gradient, and the quality of its predictions.
 //
 // Thread: any; no state.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace outrider {
 
-// Drafted tokens: the draft model's last hidden state of each, and the chance that the target
+// Draft tokens: the draft model's last hidden state of each, and the probability that the target
 // accepts it, min(1, p / q).
 struct HeadExamples {
   int width = 0;
@@ -24,17 +24,17 @@ struct HeadExamples {
   }
 };
 
-// - P log s - w (1 - P) log(1 - s), s the prediction, P the label (SpecDec++, section 3.2), and
-// adds its gradient times `scale` to `gradient` [parameters].
+// Returns - P log s - w (1 - P) log(1 - s) for prediction s and label P (SpecDec++, section 3.2),
+// and adds its gradient times `scale` to `gradient` [parameters].
 double AddHeadGradient(const AcceptanceHead& head, std::span<const float> hidden, float label,
                        float rejection_weight, float scale, std::span<float> gradient);
 
 struct HeadReport {
   double loss = 0;          // mean cross-entropy, unweighted
-  double loss_of_mean = 0;  // of a head that always says the mean label
+  double loss_of_mean = 0;  // of a head that always predicts the mean label
   double ece = 0;           // expected calibration error, ten bins of equal width
-  // A label P counts as an accepted token of weight P and a rejected one of weight 1 - P: how often
-  // a random accepted one has the higher prediction (ties count half).
+  // A label P counts as an accepted token of weight P and a rejected one of weight 1 - P: the
+  // probability that a random accepted one has the higher prediction (ties count half).
   double auc = 0;
 };
 

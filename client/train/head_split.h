@@ -1,4 +1,4 @@
-// Examples to train on and examples to measure with.
+// Splits examples into those for training and those for measuring.
 //
 // Thread: any; no state.
 #pragma once
@@ -12,9 +12,9 @@ struct HeadSplit {
   HeadExamples training, held_out;
 };
 
-// Keeps every tenth prompt from training, in the order of their PromptIds (which says nothing of
-// them), the first one at least: all texts behind one prompt are on one side, and a text behind
-// another prompt is another text. Either side may be empty where there are too few prompts.
+// Holds out every tenth prompt, at least the first one, in the order of PromptIds, which are
+// unrelated to content. All texts of a prompt are on the same side, and texts of other prompts are
+// different. Either side may be empty if there are too few prompts.
 HeadSplit SplitByPrompt(const HeadData& data);
 
 }  // namespace outrider

@@ -1,6 +1,6 @@
-// Trains an acceptance head by Adam on the weighted cross-entropy, the learning rate falling to 0
-// along a cosine. Deterministic: what an epoch does follows from the seed and its number, so that a
-// training that was saved and loaded ends at the very same head.
+// Trains an acceptance head by Adam on the weighted cross-entropy, with a learning rate that falls
+// to 0 along a cosine. Deterministic: an epoch depends on the seed and its number, so a training
+// that was saved and loaded ends at the same head.
 //
 // Thread: one owner.
 #pragma once
@@ -19,25 +19,25 @@ struct HeadTraining {
   int epochs = 10;
   int batch = 256;
   double learning_rate = 1e-3;
-  // Published: 3 to 12 weigh rejections more. The minimiser's logit is lower by its logarithm then,
-  // which Finish() adds again: the head's word is a probability.
+  // Weight of rejections; 3 to 12 as published. It lowers the minimiser's logit by its logarithm,
+  // which Finish() adds again, so that the head predicts a probability.
   float rejection_weight = 6.f;
   uint64_t seed = 1;
 };
 
 class HeadTrainer {
  public:
-  // Weights and biases uniform in +-1 / sqrt(width), as the published code leaves them.
+  // Initialises weights and biases uniformly in +-1 / sqrt(width), as the published code does.
   HeadTrainer(int width, const HeadTraining& training);
 
-  int epoch() const { return epoch_; }  // epochs done
+  int epoch() const { return epoch_; }  // completed epochs
   bool done() const { return epoch_ >= training_.epochs; }
-  // One pass over the examples in the epoch's own order; the mean weighted loss.
+  // One pass over the examples in the epoch's own order; returns the mean weighted loss.
   double RunEpoch(const HeadExamples& examples);
-  // The head as it is now, calibrated.
+  // The present head, calibrated.
   AcceptanceHead Finish() const;
 
-  // The state between two epochs. Load: kDataLoss when it is not a state of the same training.
+  // The state between two epochs. Load returns kDataLoss if it is not a state of the same training.
   void Save(std::ostream& out) const;
   Status Load(std::istream& in);
 

@@ -21,7 +21,7 @@
 namespace outrider {
 namespace {
 
-// What the examples were asked for by and the training follows from, but for the examples.
+// Identifies what the examples and the training depend on, apart from the examples themselves.
 Result<std::string> Fingerprint(const TrainHeadOptions& o, uint64_t model) {
   FnvHash prompts;
   if (!o.prompts.empty()) {
@@ -39,7 +39,7 @@ Result<std::string> Fingerprint(const TrainHeadOptions& o, uint64_t model) {
   return text.str();
 }
 
-// The new file takes the old one's place whole or not at all.
+// The new file replaces the old one atomically.
 Status SaveState(const std::string& path, const std::string& fingerprint, const HeadData& data,
                  const HeadTrainer& trainer) {
   const std::string fresh = path + ".new";
@@ -53,8 +53,8 @@ Status SaveState(const std::string& path, const std::string& fingerprint, const 
   return failure ? Unavailable(path + ": " + failure.message()) : Status();
 }
 
-// The examples that the state was trained on; no value: there is no state of these options, or the
-// file does not hold its examples any more.
+// The examples that the state was trained on; nullopt: there is no state for these options, or the
+// file no longer holds its examples.
 Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const std::string& path,
                                           const std::string& fingerprint, HeadTrainer* trainer) {
   Result<std::string> state = ReadFile(path, kMaxPromptFileBytes);
@@ -91,7 +91,7 @@ nlohmann::ordered_json Json(const HeadReport& report) {
   return {{"loss", report.loss}, {"ece", report.ece}, {"auc", report.auc}};
 }
 
-// `before`: of the head that the new one takes the place of.
+// `before`: the report of the head that the new one replaces.
 void Print(const TrainHeadOptions& options, const HeadSplit& split, const HeadReport& report,
            const std::optional<HeadReport>& before, const std::string& file,
            const Console& console) {

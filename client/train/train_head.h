@@ -1,5 +1,5 @@
-// outrider train-head: makes the acceptance head of a draft model from the examples that its
-// drafter has written, or writes while a verifier is asked for texts.
+// outrider train-head: trains the acceptance head of a draft model on examples that its drafter has
+// written, or writes while this command requests texts from a verifier.
 //
 // Thread: main.
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace outrider {
 
-// Every tenth prompt is kept from training and measured. The state is saved to OUT.state behind
-// each epoch; a run that is started again with the same options goes on from there if the file
-// still holds the examples that it began with. It is removed at the end.
+// Every tenth prompt is held out and measured. The state is saved to OUT.state after each epoch. A
+// run with the same options continues from there if the file still holds the examples that it began
+// with. The state is removed at the end.
 Status RunTrainHead(const TrainHeadOptions& options, const Console& console);
 
 }  // namespace outrider

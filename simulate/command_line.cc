@@ -20,7 +20,7 @@ constexpr int kFailed = 1;
 constexpr int kUsageError = 2;
 
 void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
-  // Not ->required(): control has no pair.
+  // Not ->required(), because control has no pair.
   app.add_option("--pair", o->pair_path, "JSON file with the target and the draft");
   app.add_option("--algorithm", o->algorithm, "The verification rule")
       ->check(CLI::IsMember(AlgorithmNames()))
@@ -64,7 +64,7 @@ void Print(const std::string& result, bool as_json, std::ostream& out) {
     return;
   }
   const Result<JsonValue> json = ParseJsonObject(result, "the result");
-  if (!json.ok()) return;  // it is ours
+  if (!json.ok()) return;  // it is our own JSON
   (void)json->ForEachMember([&](const std::string& key, const JsonValue& value) {
     if (!value.is_object()) {
       out << key << ": " << value.Dump() << "\n";

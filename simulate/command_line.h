@@ -1,5 +1,5 @@
-// The outrider-simulate command, from its arguments to its exit code: what simulate.h and control.h
-// compute, printed.
+// The outrider-simulate command, from its arguments to its exit code: prints what simulate.h and
+// control.h compute.
 //
 // Thread: main.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace outrider {
 
-// 0: done; 1: an error, told in one line on `err`; 2: a usage error.
+// 0: success; 1: an error, reported in one line on `err`; 2: a usage error.
 int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace outrider

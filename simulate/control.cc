@@ -24,7 +24,8 @@ struct Totals {
   std::vector<int64_t> pulls;  // [arms of the controller]
 };
 
-// Draft tokens that stand: a truncated geometric law. One coin a round for all arms and policies.
+// Accepted draft tokens: a truncated geometric distribution, from one uniform random number per
+// round that all arms and policies share.
 int Accepted(double acceptance, int length, uint32_t seed, uint32_t request, uint32_t round) {
   const double coin = UnitInterval(Philox({{request, round, 0, 0}}, seed, 0));
   double reach = 1;
@@ -163,7 +164,7 @@ Result<std::string> SimulateControl(std::string_view scenario_json,
                               {"ratio_to_plain", totals.ms / requests / plain_ms},
                               {"pulls", pulls},
                               {"regret_rounds", (totals.rounds - fewest_rounds) / requests}};
-  // Names may hold bytes that are no UTF-8.
+  // Names may contain invalid UTF-8.
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

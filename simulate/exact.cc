@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kMaxCells = 1 << 24;  // of doubles: 128 MiB
 
-// Sequences of n tokens are cells of an array of V^n: base V, first token in front.
+// Sequences of n tokens are cells of an array of V^n, numbered in base V with the first token as
+// the highest digit.
 using Cells = std::vector<double>;
 
 size_t Power(size_t base, size_t exponent) {
@@ -24,17 +25,18 @@ size_t Power(size_t base, size_t exponent) {
   return power;
 }
 
-// What is kept of one start's round.
+// What is kept of the round from one start.
 struct RoundLaw {
   std::vector<double> accepted;  // [g + 1]
-  std::map<int, double> next;    // the law of the start that it leaves
-  // Of the first tokens, as far as a sequence behind this start can reach.
-  std::vector<Cells> whole;             // [n][cell] Pr(it emits these n tokens and no more)
-  std::vector<std::vector<int>> after;  // [n][cell] and the start that they leave
-  Cells cut;                            // Pr(it emits more than all those, and these first)
+  std::map<int, double> next;    // distribution of the start of the next round
+  // Of the first tokens, up to the length that a sequence after this start can reach.
+  std::vector<Cells> whole;  // [n][cell] Pr(it emits exactly these n tokens)
+  // [n][cell] Pr(it emits these n tokens), by the start of the next round
+  std::vector<std::vector<int>> after;
+  Cells cut;  // Pr(it emits more tokens than that, beginning with these)
 };
 
-// The rounds of a generation, each enumerated once, when it is asked for.
+// The rounds of a generation, each enumerated once, when needed.
 class Rounds {
  public:
   explicit Rounds(const Simulation& simulation)
@@ -44,11 +46,11 @@ class Rounds {
     for (TokenId last = -1; last < simulation.pair.vocab; ++last) starts_.push_back({last, {}});
   }
 
-  // False once greedy-block had too many runs (each emits once, and costs two of other rules);
-  // figures are wrong then.
+  // False if greedy-block had too many runs (each emits once, and costs two of other rules); the
+  // figures are then invalid.
   bool complete() const { return !simulation_.greedy_block || 2 * emissions_ <= kMaxExactCost; }
 
-  // By the number of a start; 0: the generation's.
+  // The round with this start number; 0: the generation's first.
   const RoundLaw& Of(int start) {
     const auto at = static_cast<size_t>(start);
     if (laws_.size() <= at) laws_.resize(at + 1);
@@ -56,7 +58,8 @@ class Rounds {
     return laws_[at];
   }
 
-  // The law of the next n tokens behind a start; n <= g + 1 at the generation's, else n <= g.
+  // The distribution of the next n tokens after a start; n <= g + 1 at the generation's start, else
+  // n <= g.
   const Cells& Sequence(int start, size_t n) {
     const auto at = std::pair(start, n);
     if (const auto known = sequences_.find(at); known != sequences_.end()) return known->second;
@@ -84,7 +87,7 @@ class Rounds {
   }
 
  private:
-  // The number of a start, a new one if it has none.
+  // The number of a start; assigns a new one if it has none.
   int Known(const RoundStart& start) {
     if (start.carry.levels.empty()) return start.last + 1;
     std::vector<std::pair<double, int>> levels;
@@ -136,7 +139,7 @@ class Rounds {
   double emissions_ = 0;
   std::vector<RoundStart> starts_;  // without a carry: by last + 1
   std::map<std::pair<TokenId, std::vector<std::pair<double, int>>>, int> numbers_;
-  std::deque<RoundLaw> laws_;  // addresses stay
+  std::deque<RoundLaw> laws_;  // addresses are stable
   std::map<std::pair<int, size_t>, Cells> sequences_;
 };
 
@@ -146,7 +149,7 @@ double Mean(const std::vector<double>& law) {
   return mean;
 }
 
-// [chain] tokens emitted by the first 1, 2, .. rounds, in expectation.
+// [chain] expected tokens emitted by the first 1, 2, .. rounds.
 std::vector<double> MeanTokens(Rounds& rounds, int chain) {
   std::vector<double> means;
   std::map<int, double> starts = {{0, 1.0}};

@@ -1,4 +1,4 @@
-// The figures of `outrider simulate --exact`: rounds enumerated one behind the other.
+// The figures of `outrider simulate --exact`: enumerates one round after another.
 //
 // Thread: any; no state.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace outrider {
 
-// kInvalidArgument if there is too much to enumerate. Known beforehand, but for greedy-block: what
-// it carries from round to round makes rounds of their own, counted as they are met.
+// kInvalidArgument if there is too much to enumerate. This is known beforehand except for
+// greedy-block, whose carried state distinguishes rounds that are only counted as they occur.
 Result<SimulationFigures> ExactFigures(const Simulation& simulation);
 
 }  // namespace outrider

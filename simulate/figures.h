@@ -1,4 +1,4 @@
-// What `outrider simulate` runs, and the figures that it finds, enumerated or sampled.
+// What `outrider simulate` runs, and the figures that it enumerates or samples.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace outrider {
 struct Simulation {
   MarkovPair pair;
   Rule rule = Rule::kBlock;
-  bool greedy_block = false;  // in place of `rule`: no service has it
+  bool greedy_block = false;  // instead of `rule`: no service has it
   DraftShape shape;
   int chain = 1;  // rounds over which tokens are counted
 };
@@ -27,10 +27,11 @@ inline std::string_view AlgorithmName(const Simulation& simulation) {
   return simulation.greedy_block ? kGreedyBlockName : RuleName(simulation.rule);
 }
 
-// Over generations from the start. Standard errors are 0 where nothing was sampled.
+// Means over generations from the start. Standard errors are 0 if nothing was sampled.
 struct SimulationFigures {
-  int64_t rounds = 0;                // generations sampled; 0 when enumerated
-  std::vector<double> accepted_law;  // [shape.length + 1] Pr(i draft tokens stand in round 1)
+  int64_t rounds = 0;  // generations sampled; 0 when enumerated
+  // [shape.length + 1] Pr(i draft tokens are accepted in round 1)
+  std::vector<double> accepted_law;
   double mean_accepted = 0;
   double standard_error = 0;
   std::vector<double> mean_tokens;  // [chain] emitted by the first 1, 2, .. rounds

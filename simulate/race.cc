@@ -16,10 +16,10 @@ double Binomial(int n, int k) {
   return k < 0 || k > n ? 0 : product;
 }
 
-// With E_x = e, x wins the target's race if E_y > e a for all others, a = p(y) / p(x), and y comes
-// before x in the draft's if E_y < e b, b = q(y) / q(x). Only tokens with b > a can do both:
-// Pr(a e < E_y < b e) = exp(-a e) - exp(-b e); expanding the products over the set of those that
-// do, and integrating over e, leaves for each set R of fewer than m tokens a term
+// With E_x = e, x wins the target's race if E_y > e a for all others, a = p(y) / p(x), and y
+// precedes x in the draft's if E_y < e b, b = q(y) / q(x). Only tokens with b > a can do both: Pr(a
+// e < E_y < b e) = exp(-a e) - exp(-b e). Expanding the products over the set of those that do, and
+// integrating over e, leaves for each set R of fewer than m tokens a term
 //   (-1)^(m - 1 - |R|) C(u - |R| - 1, m - 1 - |R|) / (1 + sum_R a + sum_{not R} max(a, b)),
 // u = how many can. The denominators below are p(x) times these, so that no a overflows.
 class SetSum {
@@ -33,8 +33,8 @@ class SetSum {
     }
   }
 
-  // Over the tokens from `at` on, `chosen` of those before are in R and all of them add up to
-  // `length`. Sums, no differences: R's tokens would cancel where b is large.
+  // Sum over the tokens from `at` on; `chosen` of those before are in R, and all of those add up to
+  // `length`. Uses sums without differences, because R's tokens would cancel for large b.
   double From(size_t at, size_t chosen, double length) const {
     if (at == target_.size()) return weights_[chosen] / length;
     double sum = From(at + 1, chosen, length + draft_[at]);
@@ -65,7 +65,8 @@ double MatchProbability(std::span<const double> target, std::span<const double> 
     }
   }
   if (count == 1) return target[x] / (length + tail);
-  if (count > static_cast<int>(a.size())) return target[x];  // x arrives among the first anyway
+  // x is always among the first to arrive
+  if (count > static_cast<int>(a.size())) return target[x];
   return target[x] * SetSum(std::move(a), std::move(b), count).From(0, 0, length);
 }
 

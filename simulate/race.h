@@ -1,5 +1,5 @@
-// How often sample-and-match accepts, exactly: two laws race with the same exponential noise
-// (common/spec/race.h), and a draft token stands if it is the target's winner.
+// The exact acceptance of sample-and-match: two distributions race with the same exponential noise
+// (common/spec/race.h), and a draft token is accepted if it wins the target's race.
 //
 // Thread: any; no state.
 #pragma once
@@ -16,8 +16,8 @@ namespace outrider {
 std::vector<double> RaceMatchLaw(std::span<const double> target, std::span<const double> draft,
                                  int count);
 
-// For count > 1 the time of x is integrated out for every set of fewer than `count` tokens that may
-// arrive before it: kInvalidArgument if there are too many such sets.
+// For count > 1 the arrival time of x is integrated out for every set of fewer than `count` tokens
+// that may arrive before it. kInvalidArgument: there are too many such sets.
 Status CheckRaceCost(int vocab, int count);
 
 }  // namespace outrider

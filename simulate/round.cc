@@ -17,7 +17,8 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-constexpr double kMaxRunsOfOneToken = 1 << 10;  // then the closed form, in every start's round
+// beyond this the closed form is used, in every start's round
+constexpr double kMaxRunsOfOneToken = 1 << 10;
 
 // ---- how many runs
 
@@ -25,7 +26,7 @@ bool WalksDown(Rule rule) {
   return rule == Rule::kToken || rule == Rule::kSpecTr || rule == Rule::kMultiRound;
 }
 
-// Runs of the enumeration below a node, at most.
+// Upper bounds of the enumeration's runs below a node.
 class RunCount {
  public:
   explicit RunCount(const Simulation& simulation)
@@ -36,18 +37,19 @@ class RunCount {
     }
   }
 
-  // Behind a node at `depth` with k draws. A draw of which j are alike leads to a node with j times
-  // the draws of the next depth.
+  // Runs below a node at `depth` with k children. j equal children become one node with j times the
+  // children of the next depth.
   double Behind(int depth, int k) {
     if (depth >= shape_.length) return 1;
     const double draws = std::pow(tokens_, k);
     if (draws > kMaxExactCost) return draws;
     const auto [at, is_new] = known_.try_emplace({depth, k}, 0.0);
     if (!is_new) return at->second;
-    // Rules that walk down may end here; others choose one of k draws in up to k + 2 ways.
+    // Rules that walk down may end here; others choose one of k children in up to k + 2 ways.
     double runs = WalksDown(rule_) ? draws : 0;
     const double choices = WalksDown(rule_) || k == 1 ? k : k + 2;
-    double ways = std::pow(tokens_ - 1, k - 1);  // in which j - 1 of the other draws are like one
+    // ways in which j - 1 of the others equal one of them
+    double ways = std::pow(tokens_ - 1, k - 1);
     for (int j = 1; j <= k; ++j) {
       if (ways > 0) {
         runs += choices * tokens_ * ways * Behind(depth + 1, j * shape_.draws(depth + 1));
@@ -66,7 +68,7 @@ class RunCount {
  private:
   Rule rule_;
   const DraftShape& shape_;
-  double tokens_ = 0;  // that a draw can give
+  double tokens_ = 0;  // values that a draft token can have
   std::map<std::pair<int, int>, double> known_;
 };
 
@@ -80,7 +82,7 @@ bool UsesClosedForm(const Simulation& simulation) {
   return HasClosedForm(simulation) && RunCount(simulation).Round() > kMaxRunsOfOneToken;
 }
 
-// ---- the ways of a round
+// ---- the outcomes of a round
 
 EnumeratedPair Enumerable(const MarkovPair& pair) {
   const auto model = [](const MarkovChain& chain) {
@@ -106,7 +108,7 @@ void EnumerateGreedyBlock(const EnumeratedPair& pair, const DraftShape& shape,
   } while (enumeration.Advance());
 }
 
-// The target's own tokens come out, whatever was drafted; those that stand are told by the race.
+// The target's own tokens are emitted, whatever was drafted; the race tells which are accepted.
 void EnumerateRace(const Simulation& simulation, TokenId start, const EmitFn& emit) {
   const MarkovPair& pair = simulation.pair;
   std::map<std::pair<TokenId, int>, std::vector<double>> known;
@@ -133,7 +135,7 @@ void EnumerateRace(const Simulation& simulation, TokenId start, const EmitFn& em
   extend(start, 1);
 }
 
-// A round of one token: what stands, entry by entry, then the law of what is drawn instead.
+// A round of one token: what is accepted, entry by entry, then the residual distribution.
 void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& emit) {
   const MarkovPair& pair = simulation.pair;
   const int k = simulation.shape.draws(0);
@@ -141,7 +143,7 @@ void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& em
   const std::vector<RatioEntry> entries = RankEntries(target.data(), pair.DraftRow(last));
   const auto n = static_cast<int>(entries.size());
   std::vector<double> stands(entries.size());
-  OwnedRow minus = RowOver(entries);  // what the residual is the target less of
+  OwnedRow minus = RowOver(entries);  // subtracted from the target to give the residual
   if (simulation.rule == Rule::kSpecTr) {
     const KSeq kseq = SolveKSeq(entries.data(), n, k);
     for (size_t i = 0; i < stands.size(); ++i) {
@@ -206,7 +208,7 @@ void EnumerateRound(const Simulation& simulation, const RoundStart& start, const
 }
 
 double RoundCost(const Simulation& simulation) {
-  constexpr double kEmissions = 128;  // that cost what a run of a rule does
+  constexpr double kEmissions = 128;  // as costly as one run of a rule
   const double vocab = simulation.pair.vocab;
   if (simulation.rule == Rule::kGumbel) {
     return std::pow(vocab, simulation.shape.length + 1) / kEmissions;

@@ -27,7 +27,7 @@ uint64_t GenerationSeed(uint64_t seed, uint64_t generation) {
   return (static_cast<uint64_t>(block.word[0]) << 32) | block.word[1];
 }
 
-// Rows as production holds them, by the token before (index last + 1).
+// Rows as in production, by the previous token (index last + 1).
 struct FloatRows {
   explicit FloatRows(const MarkovChain& chain) {
     for (const std::vector<double>& row : chain.rows) rows.emplace_back(row.begin(), row.end());
@@ -37,7 +37,7 @@ struct FloatRows {
   std::vector<std::vector<float>> rows;
 };
 
-// A drawn tree behind `last` with the pair's own rows.
+// A sampled tree after `last`, with the pair's own rows.
 class PairRound {
  public:
   using Real = double;
@@ -64,19 +64,18 @@ class PairRound {
   const MarkovPair& pair_;
   const DraftTree& tree_;
   TokenId last_;
-  std::vector<OwnedRow> drafts_;  // by node, as far as they were asked for
+  std::vector<OwnedRow> drafts_;  // by node, as far as needed
 };
 
-// Draws tokens behind a node whose token is `last`: of `draws`, the ones that come `first` .. at
-// this depth.
+// Samples the children of a node whose token is `last`: from number `first` on at this depth.
 using DrawFn = std::function<Tokens(TokenId last, int depth, int first, int draws)>;
 
-// A tree of this shape. `distinct`: draws behind a node are different tokens and each leads on once
-// (the race); else draws that agree share a node and lead on together.
+// A tree of this shape. `distinct`: the children of a node are different tokens, and each is
+// continued once (the race); otherwise equal children share a node, which is continued as often.
 DraftTree GrowTree(const DraftShape& shape, TokenId last, bool distinct, const DrawFn& draw) {
   DraftTree tree;
   int begin = DraftTree::kRoot, end = 1;  // the nodes of this depth
-  std::vector<int> times = {1};           // of each node: how many draws share it
+  std::vector<int> times = {1};           // for each node, how many draft sequences share it
   for (int depth = 0; depth < shape.length; ++depth) {
     int drawn = 0;
     for (int node = begin; node < end; ++node) {
@@ -104,7 +103,7 @@ class Generation {
 
   const Tokens& tokens() const { return tokens_; }
 
-  // Appends what the next round emits; how many draft tokens stand.
+  // Appends the tokens of the next round; returns how many draft tokens were accepted.
   int Round() {
     const bool race = simulation_.rule == Rule::kGumbel;
     const TokenId last = tokens_.empty() ? -1 : tokens_.back();
@@ -169,7 +168,7 @@ class Generation {
   GreedyCarry carry_;
 };
 
-// Mean and standard error of numbers that come one by one.
+// Mean and standard error of a stream of numbers.
 class Average {
  public:
   void Add(double x) {

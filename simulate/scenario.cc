@@ -47,7 +47,7 @@ Result<ScenarioArm> ParseArm(const JsonValue& json) {
   if (!arm.plain && !json["kind"].Is("chain")) {
     return json["kind"].Wrong("\"chain\" or \"none\"");
   }
-  // A plain arm may carry them, and does not use them.
+  // A plain arm may have them, but does not use them.
   if (!arm.plain || !json["acceptance"].absent()) {
     OUTRIDER_ASSIGN(arm.acceptance, ParseSteps(json["acceptance"], {0, 1}));
   }

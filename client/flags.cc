@@ -46,28 +46,28 @@ void AddConnection(CLI::App* command, ConnectionOptions* connection) {
   connection->verifier = kDefaultVerifier;
   command
       ->add_option("--verifier", connection->verifier,
-                   "The verifier's address, host:port; requests go in turn to several behind "
-                   "dns:///host:port or in ipv4:host:port,host:port")
+                   "The verifier's address, host:port. With dns:///host:port or "
+                   "ipv4:host:port,host:port requests take turns among several verifiers")
       ->check([](const std::string& address) { return CheckPort(address).message(); })
       ->envname("OUTRIDER_VERIFIER")
       ->capture_default_str();
   command
       ->add_option("--tls-ca", connection->tls.ca,
-                   "PEM file of the authorities that the verifier's certificate comes from: speak "
-                   "TLS")
+                   "PEM file of the certificate authorities that the verifier's certificate must "
+                   "come from; enables TLS")
       ->envname("OUTRIDER_TLS_CA");
   command
       ->add_option("--tls-cert", connection->tls.cert,
-                   "PEM file of our own certificate, where the verifier asks for one")
+                   "PEM file of the client's certificate, if the verifier requires one")
       ->envname("OUTRIDER_TLS_CERT");
   command->add_option("--tls-key", connection->tls.key, "PEM file of its private key")
       ->envname("OUTRIDER_TLS_KEY");
   command->add_option("--tls-server-name", connection->tls_server_name,
-                      "Name that the verifier's certificate must carry; without it, its host");
+                      "Name that the verifier's certificate must have; by default its host");
   command->add_option("--token-file", connection->token_file,
-                      "File with the token for the verifier; without it, $OUTRIDER_TOKEN if set");
+                      "File with the token for the verifier; by default $OUTRIDER_TOKEN, if set");
   command->add_flag("--allow-plaintext", connection->allow_plaintext,
-                    "Speak plaintext to a verifier on another machine");
+                    "Allow plaintext to a verifier on another machine");
 }
 
 // A usage error, or nothing.
@@ -86,40 +86,40 @@ void AddSampling(CLI::App* command, v1::SamplingParams* sampling) {
   command
       ->add_option_function<float>(
           "--temperature", [sampling](float value) { sampling->set_temperature(value); },
-          "0 takes the likeliest token; without it and the flags below, the model's own defaults "
-          "(generation_config.json)")
+          "0 takes the most likely token. The defaults of this and the flags below are the model's "
+          "own (generation_config.json)")
       ->check(AtLeast(0));
   command
       ->add_option_function<float>(
           "--top-p", [sampling](float value) { sampling->set_top_p(value); },
-          "Keep the likeliest tokens that hold this mass; 1: all")
+          "Keep the most likely tokens up to this total probability; 1: all")
       ->check(Between(0, 1));
   command
       ->add_option_function<uint32_t>(
           "--top-k", [sampling](uint32_t value) { sampling->set_top_k(value); },
-          "Keep this many of the likeliest tokens; 0: all")
+          "Keep this many of the most likely tokens; 0: all")
       ->check(AtLeast(0));
   command
       ->add_option_function<float>(
           "--min-p", [sampling](float value) { sampling->set_min_p(value); },
-          "Keep tokens at least this share as likely as the likeliest; 0: all")
+          "Keep tokens with at least this share of the largest probability; 0: all")
       ->check(Between(0, 1));
   command
       ->add_option_function<float>(
           "--repetition-penalty",
           [sampling](float value) { sampling->set_repetition_penalty(value); },
-          "Above 1: what prompt and output have already becomes less likely; 1: off")
+          "Above 1, tokens of the prompt and the output become less likely; 1: off")
       ->check(Above(0));
   command
       ->add_option_function<float>(
           "--presence-penalty", [sampling](float value) { sampling->set_presence_penalty(value); },
-          "Taken off the logit of every token that the output has already; 0: off")
+          "Subtracted from the logit of every token in the output; 0: off")
       ->check(Between(-2, 2));
   command
       ->add_option_function<float>(
           "--frequency-penalty",
           [sampling](float value) { sampling->set_frequency_penalty(value); },
-          "The same, once for each time that it has it; 0: off")
+          "The same, once per occurrence in the output; 0: off")
       ->check(Between(-2, 2));
 }
 
@@ -129,8 +129,8 @@ void AddSpeculation(CLI::App* command, RequestOptions* request, RequestFlags* fl
       ->capture_default_str();
   command
       ->add_option("--rule", flags->rule,
-                   "How drafts are verified; without it, the server's rule. All are exact; under "
-                   "gumbel a seed gives one text with any drafter, or none.")
+                   "How drafts are verified; by default the server's rule. All are lossless; under "
+                   "gumbel a seed gives the same text with any drafter or none")
       ->check(CLI::IsMember(RuleNames()));
   command
       ->add_option("--draft-length", request->draft_length,
@@ -141,26 +141,25 @@ void AddSpeculation(CLI::App* command, RequestOptions* request, RequestFlags* fl
       ->capture_default_str();
   command
       ->add_option("--tree", request->tree,
-                   "A prefix tree in place of both: how often each draw at a depth draws again, as "
-                   "in 3,2,1,1")
+                   "A draft tree instead of both: children of each node by depth, as in 3,2,1,1")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
       ->add_option("--stop-rule", flags->stop_rule,
-                   "Where paths of a draft end before their length: length (nowhere), confidence, "
-                   "entropy or head; without it, the server's rule")
+                   "Ends a draft before its length: length (never), confidence, entropy or head; "
+                   "by default the server's rule")
       ->check(CLI::IsMember(StopRuleNames()));
   command
       ->add_option("--stop-threshold", flags->stop_threshold,
-                   "Of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: the usual "
-                   "one")
+                   "Threshold of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: "
+                   "its default")
       ->check(Between(0, kMaxEntropyThreshold))
       ->capture_default_str();
 }
 
 void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags) {
   command->add_option("--max-tokens", request->max_tokens,
-                      "Tokens to produce at most; without it the model's own default, or as many "
+                      "The most tokens to generate; by default the model's own limit, or as many "
                       "as the context allows");
   AddSampling(command, &request->sampling);
   command
@@ -168,14 +167,14 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
                    "End the text before this string; may be given several times")
       ->allow_extra_args(false);
   command->add_flag("--ignore-eos", request->ignore_eos,
-                    "Go on after the model's own end of sequence");
+                    "Continue after the model's end-of-sequence token");
   command->add_option("--seed", request->seed,
-                      "Same seed, prompt and drafter, nothing else running: the same text (under "
-                      "--rule gumbel, whatever drafts and runs)");
+                      "Repeats a text with the same prompt and drafter if nothing else runs (under "
+                      "--rule gumbel in any case)");
   AddSpeculation(command, request, flags);
   command
       ->add_option("--timeout", request->timeout_seconds,
-                   "Seconds that one request may take; 0: any number")
+                   "Seconds that one request may take; 0: no limit")
       ->check(Between(0, 1e6))
       ->capture_default_str();
 }
@@ -184,38 +183,41 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
   PlanOptions& o = flags->options;
   command->add_option("--t-draft", o.draft_ms, "Milliseconds of a drafter's pass for one session")
       ->required();
-  command->add_option("--t-draft-row", o.draft_row_ms, "More for each further sequence in it")
+  command
+      ->add_option("--t-draft-row", o.draft_row_ms,
+                   "Additional milliseconds per further sequence in it")
       ->capture_default_str();
   command->add_option("--t-verify", o.verify_ms, "Milliseconds of a verifier's step of one row")
       ->required();
-  command->add_option("--t-verify-row", o.verify_row_ms, "More for each further row")
+  command->add_option("--t-verify-row", o.verify_row_ms, "Additional milliseconds per further row")
       ->capture_default_str();
   command->add_option("--rtt", o.rtt_ms, "Round trip between drafter and verifier, milliseconds")
       ->required();
   command
       ->add_option("--acceptance", o.acceptance,
-                   "Chance that a draft token is accepted if those before it are")
+                   "Probability that a draft token is accepted if those before it are")
       ->required();
   command
       ->add_option("--draft-length", o.draft_length,
-                   "Tokens of a draft; 0: for each layout the best")
+                   "Tokens of a draft; 0: the best for each layout")
       ->capture_default_str();
   command->add_option("--sequences", o.sequences, "Sequences of a draft")->capture_default_str();
   command->add_option("--sessions", o.sessions, "Requests at once on a verifier")
       ->capture_default_str();
-  command->add_option("--client-rate", o.client_rate, "Tokens a second that each client is to have")
+  command->add_option("--client-rate", o.client_rate, "Tokens per second that each client needs")
       ->capture_default_str();
   command
-      ->add_option("--law-entries", o.law_entries, "Entries of a draft row on the wire, on average")
+      ->add_option("--law-entries", o.law_entries,
+                   "Mean entries of a draft distribution on the wire")
       ->capture_default_str();
   command->add_option("--ahead-hits", o.ahead_hits,
-                      "Share of verdicts that were worked ahead of and guessed; without it, "
+                      "Share of verdicts that lookahead drafting guesses correctly; by default "
                       "acceptance to the power of length + 1");
   command->add_option("--lookup-acceptance", o.lookup_acceptance,
-                      "Acceptance of drafts from the text alone, to see them beside the others");
-  command->add_option("--verifier-price", o.verifier_price, "Of a verifier, an hour")
+                      "Acceptance of drafts found in the text, to compare them with the others");
+  command->add_option("--verifier-price", o.verifier_price, "Price of a verifier per hour")
       ->capture_default_str();
-  command->add_option("--drafter-price", o.drafter_price, "Of a drafter, an hour")
+  command->add_option("--drafter-price", o.drafter_price, "Price of a drafter per hour")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");
 }
@@ -223,24 +225,23 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
 void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
   command
       ->add_option("--data", o->data,
-                   "File of examples, as outrider-drafter --collect-head-data writes it")
+                   "File of examples, written by outrider-drafter --collect-head-data")
       ->required();
   command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
   command->add_option("--out", o->out,
-                      "File of the head; without it, acceptance_head.safetensors beside the draft "
-                      "model. FILE.state holds what an ended run goes on from");
-  command->add_option(
-      "--prompts", o->prompts,
-      "Lines of {\"prompt\": ...}: ask the verifier for texts that follow them until "
-      "--data holds --examples; without it, train on what --data holds");
+                      "File of the head; by default acceptance_head.safetensors beside the draft "
+                      "model. An interrupted run continues from FILE.state");
+  command->add_option("--prompts", o->prompts,
+                      "Lines of {\"prompt\": ...}: request their texts from the verifier until "
+                      "--data holds --examples; by default train on what --data holds");
   AddConnection(command, &o->connection);
-  command->add_option("--examples", o->examples, "Drafted tokens that --data is to hold")
+  command->add_option("--examples", o->examples, "Draft tokens to collect in --data")
       ->check(Above(0))
       ->capture_default_str();
-  command->add_option("--concurrency", o->concurrency, "Texts at a time")
+  command->add_option("--concurrency", o->concurrency, "Texts at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--max-tokens", o->max_tokens, "Tokens of a text at most")
+  command->add_option("--max-tokens", o->max_tokens, "The most tokens of a text")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command
@@ -249,13 +250,13 @@ void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
   SamplingParams& sampling = o->sampling;
-  command->add_option("--temperature", sampling.temperature, "Of the texts")
+  command->add_option("--temperature", sampling.temperature, "Temperature of the texts")
       ->check(Above(0))
       ->capture_default_str();
-  command->add_option("--top-p", sampling.top_p, "Likewise")
+  command->add_option("--top-p", sampling.top_p, "Top-p of the texts")
       ->check(Between(0, 1))
       ->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "Likewise; 0: all")
+  command->add_option("--top-k", sampling.top_k, "Top-k of the texts; 0: all")
       ->check(AtLeast(0))
       ->capture_default_str();
   command->add_option("--depth", o->training.depth, "Residual blocks; 0: a linear layer")
@@ -264,10 +265,12 @@ void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
   command->add_option("--epochs", o->training.epochs, "Passes over the examples")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  command->add_option("--batch", o->training.batch, "Examples of one step")
+  command->add_option("--batch", o->training.batch, "Examples per step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--learning-rate", o->training.learning_rate, "At first; falls to 0")
+  command
+      ->add_option("--learning-rate", o->training.learning_rate,
+                   "Initial learning rate; falls to 0")
       ->check(Above(0))
       ->capture_default_str();
   command
@@ -275,14 +278,14 @@ void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
                    "Weight of rejections in the loss; the head is calibrated afterwards")
       ->check(Above(0))
       ->capture_default_str();
-  command->add_option("--seed", o->training.seed, "Same seed, same --data: the same head")
+  command->add_option("--seed", o->training.seed, "The same seed and --data give the same head")
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object");
 }
 
 Status Finish(const RequestFlags& flags, RequestOptions* request) {
   if (flags.stop_rule.empty() && flags.stop_threshold != 0.f) {
-    return InvalidArgument("--stop-threshold belongs to a --stop-rule: give both");
+    return InvalidArgument("--stop-threshold needs --stop-rule: give both");
   }
   request->speculation = flags.speculation == "auto";
   if (!flags.rule.empty()) request->rule = ParseRule(flags.rule).value();
@@ -333,8 +336,8 @@ Subcommand AddGenerate(CLI::App& app) {
   AddRequest(command, &options.request, &flags->request);
   command->add_flag("--json", options.json, "One JSON object at the end, no stream");
   command->add_flag("--show-drafts", options.show_drafts,
-                    "Show which text was drafted and accepted: in colour on a terminal (unless "
-                    "NO_COLOR is set), else in [brackets]");
+                    "Mark accepted draft text: in colour on a terminal (unless NO_COLOR is set), "
+                    "else in [brackets]");
   return {command, [flags, text, file]() -> Result<Command> {
             GenerateOptions& out = flags->options;
             OUTRIDER_TRY(Complete(&out.connection));
@@ -362,24 +365,24 @@ Subcommand AddBench(CLI::App& app) {
   command
       ->add_option("--prompts", options.prompts_path,
                    "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
-                   "are optional, and a line's max_tokens goes before --max-tokens")
+                   "are optional, and a line's max_tokens overrides --max-tokens")
       ->required();
-  command->add_option("--concurrency", options.concurrency, "Requests at a time")
+  command->add_option("--concurrency", options.concurrency, "Requests at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
       ->add_option("--requests", options.requests,
-                   "Requests in all, cycling through the prompts; without it, each prompt once")
+                   "Requests in all, cycling through the prompts; by default each prompt once")
       ->check(Above(0));
   command
       ->add_option("--rate", options.rate,
-                   "Requests to start a second, whether or not others have ended, as long as fewer "
-                   "than --concurrency run; 0: one whenever one ends")
+                   "Requests to start per second while fewer than --concurrency run; 0: start one "
+                   "when another ends")
       ->check(AtLeast(0))
       ->capture_default_str();
   command->add_flag("--allow-refused", options.allow_refused,
-                    "Requests that are refused for want of room (RESOURCE_EXHAUSTED before the "
-                    "first token) do not fail the command");
+                    "Do not fail if requests are refused for lack of room (RESOURCE_EXHAUSTED "
+                    "before the first token)");
   AddRequest(command, &options.request, &flags->request);
   command->add_flag("--json", options.json, "One JSON object instead of the table");
   return {command, [flags]() -> Result<Command> {
@@ -392,7 +395,7 @@ Subcommand AddBench(CLI::App& app) {
 Subcommand AddStatus(CLI::App& app) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::App* const command =
-      app.add_subcommand("status", "The verifier, its drafters and its sessions");
+      app.add_subcommand("status", "Show the verifier, its drafters and its sessions");
   options->connection.balanced = false;
   AddConnection(command, &options->connection);
   command->add_flag("--json", options->json, "One JSON object instead of tables");
@@ -405,14 +408,14 @@ Subcommand AddStatus(CLI::App& app) {
 // Only for --help: its flags are those of outrider-simulate.
 Subcommand AddSimulate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
-      kSimulate, "Verification rules and the controller on toy models (runs outrider-simulate)");
+      kSimulate, "Run verification rules and the controller on toy models (outrider-simulate)");
   return {command, []() -> Result<Command> { return Command(SimulateCommand{}); }};
 }
 
 Subcommand AddPlan(CLI::App& app) {
   const auto flags = std::make_shared<PlanFlags>();
   CLI::App* const command = app.add_subcommand(
-      "plan", "Speed, capacity, network and price of each layout, from measured times");
+      "plan", "Estimate speed, capacity, network and price of each layout from measured times");
   AddPlanFlags(command, flags.get());
   return {command, [flags]() -> Result<Command> { return Command(*flags); }};
 }
@@ -420,7 +423,7 @@ Subcommand AddPlan(CLI::App& app) {
 Subcommand AddTrainHead(CLI::App& app) {
   const auto options = std::make_shared<TrainHeadOptions>();
   CLI::App* const command = app.add_subcommand(
-      "train-head", "Train the acceptance head of a draft model, from a running pair");
+      "train-head", "Train the acceptance head of a draft model from a running pair");
   AddTrainHeadFlags(command, options.get());
   return {command, [options]() -> Result<Command> {
             OUTRIDER_TRY(Complete(&options->connection));

@@ -19,23 +19,23 @@ namespace {
 
 void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>* verifiers) {
   app.option_defaults()->group("Verifiers");
-  app.add_option("--verifier", *verifiers,
-                 "The verifiers to attach to, separated by commas: host:port is one verifier, "
-                 "dns:///host:port every address behind the name, file:PATH every line of a file; "
-                 "names are looked up and files read again as they change. Each verifier is "
-                 "dialled again for ever when it is away")
+  app.add_option(
+         "--verifier", *verifiers,
+         "The verifiers to attach to, separated by commas: host:port is one verifier, "
+         "dns:///host:port every address of the name, file:PATH every line of a file. Changes of "
+         "names and files are followed, and lost verifiers are dialled again until they return")
       ->required()
       ->delimiter(',');
   app.add_option("--resolve-seconds", o->resolve_seconds,
-                 "A dns:/// name is looked up again after this long, and within a second when a "
-                 "verifier behind it is not attached")
+                 "Seconds between lookups of a dns:/// name; one second while one of its verifiers "
+                 "is not attached")
       ->check(Between(0.1, 3600));
   app.add_option("--tls-ca", o->service.tls.ca,
-                 "PEM file of the authorities that the verifiers' certificates come from: they are "
-                 "dialled with TLS, and --listen (with --tls-cert) takes only clients with a "
-                 "certificate of theirs");
+                 "PEM file of the authorities that the verifiers' certificates must come from; "
+                 "enables TLS. --listen (with --tls-cert) then only accepts clients with a "
+                 "certificate from these authorities");
   app.add_option("--tls-server-name", o->tls_server_name,
-                 "Name that the verifiers' certificates must carry; empty: the host of --verifier");
+                 "Name that the verifiers' certificates must have; empty: the host of --verifier");
   app.add_option("--token-file", o->token_file,
                  "File whose first token is sent to the verifiers; read at every dial");
   app.add_option("--name", o->name, "Name in the verifiers' logs and status; empty: host:pid")
@@ -43,32 +43,31 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
         return CheckAtMost("--name", std::ssize(name), kMaxNameBytes, "bytes").message();
       });
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
-               "Exit with code 3 when a verifier refuses this drafter (too few shared tokens, "
-               "another protocol, or not authorized), instead of asking again every 10 seconds");
+               "Exit with code 3 if a verifier refuses this drafter (too few shared tokens, "
+               "another protocol, or not authorized), instead of trying again every 10 seconds");
 }
 
 void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {
   app.option_defaults()->group("Drafting");
-  app.add_option("--max-sessions", o->max_sessions, "Sessions of all verifiers at once")
+  app.add_option("--max-sessions", o->max_sessions, "The most sessions at once, over all verifiers")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-draft-length", o->max_draft_length,
-                 "Depth of a draft at most: longer plans are cut")
+                 "The most depths of a draft; longer plans are cut")
       ->check(CLI::Range(1, 64));
   app.add_option("--max-draft-tokens", o->max_draft_tokens,
-                 "Tokens of a draft at most, of all its sequences: larger plans are refused")
+                 "The most tokens of a draft over all its sequences; larger plans are refused")
       ->check(CLI::Range(1, kMaxChunkDraws));
-  app.add_option("--chunk-depths", o->chunk_depths,
-                 "Depths of a draft after which it is sent in part")
+  app.add_option("--chunk-depths", o->chunk_depths, "Depths in each part of a draft that is sent")
       ->check(CLI::Range(1, 64));
   app.add_flag(
       "!--no-prefix-cache", o->prefix_cache,
-      "Read every prompt from its first token, even if an earlier text began the same way");
+      "Read every prompt from its first token, even if an earlier text has the same beginning");
   app.add_option("--ahead-tokens", o->ahead_tokens,
-                 "Tokens fed ahead of one verdict, for its likely outcomes, while the drafter has "
-                 "nothing else to do; 0: none")
+                 "Tokens of lookahead drafting per verdict, for its likely outcomes, while the "
+                 "drafter is idle; 0: off")
       ->check(CLI::Range(0, 4096));
   app.add_option("--max-ahead-rows", o->max_ahead_rows,
-                 "Of them in one forward pass, which a verdict may have to wait for")
+                 "The most of them in one forward pass, for which a verdict may have to wait")
       ->check(CLI::Range(1, 4096));
 }
 
@@ -76,14 +75,13 @@ void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
   app.option_defaults()->group("Acceptance head");
   app.add_option("--acceptance-head", o->acceptance_head,
                  "File of the acceptance head, for requests with --stop-rule head; empty: "
-                 "acceptance_head.safetensors beside the model, if it is there");
+                 "acceptance_head.safetensors beside the model, if it exists");
   app.add_option("--collect-head-data", o->collect_head_data,
-                 "File to which examples for 'outrider train-head' are added, of requests with "
-                 "--stop-rule head --stop-threshold 1. It tells of their texts: keep it as they "
-                 "are kept");
+                 "File to which examples for 'outrider train-head' are appended, from requests "
+                 "with --stop-rule head --stop-threshold 1. It reveals their texts, so protect it "
+                 "as you protect them");
   app.add_option("--collect-head-examples", o->collect_head_examples,
-                 "Examples that the file holds at most, of 16 bytes and 4 for each number of the "
-                 "model's hidden size")
+                 "The most examples in the file, each of 16 + 4 * (the model's hidden size) bytes")
       ->check(Above(0));
 }
 
@@ -112,10 +110,9 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
 std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o) {
   CLI::App app{
       "outrider-drafter: drafts tokens with a small model for the verifiers that it attaches to, "
-      "which have the same tokenizer or share at least 70 % of its tokens. It holds no state worth "
-      "keeping: start, stop or kill it "
-      "at any time. With --listen it answers grpc.health.v1 (\"\" alive, outrider.v1.Drafting "
-      "attached to a verifier)."};
+      "which have the same tokenizer or share at least 70 % of its tokens. It keeps no state: "
+      "start, stop or kill it at any time. With --listen it answers grpc.health.v1 (\"\": alive, "
+      "outrider.v1.Drafting: attached to a verifier)."};
   AddServiceFlags(app, &o->service);
   std::vector<std::string> verifiers;
   AddVerifierFlags(app, o, &verifiers);

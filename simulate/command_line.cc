@@ -21,40 +21,38 @@ constexpr int kUsageError = 2;
 
 void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
   // Not ->required(), because control has no pair.
-  app.add_option("--pair", o->pair_path, "JSON file with the target and the draft");
+  app.add_option("--pair", o->pair_path, "JSON file with the target and draft chains");
   app.add_option("--algorithm", o->algorithm, "The verification rule")
       ->check(CLI::IsMember(AlgorithmNames()))
       ->capture_default_str();
   app.add_option("--draft-length", o->draft_length,
-                 "Draft tokens per sequence and round; without it, the tree's depth or else 4")
+                 "Draft tokens per sequence and round; by default the tree's depth, or else 4")
       ->check(CLI::Range(0, 16));
   app.add_option("--drafts", o->drafts,
                  "Draft sequences per round; token, block and greedy-block take one")
       ->capture_default_str();
   app.add_option("--tree", o->tree,
-                 "A prefix tree in place of --drafts: how often each draw at a depth draws again, "
-                 "as in 3,2,1,1")
+                 "A draft tree instead of --drafts: children of each node by depth, as in 3,2,1,1")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--rounds", o->rounds, "Generations to sample")->capture_default_str();
-  app.add_option("--seed", o->seed, "Of the sampled generations")->capture_default_str();
-  app.add_option("--chain", o->chain,
-                 "Rounds over which the emitted tokens are counted (mean_tokens)")
+  app.add_option("--seed", o->seed, "Seed of the sampled generations")->capture_default_str();
+  app.add_option("--chain", o->chain, "Rounds over which emitted tokens are counted (mean_tokens)")
       ->capture_default_str();
   app.add_flag("--exact", o->exact, "Enumerate instead of sampling");
   app.add_flag("--integer-law", o->integer_law,
-               "Round the draft's rows to the integers of the wire");
+               "Round the draft distributions to the integers of the wire");
 }
 
 CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
   CLI::App* const control =
-      app.add_subcommand("control", "The controller on arms whose acceptance and costs are given");
+      app.add_subcommand("control", "Run the controller on arms with given acceptance and costs");
   control->add_option("--scenario", o->scenario_path, "JSON file (docs/control.md)")->required();
   control
       ->add_option("--policy", o->policy,
                    "adaptive, ucbspec, exp3spec, ucb-tuned, fixed (the first arm) or fixed:ARM,..")
       ->capture_default_str();
-  control->add_option("--seeds", o->seeds, "Times that it is played")->capture_default_str();
+  control->add_option("--seeds", o->seeds, "Repetitions of the scenario")->capture_default_str();
   return control;
 }
 
@@ -83,7 +81,7 @@ void Print(const std::string& result, bool as_json, std::ostream& out) {
 
 int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
                            std::ostream& err) {
-  CLI::App app("Verification on a pair of toy Markov chains: no model, no service",
+  CLI::App app("Runs verification on a pair of toy Markov chains, without models and services",
                "outrider-simulate");
   app.set_version_flag("--version", kVersion);
   bool json = false;

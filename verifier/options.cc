@@ -19,26 +19,26 @@ void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option("--max-sessions", engine.max_sessions, "Generations that run at once")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-waiting", engine.max_waiting,
-                 "Generations that wait for a place; more are answered RESOURCE_EXHAUSTED")
+                 "Generations that may wait; more are refused with RESOURCE_EXHAUSTED")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--max-waiting-per-client", engine.max_waiting_per_client,
-                 "Of these, generations of one client (metadata outrider-client)")
+                 "Of these, from one client (metadata outrider-client)")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag(
       "!--no-prefix-cache", engine.prefix_cache,
-      "Compute every prompt from its first token, even if an earlier one began the same way");
+      "Compute every prompt from its first token, even if an earlier one has the same beginning");
   app.add_option("--step-target", engine.step_target_seconds,
-                 "Seconds that one forward pass should take at most: fewer rows are taken into it "
-                 "where it takes longer; 0: as many as --max-batch-tokens")
+                 "Target seconds of a forward pass, which gets fewer rows if it takes longer; 0: "
+                 "no target, up to --max-batch-tokens")
       ->check(AtLeast(0));
   app.add_option("--max-batch-tokens", engine.scheduler.token_budget,
-                 "Rows of one forward pass at most")
+                 "The most rows of a forward pass")
       ->check(CLI::Range(64, 65536));
   app.add_option("--prefill-chunk", engine.scheduler.prefill_chunk,
-                 "Prompt tokens in one forward pass at most, so that decoding goes on meanwhile")
+                 "The most prompt tokens in a forward pass, so that decoding continues meanwhile")
       ->check(CLI::Range(16, 65536));
   app.add_option("--drain-timeout", o->drain_timeout_seconds,
-                 "Seconds that running generations get to finish after SIGTERM")
+                 "Seconds for running generations to finish after SIGTERM")
       ->check(Between(0, 86400));
 }
 
@@ -46,43 +46,41 @@ void AddProposerFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Speculation");
   app.add_option(
       "--policy", o->policy,
-      "How the plan of each round is chosen where the request leaves it open: adaptive "
-      "(by measured speed, plain decoding among the choices), ucbspec, exp3spec, "
-      "ucb-tuned, fixed (--draft-length and --paths), or fixed:ARM,.. (of these arms the "
-      "first that is possible)");
+      "How each round's plan is chosen if the request leaves it open: adaptive (by measured speed, "
+      "including plain decoding), ucbspec, exp3spec, ucb-tuned, fixed (--draft-length and "
+      "--paths), or fixed:ARM,.. (the first possible one of these arms)");
   app.add_option("--lookup-tokens", o->planner.local.lookup.max_tokens,
-                 "Tokens of a request in which prompt lookup finds drafts; 0: off")
+                 "Tokens of a request that prompt lookup searches for drafts; 0: off")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option(
-         "--suffix-tokens", o->planner.local.suffix_max_tokens,
-         "The same for the suffix automaton, at some 100 bytes a token; 0: off, and with it "
-         "--store-tokens")
+  app.add_option("--suffix-tokens", o->planner.local.suffix_max_tokens,
+                 "The same for the suffix automaton, about 100 bytes a token; 0: off, including "
+                 "--store-tokens")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--store-tokens", o->planner.store.max_tokens,
-                 "Tokens of finished requests' output, of all clients, in which later requests of "
-                 "the same client find drafts, at some 100 bytes a token; 0: none are kept")
+                 "Output tokens of all clients to keep for drafts of the same client's later "
+                 "requests, about 100 bytes a token; 0: none")
       ->check(CLI::Range(0, 1 << 28));
   app.add_flag("--store-shared", o->planner.store.shared,
-               "Let all clients draft from all texts of --store-tokens: how fast a request runs "
-               "then tells of others' texts");
+               "Let all clients draft from all texts of --store-tokens: the speed of a request "
+               "then reveals others' texts");
 }
 
 void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Embedded drafter");
   ServiceOptions& drafter = o->embedded.service;
-  app.add_option(
-      "--draft-model", drafter.model,
-      "Directory of a draft model that shares 70 % of its tokens or more, to draft in this "
-      "process; drafters may attach as well. Empty: none");
-  app.add_option("--draft-device", drafter.device, "Where it runs: cpu, or cuda:N")
+  app.add_option("--draft-model", drafter.model,
+                 "Directory of a draft model to run in this process, which shares at least 70 % of "
+                 "its tokens; drafters may attach as well. Empty: none");
+  app.add_option("--draft-device", drafter.device, "Its device: cpu or cuda:N")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
-  app.add_option("--draft-threads", drafter.threads, "Its compute threads of the CPU")
+  app.add_option("--draft-threads", drafter.threads, "Its compute threads on the CPU")
       ->check(CLI::Range(1, 256));
-  app.add_option("--draft-cores", drafter.cores, "Cores to pin them to, e.g. 2,3; none: free")
+  app.add_option("--draft-cores", drafter.cores,
+                 "Cores to pin them to, e.g. 2,3; empty: not pinned")
       ->delimiter(',')
       ->check(AtLeast(0));
   app.add_option("--draft-ahead-tokens", o->embedded.ahead_tokens,
-                 "Tokens fed ahead of one verdict, as --ahead-tokens of outrider-drafter")
+                 "Tokens of lookahead drafting per verdict, as --ahead-tokens of outrider-drafter")
       ->check(CLI::Range(0, 4096));
 }
 
@@ -90,31 +88,32 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Speculation");
   EngineOptions& engine = o->engine;
   app.add_option("--draft-length", engine.speculation.draft_length,
-                 "Draft tokens per sequence and round under --policy fixed, and of requests that "
-                 "name their paths alone")
+                 "Draft tokens per sequence and round under --policy fixed, and for requests that "
+                 "only set paths")
       ->check(CLI::Range(1, 16));
   app.add_option("--paths", engine.speculation.paths,
-                 "Draft sequences per round under --policy fixed, and of requests that name their "
-                 "draft length alone")
+                 "Draft sequences per round under --policy fixed, and for requests that only set "
+                 "the draft length")
       ->check(CLI::Range(1, 64));
   app.add_option_function<std::string>(
          "--stop-rule",
          [&engine](const std::string& name) {
            engine.speculation.stop.kind = ParseStopRule(name).value();
          },
-         "Where paths of a draft end before their length, unless the request says otherwise: "
-         "length (nowhere), confidence, entropy or head")
+         "Ends a draft before its length, unless the request says otherwise: length (never), "
+         "confidence, entropy or head")
       ->check(CLI::IsMember(std::set<std::string>{"length", "confidence", "entropy", "head"}));
   app.add_option(
       "--stop-threshold", engine.speculation.stop.threshold,
-      "Of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: the usual one");
+      "Threshold of --stop-rule: confidence and head in [0, 1], entropy in nats; 0: its default");
   app.add_option("--max-draft-length", engine.max_draft_length,
-                 "Longest draft that a request may ask for")
+                 "The longest draft that a request may ask for")
       ->check(CLI::Range(1, 16));
-  app.add_option("--max-paths", engine.max_paths, "Draft sequences that a request may ask for")
+  app.add_option("--max-paths", engine.max_paths,
+                 "The most draft sequences that a request may ask for")
       ->check(CLI::Range(1, 64));
   app.add_option("--max-draft-tokens", engine.max_draft_tokens,
-                 "Draft tokens of one round over all its sequences, at most")
+                 "The most draft tokens of a round over all its sequences")
       ->check(CLI::Range(1, 256));
   app.add_option("--min-draft-wait", o->min_draft_wait_seconds,
                  "Seconds that a round waits for each draft, at least, also where plain decoding "
@@ -122,33 +121,33 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
                  "then holds its requests up")
       ->check(Between(0, 60));
   app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
-               "Use drafts only where a drafter that lies cannot change the text's distribution: "
-               "rule gumbel (then the default) and temperature 0");
+               "Only use drafts where a drafter that misreports its distributions cannot change "
+               "the text's: rule gumbel (then the default) and temperature 0");
   app.add_option("--draft-law-mass", o->distribution_limits.mass,
-                 "A draft row carries top entries until they hold this much probability")
+                 "A draft distribution has its largest entries up to this total probability")
       ->check(Between(0.5, 1));
   app.add_option("--draft-law-entries", o->distribution_limits.max_entries,
-                 "Entries of a draft row at most")
+                 "The most entries of a draft distribution")
       ->check(CLI::Range(1, 65536));
 }
 
 void AddAccessFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Security");
   app.add_option("--tls-ca", o->service.tls.ca,
-                 "PEM file of the authorities that clients and drafters must have a certificate of "
-                 "(mutual TLS); needs --tls-cert");
+                 "PEM file of the authorities from which clients and drafters must have a "
+                 "certificate (mutual TLS); needs --tls-cert");
   app.add_option("--client-tokens", o->client_tokens,
-                 "File of the tokens that clients may have, one a line: `token` or `name token`; "
-                 "read again when it changes. Empty: clients need none");
+                 "File of accepted client tokens, one per line: `token` or `name token`; read "
+                 "again when it changes. Empty: clients need none");
   app.add_option("--drafter-tokens", o->drafter_tokens,
-                 "The same for drafters. Empty, and no --drafter-names: any drafter may attach");
+                 "The same for drafters. Empty, without --drafter-names: any drafter may attach");
   app.add_option("--drafter-names", o->drafter_names,
-                 "Names (DNS or common name of their certificate) of the drafters that may attach "
-                 "without a token, separated by commas; needs --tls-ca")
+                 "Drafters that may attach without a token: DNS or common names of their "
+                 "certificates, separated by commas; needs --tls-ca")
       ->delimiter(',');
   app.add_option("--pad-responses", o->pad_responses,
-                 "Round streamed messages up to a multiple of this many bytes, so that their size "
-                 "does not tell how many draft tokens were accepted; 0: no padding")
+                 "Pad streamed messages to a multiple of this many bytes, so that their size does "
+                 "not reveal how many draft tokens were accepted; 0: no padding")
       ->check(CLI::Range(0, 65536));
 }
 
@@ -157,12 +156,12 @@ void AddPromptFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option_function<std::string>(
          "--generation-config",
          [o](const std::string& from) { o->generation_config = from == "auto"; },
-         "Where the sampling of requests that leave it out comes from: auto (the model's "
-         "generation_config.json) or none (temperature 1, all else off)")
+         "Sampling defaults of requests: auto (the model's generation_config.json) or none "
+         "(temperature 1, everything else off)")
       ->default_str("auto")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "none"}));
   app.add_option("--chat-template", o->chat_template,
-                 "Chat template in place of the checkpoint's own: a file in Jinja, or chatml for a "
+                 "Chat template instead of the checkpoint's own: a Jinja file, or chatml for a "
                  "checkpoint that has none");
 }
 
@@ -179,8 +178,8 @@ void AddAnswerFlags(CLI::App& app, VerifierOptions* o) {
          [o](const std::string& name) {
            if (name != "auto") o->tool_parser = ToolFormatOf(name);
          },
-         "How the model writes calls of tools: auto (as the chat template shows), none (chats with "
-         "tools are refused), or a format by vLLM's name")
+         "Format of tool calls: auto (detected from the chat template), none (chats with tools are "
+         "refused), or one of vLLM's names")
       ->default_str("auto")
       ->check(CLI::IsMember(WithAuto(ToolFormatNames())));
   app.add_option_function<std::string>(
@@ -188,8 +187,8 @@ void AddAnswerFlags(CLI::App& app, VerifierOptions* o) {
          [o](const std::string& name) {
            if (name != "auto") o->reasoning_parser = ReasoningFormatOf(name);
          },
-         "How it writes its reasoning, which chats tell apart from content: auto (as the chat "
-         "template shows), none (it is content), or a format by vLLM's name")
+         "Format of reasoning, which chats separate from content: auto (detected from the chat "
+         "template), none (it is content), or one of vLLM's names")
       ->default_str("auto")
       ->check(CLI::IsMember(WithAuto(ReasoningFormatNames())));
 }
@@ -206,29 +205,29 @@ std::string CheckOrigin(const std::string& origin) {
 void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("HTTP");
   app.add_option("--http", o->http,
-                 "host:port of an HTTP server with OpenAI's completions and chat completions; it "
-                 "takes the certificates, tokens and limits of --listen. Empty: none");
+                 "host:port of an HTTP server with OpenAI's completions and chat completions, with "
+                 "the certificates, tokens and limits of --listen. Empty: none");
   app.add_option("--http-model", o->http_model,
-                 "Name of the model there; empty: that of its directory");
-  app.add_flag(
-      "--http-ignore-unknown", o->http_ignore_unknown,
-      "Ignore fields of HTTP requests that are unknown or not served, in place of an error");
+                 "Name of the model there; empty: the name of its directory");
+  app.add_flag("--http-ignore-unknown", o->http_ignore_unknown,
+               "Ignore fields of HTTP requests that are unknown or not served, instead of "
+               "returning an error");
   app.add_option("--http-metrics", o->http_metrics,
-                 "Answer GET /metrics there too; it takes a client's token where there are any");
+                 "Serve GET /metrics there, too; it requires a client's token if there are any");
   app.add_option("--http-cors", o->http_cors,
-                 "Origin (https://example.org, or * for all) whose pages a browser lets call the "
-                 "HTTP server. Empty: none")
+                 "Origin (https://example.org, or * for all) whose pages may call the HTTP server "
+                 "from a browser. Empty: none")
       ->check(CheckOrigin);
 }
 
 void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Observability");
   app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
-                 "Share of the requests without a traceparent that --trace-file records; with one, "
-                 "its sampled flag decides")
+                 "Share of requests without a traceparent that --trace-file records; with one, its "
+                 "sampled flag decides")
       ->check(Between(0, 1));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
-               "Show metrics by the names that vLLM has for them too, for tools made for it");
+               "Also expose metrics under vLLM's names, for tools made for it");
 }
 
 // Checks that need several flags.
@@ -257,7 +256,7 @@ Status Complete(VerifierOptions* o) {
     return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");
   }
   if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
-    return InvalidArgument("--drafter-names needs --tls-ca: names are those of certificates");
+    return InvalidArgument("--drafter-names needs --tls-ca: the names are those of certificates");
   }
   if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
     OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));

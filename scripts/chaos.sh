@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Chaos: a verifier and three drafters under load, drafters killed, stopped, delayed, partitioned, or
-# replaced by ones whose drafts are late, at random. Prints what came of each kind of fault; the last
-# line is the verdict. The 99th percentile of the waits between two chunks must stay within 2 s: what
-# a seeded request may wait longer than others.
+# Chaos test: a verifier and three drafters under load. Drafters are killed, stopped, delayed,
+# partitioned or replaced by late ones at random. Prints the outcome of each kind of fault; the last
+# line is the verdict. The 99th percentile of the waits between two chunks must stay within 2 s, the
+# additional wait of seeded requests.
 #   scripts/chaos.sh [SECONDS [SEED]]      600 seconds
 set -euo pipefail
 cd "$(dirname "$0")/.."

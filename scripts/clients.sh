@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs other people's clients and tools, which Debian has not, for the tests Clients.*: a virtual
-# environment in build/clients with tests/requirements.txt, from the Python package index that pip is
-# set up for. The last line is its interpreter, for scripts/test.sh:
+# Installs third-party clients and tools that are not in Debian, for the tests Clients.*: a virtual
+# environment in build/clients with tests/requirements.txt, from the package index that pip is
+# configured for. The last line is its interpreter, for scripts/test.sh:
 #   OUTRIDER_TEST_PYTHON=$(scripts/clients.sh) scripts/test.sh
-# Does nothing, quickly, when all is there. 1.1 GB, a minute of CPU.
+# Returns at once if everything is installed. Takes 1.1 GB and a minute of CPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ fail() {
 rm -rf "$folder"
 echo "clients: installing tests/requirements.txt in $folder" >&2
 /usr/bin/python3 -m venv "$folder" >&2 || fail "no virtual environment (Debian: python3-venv)"
-# Most of it is never imported: to compile all would take as long as to install it.
+# Most of it is never imported, and compiling everything would take as long as installing it.
 timeout 300 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 --timeout 30 \
   --no-compile -r tests/requirements.txt >&2 || fail "pip could not install tests/requirements.txt"
 printf '%s\n' "$wanted" >"$folder/installed"

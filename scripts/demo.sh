@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the default pair is for, on this machine: builds it, streams three texts with their drafts
-# marked, measures held-out prompts of five domains with and without speculation, and kills the
-# drafter in the middle of a stream. Ends with a verdict; leaves no process behind.
+# Demonstrates the default pair on this machine: builds the programs, streams three texts with their
+# drafts marked, measures held-out prompts of five domains with and without speculation, and kills
+# the drafter in the middle of a stream. Ends with a verdict; leaves no process running.
 #   scripts/demo.sh [--prompts N] [--repetitions N] [--device cpu|cuda:N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +38,7 @@ verdict_for demo clean_up
 
 fail() { echo "demo: $1" >&2; exit 1; }
 
-# await SECONDS COMMAND...: until it succeeds; not longer than the services live.
+# await SECONDS COMMAND...: repeats it until it succeeds; fails if a service ends.
 await() {
   local until=$((SECONDS + $1)); shift
   until "$@"; do
@@ -60,7 +60,7 @@ verifier_flags=() drafter_flags=()
 mapfile -t cores < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' |
   while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
 if [[ $device != cpu ]]; then
-  # All on one device: caches of a fixed size, or the first would take what the others need.
+  # All share one device, so caches have a fixed size; the first one would take all memory.
   verifier_flags=(--device "$device" --kv-tokens 65536)
   drafter_flags=("${verifier_flags[@]}")
 elif ((${#cores[@]} >= 2)); then
@@ -91,7 +91,7 @@ echo
 echo "== Start a verifier (the large model) and a drafter (the small one)"
 start_verifier verifier
 verifier=$address
-# For one column of the table: drafts from the drafter only, none found in the text itself.
+# For one column of the table: drafts from the drafter only, without prompt lookup and suffix drafts.
 start_verifier alone --lookup-tokens 0 --suffix-tokens 0
 alone=$address
 start_drafter
@@ -119,7 +119,7 @@ for domain in stories maths functions; do
     --seed 7 --draft-length 4 --show-drafts
 done
 
-# The ways that take turns: a name and what `outrider bench` is told.
+# The settings that take turns: a name, and the flags of `outrider bench`.
 ways=(plain draft-2 draft-4 draft-6 chosen alone)
 flags_of() {
   case $1 in
@@ -155,7 +155,7 @@ for ((turn = 1; turn <= repetitions; ++turn)); do
   done
 done
 
-# Speeds are those of decoding, after the first token; the best fixed length is that of a domain.
+# Speeds are of decoding, after the first token; the best fixed length is chosen for each domain.
 awk -v domains="${domains[*]}" -v means="$logs/means" '
   function number(key) {
     if (!match($0, "\"" key "\":[0-9.e+-]+")) return 0

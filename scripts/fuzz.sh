@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer under the address and undefined-behaviour sanitizers; the last line is the
-# verdict. Inputs that find something new are kept in build/fuzz/found for the next run, inputs that
-# break something in build/fuzz/crashes.
+# verdict. Inputs with new coverage are kept in build/fuzz/found for the next run, failing inputs in
+# build/fuzz/crashes.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]      60 seconds for each target of tests/fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ for target in "${targets[@]}"; do
   program=build/fuzz/bin/${target}_fuzz
   mkdir -p "$found"
   printf '\n== %s, %d s\n' "$target" "$seconds"
-  # 10 seconds or 2 GB for 4 KB of input are a finding too.
+  # 10 seconds or 2 GB for 4 KB of input count as failures, too.
   if ! run "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     "$found" "tests/fuzz/corpus/$target"; then

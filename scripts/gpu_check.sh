@@ -85,14 +85,14 @@ tell_failed() {
 stage=configure
 verdict_for "gpu check$([[ $part == all ]] || echo ", $part")" tell_failed
 
-# Seconds for something that may take $1: no more than are left.
+# Prints the seconds for a step that may take $1, at most those that are left.
 room() {
   local left=$((seconds - SECONDS))
   ((left >= 1)) || left=1  # 0 would mean no limit
   echo $(($1 < left ? $1 : left))
 }
 
-# tell NAME EXIT_CODE: how what wrote NAME.log has ended.
+# tell NAME EXIT_CODE: reports the result of the step that wrote NAME.log.
 tell() {
   local name=$1 rc=$2
   if ((rc != 0)); then
@@ -113,7 +113,7 @@ run_check() {
   tell "$name" "$rc"
 }
 
-# run_together LIMIT TEST...: as many at a time as there are cores.
+# run_together LIMIT TEST...: runs as many at once as there are cores.
 run_together() {
   local limit
   limit=$(room "$1")
@@ -126,7 +126,7 @@ run_together() {
   for test in "$@"; do tell "$test" "$(cat "$out/$test.rc" 2>/dev/null || echo 1)"; done
 }
 
-# build LOG TARGET...: what can be built is, whatever fails.
+# build LOG TARGET...: builds everything that compiles, even if a target fails.
 build() {
   local log=$1
   shift
@@ -135,8 +135,8 @@ build() {
   grep -E 'error|FAILED' "$out/$log.log" | head -n 30 || true
 }
 
-# Some installations have nvcc without cublasLt's files, and those with Python's nvidia packages: links
-# to these then stand in a folder of the build's.
+# Some installations have nvcc without cublasLt's files, but have these in Python's nvidia packages:
+# then the build uses links to them in a folder of its own.
 borrow_cublas() {
   local toolkit folder
   toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
@@ -152,7 +152,7 @@ print(next((os.path.dirname(os.path.dirname(f)) for p in sys.path for f in
   ln -sf "$folder/lib/libcublasLt.so.13" "$build/cublas/lib/libcublasLt.so.13"
   ln -sf libcublasLt.so.13 "$build/cublas/lib/libcublasLt.so"
   export CMAKE_PREFIX_PATH=$PWD/$build/cublas${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
-  # Behind the toolkit's own headers.
+  # After the toolkit's own headers.
   export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$folder/include
 }
 

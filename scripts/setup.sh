@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the build needs on a bare Debian 12. Does nothing, quickly, when all is there.
+# Installs what the build needs on a bare Debian 12. Returns at once if everything is installed.
 #   scripts/setup.sh           compiler and libraries
-#   scripts/setup.sh --tests   what tests call too: Prometheus, a browser, Go for the chart, Python's gRPC
-#   scripts/setup.sh --lint    clang-format and clang-tidy too (for scripts/test.sh --lint)
+#   scripts/setup.sh --tests   also what tests call: Prometheus, a browser, Go for the chart, Python's gRPC
+#   scripts/setup.sh --lint    also clang-format and clang-tidy (for scripts/test.sh --lint)
 set -euo pipefail
 
 packages=(

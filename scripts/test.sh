@@ -23,14 +23,14 @@ verdict_for "$mode$( ((quick)) && echo ", unit tests" || true)"
 jobs=$(nproc)
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
-# print_slowest LOG: the ten slowest.
+# print_slowest LOG: prints the ten slowest tests.
 print_slowest() {
   step "slowest tests"
   sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+).* ([0-9.]+) sec.*|\2 s  \1|p' "$1" |
     sort -rn | head -n 10 || true
 }
 
-# tidy NUMBER FILE: prints what clang-tidy says of the file, if it says something.
+# tidy NUMBER FILE: prints clang-tidy's findings in the file, if any.
 tidy() {
   local said status=0
   local -a rules=()
@@ -50,7 +50,7 @@ lint() {
   run clang-format --dry-run --Werror "${formatted[@]}"
   step "generated sources"
   run cmake --build --preset lint --target outrider_proto
-  # What the build compiles, several sources at once, but for what is generated.
+  # Checks what the build compiles except generated files, several sources at once.
   sed -n "s|^ *\"file\": \"$PWD/\(.*\)\".*|\1|p" build/lint/compile_commands.json | sort -u |
     awk '!/^build\// || /\/Unity\//' | nl -w 1 >build/lint/tidied
   total=$(wc -l <build/lint/tidied)
@@ -63,7 +63,7 @@ lint() {
 step "install"
 if [[ $mode == lint ]]; then scripts/setup.sh --lint; else scripts/setup.sh --tests; fi
 step "configure"
-# Where there is nvcc the CUDA backend is compiled, for one chip: kernels run as tests on the host.
+# With nvcc the CUDA backend is compiled for one architecture; its kernels run in tests on the host.
 cmake --preset "$mode" -D OUTRIDER_CUDA_ARCHITECTURES="${OUTRIDER_CUDA_ARCHITECTURES:-90}"
 if [[ $mode == lint ]]; then
   lint

@@ -1,8 +1,8 @@
-# Sourced by the scripts that end with a verdict. Interrupted is never PASSED: the last line is
-# "NAME: PASSED", "NAME: FAILED" or "NAME: INTERRUPTED", and the exit status says the same
-# (0, not 0, 128 + the signal).
+# Sourced by the scripts that end with a verdict. The last line is "NAME: PASSED", "NAME: FAILED" or
+# "NAME: INTERRUPTED", and the exit status agrees (0, not 0, 128 + the signal). An interrupted script
+# never passes.
 #
-#   verdict_for NAME [CLEANUP]   from here on, however the script ends; CLEANUP is a command that runs first
+#   verdict_for NAME [CLEANUP]   prints a verdict however the script ends, after the command CLEANUP
 #   run COMMAND...               runs it so that a signal to this script ends it and all it has started
 verdict_name= verdict_cleanup= verdict_job= verdict_signal=
 
@@ -32,8 +32,8 @@ verdict_end() {
   exit "$1"
 }
 
-# A foreground command would hold the traps back until it ends, and a signal to this process alone would
-# not reach it. So it runs beside, in a process group of its own, which verdict_end ends.
+# A foreground command would delay the traps until it ends, and a signal to this process alone would
+# not reach it. So it runs in the background in its own process group, which verdict_end ends.
 run() {
   local code=0
   set -m

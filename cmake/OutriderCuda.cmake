@@ -18,7 +18,7 @@ endif()
 set(CMAKE_CUDA_COMPILER ${OUTRIDER_NVCC})
 set(CMAKE_CUDA_ARCHITECTURES ${OUTRIDER_CUDA_ARCHITECTURES})
 enable_language(CUDA)
-# CMake 3.25 does not know that nvcc speaks C++20.
+# CMake 3.25 does not know that nvcc supports C++20.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

@@ -1,4 +1,4 @@
-# The two ways in which every target of ours is made, and the warnings that all of them share.
+# Functions that define libraries, programs and tests, and the compiler options that all share.
 
 add_library(outrider_warnings INTERFACE)
 option(OUTRIDER_WERROR "Warnings are errors" OFF)
@@ -12,12 +12,12 @@ list(APPEND warnings -Wno-missing-field-initializers)
 if(OUTRIDER_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND warnings -Wno-maybe-uninitialized)
 endif()
-# In a unity build each source is an included file, to which g++ takes its unnamed namespace amiss.
+# In a unity build each source is an included file, and g++ warns of its unnamed namespace.
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND warnings -Wno-subobject-linkage)
 endif()
 list(JOIN warnings "," cuda_warnings)
-# Not pedantic there: nvcc's own output breaks the rule on #line.
+# Not pedantic for nvcc, whose own output violates the rule on #line.
 target_compile_options(outrider_warnings INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${warnings};-Wpedantic>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_warnings}>")
@@ -58,14 +58,14 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS})
 endfunction()
 
-# All test programs have these alike, or they could not share precompiled headers. With -O1 g++ 12 takes
-# moves of short strings for copies beyond their end.
+# All test programs need the same options to share precompiled headers. With -O1 g++ 12 mistakes moves
+# of short strings for copies beyond their end.
 set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O1>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
 
-# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers): one
-# test program, each of its cases a ctest entry, with PREFIX before its name. PCH: headers that its sources
-# share and that are slow to read, compiled once beside GoogleTest's.
+# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers): a
+# test program; each of its cases is a ctest entry, with PREFIX before its name. PCH: headers that its
+# sources share and that are slow to parse, precompiled with GoogleTest's.
 function(outrider_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;PREFIX" "SRCS;DEPS;PCH" ${ARGN})
   if(NOT ARG_LABEL)
@@ -79,14 +79,14 @@ function(outrider_test name)
                                         GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              OUTRIDER_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  # Tests take half the time to compile so, and little longer to run: what they test keeps its own flags.
+  # This halves the tests' compile time; they run little slower, as the code under test keeps its flags.
   target_compile_options(${name} PRIVATE ${OUTRIDER_TEST_FLAGS})
   if(ARG_PCH)
     target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${ARG_PCH})
   else()
     target_precompile_headers(${name} REUSE_FROM outrider_test_headers)
   endif()
-  # What takes long begins first, so that the cores are busy to the end.
+  # Slow tests begin first, so that the cores are busy to the end.
   if(ARG_LABEL STREQUAL "slow")
     set(cost 100)
   else()
@@ -101,7 +101,7 @@ endfunction()
 function(outrider_python_test name script)
   set(timeout ${ARGN} 300)
   list(GET timeout 0 timeout)
-  # Debian's, which sees Debian's modules, if there is another one in front of it.
+  # Prefers Debian's interpreter, which finds Debian's modules, over another one on the PATH.
   find_program(OUTRIDER_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
   find_program(OUTRIDER_PYTHON3 python3)
   if(NOT OUTRIDER_PYTHON3)
@@ -119,7 +119,7 @@ function(outrider_emulated_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   set(kernels ${ARG_SRCS})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
-  # "#pragma unroll" is for nvcc: g++ does not know it, clang complains where it does not follow.
+  # "#pragma unroll" is for nvcc: g++ does not know it, and clang warns if it cannot unroll.
   set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX
     COMPILE_OPTIONS "-Wno-unknown-pragmas;$<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>")
   outrider_library(${name} SRCS ${ARG_SRCS} DEPS outrider_cuda_emulation ${ARG_DEPS})
